@@ -1,0 +1,82 @@
+// Access to tensors. A shader never indexes a buffer itself: it declares INPUT4/INPUT1/OUTPUT4/OUTPUT1
+// and reads and writes through LOAD4/LOAD1/STORE4/STORE1.
+//
+// Compile-time variants (see `#pragma vknn variants`):
+//   ACCESS 0 storage buffer, 1 uniform texel buffer (texelFetch), 2 storage texel buffer (imageLoad)
+//   ELEM   0 float, 1 int       what the tensors named without a suffix hold
+// Tensors declared with suffix I (INPUT1I...) hold int and with F float, whatever ELEM is.
+// Indices count vec4s for the 4 forms and scalars for the 1 forms. Stores always go to storage buffers.
+
+#ifndef VKNN_TENSOR_GLSL
+#define VKNN_TENSOR_GLSL
+
+#ifndef ACCESS
+#define ACCESS 0
+#endif
+#ifndef ELEM
+#define ELEM 0
+#endif
+
+layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
+
+#if ELEM == 0
+#define SCALAR float
+#define VEC4 vec4
+#else
+#define SCALAR int
+#define VEC4 ivec4
+#endif
+
+#if ACCESS == 0
+#define INPUT4F(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { vec4 name[]; }
+#define INPUT4I(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { ivec4 name[]; }
+#define INPUT1F(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { float name[]; }
+#define INPUT1I(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { int name[]; }
+#define LOAD4(name, i) name[i]
+#define LOAD1(name, i) name[i]
+#elif ACCESS == 1
+#define INPUT4F(b, name) layout(set = 0, binding = b) uniform samplerBuffer name
+#define INPUT4I(b, name) layout(set = 0, binding = b) uniform isamplerBuffer name
+#define INPUT1F(b, name) layout(set = 0, binding = b) uniform samplerBuffer name
+#define INPUT1I(b, name) layout(set = 0, binding = b) uniform isamplerBuffer name
+#define LOAD4(name, i) texelFetch(name, int(i))
+#define LOAD1(name, i) texelFetch(name, int(i)).x
+#else
+#define INPUT4F(b, name) layout(set = 0, binding = b, rgba32f) uniform readonly imageBuffer name
+#define INPUT4I(b, name) layout(set = 0, binding = b, rgba32i) uniform readonly iimageBuffer name
+#define INPUT1F(b, name) layout(set = 0, binding = b, r32f) uniform readonly imageBuffer name
+#define INPUT1I(b, name) layout(set = 0, binding = b, r32i) uniform readonly iimageBuffer name
+#define LOAD4(name, i) imageLoad(name, int(i))
+#define LOAD1(name, i) imageLoad(name, int(i)).x
+#endif
+
+#define OUTPUT4F(b, name) layout(set = 0, binding = b, std430) writeonly buffer name##_block { vec4 name[]; }
+#define OUTPUT4I(b, name) layout(set = 0, binding = b, std430) writeonly buffer name##_block { ivec4 name[]; }
+#define OUTPUT1F(b, name) layout(set = 0, binding = b, std430) writeonly buffer name##_block { float name[]; }
+#define OUTPUT1I(b, name) layout(set = 0, binding = b, std430) writeonly buffer name##_block { int name[]; }
+// Read and written by the same dispatch; always a storage buffer.
+#define INOUT1F(b, name) layout(set = 0, binding = b, std430) buffer name##_block { float name[]; }
+#define INOUT1I(b, name) layout(set = 0, binding = b, std430) buffer name##_block { int name[]; }
+#define STORE4(name, i, v) name[i] = (v)
+#define STORE1(name, i, v) name[i] = (v)
+
+#if ELEM == 0
+#define INPUT4(b, name) INPUT4F(b, name)
+#define INPUT1(b, name) INPUT1F(b, name)
+#define OUTPUT4(b, name) OUTPUT4F(b, name)
+#define OUTPUT1(b, name) OUTPUT1F(b, name)
+#else
+#define INPUT4(b, name) INPUT4I(b, name)
+#define INPUT1(b, name) INPUT1I(b, name)
+#define OUTPUT4(b, name) OUTPUT4I(b, name)
+#define OUTPUT1(b, name) OUTPUT1I(b, name)
+#endif
+
+// C4 layout: [N, ceil(C/4), spatial..., 4]. The lanes behind the last channel stay zero in every tensor.
+VEC4 zero_tail(VEC4 v, int channel4, int channels) {
+    ivec4 lane = ivec4(0, 1, 2, 3) + channel4 * 4;
+    return VEC4(lane.x < channels ? v.x : SCALAR(0), lane.y < channels ? v.y : SCALAR(0),
+                lane.z < channels ? v.z : SCALAR(0), lane.w < channels ? v.w : SCALAR(0));
+}
+
+#endif

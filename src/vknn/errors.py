@@ -1,0 +1,76 @@
+"""The exceptions a user can meet.
+
+All derive from :class:`VknnError`. A message says what is wrong, where (file, layer, input) and,
+where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class VknnError(Exception):
+    """Base class of every error that vknn raises on purpose."""
+
+
+class ModelFormatError(VknnError, ValueError):
+    """A model file is damaged, truncated or contradicts itself.
+
+    ``file``, ``offset`` (bytes from the start) and ``layer`` say where, as far as known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        layer: str | None = None,
+    ) -> None:
+        self.file, self.offset, self.layer = file, offset, layer
+        place = [part for part in (file, f"byte {offset}" if offset is not None else None) if part]
+        if layer is not None:
+            place.append(f"layer {layer!r}")
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+
+
+class UnsupportedLayerError(VknnError):
+    """The model holds layers that vknn cannot run; ``layers`` lists all of them."""
+
+    def __init__(self, layers: Sequence[str], *, file: str | None = None) -> None:
+        self.layers = tuple(layers)
+        self.file = file
+        where = f"{file}: " if file else ""
+        super().__init__(f"{where}{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}")
+
+
+class ShapeError(VknnError, ValueError):
+    """Shapes or dtypes do not fit together, in the model or in the arrays given to a run."""
+
+
+class InputError(ShapeError):
+    """A run was given a missing, unknown or unfit input."""
+
+
+class DeviceError(VknnError, RuntimeError):
+    """The Vulkan driver refused something or none is there."""
+
+
+class DeviceLostError(DeviceError):
+    """The device stopped answering; the session cannot be used any more."""
+
+
+class DeviceTimeoutError(DeviceError):
+    """A submit did not finish in time."""
+
+
+class OutOfMemoryError(DeviceError, MemoryError):
+    """Device or host memory is exhausted."""
+
+
+class ShaderError(DeviceError):
+    """A shader is missing, stale or does not compile."""
+
+
+class ValidationError(DeviceError):
+    """The Vulkan validation layer reported a message (``VKNN_VALIDATE=1``)."""

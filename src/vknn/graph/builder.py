@@ -1,0 +1,83 @@
+"""Building graphs: the one way for formats and passes to add nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vknn.errors import ShapeError, VknnError
+from vknn.graph.graph import Graph, Node, Origin, Quantization, Value
+from vknn.graph.op import Op
+from vknn.graph.types import TensorType
+
+
+class GraphBuilder:
+    """Collects nodes; infers and checks the types of each as it is added. Knows no op by name."""
+
+    def __init__(self, name: str = "graph") -> None:
+        self._name = name
+        self._inputs: list[Value] = []
+        self._nodes: list[Node] = []
+        self._taken: dict[str, int] = {}
+
+    def input(self, name: str, type: TensorType) -> Value:
+        """A value fed at run time."""
+        value = Value(self._unique(name), type)
+        self._inputs.append(value)
+        return value
+
+    def constant(
+        self, array: np.ndarray, name: str = "constant", quantization: Quantization | None = None
+    ) -> Value:
+        """A constant. The array is kept, not copied, and must not change afterwards."""
+        array = np.asarray(array)
+        return Value(self._unique(name), TensorType.of(array), array, quantization)
+
+    def add(
+        self,
+        op: Op,
+        *inputs: Value | None,
+        origin: Origin | None = None,
+        name: str | None = None,
+        names: tuple[str, ...] | None = None,
+    ) -> Value:
+        """Adds a node with one output and gives that; ``names`` names the output values."""
+        outputs = self.add_many(op, *inputs, origin=origin, name=name, names=names)
+        if len(outputs) != 1:
+            raise ValueError(f"{op.type_name} has {len(outputs)} outputs: use add_many")
+        return outputs[0]
+
+    def add_many(
+        self,
+        op: Op,
+        *inputs: Value | None,
+        origin: Origin | None = None,
+        name: str | None = None,
+        names: tuple[str, ...] | None = None,
+    ) -> tuple[Value, ...]:
+        """Adds a node and gives all its outputs. Raises ShapeError, naming the layer."""
+        stem = name or (origin.name if origin else op.type_name)
+        origin = origin or Origin(stem, op.type_name)
+        try:
+            types = op.infer(*(v.type if v is not None else None for v in inputs))
+        except ShapeError as error:
+            raise ShapeError(f"layer {origin.name!r} ({origin.type}): {error}") from error
+        except VknnError:
+            raise
+        node_name = self._unique(stem)
+        stems = names or tuple(node_name if i == 0 else f"{node_name}:{i}" for i in range(len(types)))
+        outputs = tuple(
+            Value(s if s == node_name else self._unique(s), t) for s, t in zip(stems, types, strict=True)
+        )
+        self._nodes.append(Node(op, tuple(inputs), outputs, node_name, origin))
+        return outputs
+
+    def finish(self, outputs: Mapping[str, Value]) -> Graph:
+        """The graph with the given outputs."""
+        return Graph(self._inputs, dict(outputs), self._nodes, self._name)
+
+    def _unique(self, stem: str) -> str:
+        count = self._taken.get(stem, 0)
+        self._taken[stem] = count + 1
+        return self._unique(f"{stem}.{count}") if count else stem

@@ -1,0 +1,127 @@
+"""Values, nodes and the graph they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.graph.op import Op
+from vknn.graph.types import TensorType
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The layer of the source file that a node came from, in the file's own words."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name!r}"
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Affine quantization: real = scale * (q - zero_point), along ``axis`` when there are several."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...] = (0,)
+    axis: int = 0
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor in the graph. Compared by identity; ``constant`` holds the data of a constant."""
+
+    name: str
+    type: TensorType
+    constant: np.ndarray | None = field(default=None, repr=False)
+    quantization: Quantization | None = None
+
+
+@dataclass(eq=False)
+class Node:
+    """An op applied to values. An absent optional input is None. Compared by identity."""
+
+    op: Op
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value, ...]
+    name: str
+    origin: Origin
+
+    @property
+    def input_types(self) -> tuple[TensorType | None, ...]:
+        return tuple(v.type if v is not None else None for v in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(v.type for v in self.outputs)
+
+
+@dataclass(eq=False)
+class Graph:
+    """Nodes in topological order.
+
+    ``inputs`` are fed at run time. ``outputs`` maps the user's names to values; two names may
+    share one value, and an input or a constant may be an output.
+    """
+
+    inputs: list[Value]
+    outputs: dict[str, Value]
+    nodes: list[Node]
+    name: str = "graph"
+
+    def producers(self) -> dict[Value, Node]:
+        """The node that makes each value (inputs and constants have none)."""
+        return {v: node for node in self.nodes for v in node.outputs}
+
+    def consumers(self) -> dict[Value, list[Node]]:
+        """The nodes that read each value, in order; a node that reads it twice stands twice."""
+        readers: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in node.inputs:
+                if value is not None:
+                    readers.setdefault(value, []).append(node)
+        return readers
+
+    def values(self) -> list[Value]:
+        """Every value once: inputs, then constants and results in order of appearance."""
+        seen: dict[Value, None] = dict.fromkeys(self.inputs)
+        for node in self.nodes:
+            seen.update(dict.fromkeys(v for v in node.inputs if v is not None))
+            seen.update(dict.fromkeys(node.outputs))
+        seen.update(dict.fromkeys(self.outputs.values()))
+        return list(seen)
+
+    def replace(
+        self, nodes: Iterable[Node], mapping: dict[Value, Value] | None = None
+    ) -> Graph:
+        """A graph of ``nodes`` with values substituted along ``mapping`` (chains are followed)."""
+        mapping = mapping or {}
+
+        def final(value: Value) -> Value:
+            while value in mapping:
+                value = mapping[value]
+            return value
+
+        renewed = []
+        for node in nodes:
+            inputs = tuple(final(v) if v is not None else None for v in node.inputs)
+            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+            renewed.append(
+                node if same else Node(node.op, inputs, node.outputs, node.name, node.origin)
+            )
+        outputs = {name: final(value) for name, value in self.outputs.items()}
+        return Graph(list(self.inputs), outputs, renewed, self.name)
+
+
+def unique_name(stem: str, taken: set[str] | Sequence[str]) -> str:
+    """``stem``, or ``stem.1``, ``stem.2``... where it is taken."""
+    if stem not in taken:
+        return stem
+    number = 1
+    while f"{stem}.{number}" in taken:
+        number += 1
+    return f"{stem}.{number}"

@@ -1,0 +1,71 @@
+"""The abstract operator."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vknn.graph.types import TensorType
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How an elementwise tail may join an op (see :class:`vknn.ops.elementwise.Fused`).
+
+    ``operands``: extra tensors the tail may read. ``channel_axis``: axis of the output along which
+    such a tensor may be a vector (None: it has the shape of the output).
+    """
+
+    operands: int = 1
+    channel_axis: int | None = None
+
+
+class Op(ABC):
+    """An operator: a frozen dataclass of typed attributes.
+
+    Absent optional inputs are None, in ``infer`` and in ``reference``. ``infer`` raises ShapeError
+    for inputs that do not fit; a dimension of its result is None where it depends on data.
+    """
+
+    #: None: the op takes no elementwise tail.
+    fusion: ClassVar[Fusion | None] = None
+    #: False: two runs on the same inputs may differ (random ops, state); never folded.
+    deterministic: ClassVar[bool] = True
+
+    @abstractmethod
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """Types of the outputs from the types of the inputs."""
+
+    @abstractmethod
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """The outputs, computed with NumPy: the meaning of the op."""
+
+    def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        """Largest possible types of the outputs where ``infer`` leaves dimensions open.
+
+        Only the leading dimension may be open; the device writes at most this many rows and their
+        count. Ops whose shapes do not depend on data need not override it.
+        """
+        return self.infer(*inputs)
+
+    @property
+    def type_name(self) -> str:
+        """Name shown in tables: the class name, ONNX's where ONNX has the op."""
+        return type(self).__name__
+
+    def attributes(self) -> dict[str, Any]:
+        """Attributes by name, in order of declaration."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def op_classes(base: type[Op] = Op) -> Iterator[type[Op]]:
+    """Every concrete op class that has been imported, each once."""
+    for cls in base.__subclasses__():
+        yield from op_classes(cls)
+        if not getattr(cls, "__abstractmethods__", None) and not cls.__name__.startswith("_"):
+            yield cls

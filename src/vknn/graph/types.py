@@ -1,0 +1,110 @@
+"""Element types and tensor types."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import ShapeError
+
+
+class DType(enum.Enum):
+    """Element type of a tensor. ``FLOAT64``, ``STRING`` and ``COMPLEX64`` live on the host only."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    BOOL = "bool"
+    FLOAT64 = "float64"
+    STRING = "string"
+    COMPLEX64 = "complex64"
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype; strings are object arrays of bytes."""
+        return np.dtype(object) if self is DType.STRING else np.dtype(self.value)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element on the host."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DType.FLOAT32, DType.FLOAT16, DType.FLOAT64)
+
+    @property
+    def is_integer(self) -> bool:
+        return self in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
+
+    @property
+    def host_only(self) -> bool:
+        return self in (DType.FLOAT64, DType.STRING, DType.COMPLEX64)
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> DType:
+        """The element type of ``array``; raises ShapeError for a dtype that vknn does not know."""
+        if array.dtype == object or array.dtype.kind in "SU":
+            return cls.STRING
+        try:
+            return cls(array.dtype.name)
+        except ValueError:
+            raise ShapeError(f"arrays of dtype {array.dtype} are not supported") from None
+
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and element type. A dimension is None while it depends on data."""
+
+    shape: Shape
+    dtype: DType = DType.FLOAT32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(None if d is None else int(d) for d in self.shape))
+        if any(d is not None and d < 0 for d in self.shape):
+            raise ShapeError(f"negative dimension in shape {self.shape}")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """True when every dimension is known."""
+        return None not in self.shape
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape, all dimensions known; raises ShapeError otherwise."""
+        if None in self.shape:
+            raise ShapeError(f"shape {self} depends on data")
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.dims)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return TensorType(shape, self.dtype)
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(self.shape, dtype)
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> TensorType:
+        return cls(array.shape, DType.of(array))
+
+    def __str__(self) -> str:
+        dims = ", ".join("?" if d is None else str(d) for d in self.shape)
+        return f"{self.dtype.value}[{dims}]"

@@ -1,0 +1,67 @@
+"""From a node to the candidates that its family offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vknn.errors import ShapeError
+from vknn.graph import Node, TensorType
+from vknn.lowering.epilogue import encode_steps
+from vknn.lowering.layouts import Layout, on_device, storage_bytes
+from vknn.lowering.registry import Candidate, LoweringOptions, Problem, rule_for
+from vknn.ops.elementwise import Fused
+from vknn.plan import DeviceLimits
+
+
+def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> Problem:
+    """The node as its family sees it: base op, concrete types, tail apart."""
+    types = node.input_types
+    constants = tuple(v.constant if v is not None else None for v in node.inputs)
+    op = node.op
+    outputs = op.bound(*types)
+    if not isinstance(op, Fused):
+        return Problem(op, types, outputs, constants, limits, options)
+    count = len(types) - op.operand_count
+    operands = tuple(t for t in types[count:] if t is not None)
+    epilogue = encode_steps(op, operands, outputs[0])
+    base_outputs = op.base.bound(*types[:count])
+    return Problem(
+        op.base, types[:count], base_outputs, constants[:count], limits, options, epilogue
+    )
+
+
+def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:
+    """The ways to run a node on the device, best filtered by ``options``; empty: on the host."""
+    base = node.op.base if isinstance(node.op, Fused) else node.op
+    rule = rule_for(type(base))
+    if rule is None or not _fits(node, limits):
+        return []
+    found = list(rule(make_problem(node, limits, options)))
+    return _preferred(found, options)
+
+
+def _preferred(found: list[Candidate], options: LoweringOptions) -> list[Candidate]:
+    if options.algorithm is not None:
+        found = [c for c in found if c.name == options.algorithm] or found
+    if options.layout is not None:
+        found = [c for c in found if c.outputs[0] is options.layout] or found
+    return found
+
+
+def _fits(node: Node, limits: DeviceLimits) -> bool:
+    """True when every tensor can lie in a device buffer that a shader can see whole."""
+    present = [t for t in node.input_types if t is not None]
+    if any(not t.is_static for t in present):
+        return False
+    try:
+        outputs = node.op.bound(*node.input_types)
+    except ShapeError:
+        return False
+    types: Sequence[TensorType] = [*present, *outputs]
+    return all(t.is_static and on_device(t) and _small(t, limits) for t in types)
+
+
+def _small(type_: TensorType, limits: DeviceLimits) -> bool:
+    layouts = [Layout.LINEAR, Layout.C4] if type_.rank >= 2 else [Layout.LINEAR]
+    sizes = [storage_bytes(type_, layout) for layout in layouts]
+    return type_.size > 0 and max(sizes) <= limits.max_storage_buffer_range

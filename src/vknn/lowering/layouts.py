@@ -1,0 +1,81 @@
+"""How a tensor lies in a device buffer."""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import numpy as np
+
+from vknn.graph.types import DType, TensorType
+
+
+class Layout(enum.Enum):
+    """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
+
+    In both an element takes 32 bits: float32 for floats, int32 for integers and bool. A buffer's
+    size is rounded up to 16 bytes, so that it can be read as vec4s to its end.
+    """
+
+    LINEAR = "linear"
+    C4 = "c4"
+
+
+#: dtypes that a device buffer can hold (int64 has no 32-bit form that keeps its range).
+DEVICE_DTYPES = frozenset(
+    (DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL)
+)
+
+
+def on_device(type_: TensorType) -> bool:
+    """True where a device buffer can hold tensors of this type."""
+    return type_.dtype in DEVICE_DTYPES
+
+
+def storage_dtype(dtype: DType) -> np.dtype:
+    """dtype of an element in a device buffer."""
+    return np.dtype(np.float32) if dtype.is_float else np.dtype(np.int32)
+
+
+def allows(type_: TensorType, layout: Layout) -> bool:
+    """C4 needs a channel axis."""
+    return layout is Layout.LINEAR or type_.rank >= 2
+
+
+def packed_shape(type_: TensorType, layout: Layout) -> tuple[int, ...]:
+    """Shape of the array in the buffer."""
+    if layout is Layout.LINEAR:
+        return type_.dims
+    n, c, *spatial = type_.dims
+    return (n, -(-c // 4), *spatial, 4)
+
+
+def storage_bytes(type_: TensorType, layout: Layout) -> int:
+    """Size of the buffer, at least 16 bytes, a multiple of 16."""
+    return max(16, -(-4 * math.prod(packed_shape(type_, layout)) // 16) * 16)
+
+
+def same_bytes(type_: TensorType) -> bool:
+    """True where LINEAR and C4 are the same bytes, so that no repack is needed."""
+    return type_.rank >= 2 and type_.dims[1] % 4 == 0 and math.prod(type_.dims[2:]) == 1
+
+
+def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """``array`` as it lies in the buffer (contiguous, 32-bit elements)."""
+    array = np.ascontiguousarray(array, storage_dtype(DType.of(array)))
+    if layout is Layout.LINEAR:
+        return array
+    n, c, *spatial = array.shape
+    padded = np.zeros((n, -(-c // 4) * 4, *spatial), array.dtype)
+    padded[:, :c] = array
+    split = padded.reshape(n, -1, 4, *spatial)
+    return np.ascontiguousarray(np.moveaxis(split, 2, -1))
+
+
+def unpack(packed: np.ndarray, type_: TensorType, layout: Layout) -> np.ndarray:
+    """The inverse of :func:`pack`, in the host's dtype."""
+    array = packed.reshape(packed_shape(type_, layout))
+    if layout is Layout.C4:
+        n, c, *spatial = type_.dims
+        array = np.moveaxis(array, -1, 2).reshape(n, -1, *spatial)[:, :c]
+    return np.ascontiguousarray(array).astype(type_.dtype.numpy)

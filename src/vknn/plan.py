@@ -1,0 +1,239 @@
+"""The plan: what a device is asked to do, as pure data. No Vulkan handle, no op, no graph in it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.graph.types import TensorType
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """What lowering may know of a device. Sizes in bytes.
+
+    The defaults are the minimum that Vulkan 1.1 guarantees (specification, "Required Limits").
+    """
+
+    name: str = "vulkan-1.1-minimum"
+    kind: str = "other"  # discrete, integrated, virtual, cpu, other
+    vendor_id: int = 0
+    max_storage_buffer_range: int = 1 << 27
+    max_texel_buffer_elements: int = 1 << 16
+    storage_alignment: int = 256
+    texel_alignment: int = 256
+    max_push_constants: int = 128
+    max_storage_buffers: int = 4
+    max_group_count: tuple[int, int, int] = (65535, 65535, 65535)
+    max_group_size: tuple[int, int, int] = (128, 128, 64)
+    max_group_invocations: int = 128
+    shared_memory: int = 16384
+    subgroup_size: int = 4
+    unified_memory: bool = False
+    #: Optional abilities that are present and switched on: "int64", "fp16_storage",
+    #: "fp16_arithmetic", "subgroup_shuffle", "timestamps"...
+    features: frozenset[str] = frozenset()
+    #: How shaders best read tensors here: "storage", "texel" (texelFetch) or "image" (imageLoad).
+    preferred_access: str = "storage"
+
+    @property
+    def alignment(self) -> int:
+        """Alignment at which a tensor may start, whatever way it is read."""
+        return max(self.storage_alignment, self.texel_alignment, 16)
+
+
+class Role(enum.Enum):
+    """What a buffer is for; the buffers of a role lie in one arena."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    WEIGHT = "weight"
+    ACTIVATION = "activation"
+
+
+class Access(enum.Enum):
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "readwrite"
+
+    @property
+    def writes(self) -> bool:
+        return self is not Access.READ
+
+    @property
+    def reads(self) -> bool:
+        return self is not Access.WRITE
+
+
+class View(enum.Enum):
+    """How a shader sees a buffer: the descriptor type."""
+
+    STORAGE = "storage"  # storage buffer
+    TEXEL = "texel"  # uniform texel buffer, texelFetch
+    IMAGE = "image"  # storage texel buffer, imageLoad
+
+
+class Format(enum.Enum):
+    """Element format of a texel view; the Vulkan names."""
+
+    R32_SFLOAT = "r32_sfloat"
+    RGBA32_SFLOAT = "r32g32b32a32_sfloat"
+    R32_SINT = "r32_sint"
+    RGBA32_SINT = "r32g32b32a32_sint"
+    R16_SFLOAT = "r16_sfloat"
+    RGBA16_SFLOAT = "r16g16b16a16_sfloat"
+
+    @property
+    def texel_bytes(self) -> int:
+        """Bytes of a texel."""
+        return _TEXEL_BYTES[self]
+
+
+_TEXEL_BYTES = {
+    Format.R32_SFLOAT: 4,
+    Format.RGBA32_SFLOAT: 16,
+    Format.R32_SINT: 4,
+    Format.RGBA32_SINT: 16,
+    Format.R16_SFLOAT: 2,
+    Format.RGBA16_SFLOAT: 8,
+}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A range of an arena: ``nbytes`` from ``offset``. Buffers that alias share bytes."""
+
+    name: str
+    role: Role
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A buffer (by index) bound to a shader; ``format`` counts for texel views only."""
+
+    buffer: int
+    access: Access
+    view: View = View.STORAGE
+    format: Format = Format.RGBA32_SFLOAT
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One compute dispatch.
+
+    ``variant`` are the compile-time choices, ``specialization`` the constants by id (ids 0, 1, 2
+    are the workgroup size), ``push`` the push constants' bytes, ``nodes`` the layers it covers in
+    the source file's words, ``flops`` and ``nbytes`` the work (bytes read and written once).
+    """
+
+    kernel: str
+    variant: tuple[tuple[str, str], ...]
+    specialization: tuple[tuple[int, int | float], ...]
+    push: bytes
+    bindings: tuple[Binding, ...]
+    groups: tuple[int, int, int]
+    nodes: tuple[str, ...] = ()
+    label: str = ""
+    flops: int = 0
+    nbytes: int = 0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies ``nbytes`` from the start of ``source`` plus offset to ``target`` plus offset."""
+
+    source: int
+    target: int
+    nbytes: int
+    source_offset: int = 0
+    target_offset: int = 0
+    nodes: tuple[str, ...] = ()
+    label: str = "copy"
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Sets every 32-bit word of a buffer to ``word``."""
+
+    buffer: int
+    word: int = 0
+    nodes: tuple[str, ...] = ()
+    label: str = "fill"
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Makes all earlier writes visible to all later work; ``buffers`` says for whose sake."""
+
+    buffers: tuple[int, ...]
+
+
+Command = Dispatch | Copy | Fill
+Step = Dispatch | Copy | Fill | Barrier
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a plan: host-side type, dense row-major in ``buffer``.
+
+    On the device every float is 32 bits (or 16 with fp16 storage) and every integer and bool
+    32 bits. ``count``: buffer with one int32, the size of the first open dimension, where ``type``
+    is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
+    """
+
+    buffer: int
+    type: TensorType
+    count: int | None = None
+    open_axis: int = 0
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Bytes behind a buffer that nothing may write."""
+
+    role: Role
+    offset: int
+    nbytes: int
+
+
+@dataclass(eq=False)
+class Plan:
+    """Steps in order over buffers in four arenas.
+
+    ``submits`` are the ends (exclusive step indices) of the submits, the last one len(steps).
+    ``constants`` maps weight buffers to their packed bytes; the same array object in two plans is
+    the same weight.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    arenas: dict[Role, int]
+    steps: tuple[Step, ...]
+    submits: tuple[int, ...]
+    inputs: dict[str, Port]
+    outputs: dict[str, Port]
+    constants: dict[int, np.ndarray] = field(repr=False, default_factory=dict)
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def dispatches(self) -> list[Dispatch]:
+        return [s for s in self.steps if isinstance(s, Dispatch)]
+
+    @property
+    def commands(self) -> list[Command]:
+        return [s for s in self.steps if not isinstance(s, Barrier)]
+
+
+def accesses(step: Command) -> list[tuple[int, Access]]:
+    """The buffers that a step touches."""
+    match step:
+        case Dispatch():
+            return [(b.buffer, b.access) for b in step.bindings]
+        case Copy():
+            return [(step.source, Access.READ), (step.target, Access.WRITE)]
+        case Fill():
+            return [(step.buffer, Access.WRITE)]
