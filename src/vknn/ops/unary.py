@@ -1,0 +1,291 @@
+"""Elementwise ops of one input: the base class and the mathematical functions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.graph import Fusion, Op, TensorType
+from vknn.ops.checks import arguments, require_float
+from vknn.ops.special import erf
+
+
+class Unary(Op):
+    """One input, one output of the same type.
+
+    Functions are computed in float64 and rounded once; an op with ``exact`` needs no more than its
+    own dtype and takes integers too.
+    """
+
+    fusion = Fusion(operands=2, channel_axis=1)
+    exact: ClassVar[bool] = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        if not self.exact:
+            require_float(self, x)
+        elif not (x.dtype.is_float or x.dtype.is_integer):
+            raise ShapeError(f"{type(self).__name__} wants numbers, not {x}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        with np.errstate(all="ignore"):
+            y = self.compute(x if self.exact else x.astype(np.float64))
+            return (np.asarray(y).astype(x.dtype, copy=False),)
+
+    @abstractmethod
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        """The function, in float64 or (``exact``) in the dtype of the input."""
+
+
+@dataclass(frozen=True)
+class Abs(Unary):
+    """|x|"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.abs(x)
+
+
+@dataclass(frozen=True)
+class Neg(Unary):
+    """-x"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.negative(x)
+
+
+@dataclass(frozen=True)
+class Sign(Unary):
+    """-1, 0 or 1; NaN stays NaN"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.sign(x)
+
+
+@dataclass(frozen=True)
+class Square(Unary):
+    """x * x"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return x * x
+
+
+@dataclass(frozen=True)
+class Floor(Unary):
+    """The largest whole number not above x"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.floor(x)
+
+
+@dataclass(frozen=True)
+class Ceil(Unary):
+    """The smallest whole number not below x"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.ceil(x)
+
+
+@dataclass(frozen=True)
+class Round(Unary):
+    """The nearest whole number, halves to even"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.rint(x)
+
+
+@dataclass(frozen=True)
+class Trunc(Unary):
+    """x without its fraction"""
+
+    exact = True
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.trunc(x)
+
+
+@dataclass(frozen=True)
+class Sqrt(Unary):
+    """sqrt(x); NaN below 0"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.sqrt(x)
+
+
+@dataclass(frozen=True)
+class Rsqrt(Unary):
+    """1 / sqrt(x)"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return 1.0 / np.sqrt(x)
+
+
+@dataclass(frozen=True)
+class Reciprocal(Unary):
+    """1 / x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return 1.0 / x
+
+
+@dataclass(frozen=True)
+class Exp(Unary):
+    """e^x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.exp(x)
+
+
+@dataclass(frozen=True)
+class Expm1(Unary):
+    """e^x - 1, precise near 0"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.expm1(x)
+
+
+@dataclass(frozen=True)
+class Log(Unary):
+    """ln x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.log(x)
+
+
+@dataclass(frozen=True)
+class Log10(Unary):
+    """log10 x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.log10(x)
+
+
+@dataclass(frozen=True)
+class Log1p(Unary):
+    """ln(1 + x), precise near 0"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.log1p(x)
+
+
+@dataclass(frozen=True)
+class Sin(Unary):
+    """sin x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.sin(x)
+
+
+@dataclass(frozen=True)
+class Cos(Unary):
+    """cos x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.cos(x)
+
+
+@dataclass(frozen=True)
+class Tan(Unary):
+    """tan x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.tan(x)
+
+
+@dataclass(frozen=True)
+class Asin(Unary):
+    """arcsin x; NaN outside [-1, 1]"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arcsin(x)
+
+
+@dataclass(frozen=True)
+class Acos(Unary):
+    """arccos x; NaN outside [-1, 1]"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arccos(x)
+
+
+@dataclass(frozen=True)
+class Atan(Unary):
+    """arctan x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arctan(x)
+
+
+@dataclass(frozen=True)
+class Sinh(Unary):
+    """sinh x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.sinh(x)
+
+
+@dataclass(frozen=True)
+class Cosh(Unary):
+    """cosh x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.cosh(x)
+
+
+@dataclass(frozen=True)
+class Tanh(Unary):
+    """tanh x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.tanh(x)
+
+
+@dataclass(frozen=True)
+class Asinh(Unary):
+    """arsinh x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arcsinh(x)
+
+
+@dataclass(frozen=True)
+class Acosh(Unary):
+    """arcosh x; NaN below 1"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arccosh(x)
+
+
+@dataclass(frozen=True)
+class Atanh(Unary):
+    """artanh x; NaN outside [-1, 1]"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return np.arctanh(x)
+
+
+@dataclass(frozen=True)
+class Erf(Unary):
+    """The error function, 2/sqrt(pi) * integral of exp(-t^2) from 0 to x"""
+
+    def compute(self, x: np.ndarray) -> np.ndarray:
+        return erf(x)
