@@ -1,0 +1,195 @@
+"""A graph and a device's limits make a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vknn.errors import UnsupportedLayerError
+from vknn.graph import Graph, Node, TensorType, Value
+from vknn.lowering.assignment import assign, wanted_layouts
+from vknn.lowering.candidates import candidates, make_problem
+from vknn.lowering.emitter import Emitter, Ref, WeightCache
+from vknn.lowering.layouts import Layout, pack, same_bytes, storage_bytes, storage_dtype
+from vknn.lowering.movement import repack
+from vknn.lowering.registry import Candidate, LoweringOptions, Problem
+from vknn.lowering.assembly import PendingCommand, assemble
+from vknn.ops.elementwise import Fused
+from vknn.ops.movement import Identity
+from vknn.plan import DeviceLimits, Plan, Role
+
+
+def lower(
+    graph: Graph,
+    limits: DeviceLimits,
+    options: LoweringOptions | None = None,
+    weights: WeightCache | None = None,
+) -> Plan:
+    """The plan of a graph whose every node has a candidate on the device.
+
+    All types must be static, except for outputs that no node of the graph reads. Raises
+    UnsupportedLayerError, listing all nodes that have no candidate.
+    """
+    options = options or LoweringOptions()
+    offers = {node: candidates(node, limits, options) for node in graph.nodes}
+    missing = [str(node.origin) for node, found in offers.items() if not found]
+    if missing:
+        raise UnsupportedLayerError(missing)
+    chosen = assign(graph, offers)
+    lowering = _Lowering(graph, limits, options, weights or WeightCache())
+    for value in graph.inputs:
+        lowering.add_input(value)
+    for node in graph.nodes:
+        lowering.add_node(node, chosen[node])
+    outputs = {name: lowering.add_output(value) for name, value in graph.outputs.items()}
+    return assemble(
+        graph.name,
+        lowering.commands,
+        {v.name: (lowering.refs[v, Layout.LINEAR], v.type) for v in graph.inputs},
+        outputs,
+        limits,
+        options,
+    )
+
+
+class _Lowering:
+    """State while the nodes of a graph are emitted in order."""
+
+    def __init__(
+        self, graph: Graph, limits: DeviceLimits, options: LoweringOptions, weights: WeightCache
+    ) -> None:
+        self.limits, self.options, self.weights = limits, options, weights
+        self.refs: dict[tuple[Value, Layout], Ref] = {}
+        self.bounds: dict[Value, TensorType] = {}
+        self.counts: dict[Value, Ref] = {}
+        self.commands: list[PendingCommand] = []
+        self._names: dict[str, int] = {}
+
+    def add_input(self, value: Value) -> None:
+        self._new_ref(value, value.type, Layout.LINEAR).role = Role.INPUT
+
+    def add_node(self, node: Node, candidate: Candidate) -> None:
+        for value, layout in wanted_layouts(node, candidate):
+            self._want(value, layout)
+        problem = make_problem(node, self.limits, self.options)
+        if candidate.view is not None and self._add_view(node, problem, candidate):
+            return
+        bounds = node.op.bound(*node.input_types)
+        outputs = [
+            self._new_ref(v, t, layout)
+            for v, t, layout in zip(node.outputs, bounds, candidate.outputs, strict=True)
+        ]
+        open_outputs = [v for v in node.outputs if not v.type.is_static]
+        counts = [Ref(self._unique(f"{v.name}.count"), 16, False) for v in open_outputs]
+        self.counts.update(zip(open_outputs, counts, strict=True))
+        emitter = self._emitter(problem, node, candidate, outputs + counts)
+        candidate.emit(emitter)
+        takes = self._inplace(node, candidate, emitter) if len(emitter.commands) == 1 else ()
+        self._take(emitter, takes)
+
+    def add_output(self, value: Value) -> tuple[Ref, TensorType, TensorType, Ref | None]:
+        """The LINEAR buffer of a result, its host type, its bound and its count."""
+        ref = self._want(value, Layout.LINEAR)
+        if ref.root.role in (Role.INPUT, Role.WEIGHT):
+            source, ref = ref, Ref(self._unique(f"{value.name}.copy"), ref.nbytes, ref.is_float)
+            emitter = self._identity(value, source, ref)
+            emitter.copy(source, ref, ref.nbytes)
+            self._take(emitter)
+        ref.root.role = Role.OUTPUT
+        count = self.counts.get(value)
+        if count is not None:
+            count.role = Role.OUTPUT
+        return ref, value.type, self.bounds.get(value, value.type), count
+
+    def _emitter(
+        self, problem: Problem, node: Node, candidate: Candidate, outputs: Sequence[Ref]
+    ) -> Emitter:
+        base = zip(node.inputs, candidate.inputs, strict=False)
+        inputs = [
+            self.refs[v, layout] if v is not None and layout is not None else None
+            for v, layout in base
+        ]
+        extra = node.inputs[len(candidate.inputs) :]
+        operands = [self.refs[v, candidate.outputs[0]] for v in extra if v is not None]
+        label = f"{problem.op.type_name} {candidate.name}"
+        return Emitter(
+            problem, inputs, outputs, operands, self.weights, label, (node.origin.name,)
+        )
+
+    def _inplace(
+        self, node: Node, candidate: Candidate, emitter: Emitter
+    ) -> tuple[tuple[Ref, Ref], ...]:
+        sources = [emitter.inputs[i] for i in candidate.inplace]
+        target = emitter.outputs[0]
+        return tuple((s, target) for s in sources if s is not None and s.nbytes == target.nbytes)
+
+    def _take(self, emitter: Emitter, inplace: Sequence[tuple[Ref, Ref]] = ()) -> None:
+        for command, refs in emitter.commands:
+            self.commands.append(PendingCommand(command, tuple(refs), tuple(inplace)))
+
+    def _want(self, value: Value, layout: Layout) -> Ref:
+        """The buffer of a value in a layout; packs constants, repacks what lies otherwise."""
+        key = (value, layout)
+        if key in self.refs:
+            return self.refs[key]
+        if value.constant is not None:
+            self.refs[key] = self._constant(value, layout)
+            return self.refs[key]
+        other = Layout.C4 if layout is Layout.LINEAR else Layout.LINEAR
+        source = self.refs[value, other]
+        bound = self.bounds[value]
+        if same_bytes(bound):
+            self.refs[key] = source
+            return source
+        target = self._new_ref(value, bound, layout)
+        emitter = self._identity(value, source, target)
+        repack(emitter, source, target, bound, other, layout)
+        self._take(emitter)
+        return target
+
+    def _constant(self, value: Value, layout: Layout) -> Ref:
+        array = value.constant
+        assert array is not None
+        data = self.weights.get(f"{layout.value}{value.type}", (array,), lambda: pack(array, layout))
+        nbytes = storage_bytes(value.type, layout)
+        is_float = data.dtype.kind == "f"
+        return Ref(self._unique(value.name), nbytes, is_float, data, role=Role.WEIGHT)
+
+    def _identity(self, value: Value, source: Ref, target: Ref) -> Emitter:
+        type_ = self.bounds.get(value, value.type)
+        problem = Problem(Identity(), (type_,), (type_,), (None,), self.limits, self.options)
+        return Emitter(problem, [source], [target], [], self.weights, "repack", (value.name,))
+
+    def _add_view(self, node: Node, problem: Problem, candidate: Candidate) -> bool:
+        """Makes output 0 a view of an input, where alignment and the epilogue allow it."""
+        assert candidate.view is not None
+        value, source = node.inputs[candidate.view], node.outputs[0]
+        layout = candidate.inputs[candidate.view]
+        if isinstance(node.op, Fused) or value is None or layout is None or len(node.outputs) > 1:
+            return False
+        parent = self.refs[value, layout]
+        if candidate.view_offset % self.limits.alignment:
+            return False
+        nbytes = storage_bytes(source.type, candidate.outputs[0])
+        if candidate.view_offset + nbytes > parent.nbytes:
+            return False
+        name = f"{parent.root.name}//{self._unique(source.name)}"
+        is_float = storage_dtype(source.type.dtype).kind == "f"
+        self.refs[source, candidate.outputs[0]] = Ref(
+            name, nbytes, is_float, parent=parent, offset=candidate.view_offset
+        )
+        self.bounds[source] = source.type
+        return True
+
+    def _new_ref(self, value: Value, type_: TensorType, layout: Layout) -> Ref:
+        name = self._unique(value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}")
+        is_float = storage_dtype(type_.dtype).kind == "f"
+        ref = Ref(name, storage_bytes(type_, layout), is_float)
+        self.refs[value, layout] = ref
+        self.bounds[value] = type_
+        return ref
+
+    def _unique(self, stem: str) -> str:
+        stem = stem.replace("//", "/ /")
+        count = self._names.get(stem, 0)
+        self._names[stem] = count + 1
+        return self._unique(f"{stem}#{count}") if count else stem

@@ -1,0 +1,183 @@
+"""A model file made ready to run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from vknn.errors import DeviceError, InputError, VknnError
+from vknn.formats import Model, TensorSpec, load
+from vknn.graph import TensorType, validate
+from vknn.lowering import LoweringOptions
+from vknn.passes import run_passes
+from vknn.program import Program, Target
+from vknn.runtime import Device, WeightPool, environment, open_device
+
+#: Programs kept for different input shapes; the least recently used is closed first.
+MAX_PROGRAMS = 8
+
+HOST_DEVICES = ("numpy", "reference", "host")
+_warned_without_device = False
+
+
+class Session:
+    """A model on a device.
+
+    ``path``: the model file; ``weights``: its second file where the format has one and it does not
+    lie beside the first under the same stem. ``device``: "auto" (the best Vulkan device, or NumPy
+    without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
+    "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
+    "fp32". ``disable``: names of passes and abilities to switch off, as in VKNN_DISABLE.
+
+    Safe to use from several threads; runs of one session follow each other. Raises
+    ModelFormatError, UnsupportedLayerError or DeviceError.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        weights: str | os.PathLike[str] | None = None,
+        *,
+        device: str | Device = "auto",
+        precision: str = "fp32",
+        disable: Iterable[str] = (),
+    ) -> None:
+        if precision != "fp32":
+            raise VknnError(f"precision {precision!r} is not supported; use precision='fp32'")
+        self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
+        self._disabled = frozenset(disable) | environment.disabled()
+        self._lock = threading.RLock()
+        self._programs: OrderedDict[object, Program] = OrderedDict()
+        self._closed = False
+        self._owns_device = not isinstance(device, Device)
+        self.device: Device | None = device if isinstance(device, Device) else _open(device)
+        pool = WeightPool(self.device) if self.device is not None else None
+        options = LoweringOptions(disabled=self._disabled)
+        self._target = Target(self.device, options, pool=pool)
+        self._last: Program | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape (None where it is free) and dtype of each input."""
+        return self.model.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Name, shape (None where it is free) and dtype of each output."""
+        return self.model.outputs
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the format's own layout and dtype.
+
+        ``feeds`` has an array for every input. Raises InputError for names, dtypes or ranks that do
+        not fit, ShapeError where a layer cannot take these shapes, DeviceError from the driver.
+        """
+        with self._lock:
+            arrays = self._encode(feeds)
+            program = self._program(feeds, arrays)
+            results = program.run({v.name: arrays[v.name] for v in program.graph.inputs})
+        return {name: self.model.decode(name, array) for name, array in results.items()}
+
+    def program(self, feeds: Mapping[str, np.ndarray]) -> Program:
+        """The compiled program for inputs of these shapes (compiling it where needed)."""
+        with self._lock:
+            return self._program(feeds, self._encode(feeds))
+
+    def encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays as the graph takes them; checks names, ranks and dtypes."""
+        return self._encode(feeds)
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Where each node of the latest program runs: node name -> "vulkan" or "host"."""
+        if self._last is None:
+            raise VknnError("placement is known after the first run (shapes decide it)")
+        return {node.name: side for node, side in self._last.placement.items()}
+
+    def close(self) -> None:
+        """Frees all device objects. A closed session cannot run again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._last = None
+            for program in self._programs.values():
+                program.close()
+            self._programs.clear()
+            if self._target.pool is not None:
+                self._target.pool.close()
+            if self.device is not None and self._owns_device:
+                self.device.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def _encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self._closed:
+            raise VknnError("the session is closed")
+        names = [spec.name for spec in self.model.inputs]
+        missing = [n for n in names if n not in feeds]
+        unknown = [n for n in feeds if n not in names]
+        if missing or unknown:
+            wrong = [f"missing input(s) {missing}"] * bool(missing)
+            wrong += [f"unknown input(s) {unknown}"] * bool(unknown)
+            raise InputError(f"{'; '.join(wrong)}; the model's inputs are {names}")
+        return {n: self.model.encode(n, np.asarray(feeds[n])) for n in names}
+
+    def _program(
+        self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
+    ) -> Program:
+        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
+        types = {n: TensorType.of(a) for n, a in arrays.items()}
+        key = (tuple(types.items()), tuple((n, a.tobytes()) for n, a in values.items()))
+        program = self._programs.get(key)
+        if program is None:
+            shapes = {
+                n: TensorType(np.shape(feeds[n]), t.dtype) for n, t in types.items()
+            }
+            graph = self.model.build(shapes, values)
+            validate(graph)
+            program = Program(run_passes(graph, self._disabled), self._target)
+            self._programs[key] = program
+            if len(self._programs) > MAX_PROGRAMS:
+                self._programs.popitem(last=False)[1].close()
+        self._programs.move_to_end(key)
+        self._last = program
+        return program
+
+
+def _open(selector: str) -> Device | None:
+    """The device, or None for the NumPy reference."""
+    global _warned_without_device
+    selector = environment.device() or selector
+    if selector in HOST_DEVICES:
+        return None
+    try:
+        return open_device("auto" if selector == "vulkan" else selector)
+    except DeviceError as error:
+        if selector != "auto":
+            raise
+        if not _warned_without_device:
+            _warned_without_device = True
+            warnings.warn(f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=3)
+        return None
