@@ -1,5 +1,29 @@
 """The canonical ops, one module a family. Importing this makes every op known."""
 
-from vknn.ops import elementwise
+from vknn.ops import (
+    attention,
+    convolution,
+    detection,
+    elementwise,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+    resize,
+)
 
-__all__ = ["elementwise"]
+__all__ = [
+    "attention",
+    "convolution",
+    "detection",
+    "elementwise",
+    "matmul",
+    "movement",
+    "normalization",
+    "pooling",
+    "quantization",
+    "reduction",
+    "resize",
+]

@@ -127,7 +127,10 @@ class Mish(Unary):
 
 @dataclass(frozen=True)
 class Gelu(Unary):
-    """x/2 * (1 + erf(x/sqrt 2)); approximate "tanh": x/2 * (1 + tanh(sqrt(2/pi)(x + 0.044715 x^3)))"""
+    """x/2 * (1 + erf(x/sqrt 2)), or x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
+
+    ``approximate``: "none" for the first, "tanh" for the second formula.
+    """
 
     approximate: str = "none"
 

@@ -121,7 +121,7 @@ class Min(Binary):
 
 @dataclass(frozen=True)
 class Pow(Binary):
-    """a^b; NaN for a fractional power of a negative number; integers to a negative power truncate"""
+    """a^b; NaN for a fractional power of a negative number; integers truncate"""
 
     def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if a.dtype.kind == "f" or not np.any(b < 0):

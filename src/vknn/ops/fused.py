@@ -97,7 +97,8 @@ class Fused(Op):
                 other = TensorType((), value.dtype)
             (result,) = step.op.infer(*_ordered(step, value, other))
             if result != value:
-                raise ShapeError(f"{self.type_name}: {step.op.type_name} turns {value} into {result}")
+                name = step.op.type_name
+                raise ShapeError(f"{self.type_name}: {name} turns {value} into {result}")
         return value
 
 

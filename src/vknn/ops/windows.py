@@ -1,0 +1,100 @@
+"""Shapes and views of sliding windows, for convolution and pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.graph import Op, Shape
+from vknn.ops.checks import require
+
+
+def check_window(op: Op, axes: int, **attributes: Sequence[int] | None) -> None:
+    """Raises ShapeError unless the window's attributes fit ``axes`` spatial axes."""
+    name = type(op).__name__
+    for what, value in attributes.items():
+        if value is None:
+            continue
+        count = 2 * axes if what == "pads" else axes
+        low = 0 if what == "pads" else 1
+        require(len(value) == count, f"{name}: {what} {tuple(value)} should have {count} values")
+        require(min(value, default=low) >= low, f"{name}: {what} {tuple(value)} must be >= {low}")
+
+
+def window_output(
+    op: Op,
+    spatial: Shape,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Shape:
+    """Output sizes of a sliding window; raises ShapeError where it exceeds the padded input."""
+    result: list[int | None] = []
+    for axis, size in enumerate(spatial):
+        if size is None:
+            result.append(None)
+            continue
+        padded = size + pads[axis] + pads[axis + len(spatial)]
+        extent = (kernel[axis] - 1) * dilations[axis] + 1
+        if extent > padded:
+            raise ShapeError(
+                f"{type(op).__name__}: a kernel of extent {extent} exceeds the padded input of "
+                f"{padded} along spatial axis {axis}"
+            )
+        result.append((padded - extent) // strides[axis] + 1)
+    return tuple(result)
+
+
+def pad_spatial(x: np.ndarray, pads: Sequence[int], value: Any) -> np.ndarray:
+    """``x`` [N, C, spatial...] with pads (begins..., ends...) of ``value`` around it."""
+    axes = x.ndim - 2
+    if not any(pads):
+        return x
+    widths = [(0, 0), (0, 0), *((pads[i], pads[i + axes]) for i in range(axes))]
+    return np.pad(x, widths, constant_values=value)
+
+
+def windows(
+    x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> np.ndarray:
+    """A view [N, C, out..., kernel...] of the windows of the padded ``x`` [N, C, spatial...]."""
+    axes = tuple(range(2, x.ndim))
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=axes)
+    steps = [slice(None, None, s) for s in (*strides, *dilations)]
+    return view[(slice(None), slice(None), *steps)]
+
+
+def reduce_windows(
+    x: np.ndarray,
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> np.ndarray:
+    """``function`` (np.maximum, np.add) folded over each window of ``x`` (padded), axis by axis."""
+    for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True), start=2):
+        count = (x.shape[axis] - (k - 1) * d - 1) // s + 1
+        lead = (slice(None),) * axis
+        taps = [x[(*lead, slice(t * d, t * d + (count - 1) * s + 1, s))] for t in range(k)]
+        total = taps[0]
+        for tap in taps[1:]:
+            total = function(total, tap)
+        x = total
+    return x
+
+
+def blocks(count: int, bytes_each: int, limit: int = 1 << 25) -> list[slice]:
+    """Slices of range(count) that take at most ``limit`` bytes each."""
+    step = max(1, limit // max(1, bytes_each))
+    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
+
+
+def volume(dims: Sequence[int]) -> int:
+    """The product of ``dims``."""
+    return math.prod(dims)
