@@ -48,24 +48,39 @@ EPILOGUE_INPUT(EPILOGUE_BINDING, ep_operand_0);
 EPILOGUE_INPUT(EPILOGUE_BINDING + 1, ep_operand_1);
 #endif
 
-vec4 ep_step(int code, float a, float b, int mode, vec4 v, int index, int channel) {
-    if (code == 0) return v;
-    int source = mode & 15;
-    if (source == 0) return unary_op(code, v, a, b);
-    vec4 w = vec4(a);
-    int at = (mode & 16) != 0 ? channel : index;
+// Written out with the constants themselves, not as a function of them: so the runtime can cut the
+// branches that a pipeline does not take before the driver sees them (vknn.runtime.specialize).
 #if EPILOGUE_OPERANDS > 0
-    if (source == 2) w = EPILOGUE_LOAD(ep_operand_0, at);
+#define EPILOGUE_OPERAND_0(m) \
+    if ((m & 15) == 2) q = EPILOGUE_LOAD(ep_operand_0, (m & 16) != 0 ? channel : index);
+#else
+#define EPILOGUE_OPERAND_0(m)
 #endif
 #if EPILOGUE_OPERANDS > 1
-    if (source == 3) w = EPILOGUE_LOAD(ep_operand_1, at);
+#define EPILOGUE_OPERAND_1(m) \
+    if ((m & 15) == 3) q = EPILOGUE_LOAD(ep_operand_1, (m & 16) != 0 ? channel : index);
+#else
+#define EPILOGUE_OPERAND_1(m)
 #endif
-    return (mode & 32) != 0 ? binary_op(code, w, v) : binary_op(code, v, w);
-}
-
-#define EPILOGUE_STEP(n) v = ep_step(ep_code_##n, ep_a_##n, ep_b_##n, ep_mode_##n, v, index, channel);
+#define EPILOGUE_STEP(n) \
+    if (ep_code_##n != 0) { \
+        if ((ep_mode_##n & 15) == 0) { \
+            UNARY_OP(ep_code_##n, v, v, ep_a_##n, ep_b_##n) \
+        } else { \
+            q = vec4(ep_a_##n); \
+            EPILOGUE_OPERAND_0(ep_mode_##n) \
+            EPILOGUE_OPERAND_1(ep_mode_##n) \
+            p = v; \
+            if ((ep_mode_##n & 32) != 0) { \
+                p = q; \
+                q = v; \
+            } \
+            BINARY_OP(ep_code_##n, v, p, q) \
+        } \
+    }
 
 vec4 epilogue4(vec4 v, int index, int channel) {
+    vec4 p, q;
     EPILOGUE_STEP(0)
     EPILOGUE_STEP(1)
     EPILOGUE_STEP(2)

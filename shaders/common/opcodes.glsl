@@ -1,9 +1,11 @@
 // The elementwise operators by number; src/vknn/lowering/epilogue.py has the same table (a test
-// compares them). Codes come from specialization constants, so drivers fold the switches away.
+// compares them).
 //
-// vec4 unary_op(int code, vec4 v, float a, float b)    a, b: the op's attributes
-// vec4 binary_op(int code, vec4 v, vec4 w)
-// Code 0 gives v. Not-a-number goes through every op as in NumPy.
+// UNARY_OP(code, y, v, a, b)    y = op(v); a, b: the op's attributes. y and v may be one variable.
+// BINARY_OP(code, y, v, w)      y = op(v, w)
+// Statements; y keeps its value where the code is 0. `code` must be the name of a specialization
+// constant itself: then its dead branches are cut before a driver sees them. Not-a-number goes
+// through every op as in NumPy.
 
 #ifndef VKNN_OPCODES_GLSL
 #define VKNN_OPCODES_GLSL
@@ -94,75 +96,71 @@ vec4 op_signs(vec4 v) {
     return if_(lessThan(v, vec4(0.0)), vec4(-1.0), y);
 }
 
-vec4 unary_op(int code, vec4 v, float a, float b) {
-    switch (code) {
-    case OP_ABS: return abs(v);
-    case OP_NEG: return -v;
-    case OP_FLOOR: return floor(v);
-    case OP_CEIL: return ceil(v);
-    case OP_SQUARE: return v * v;
-    case OP_SQRT: return sqrt(v);
-    case OP_RSQRT: return 1.0 / sqrt(v);
-    case OP_EXP: return m_exp(v);
-    case OP_LOG: return m_log(v);
-    case OP_LOG10: return m_log(v) * 0.4342944819;
-    case OP_LOG1P: return m_log1p(v);
-    case OP_EXPM1: return m_expm1(v);
-    case OP_SIN: return m_sin_shifted(v, 0);
-    case OP_COS: return m_sin_shifted(v, 1);
-    case OP_TAN: return m_tan(v);
-    case OP_ASIN: return m_asin(v);
-    case OP_ACOS: return m_acos(v);
-    case OP_ATAN: return m_atan(v);
-    case OP_SINH: return m_sinh(v);
-    case OP_COSH: return m_cosh(v);
-    case OP_ASINH: return m_asinh(v);
-    case OP_ACOSH: return m_acosh(v);
-    case OP_ATANH: return m_atanh(v);
-    case OP_RECIPROCAL: return 1.0 / v;
-    case OP_TANH: return m_tanh(v);
-    case OP_SIGMOID: return m_sigmoid(v);
-    case OP_RELU: return op_negative_part(v, vec4(0.0));
-    case OP_ROUND: return roundEven(v);
-    case OP_TRUNC: return trunc(v);
-    case OP_SIGN: return op_signs(v);
-    case OP_ERF: return m_erf(v);
-    case OP_SOFTPLUS: return m_softplus(v);
-    case OP_MISH: return m_mish(v);
-    case OP_SWISH: return v * m_sigmoid(v);
-    case OP_GELU: return 0.5 * v * (1.0 + m_erf(v * 0.7071067812));
-    case OP_GELU_TANH: return op_gelu_tanh(v);
-    case OP_LEAKY_RELU: return op_negative_part(v, a * v);
-    case OP_ELU: return op_negative_part(v, a * m_expm1(v));
-    case OP_SELU: return b * op_negative_part(v, a * m_expm1(v));
-    case OP_CELU: return op_negative_part(v, a * m_expm1(v / a));
-    case OP_HARD_SIGMOID: return op_clip(a * v + b, 0.0, 1.0);
-    case OP_HARD_SWISH: return v * op_clip(a * v + b, 0.0, 1.0);
-    case OP_CLIP: return op_clip(v, a, b);
-    case OP_THRESHOLD: return if_(greaterThan(v, vec4(a)), vec4(1.0), vec4(0.0));
-    case OP_SHRINK: return op_shrink(v, a, b);
-    case OP_SOFTSIGN: return v / (1.0 + abs(v));
+#define UNARY_OP(code, y, v, a, b) \
+    switch (code) { \
+    case OP_ABS: y = abs(v); break; \
+    case OP_NEG: y = -v; break; \
+    case OP_FLOOR: y = floor(v); break; \
+    case OP_CEIL: y = ceil(v); break; \
+    case OP_SQUARE: y = v * v; break; \
+    case OP_SQRT: y = sqrt(v); break; \
+    case OP_RSQRT: y = 1.0 / sqrt(v); break; \
+    case OP_EXP: y = m_exp(v); break; \
+    case OP_LOG: y = m_log(v); break; \
+    case OP_LOG10: y = m_log(v) * 0.4342944819; break; \
+    case OP_LOG1P: y = m_log1p(v); break; \
+    case OP_EXPM1: y = m_expm1(v); break; \
+    case OP_SIN: y = m_sin_shifted(v, 0); break; \
+    case OP_COS: y = m_sin_shifted(v, 1); break; \
+    case OP_TAN: y = m_tan(v); break; \
+    case OP_ASIN: y = m_asin(v); break; \
+    case OP_ACOS: y = m_acos(v); break; \
+    case OP_ATAN: y = m_atan(v); break; \
+    case OP_SINH: y = m_sinh(v); break; \
+    case OP_COSH: y = m_cosh(v); break; \
+    case OP_ASINH: y = m_asinh(v); break; \
+    case OP_ACOSH: y = m_acosh(v); break; \
+    case OP_ATANH: y = m_atanh(v); break; \
+    case OP_RECIPROCAL: y = 1.0 / v; break; \
+    case OP_TANH: y = m_tanh(v); break; \
+    case OP_SIGMOID: y = m_sigmoid(v); break; \
+    case OP_RELU: y = op_negative_part(v, vec4(0.0)); break; \
+    case OP_ROUND: y = roundEven(v); break; \
+    case OP_TRUNC: y = trunc(v); break; \
+    case OP_SIGN: y = op_signs(v); break; \
+    case OP_ERF: y = m_erf(v); break; \
+    case OP_SOFTPLUS: y = m_softplus(v); break; \
+    case OP_MISH: y = m_mish(v); break; \
+    case OP_SWISH: y = v * m_sigmoid(v); break; \
+    case OP_GELU: y = 0.5 * v * (1.0 + m_erf(v * 0.7071067812)); break; \
+    case OP_GELU_TANH: y = op_gelu_tanh(v); break; \
+    case OP_LEAKY_RELU: y = op_negative_part(v, a * v); break; \
+    case OP_ELU: y = op_negative_part(v, a * m_expm1(v)); break; \
+    case OP_SELU: y = b * op_negative_part(v, a * m_expm1(v)); break; \
+    case OP_CELU: y = op_negative_part(v, a * m_expm1(v / a)); break; \
+    case OP_HARD_SIGMOID: y = op_clip(a * v + b, 0.0, 1.0); break; \
+    case OP_HARD_SWISH: y = v * op_clip(a * v + b, 0.0, 1.0); break; \
+    case OP_CLIP: y = op_clip(v, a, b); break; \
+    case OP_THRESHOLD: y = if_(greaterThan(v, vec4(a)), vec4(1.0), vec4(0.0)); break; \
+    case OP_SHRINK: y = op_shrink(v, a, b); break; \
+    case OP_SOFTSIGN: y = v / (1.0 + abs(v)); break; \
     }
-    return v;
-}
 
-vec4 binary_op(int code, vec4 v, vec4 w) {
-    switch (code) {
-    case BOP_ADD: return v + w;
-    case BOP_SUB: return v - w;
-    case BOP_MUL: return v * w;
-    case BOP_DIV: return v / w;
-    case BOP_MAX: return if_(isnan(v), v, if_(greaterThan(v, w), v, w));
-    case BOP_MIN: return if_(isnan(v), v, if_(lessThan(v, w), v, w));
-    case BOP_POW: return m_pow(v, w);
-    case BOP_ATAN2: return m_atan2(v, w);
-    case BOP_FMOD: return m_fmod(v, w);
-    case BOP_REMAINDER: return m_remainder(v, w);
-    case BOP_FLOOR_DIV: return m_floordiv(v, w);
-    case BOP_LOG_ADD_EXP: return m_logaddexp(v, w);
-    case BOP_PRELU: return op_negative_part(v, v * w);
+#define BINARY_OP(code, y, v, w) \
+    switch (code) { \
+    case BOP_ADD: y = v + w; break; \
+    case BOP_SUB: y = v - w; break; \
+    case BOP_MUL: y = v * w; break; \
+    case BOP_DIV: y = v / w; break; \
+    case BOP_MAX: y = if_(isnan(v), v, if_(greaterThan(v, w), v, w)); break; \
+    case BOP_MIN: y = if_(isnan(v), v, if_(lessThan(v, w), v, w)); break; \
+    case BOP_POW: y = m_pow(v, w); break; \
+    case BOP_ATAN2: y = m_atan2(v, w); break; \
+    case BOP_FMOD: y = m_fmod(v, w); break; \
+    case BOP_REMAINDER: y = m_remainder(v, w); break; \
+    case BOP_FLOOR_DIV: y = m_floordiv(v, w); break; \
+    case BOP_LOG_ADD_EXP: y = m_logaddexp(v, w); break; \
+    case BOP_PRELU: y = op_negative_part(v, v * w); break; \
     }
-    return v;
-}
 
 #endif

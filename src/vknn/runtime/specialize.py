@@ -1,0 +1,179 @@
+"""Cuts the branches of a SPIR-V module that its specialization constants decide.
+
+A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers fold
+the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at every
+start, instead of 1 ms. So a selection whose condition is a specialization constant, or computed from
+some, is replaced by a jump to the side taken before a driver sees the module. What the other side
+holds stays where it is and is never reached; sizes and ids do not change.
+
+Only structured selections of modules that no optimizer has merged into phis are touched: where the
+construct's end begins with OpPhi, it is left to the driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_MAGIC = 0x07230203
+_HEADER_WORDS = 5
+
+# Opcodes of the SPIR-V specification, section 3.42.
+_CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT = 41, 42, 43
+_SPEC_TRUE, _SPEC_FALSE, _SPEC_CONSTANT, _SPEC_OP = 48, 49, 50, 52
+_DECORATE, _TYPE_INT = 71, 21
+_PHI, _SELECTION_MERGE, _LABEL, _BRANCH, _BRANCH_CONDITIONAL, _SWITCH = 245, 247, 248, 249, 250, 251
+_DECORATION_SPEC_ID = 1
+
+_OPERATORS: dict[int, Callable[..., int]] = {
+    128: operator.add,
+    130: operator.sub,
+    132: operator.mul,
+    164: lambda a, b: int(bool(a) == bool(b)),
+    165: lambda a, b: int(bool(a) != bool(b)),
+    166: lambda a, b: int(a and b),
+    167: lambda a, b: int(a or b),
+    168: lambda a: int(not a),
+    169: lambda c, a, b: a if c else b,
+    170: lambda a, b: int(a == b),
+    171: lambda a, b: int(a != b),
+    173: lambda a, b: int(a > b),
+    175: lambda a, b: int(a >= b),
+    177: lambda a, b: int(a < b),
+    179: lambda a, b: int(a <= b),
+    197: operator.or_,
+    198: operator.xor,
+    199: operator.and_,
+}
+
+
+def specialized(spirv: bytes, constants: Iterable[tuple[int, int | float]]) -> bytes:
+    """``spirv`` with the branches cut that ``constants`` (id, value) decide; ids and size are kept."""
+    return _parsed(spirv).fold(dict(constants))
+
+
+@dataclass
+class _Selection:
+    """A selection merge, from word ``start`` on, and the branch behind it."""
+
+    start: int
+    words: int
+    selector: int
+    default: int
+    targets: dict[int, int]
+
+
+@dataclass
+class Module:
+    """A SPIR-V module with its constants and selections found once, to be folded many times."""
+
+    code: np.ndarray
+    _values: dict[int, int] = field(default_factory=dict)
+    _by_spec_id: dict[int, int] = field(default_factory=dict)
+    _operations: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
+    _selections: list[_Selection] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, spirv: bytes) -> Module:
+        """Reads a module; one that is not SPIR-V or not whole gets nothing folded."""
+        module = cls(np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32))
+        if len(module.code) > _HEADER_WORDS and module.code[0] == _MAGIC:
+            module._scan()
+        return module
+
+    def fold(self, constants: Mapping[int, int | float]) -> bytes:
+        """The module with the selections cut that ``constants`` (by specialization id) decide.
+
+        Ids that are not named keep their defaults, as in a pipeline.
+        """
+        values = self._evaluate(constants)
+        code = self.code.copy()
+        for selection in self._selections:
+            if selection.selector in values:
+                value = values[selection.selector]
+                _jump(code, selection, selection.targets.get(value, selection.default))
+        return code.tobytes()
+
+    def _evaluate(self, constants: Mapping[int, int | float]) -> dict[int, int]:
+        values = dict(self._values)
+        for spec_id, value in constants.items():
+            result = self._by_spec_id.get(spec_id)
+            if result is not None and not isinstance(value, float):
+                values[result] = int(value)
+        for result, code, operands in self._operations:
+            if all(o in values for o in operands):
+                values[result] = _OPERATORS[code](*(values[o] for o in operands))
+        return values
+
+    def _scan(self) -> None:
+        words = self.code.tolist()
+        integers: set[int] = set()
+        spec_ids: dict[int, int] = {}
+        after_label: dict[int, int] = {}  # label -> opcode of its block's first instruction
+        found: list[tuple[_Selection, int]] = []
+        at, merge, label = _HEADER_WORDS, -1, -1
+        while at < len(words):
+            code, size = words[at] & 0xFFFF, words[at] >> 16
+            if size == 0:
+                return
+            if label >= 0:
+                after_label[label] = code
+                label = -1
+            if code == _LABEL:
+                label = words[at + 1]
+            elif code == _SELECTION_MERGE:
+                merge = at
+            elif code in (_BRANCH_CONDITIONAL, _SWITCH):
+                if merge >= 0:
+                    found.append((_selection(words, merge, at, code, size), words[merge + 1]))
+            elif code < _PHI:
+                self._constant(words[at : at + size], code, integers, spec_ids)
+            if code != _SELECTION_MERGE:
+                merge = -1
+            at += size
+        self._by_spec_id = {spec: result for result, spec in spec_ids.items()}
+        self._selections = [s for s, end in found if after_label.get(end) != _PHI]
+
+    def _constant(
+        self, words: list[int], code: int, integers: set[int], spec_ids: dict[int, int]
+    ) -> None:
+        if code == _DECORATE and words[2] == _DECORATION_SPEC_ID:
+            spec_ids[words[1]] = words[3]
+        elif code == _TYPE_INT and words[2] == 32:
+            integers.add(words[1])
+        elif code in (_CONSTANT, _SPEC_CONSTANT) and words[1] in integers:
+            self._values[words[2]] = _signed(words[3])
+        elif code in (_CONSTANT_TRUE, _SPEC_TRUE, _CONSTANT_FALSE, _SPEC_FALSE):
+            self._values[words[2]] = int(code in (_CONSTANT_TRUE, _SPEC_TRUE))
+        elif code == _SPEC_OP and words[3] in _OPERATORS:
+            self._operations.append((words[2], words[3], tuple(words[4:])))
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(spirv: bytes) -> Module:
+    return Module.parse(spirv)
+
+
+def _selection(words: list[int], merge: int, at: int, code: int, size: int) -> _Selection:
+    total = at + size - merge
+    if code == _BRANCH_CONDITIONAL:
+        return _Selection(merge, total, words[at + 1], words[at + 2], {0: words[at + 3]})
+    pairs = words[at + 3 : at + size]
+    targets = {_signed(pairs[i]): pairs[i + 1] for i in range(0, len(pairs) - 1, 2)}
+    return _Selection(merge, total, words[at + 1], words[at + 2], targets)
+
+
+def _jump(code: np.ndarray, selection: _Selection, target: int) -> None:
+    """Writes OpNop over a selection, and OpBranch as its last instruction."""
+    end = selection.start + selection.words
+    code[selection.start : end] = 1 << 16
+    code[end - 2] = 2 << 16 | _BRANCH
+    code[end - 1] = target
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word & 0x80000000 else word
