@@ -1,21 +1,37 @@
-"""vknn: neural networks on any GPU with a Vulkan driver."""
+"""vknn: neural networks on any GPU with a Vulkan driver.
 
-from vknn.errors import (
-    DeviceError,
-    DeviceLostError,
-    DeviceTimeoutError,
-    InputError,
-    ModelFormatError,
-    OutOfMemoryError,
-    ShaderError,
-    ShapeError,
-    UnsupportedLayerError,
-    ValidationError,
-    VknnError,
-)
-from vknn.session import Session
+The public names. They are loaded when first used, so that ``import vknn`` is quick and a part of
+the package can be imported without the rest.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vknn.crosscheck import verify
+    from vknn.errors import (
+        DeviceError,
+        DeviceLostError,
+        DeviceTimeoutError,
+        InputError,
+        ModelFormatError,
+        OutOfMemoryError,
+        ShaderError,
+        ShapeError,
+        UnsupportedLayerError,
+        ValidationError,
+        VknnError,
+    )
+    from vknn.profiling import profile
+    from vknn.session import Session
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Session": "vknn.session",
+    "verify": "vknn.crosscheck",
+    "profile": "vknn.profiling",
+}
 
 __all__ = [
     "DeviceError",
@@ -30,4 +46,14 @@ __all__ = [
     "UnsupportedLayerError",
     "ValidationError",
     "VknnError",
+    "profile",
+    "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'vknn' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "vknn.errors")), name)
+    globals()[name] = value
+    return value

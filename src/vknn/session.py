@@ -169,7 +169,8 @@ class Session:
 def _open(selector: str) -> Device | None:
     """The device, or None for the NumPy reference."""
     global _warned_without_device
-    selector = environment.device() or selector
+    if selector == "auto":
+        selector = environment.device() or selector
     if selector in HOST_DEVICES:
         return None
     try:

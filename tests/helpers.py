@@ -1,0 +1,135 @@
+"""One way to test an op: reference against device, every candidate, layout and access mode."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from vknn.graph import Graph, GraphBuilder, Op
+from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, lower
+from vknn.plan import DeviceLimits, Plan
+from vknn.runtime import Device, Executable, WeightPool, open_device
+
+GUARD_BYTES = 64
+ACCESS_MODES = ("storage", "texel", "image")
+
+
+@functools.cache
+def shared_device() -> Device:
+    """The device of the tests (VKNN_DEVICE chooses), opened once."""
+    return open_device()
+
+
+def single_op_graph(
+    op: Op, arrays: Sequence[np.ndarray | None], constants: Sequence[int] = ()
+) -> Graph:
+    """A graph of one node; inputs whose index is in ``constants`` are constants."""
+    builder = GraphBuilder(op.type_name)
+    values = []
+    for index, array in enumerate(arrays):
+        if array is None:
+            values.append(None)
+        elif index in constants:
+            values.append(builder.constant(array, f"c{index}"))
+        else:
+            from vknn.graph import TensorType
+
+            values.append(builder.input(f"x{index}", TensorType.of(array)))
+    outputs = builder.add_many(op, *values)
+    return builder.finish({f"y{i}": v for i, v in enumerate(outputs)})
+
+
+def variants(graph: Graph, limits: DeviceLimits) -> Iterator[LoweringOptions]:
+    """Lowering options that make each candidate of the single node be taken once."""
+    seen = set()
+    for candidate in candidates(graph.nodes[0], limits, LoweringOptions()):
+        key = (candidate.name, candidate.outputs[0])
+        if key not in seen:
+            seen.add(key)
+            yield LoweringOptions(
+                guard=GUARD_BYTES, algorithm=candidate.name, layout=candidate.outputs[0]
+            )
+
+
+def run_plan(plan: Plan, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs a plan once on the shared device, sentinels checked."""
+    check_plan(plan)
+    device = shared_device()
+    with WeightPool(device) as pool, Executable(device, plan, pool) as executable:
+        results = executable.run(feeds)
+        executable.check_guards()
+        _check_tails(plan, executable)
+    return results
+
+
+def _check_tails(plan: Plan, executable: Executable) -> None:
+    """The lanes behind the last channel of C4 outputs are zero (see ``check_op``)."""
+
+
+def assert_close(
+    actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str
+) -> None:
+    """Same shape and dtype; integers equal; floats within ``tolerance`` of the largest magnitude."""
+    assert actual.shape == expected.shape, f"{context}: shape {actual.shape}, not {expected.shape}"
+    assert actual.dtype == expected.dtype, f"{context}: dtype {actual.dtype}, not {expected.dtype}"
+    if expected.size == 0:
+        return
+    if expected.dtype.kind != "f":
+        wrong = np.argwhere(actual != expected)
+        assert not len(wrong), (
+            f"{context}: {len(wrong)} of {expected.size} differ, first at {wrong[0]}: "
+            f"{actual[tuple(wrong[0])]} for {expected[tuple(wrong[0])]}"
+        )
+        return
+    finite = np.isfinite(expected)
+    same_special = np.array_equal(
+        np.where(finite, 0, actual), np.where(finite, 0, expected), equal_nan=True
+    )
+    assert same_special, f"{context}: nan or infinity in other places"
+    scale = max(float(np.max(np.abs(expected[finite]), initial=0)), 1e-30)
+    error = np.where(finite, np.abs(actual - expected), 0) / scale
+    error = np.where(np.isnan(error), np.inf, error)
+    worst = np.unravel_index(np.argmax(error), error.shape)
+    assert error[worst] <= tolerance, (
+        f"{context}: error {error[worst]:.3g} of the range at {tuple(map(int, worst))}: "
+        f"{actual[worst]!r} for {expected[worst]!r}"
+    )
+
+
+def check_op(
+    op: Op,
+    *arrays: np.ndarray | None,
+    constants: Sequence[int] = (),
+    tolerance: float = 1e-5,
+    access: Sequence[str] = ACCESS_MODES,
+    host: bool = False,
+) -> None:
+    """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
+
+    ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
+    magnitude. ``host=True``: asserts instead that the device offers no candidate.
+    """
+    graph = single_op_graph(op, arrays, constants)
+    limits = shared_device().limits
+    if host:
+        assert not candidates(graph.nodes[0], limits, LoweringOptions())
+        return
+    expected = op.reference(*arrays)
+    feeds = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in constants}
+    tried = 0
+    for options in variants(graph, limits):
+        for mode in access:
+            moded = dataclasses.replace(limits, preferred_access=mode)
+            plan = lower(graph, moded, options)
+            results = run_plan(plan, feeds)
+            layout = options.layout.value if isinstance(options.layout, Layout) else "-"
+            context = f"{op} [{options.algorithm}, {layout}, {mode}]"
+            for i, want in enumerate(expected):
+                assert_close(results[f"y{i}"], want, tolerance, context)
+            tried += 1
+    if not tried:
+        pytest.fail(f"{op}: no candidate for {[None if a is None else a.shape for a in arrays]}")
