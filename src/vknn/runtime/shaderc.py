@@ -1,7 +1,11 @@
 """GLSL to SPIR-V: libshaderc through cffi, or the ``glslc`` program where the library is unusable.
 
-Compiles compute shaders for Vulkan 1.1, optimised for speed. Needed to develop vknn's own shaders,
+Compiles compute shaders for Vulkan 1.1. Needed to develop vknn's own shaders,
 to build the package and for users' own GLSL; a wheel's shaders are compiled already.
+
+Modules are not optimised: that would inline every operator of a tail at every place that names it
+(twice the size, ten times the compile time), and merge the branches that
+:mod:`vknn.runtime.specialize` cuts. The driver optimises what is left.
 
 Debian 12's libshaderc.so.1 lacks symbols that only its glslc brings along, so there it is always
 the program. Starting it costs 0.13 s and a further module in the same start 3 ms: hence batches.
@@ -15,7 +19,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,7 +45,7 @@ const char* shaderc_result_get_error_message(shaderc_compilation_result_t);
 int shaderc_result_get_compilation_status(shaderc_compilation_result_t);
 """
 # Values of enumerations in shaderc/env.h, shaderc/status.h and shaderc/shaderc.h.
-_OPTIMIZE_FOR_SPEED = 2
+_NO_OPTIMIZATION = 0
 _TARGET_VULKAN = 0
 _VULKAN_1_1 = (1 << 22) | (1 << 12)
 _COMPUTE_SHADER = 2
@@ -51,6 +54,14 @@ _SUCCESS = 0
 MISSING = (
     "compiling GLSL needs shaderc, and neither a usable library libshaderc.so.1 nor the program "
     "glslc was found (Debian, Ubuntu: apt install glslc)"
+)
+
+# What the library is called on Linux (Debian; from Google's sources), macOS and Windows.
+_LIBRARIES = (
+    "libshaderc.so.1",
+    "libshaderc_shared.so.1",
+    "libshaderc_shared.dylib",
+    "shaderc_shared.dll",
 )
 
 
@@ -102,7 +113,7 @@ class Library:
             lib.shaderc_compile_options_initialize(), lib.shaderc_compile_options_release
         )
         lib.shaderc_compile_options_set_target_env(options, _TARGET_VULKAN, _VULKAN_1_1)
-        lib.shaderc_compile_options_set_optimization_level(options, _OPTIMIZE_FOR_SPEED)
+        lib.shaderc_compile_options_set_optimization_level(options, _NO_OPTIMIZATION)
         source, name = job.source.encode(), job.name.encode()
         result = ffi.gc(
             lib.shaderc_compile_into_spv(
@@ -142,7 +153,7 @@ class Executable:
 
     def _run(self, folder: str, sources: Sequence[Path]) -> str | None:
         """The error message, None for success."""
-        command = [self._path, "-fshader-stage=compute", "--target-env=vulkan1.1", "-O", "-c"]
+        command = [self._path, "-fshader-stage=compute", "--target-env=vulkan1.1", "-O0", "-c"]
         done = subprocess.run(
             [*command, *(source.name for source in sources)],
             cwd=folder,
@@ -174,12 +185,11 @@ def _file_identity(library: str) -> str:
 @functools.lru_cache(maxsize=1)
 def compiler() -> Compiler:
     """The compiler of this machine; raises :class:`ShaderError` that says what to install."""
-    for name in ("libshaderc.so.1", find_library("shaderc_shared"), find_library("shaderc")):
-        if name is not None:
-            try:
-                return Library(name)
-            except OSError:
-                continue
+    for name in _LIBRARIES:
+        try:
+            return Library(name)
+        except OSError:
+            continue
     program = shutil.which("glslc")
     if program is not None:
         return Executable(program)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from vknn.errors import ShaderError
 from vknn.runtime import glsl, shaderc
+from vknn.runtime.environment import environment
 from vknn.runtime.glsl import Variant
 from vknn.runtime.shaderc import Job
 
@@ -77,12 +78,9 @@ def _compiled(jobs: Sequence[Job]) -> list[bytes]:
 
 
 def _cache_folder() -> Path:
-    override = os.environ.get("VKNN_CACHE_DIR")
-    if override:
-        return Path(override) / "spirv"
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("vknn", appauthor=False)) / "spirv"
+    """The checkout's own folder: names are content hashes, so all that run from it may share it."""
+    checkout = glsl.checkout_root()
+    return checkout.parent / ".cache/spirv" if checkout else environment().cache_path() / "spirv"
 
 
 def _read_cached(path: Path) -> bytes | None:
@@ -159,7 +157,8 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
             jobs.append(Job(expanded, f"{kernel}.comp", dict(variant)))
     batches = [jobs[i : i + BATCH] for i in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        modules = [module for batch in pool.map(_compiled, batches) for module in batch]
+        compiled = pool.map(shaderc.compiler().compile, batches)
+        modules = [module for batch in compiled for module in batch]
     _copy_sources(root, target / "sources")
     _write_archive(target / ARCHIVE, names, jobs, modules)
     return len(modules)

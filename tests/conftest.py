@@ -1,0 +1,44 @@
+"""What holds for the whole suite: the validation layer, caches of its own, the ``shared`` data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# The Vulkan loader reads its environment when the first instance is made, so this comes before any
+# import of vknn: every test runs with the validation layer, and any of its messages is an error.
+os.environ.setdefault("VKNN_VALIDATE", "1")
+for _switch in ("VKNN_DEVICE", "VKNN_DEBUG", "VKNN_DISABLE"):
+    os.environ.pop(_switch, None)
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="slow; runs with --slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees pipelines or tuning results that another one, or the user, left behind."""
+    monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Test data that lies beside the project: real models, vectors, pictures."""
+    path = ROOT.parent / "shared"
+    if not path.is_dir():
+        pytest.skip(f"needs the test data in {path}")
+    return path
