@@ -1,10 +1,10 @@
 """Cuts the branches of a SPIR-V module that its specialization constants decide.
 
-A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers fold
-the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at every
-start, instead of 1 ms. So a selection whose condition is a specialization constant, or computed from
-some, is replaced by a jump to the side taken before a driver sees the module. What the other side
-holds stays where it is and is never reached; sizes and ids do not change.
+A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers
+fold the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at
+every start, instead of 1 ms. So a selection whose condition is a specialization constant, or
+computed from some, is replaced by a jump to the side taken before a driver sees the module. What
+the other side holds stays where it is and is never reached; sizes and ids do not change.
 
 Only structured selections of modules that no optimizer has merged into phis are touched: where the
 construct's end begins with OpPhi, it is left to the driver.
@@ -25,9 +25,16 @@ _HEADER_WORDS = 5
 # Opcodes of the SPIR-V specification, section 3.42.
 _CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT = 41, 42, 43
 _SPEC_TRUE, _SPEC_FALSE, _SPEC_CONSTANT, _SPEC_OP = 48, 49, 50, 52
-_DECORATE, _TYPE_INT = 71, 21
-_PHI, _SELECTION_MERGE, _LABEL, _BRANCH, _BRANCH_CONDITIONAL, _SWITCH = 245, 247, 248, 249, 250, 251
-_DECORATION_SPEC_ID = 1
+_DECORATE, _TYPE_INT, _DECORATION_SPEC_ID = 71, 21, 1
+_PHI, _BRANCH, _BRANCH_CONDITIONAL, _SWITCH = 245, 249, 250, 251
+_INTERESTING = frozenset((21, 41, 42, 43, 48, 49, 50, 52, 71))
+
+# First words (size << 16 | opcode) of instructions of fixed size.
+_MERGE_SIZE = 3
+_SELECTION_MERGE_WORD = _MERGE_SIZE << 16 | 247
+_FUNCTION_WORD = 5 << 16 | 54
+_LABEL_WORD = 2 << 16 | 248
+_NOP_WORD = 1 << 16
 
 _OPERATORS: dict[int, Callable[..., int]] = {
     128: operator.add,
@@ -52,7 +59,7 @@ _OPERATORS: dict[int, Callable[..., int]] = {
 
 
 def specialized(spirv: bytes, constants: Iterable[tuple[int, int | float]]) -> bytes:
-    """``spirv`` with the branches cut that ``constants`` (id, value) decide; ids and size are kept."""
+    """``spirv`` with the branches cut that ``constants`` (id, value) decide; of the same size."""
     return _parsed(spirv).fold(dict(constants))
 
 
@@ -110,39 +117,35 @@ class Module:
         return values
 
     def _scan(self) -> None:
-        words = self.code.tolist()
-        integers: set[int] = set()
-        spec_ids: dict[int, int] = {}
-        after_label: dict[int, int] = {}  # label -> opcode of its block's first instruction
-        found: list[tuple[_Selection, int]] = []
-        at, merge, label = _HEADER_WORDS, -1, -1
-        while at < len(words):
-            code, size = words[at] & 0xFFFF, words[at] >> 16
-            if size == 0:
-                return
-            if label >= 0:
-                after_label[label] = code
-                label = -1
-            if code == _LABEL:
-                label = words[at + 1]
-            elif code == _SELECTION_MERGE:
-                merge = at
-            elif code in (_BRANCH_CONDITIONAL, _SWITCH):
-                if merge >= 0:
-                    found.append((_selection(words, merge, at, code, size), words[merge + 1]))
-            elif code < _PHI:
-                self._constant(words[at : at + size], code, integers, spec_ids)
-            if code != _SELECTION_MERGE:
-                merge = -1
-            at += size
-        self._by_spec_id = {spec: result for result, spec in spec_ids.items()}
-        self._selections = [s for s, end in found if after_label.get(end) != _PHI]
+        """Constants are walked instruction by instruction, functions searched for their patterns.
 
-    def _constant(
-        self, words: list[int], code: int, integers: set[int], spec_ids: dict[int, int]
-    ) -> None:
+        Below `_SELECTION_MERGE_WORD`, no id can be mistaken for the words that are searched for.
+        """
+        first = np.flatnonzero(self.code == _FUNCTION_WORD)
+        if self.code[3] >= _SELECTION_MERGE_WORD or len(first) == 0:
+            return
+        self._scan_constants(self.code[: first[0]].tolist())
+        body = self.code[first[0] :]
+        labels = np.flatnonzero(body[:-2] == _LABEL_WORD)
+        phis = {int(body[i + 1]) for i in labels if body[i + 2] & 0xFFFF == _PHI}
+        words = body.tolist()
+        for at in np.flatnonzero(body == _SELECTION_MERGE_WORD).tolist():
+            selection = _selection(words, at, int(first[0]))
+            if selection is not None and words[at + 1] not in phis:
+                self._selections.append(selection)
+
+    def _scan_constants(self, words: list[int]) -> None:
+        integers: set[int] = set()
+        at = _HEADER_WORDS
+        while at < len(words) and words[at] >> 16:
+            size = words[at] >> 16
+            if words[at] & 0xFFFF in _INTERESTING:
+                self._constant(words[at : at + size], words[at] & 0xFFFF, integers)
+            at += size
+
+    def _constant(self, words: list[int], code: int, integers: set[int]) -> None:
         if code == _DECORATE and words[2] == _DECORATION_SPEC_ID:
-            spec_ids[words[1]] = words[3]
+            self._by_spec_id[words[3]] = words[1]
         elif code == _TYPE_INT and words[2] == 32:
             integers.add(words[1])
         elif code in (_CONSTANT, _SPEC_CONSTANT) and words[1] in integers:
@@ -158,19 +161,25 @@ def _parsed(spirv: bytes) -> Module:
     return Module.parse(spirv)
 
 
-def _selection(words: list[int], merge: int, at: int, code: int, size: int) -> _Selection:
-    total = at + size - merge
+def _selection(words: list[int], merge: int, base: int) -> _Selection | None:
+    """The selection whose OpSelectionMerge is ``words[merge]``; places count from ``base``."""
+    at = merge + _MERGE_SIZE
+    code, size = words[at] & 0xFFFF, words[at] >> 16
+    selector, default = words[at + 1], words[at + 2]
     if code == _BRANCH_CONDITIONAL:
-        return _Selection(merge, total, words[at + 1], words[at + 2], {0: words[at + 3]})
-    pairs = words[at + 3 : at + size]
-    targets = {_signed(pairs[i]): pairs[i + 1] for i in range(0, len(pairs) - 1, 2)}
-    return _Selection(merge, total, words[at + 1], words[at + 2], targets)
+        targets = {0: words[at + 3]}
+    elif code == _SWITCH:
+        pairs = words[at + 3 : at + size]
+        targets = {_signed(a): b for a, b in zip(pairs[::2], pairs[1::2], strict=True)}
+    else:
+        return None
+    return _Selection(base + merge, _MERGE_SIZE + size, selector, default, targets)
 
 
 def _jump(code: np.ndarray, selection: _Selection, target: int) -> None:
     """Writes OpNop over a selection, and OpBranch as its last instruction."""
     end = selection.start + selection.words
-    code[selection.start : end] = 1 << 16
+    code[selection.start : end] = _NOP_WORD
     code[end - 2] = 2 << 16 | _BRANCH
     code[end - 1] = target
 

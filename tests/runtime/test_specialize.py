@@ -1,0 +1,68 @@
+"""Folding of specialization constants in SPIR-V: needs a compiler, no device."""
+
+import numpy as np
+import pytest
+
+from vknn.runtime.shaders import compile_glsl
+from vknn.runtime.specialize import Module, specialized
+
+SOURCE = """#version 450
+layout(local_size_x = 1) in;
+layout(constant_id = 7) const int code = 0;
+layout(constant_id = 8) const bool twice = false;
+layout(constant_id = 9) const float scale = 1.0;
+layout(set = 0, binding = 0, std430) buffer B { float b[]; };
+void main() {
+    float v = b[0];
+    switch (code) {
+    case 1: v = -v; break;
+    case -2: v = sqrt(v); break;
+    default: v = exp(v);
+    }
+    if (twice) { if ((code & 3) == 1) v *= 2.0; }
+    if (scale > 0.5) v *= scale;
+    b[0] = v;
+}
+"""
+NOP, BRANCH, SELECTION_MERGE = 1 << 16, 2 << 16 | 249, 3 << 16 | 247
+
+
+@pytest.fixture(scope="module")
+def spirv() -> bytes:
+    return compile_glsl(SOURCE)
+
+
+def words(module: bytes) -> np.ndarray:
+    return np.frombuffer(module, np.uint32)
+
+
+def switch_targets(module: bytes) -> set[int]:
+    """Label that the block of the switch goes to, as written by the fold."""
+    code = words(module)
+    nops = np.flatnonzero(code == NOP)
+    first = next(i for i in nops if code[i + 1] != NOP)
+    assert code[first + 1] == BRANCH
+    return {int(code[first + 2])}
+
+
+def test_size_and_constants_stay(spirv: bytes) -> None:
+    folded = specialized(spirv, [(7, 1), (8, True)])
+    assert len(folded) == len(spirv)
+    same = words(folded) == words(spirv)
+    assert 0 < np.count_nonzero(~same) < 40
+
+
+def test_each_case_goes_its_own_way(spirv: bytes) -> None:
+    targets = [switch_targets(specialized(spirv, [(7, v)])) for v in (1, -2, 5, 6)]
+    assert targets[0] != targets[1] != targets[2]
+    assert targets[2] == targets[3]  # both the default
+
+
+def test_conditions_on_floats_are_left(spirv: bytes) -> None:
+    folded = specialized(spirv, [(7, 1), (8, True), (9, 2.0)])
+    assert np.count_nonzero(words(folded) == SELECTION_MERGE) == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"abc", b"\x03\x02\x23\x07" * 2, bytes(400)])
+def test_what_is_no_module_stays(data: bytes) -> None:
+    assert Module.parse(data).fold({}) == data[: len(data) // 4 * 4]
