@@ -73,11 +73,11 @@ class Resize(Op):
         else:
             first, weights = -1, _keys(fraction, self.cubic_a)
         shape = (-1, *[1] * (x.ndim - axis - 3))
-        total = np.float64(0.0)
+        total = np.zeros(1)
         for shift, weight in enumerate(weights, start=first):
             at = np.clip(whole.astype(np.int64) + shift, 0, size - 1)
             total = total + x.take(at, axis=axis + 2) * weight.reshape(shape)
-        return np.asarray(total)
+        return total
 
     def _nearest(self, index: np.ndarray, step: float, size: int) -> np.ndarray:
         half = np.float32(0.5 if self.coordinates == "half_pixel" else 0.0)
