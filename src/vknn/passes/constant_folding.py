@@ -1,0 +1,46 @@
+"""Computes what depends on constants alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.errors import VknnError
+from vknn.graph import Graph, Node, Value
+from vknn.passes.rewriter import Rewriter, sweep
+
+#: A result may be this many times as large as what it is made from...
+GROWTH = 4
+#: ...or this many bytes: an Expand of a scalar had better run on the device.
+SMALL = 1 << 16
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Replaces deterministic nodes of constant inputs by their results, unless those are large."""
+    return sweep(graph, _fold)
+
+
+def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
+    if not node.op.deterministic or not _bounded(node):
+        return None
+    arrays = [v.constant if v is not None else None for v in node.inputs]
+    if any(v is not None and a is None for v, a in zip(node.inputs, arrays, strict=True)):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            results = node.op.reference(*arrays)
+    except VknnError:
+        return None  # The run will say what is wrong, in the user's words.
+    if sum(r.nbytes for r in results) > _limit(node):
+        return None
+    return tuple(rewriter.constant(r, v.name) for r, v in zip(results, node.outputs, strict=True))
+
+
+def _bounded(node: Node) -> bool:
+    """False where the result is known to be too large before it is computed."""
+    static = [v.type for v in node.outputs if v.type.is_static]
+    return sum(t.size * t.dtype.itemsize for t in static) <= _limit(node)
+
+
+def _limit(node: Node) -> int:
+    given = sum(v.constant.nbytes for v in node.inputs if v is not None and v.constant is not None)
+    return max(SMALL, GROWTH * given)

@@ -1,0 +1,11 @@
+"""Removes what no output depends on."""
+
+from __future__ import annotations
+
+from vknn.graph import Graph
+from vknn.passes.rewriter import sweep
+
+
+def remove_dead_code(graph: Graph) -> Graph:
+    """Drops nodes whose results nobody reads. The inputs of the graph stay."""
+    return sweep(graph, lambda rewriter, node: None)
