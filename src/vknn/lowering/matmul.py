@@ -10,7 +10,14 @@ import numpy as np
 
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.layouts import Layout
-from vknn.lowering.product import Product, Tile, choose_tile, make_product, pack_columns
+from vknn.lowering.product import (
+    Product,
+    Tile,
+    choose_tile,
+    fits_device,
+    make_product,
+    pack_columns,
+)
 from vknn.lowering.registry import (
     BYTE_COST,
     DISPATCH_COST,
@@ -19,6 +26,7 @@ from vknn.lowering.registry import (
     Problem,
     lowers,
 )
+from vknn.lowering.rows import flat_lanes, fold_groups
 from vknn.ops.matmul import MatMul, MatMulInteger
 
 #: Panels of a matrix that is not packed: all its columns lie in the first.
@@ -126,7 +134,7 @@ def emit_row(
     epilogue: bool = True,
 ) -> None:
     """Dispatches matmul/row, for products of one row with at most one batch axis."""
-    shape = row_shape(product, emitter)
+    shape = row_split(product, emitter)
     n4 = ceil_div(product.n, 4)
     if isinstance(b, Packed):
         ref, b_row, block, panel, bias_at = b.ref, b.block, b.block, b.panel, b.bias
@@ -147,7 +155,7 @@ def emit_row(
 
 
 @dataclass(frozen=True)
-class RowShape:
+class RowSplit:
     """vec4s of columns a lane and the lanes of a workgroup over n and k."""
 
     cols: int
@@ -159,16 +167,16 @@ class RowShape:
         return self.cols * self.lanes_n
 
 
-def row_shape(product: Product, emitter: Emitter) -> RowShape:
+def row_split(product: Product, emitter: Emitter) -> RowSplit:
     """Lanes over n on a CPU; on a GPU over k too, the more the fewer columns there are."""
     limits = emitter.problem.limits
     n4 = ceil_div(product.n, 4)
     if limits.kind == "cpu":
         lanes = limits.subgroup_size
         cols = next((c for c in (4, 2) if n4 >= 4 * c * lanes), 1)
-        return RowShape(cols, lanes, 1)
+        return RowSplit(cols, lanes, 1)
     lanes_n = 8 if n4 < 1024 else 16
-    return RowShape(1, lanes_n, limits.max_group_invocations // lanes_n if limits.max_group_invocations < 128 else 128 // lanes_n)
+    return RowSplit(1, lanes_n, min(128, limits.max_group_invocations) // lanes_n)
 
 
 def _operand_count(epilogue: bool, bias: Ref | None) -> int | None:
@@ -220,14 +228,13 @@ class _Plan:
     def _finish(self, emitter: Emitter, plain: Ref) -> None:
         limits = self.problem.limits
         count = self.problem.outputs[0].size
-        lanes = limits.subgroup_size if limits.kind == "cpu" else 64
+        lanes = flat_lanes(limits)
         emitter.dispatch(
-            "matmul/finish",
+            "matmul/finish_scalar",
             [read1(plain), write(emitter.output())],
-            groups=fold_groups(ceil_div(count, lanes), emitter),
+            groups=fold_groups(ceil_div(count, lanes), limits),
             local=(lanes, 1, 1),
             push=[count, self.product.n],
-            defines={"EPILOGUE_SCALAR": 1},
             epilogue=1,
         )
 
@@ -235,7 +242,7 @@ class _Plan:
         product, b = self.product, self.problem.constants[1]
         assert b is not None
         if self.kernel == "row":
-            block = row_shape(product, emitter).block
+            block = row_split(product, emitter).block
         elif self.kernel == "tile":
             block = choose_tile(product, self.problem.limits).block
         else:
@@ -247,7 +254,8 @@ class _Plan:
         key = f"b{'t' if transposed else ''}{block}"
         ref = emitter.weight(key, lambda: pack_columns(_float(flat), bias, block), *sources)
         panel = product.k * block
-        return Packed(ref, block, panel, -1 if bias is None else ceil_div(product.n, 4 * block) * panel)
+        bias_at = -1 if bias is None else ceil_div(product.n, 4 * block) * panel
+        return Packed(ref, block, panel, bias_at)
 
 
 def _float(array: np.ndarray) -> np.ndarray:
@@ -263,8 +271,11 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
     """The kernels that can compute the product, best first."""
     found = []
     rows_by_vec4 = packed or (product.b_col == 1 and product.aligned("b_row"))
-    if product.m == 1 and len(product.batch) <= 1 and rows_by_vec4 and (
-        product.one_row or (product.aligned("a_row") and product.n % 4 == 0)
+    if (
+        product.m == 1
+        and len(product.batch) <= 1
+        and rows_by_vec4
+        and (product.one_row or (product.aligned("a_row") and product.n % 4 == 0))
     ):
         found.append("row")
     columns = rows_by_vec4 or (product.b_row == 1 and product.aligned("b_col"))
@@ -278,9 +289,11 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
 def matmul(problem: Problem) -> Sequence[Candidate]:
     """Kernels for the sizes at hand, cheapest first."""
     op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
-    assert isinstance(op, MatMul) and a is not None and b is not None
+    assert isinstance(op, MatMul)
+    assert a is not None
+    assert b is not None
     product = make_product(a.dims, b.dims, op.transpose_a, op.transpose_b)
-    if product is None or not _dispatchable(product, problem):
+    if product is None or not fits_device(product, problem.limits):
         return []
     found = []
     moved = 4 * (a.size + b.size + problem.outputs[0].size)
@@ -297,9 +310,11 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
 def matmul_integer(problem: Problem) -> Sequence[Candidate]:
     """int32 accumulation of int8 operands, both as they lie."""
     op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
-    assert isinstance(op, MatMulInteger) and a is not None and b is not None
+    assert isinstance(op, MatMulInteger)
+    assert a is not None
+    assert b is not None
     product = make_product(a.dims, b.dims, False, op.transpose_b)
-    if product is None or not _dispatchable(product, problem):
+    if product is None or not fits_device(product, problem.limits):
         return []
     tile = choose_tile(product, problem.limits)
 
@@ -317,18 +332,3 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
 
     cost = DISPATCH_COST + 3 * product.flops * FLOP_COST
     return [Candidate("integer", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
-
-
-def fold_groups(count: int, emitter: Emitter) -> tuple[int, int, int]:
-    """``count`` workgroups in a row, folded over y where x has not room for them."""
-    most = emitter.problem.limits.max_group_count[0]
-    x = min(count, most)
-    return x, ceil_div(count, x), 1
-
-
-def _dispatchable(product: Product, problem: Problem) -> bool:
-    """True where even the smallest tiles need no more workgroups than the device allows."""
-    limits = problem.limits
-    tile = choose_tile(product, limits)
-    groups = dataclasses.replace(tile, cols=max(1, tile.cols // 2)).groups(product)
-    return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))

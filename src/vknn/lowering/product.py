@@ -1,9 +1,9 @@
-"""Matrix products as numbers: sizes, strides, tiles, packed weights. Used by matmul and attention."""
+"""Matrix products as numbers: sizes, strides, tiles, packed weights."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -169,3 +169,10 @@ def choose_tile(product: Product, limits: DeviceLimits) -> Tile:
         return Tile(rows, cols, lanes, 1) if waste_m < waste_n else wide
     local_m = min(4, 1 << (row_tiles - 1).bit_length())
     return Tile(rows, cols, local_m, lanes // local_m)
+
+
+def fits_device(product: Product, limits: DeviceLimits) -> bool:
+    """True where even the smaller tiles need no more workgroups than the device allows."""
+    tile = choose_tile(product, limits)
+    groups = replace(tile, cols=max(1, tile.cols // 2)).groups(product)
+    return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))

@@ -1,0 +1,85 @@
+#version 450
+#pragma vknn variants ACCESS=0,1,2 SEPARATE_BIAS=0,1
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "common/tensor.glsl"
+
+// One row times a matrix: c[n] = sum over k of a[k] * b[k, n] + bias[n], for each batch entry. Bound by
+// reading b. A lane sums 4 COLS columns over every local_size_y-th vec4 of k; the lanes of a column
+// are added up through shared memory. b holds vec4s along n in panels of b_block vec4s.
+
+INPUT4F(0, a);
+INPUT4F(1, b);
+OUTPUT4F(2, c);
+#if SEPARATE_BIAS == 1
+INPUT4F(3, bias);
+#define EPILOGUE_OPERANDS 0
+#endif
+#define EPILOGUE_BINDING 3
+#include "common/epilogue.glsl"
+
+layout(constant_id = 10) const int COLS = 1;
+layout(constant_id = 11) const int LANES_X = 1;  // local_size_x
+layout(constant_id = 12) const int LANES_Y = 1;  // local_size_y
+
+layout(push_constant) uniform P {
+    int n4;
+    int k;
+    int a_step;  // from one batch entry to the next
+    int b_step;
+    int b_row;
+    int b_block;
+    int b_panel;
+    int bias;
+} p;
+
+shared vec4 partial[LANES_Y > 1 ? LANES_X * LANES_Y * COLS : 1];
+
+void main() {
+    int lane = int(gl_LocalInvocationID.x);
+    int part = int(gl_LocalInvocationID.y);
+    int z = int(gl_WorkGroupID.z);
+    int first = int(gl_WorkGroupID.x) * LANES_X * COLS + lane;
+    int k4 = (p.k + 3) / 4;
+
+    int b_at[COLS];
+    vec4 acc[COLS];
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        int col = min(first + j * LANES_X, p.n4 - 1);
+        b_at[j] = z * p.b_step + col / p.b_block * p.b_panel + col % p.b_block;
+        acc[j] = vec4(0.0);
+    }
+    for (int k = part; k < k4; k += LANES_Y) {
+        vec4 av = LOAD4(a, z * p.a_step + k);
+        ivec4 row = 4 * k + ivec4(0, 1, 2, 3);
+        // What lies behind the row's end may be anything, a NaN too.
+        av = mix(vec4(0.0), av, lessThan(row, ivec4(p.k)));
+        row = min(row, ivec4(p.k - 1)) * p.b_row;
+        [[unroll]] for (int q = 0; q < 4; q++) {
+            [[unroll]] for (int j = 0; j < COLS; j++)
+                acc[j] = fma(vec4(av[q]), LOAD4(b, b_at[j] + row[q]), acc[j]);
+        }
+    }
+    if (LANES_Y > 1) {
+        [[unroll]] for (int j = 0; j < COLS; j++)
+            partial[(part * COLS + j) * LANES_X + lane] = acc[j];
+        barrier();
+        if (part > 0) return;
+        for (int other = 1; other < LANES_Y; other++) {
+            [[unroll]] for (int j = 0; j < COLS; j++)
+                acc[j] += partial[(other * COLS + j) * LANES_X + lane];
+        }
+    }
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        int col = first + j * LANES_X;
+        if (col >= p.n4) return;
+        vec4 shift = vec4(0.0);
+#if SEPARATE_BIAS == 1
+        shift = LOAD4(bias, col);
+#else
+        if (p.bias >= 0) shift = LOAD4(b, p.bias + col);
+#endif
+        int at = z * p.n4 + col;
+        STORE4(c, at, epilogue4(acc[j] + shift, at, col));
+    }
+}

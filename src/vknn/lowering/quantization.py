@@ -1,0 +1,81 @@
+"""Between floats and quantized integers, in either layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.graph import DType, TensorType
+from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.layouts import Layout, packed_shape
+from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
+from vknn.lowering.rows import flat_lanes, fold_groups
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+
+
+@lowers(QuantizeLinear, DequantizeLinear)
+def quantization(problem: Problem) -> Sequence[Candidate]:
+    """One elementwise dispatch; C4 where parameters are scalars or per channel."""
+    op, x = problem.op, problem.inputs[0]
+    assert isinstance(op, QuantizeLinear | DequantizeLinear)
+    assert x is not None
+    vectors = [t is not None and t.size > 1 for t in problem.inputs[1:]]
+    axis = op.axis % x.rank if x.rank else 0
+    # Parameters are read by their own indices, so their layout is LINEAR always.
+    parameters = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs[1:])
+    found = []
+    for layout in (Layout.C4, Layout.LINEAR):
+        if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
+            continue
+        emit = _Emit(op, x, layout, axis)
+        cost = DISPATCH_COST + 8 * math.prod(packed_shape(x, layout)) * BYTE_COST
+        found.append(Candidate("elementwise", (layout, *parameters), (layout,), emit, cost))
+    return found
+
+
+@dataclass(frozen=True)
+class _Emit:
+    op: QuantizeLinear | DequantizeLinear
+    x: TensorType
+    layout: Layout
+    axis: int
+
+    def __call__(self, emitter: Emitter) -> None:
+        op, limits = self.op, emitter.problem.limits
+        quantize = isinstance(op, QuantizeLinear)
+        second_dtype = DType.INT32 if quantize else DType.FLOAT32
+        scale, second = emitter.input(1), self._second(emitter, second_dtype)
+        types = emitter.problem.inputs
+        vectors = [len(types) > i and (t := types[i]) is not None and t.size > 1 for i in (1, 2)]
+        count = ceil_div(math.prod(packed_shape(self.x, self.layout)), 4)
+        lanes = flat_lanes(limits)
+        push = [count, *self._channels()]
+        spec = {10: int(self.layout is Layout.C4), 11: int(vectors[0]), 12: int(vectors[1])}
+        if isinstance(op, QuantizeLinear):
+            push += [op.low, op.high]
+            spec |= {13: int(op.multiply), 14: int(op.rounding == "half_away")}
+        emitter.dispatch(
+            "quantization/quantize" if quantize else "quantization/dequantize",
+            [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],
+            groups=fold_groups(ceil_div(count, lanes), limits),
+            local=(lanes, 1, 1),
+            push=push,
+            spec=spec,
+            flops=3 * self.x.size,
+        )
+
+    def _channels(self) -> tuple[int, int]:
+        """What lies behind the channel axis (vec4s in C4, elements in LINEAR); its length."""
+        dims = self.x.dims
+        if self.layout is Layout.C4:
+            return math.prod(dims[2:]), dims[1]
+        return math.prod(dims[self.axis + 1 :]), dims[self.axis] if dims else 1
+
+    def _second(self, emitter: Emitter, dtype: DType) -> Ref:
+        """The zero point or bias; a zero where there is none."""
+        if len(emitter.inputs) > 2 and emitter.problem.inputs[2] is not None:
+            return emitter.input(2)
+        return emitter.weight(f"zero {dtype.value}", lambda: np.zeros(4, dtype.numpy))
