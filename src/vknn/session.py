@@ -13,7 +13,7 @@ from types import TracebackType
 
 import numpy as np
 
-from vknn.errors import DeviceError, InputError, VknnError
+from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import TensorType, validate
 from vknn.lowering import LoweringOptions
@@ -24,7 +24,7 @@ from vknn.runtime import Device, WeightPool, environment, open_device
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
 
-HOST_DEVICES = ("numpy", "reference", "host")
+HOST_DEVICES = ("numpy", "reference")
 _warned_without_device = False
 
 
@@ -53,7 +53,7 @@ class Session:
         if precision != "fp32":
             raise VknnError(f"precision {precision!r} is not supported; use precision='fp32'")
         self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
-        self._disabled = frozenset(disable) | environment.disabled()
+        self._disabled = frozenset(disable) | environment().disabled
         self._lock = threading.RLock()
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
@@ -135,14 +135,8 @@ class Session:
     def _encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if self._closed:
             raise VknnError("the session is closed")
-        names = [spec.name for spec in self.model.inputs]
-        missing = [n for n in names if n not in feeds]
-        unknown = [n for n in feeds if n not in names]
-        if missing or unknown:
-            wrong = [f"missing input(s) {missing}"] * bool(missing)
-            wrong += [f"unknown input(s) {unknown}"] * bool(unknown)
-            raise InputError(f"{'; '.join(wrong)}; the model's inputs are {names}")
-        return {n: self.model.encode(n, np.asarray(feeds[n])) for n in names}
+        self.model.check_names(feeds)
+        return {s.name: self.model.encode(s.name, np.asarray(feeds[s.name])) for s in self.inputs}
 
     def _program(
         self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
@@ -170,7 +164,7 @@ def _open(selector: str) -> Device | None:
     """The device, or None for the NumPy reference."""
     global _warned_without_device
     if selector == "auto":
-        selector = environment.device() or selector
+        selector = environment().device
     if selector in HOST_DEVICES:
         return None
     try:

@@ -10,7 +10,6 @@ from vknn.lowering.assignment import assign, wanted_layouts
 from vknn.lowering.candidates import candidates, make_problem
 from vknn.lowering.emitter import Emitter, Ref, WeightCache
 from vknn.lowering.layouts import Layout, pack, same_bytes, storage_bytes, storage_dtype
-from vknn.lowering.movement import repack
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
 from vknn.lowering.assembly import PendingCommand, assemble
 from vknn.ops.elementwise import Fused
@@ -141,6 +140,8 @@ class _Lowering:
             self.refs[key] = source
             return source
         target = self._new_ref(value, bound, layout)
+        from vknn.lowering.movement import repack
+
         emitter = self._identity(value, source, target)
         repack(emitter, source, target, bound, other, layout)
         self._take(emitter)

@@ -1,0 +1,133 @@
+"""Programs: device and host segments, data-dependent shapes, continuations."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from helpers import shared_device
+
+from vknn.graph import GraphBuilder, Op, TensorType
+from vknn.ops.elementwise import Add, Relu
+from vknn.program import Program, Target
+
+
+@dataclass(frozen=True)
+class OnHost(Op):
+    """x + 1, without a kernel."""
+
+    def infer(self, *inputs):
+        return (inputs[0],)
+
+    def reference(self, *inputs):
+        return (inputs[0] + np.float32(1),)
+
+
+@dataclass(frozen=True)
+class PositiveRows(Op):
+    """The rows whose first element is positive: a shape that depends on data, on the host."""
+
+    def infer(self, *inputs):
+        return (TensorType((None, *inputs[0].shape[1:]), inputs[0].dtype),)
+
+    def bound(self, *inputs):
+        return (inputs[0],)
+
+    def reference(self, *inputs):
+        return (inputs[0][inputs[0][:, 0] > 0],)
+
+
+def array(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(params=["vulkan", "host"])
+def target(request):
+    return Target(shared_device() if request.param == "vulkan" else None)
+
+
+def test_one_plan_for_a_network_the_device_can_run_whole(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3)))
+    y = g.add(Add(), g.add(Relu(), x), x)
+    program = Program(g.finish({"y": y}), target)
+    a = array(2, 3)
+    np.testing.assert_allclose(program.run({"x": a})["y"], np.maximum(a, 0) + a)
+    assert len(program.segments) == 1
+    program.close()
+
+
+def test_host_steps_stand_between_device_segments(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3)))
+    mid = g.add(OnHost(), g.add(Relu(), x))
+    side = g.add(Relu(), x)
+    y = g.add(Add(), g.add(Relu(), mid), side)
+    program = Program(g.finish({"y": y, "mid": mid}), target)
+    a = array(2, 3)
+    out = program.run({"x": a})
+    np.testing.assert_allclose(out["mid"], np.maximum(a, 0) + 1)
+    np.testing.assert_allclose(out["y"], np.maximum(a, 0) * 2 + 1)
+    if target.device is not None:
+        assert len(program.segments) == 3
+        assert sorted(set(program.placement.values())) == ["host", "vulkan"]
+    program.close()
+
+
+def test_nodes_behind_a_data_dependent_shape_are_compiled_when_it_is_known(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((5, 3)))
+    rows = g.add(PositiveRows(), g.add(Relu(), x))
+    y = g.add(Add(), rows, rows)
+    program = Program(g.finish({"rows": rows, "y": y, "x": x}), target)
+    for seed in range(4):
+        a = array(5, 3, seed=seed)
+        out = program.run({"x": a})
+        expected = np.maximum(a, 0)[a[:, 0] > 0]
+        np.testing.assert_allclose(out["rows"], expected)
+        np.testing.assert_allclose(out["y"], expected * 2)
+        np.testing.assert_array_equal(out["x"], a)
+    shapes = {c.graph.inputs[0].type.shape for c in program.continuations}
+    assert len(shapes) == len(program.continuations)
+    program.close()
+
+
+def test_continuations_are_kept_by_shape(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((4, 2)))
+    y = g.add(Relu(), g.add(PositiveRows(), x))
+    program = Program(g.finish({"y": y}), target)
+    a = np.abs(array(4, 2))
+    for _ in range(3):
+        assert program.run({"x": a})["y"].shape == (4, 2)
+    assert len(program.continuations) == 1
+    assert program.run({"x": -a})["y"].shape == (0, 2)
+    assert len(program.continuations) == 2
+    program.close()
+
+
+def test_constants_and_inputs_may_be_outputs(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((3,)))
+    c = g.constant(np.arange(3, dtype=np.float32), "c")
+    y = g.add(Add(), x, c)
+    program = Program(g.finish({"x": x, "c": c, "y": y, "again": y}), target)
+    a = array(3)
+    out = program.run({"x": a})
+    np.testing.assert_array_equal(out["x"], a)
+    np.testing.assert_array_equal(out["c"], np.arange(3))
+    np.testing.assert_allclose(out["y"], a + np.arange(3, dtype=np.float32))
+    np.testing.assert_array_equal(out["again"], out["y"])
+    program.close()
+
+
+def test_values_of_one_name_are_kept_apart(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((3,)))
+    a = g.add(OnHost(), x)
+    b = g.add(OnHost(), a)
+    a.name = b.name = "same"
+    y = g.add(Add(), a, b)
+    program = Program(g.finish({"y": y}), target)
+    data = array(3)
+    np.testing.assert_allclose(program.run({"x": data})["y"], 2 * data + 3, rtol=1e-6)
+    program.close()
