@@ -1,0 +1,71 @@
+"""The file a pipeline cache is kept in: header, checksum, atomic replacement."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+from vknn.runtime.snapshot import Snapshot
+
+MAGIC = b"VKNNPC1\n"
+_HEADER = struct.Struct("<8sQ32s")  # magic, bytes of data, their SHA-256
+MAX_BYTES = 256 << 20
+
+
+def cache_file(folder: Path, snapshot: Snapshot) -> Path:
+    """Where the cache of this device with this driver version lies."""
+    identity = hashlib.sha256()
+    for part in (
+        snapshot.uuid,
+        snapshot.pipeline_cache_uuid,
+        snapshot.driver_version.to_bytes(4, "little"),
+        f"{snapshot.vendor_id}.{snapshot.device_id}.{snapshot.driver_info}".encode(),
+    ):
+        identity.update(len(part).to_bytes(4, "little") + part)
+    return folder / "pipelines" / f"{identity.hexdigest()[:32]}.bin"
+
+
+def pack(data: bytes) -> bytes:
+    """``data`` behind its header."""
+    return _HEADER.pack(MAGIC, len(data), hashlib.sha256(data).digest()) + data
+
+
+def unpack(raw: bytes) -> bytes | None:
+    """The data, or None for anything that :func:`pack` did not make."""
+    if len(raw) < _HEADER.size:
+        return None
+    magic, length, digest = _HEADER.unpack_from(raw)
+    data = raw[_HEADER.size :]
+    if magic != MAGIC or length != len(data) or hashlib.sha256(data).digest() != digest:
+        return None
+    return data
+
+
+def read(path: Path) -> bytes:
+    """The cached data; empty where there is none or it is damaged."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return b""
+        return unpack(path.read_bytes()) or b""
+    except OSError:
+        return b""
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces the file in one step; a cache that cannot be written is no error."""
+    if not data or len(data) > MAX_BYTES - _HEADER.size:
+        return
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(pack(data))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise

@@ -1,0 +1,166 @@
+"""Opening devices."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from pathlib import Path
+
+from vknn.errors import DeviceError
+from vknn.plan import DeviceLimits
+from vknn.runtime import discovery, environment, instance, messages
+from vknn.runtime.core import Core
+from vknn.runtime.environment import Environment
+from vknn.runtime.lifetime import Closing, sweep
+from vknn.runtime.pipelines import Pipelines
+from vknn.runtime.selection import choose
+from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.transfer import Transfer
+
+
+class Shared:
+    """What all who opened a device have in common: logical device, pipelines, staging."""
+
+    def __init__(self, snapshot: Snapshot, env: Environment) -> None:
+        self.core = Core(snapshot, env)
+        folder = None if "pipeline-cache" in env.disabled else env.cache_path()
+        self.pipelines = Pipelines(self.core, folder)
+        self.transfer = Transfer(self.core, env.timeout)
+        self.timeout = env.timeout
+        self.users = 0
+
+    def destroy(self) -> None:
+        """Releases everything, in reverse order."""
+        self.transfer.destroy()
+        self.pipelines.destroy()
+        self.core.destroy()
+
+
+#: Devices are shared where everything that shapes them is the same.
+_Key = tuple[int, bytes, frozenset[str], Path, float]
+_lock = threading.RLock()
+_open: dict[_Key, Shared] = {}
+_devices: weakref.WeakSet[Device] = weakref.WeakSet()
+
+
+class Device(Closing):
+    """An opened device; made by :func:`open_device`. A context manager.
+
+    Pipelines and staging memory are shared with everybody who has the same device open. Closing
+    it closes the executables and weight pools that were made with it.
+    """
+
+    close_order = 2  # after everything made with it
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._children: weakref.WeakSet[Closing] = weakref.WeakSet()
+        self.snapshot = shared.core.snapshot
+        self.limits: DeviceLimits = shared.core.limits
+        self._closed = False
+        _devices.add(self)
+
+    @property
+    def shared(self) -> Shared:
+        """The shared parts; raises DeviceError once the device is closed."""
+        if self._closed:
+            raise DeviceError(f"the device {self.snapshot.name} was closed; open it again")
+        return self._shared
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.name
+
+    @property
+    def memory_allocated(self) -> int:
+        """Bytes of device memory in use now, by everybody in this process."""
+        return self.shared.core.allocated
+
+    @property
+    def memory_peak(self) -> int:
+        """The most bytes of device memory in use at once, since opening or :meth:`reset_peak`."""
+        return self.shared.core.peak
+
+    def reset_peak(self) -> None:
+        """Starts a new measurement of :attr:`memory_peak`."""
+        self.shared.core.peak = self.shared.core.allocated
+
+    def adopt(self, child: Closing) -> None:
+        """Has ``child`` closed with the device."""
+        self._children.add(child)
+
+    def close(self) -> None:
+        """Releases the device; may be called twice."""
+        with _lock:
+            if self._closed:
+                return
+            self._closed = True
+            sweep()
+            for child in sorted(self._children, key=lambda c: c.close_order):
+                child.close()
+            _release(self._shared)
+        messages.raise_pending()
+
+    def __repr__(self) -> str:
+        return f"<Device vulkan:{self.snapshot.index} {self.snapshot.name}>"
+
+
+def list_devices() -> list[Snapshot]:
+    """The Vulkan devices there are, usable or not; raises DeviceError without a loader."""
+    with _lock:
+        host = instance.acquire()
+        try:
+            found = enumerate(host.physical_devices())
+            return [discovery.snapshot(index, device) for index, device in found]
+        finally:
+            instance.release()
+
+
+def open_device(selector: str = "auto") -> Device:
+    """Opens the device that ``selector`` means (see selection.choose); VKNN_DEVICE is what "auto"
+    stands for. Raises DeviceError, with a remedy, where there is none."""
+    env = environment.read()
+    with _lock:
+        sweep()
+        instance.acquire()  # keeps the instance across the listing and the opening
+        try:
+            snapshot = choose(list_devices(), env.device if selector == "auto" else selector)
+            key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
+            shared = _open.get(key)
+            if shared is None or shared.core.lost is not None:
+                shared = _open[key] = Shared(snapshot, env)
+            shared.users += 1
+        finally:
+            instance.release()
+    messages.raise_pending()
+    return Device(shared)
+
+
+def _release(shared: Shared) -> None:
+    shared.users -= 1
+    if shared.users == 0:
+        for key in [k for k, s in _open.items() if s is shared]:
+            del _open[key]
+        shared.destroy()
+
+
+@atexit.register
+def _close_all() -> None:
+    sweep()
+    for device in list(_devices):
+        device.close()
+
+
+def _after_fork() -> None:
+    """A child process must not touch its parent's device: it only forgets it."""
+    for device in list(_devices):
+        core = device._shared.core
+        core.lost, core.abandoned = "the process was forked", True
+    _open.clear()
+    instance.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,184 @@
+"""Runs a plan: copy in, submit, wait, copy out."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from vknn.plan import Plan, Role
+from vknn.runtime import commands, messages
+from vknn.runtime.binding import ffi
+from vknn.runtime.commands import CommandPool, Fence
+from vknn.runtime.device import Device
+from vknn.runtime.lifetime import Closing, sweep
+from vknn.runtime.pipelines import Shaders
+from vknn.runtime.ports import Edges, check_feeds
+from vknn.runtime.recorder import Recorder, submit_spans
+from vknn.runtime.residence import Residence
+from vknn.runtime.structs import Struct
+from vknn.runtime.timing import Profile, Timer
+from vknn.runtime.weights import WeightPool
+
+
+def _shipped(kernel: str, variant: tuple[tuple[str, str], ...]) -> bytes:
+    from vknn.runtime.shaders import spirv  # needed only where a plan has dispatches
+
+    return spirv(kernel, variant)
+
+
+class Executable(Closing):
+    """A plan made ready on a device. Any thread may run it; a context manager.
+
+    ``weights``: the pool that holds the plan's constants; by default one of its own.
+    ``shaders``: gives the SPIR-V of a kernel's variant. ``timeout``: seconds that a run may take,
+    by default VKNN_TIMEOUT.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        plan: Plan,
+        weights: WeightPool | None = None,
+        *,
+        shaders: Shaders = _shipped,
+        timeout: float | None = None,
+    ) -> None:
+        shared = device.shared
+        self.device, self.plan = device, plan
+        self.timeout = shared.timeout if timeout is None else timeout
+        self._core, self._transfer = shared.core, shared.transfer
+        self._lock = threading.Lock()
+        self._in_flight = False
+        self._timer: Timer | None = None
+        self._undo = ExitStack()
+        sweep()
+        self._core.ensure_alive()
+        pipelines = shared.pipelines.get(plan.dispatches, shaders)
+        with ExitStack() as undo:
+            self._residence = Residence(device, plan, weights)
+            undo.callback(self._residence.destroy)
+            self._edges = Edges(self._core, plan, self._residence.places)
+            undo.callback(self._edges.destroy)
+            self._recorder = Recorder(self._core, plan, self._residence.places, pipelines)
+            undo.callback(self._recorder.destroy)
+            self._pool = CommandPool(self._core)
+            undo.callback(self._pool.destroy)
+            self._fence = Fence(self._core)
+            undo.callback(self._fence.destroy)
+            self._submits = self._record()
+            self._undo = undo.pop_all()
+        self._closed = False
+        device.adopt(self)
+        messages.raise_pending()
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs for inputs, by name; the outputs are the caller's.
+
+        Raises InputError for names, shapes or dtypes that do not fit, DeviceTimeoutError and
+        DeviceLostError.
+        """
+        check_feeds(feeds, self.plan.inputs)
+        with self._lock:
+            self._ready()
+            self._edges.store(feeds)
+            self._execute(self._submits)
+            outputs = self._edges.load()
+        messages.raise_pending()
+        return outputs
+
+    def profile(self, feeds: Mapping[str, np.ndarray]) -> Profile:
+        """As :meth:`run`, submit by submit, with timestamps around each command.
+
+        Raises DeviceError where the device has no timestamps.
+        """
+        check_feeds(feeds, self.plan.inputs)
+        with self._lock:
+            self._ready()
+            if self._timer is None:
+                self._timer = Timer(self._core, self._recorder, self._edges)
+                self._undo.callback(self._timer.destroy)
+            profile = self._timer.run(feeds, lambda info: self._execute([info]))
+        messages.raise_pending()
+        return profile
+
+    def read(self, buffer: int) -> np.ndarray:
+        """The bytes (uint8) of a buffer of the plan as the last run left them."""
+        with self._lock:
+            self._ready()
+            place = self._residence.places[buffer]
+            return self._transfer.download(place.memory, place.offset, place.nbytes)
+
+    def check_guards(self) -> None:
+        """Raises ValidationError where a kernel wrote into one of ``plan.guards``."""
+        with self._lock:
+            self._ready()
+            self._residence.check_guards()
+
+    @property
+    def memory(self) -> dict[Role, int]:
+        """Bytes of device memory by role; shared weights count in full."""
+        return self._residence.nbytes
+
+    def close(self) -> None:
+        """Releases everything, after work that is still going on; may be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._settle()
+            self._undo.close()
+        messages.raise_pending()
+
+    def _record(self) -> list[Struct]:
+        spans = submit_spans(self.plan)
+        infos = []
+        for number, span in enumerate(spans):
+            target = self._pool.allocate()
+            before = self._edges.before if number == 0 else None
+            after = self._edges.after if number == len(spans) - 1 else None
+            self._recorder.record(target, span, before, after)
+            infos.append(commands.submit_info(target))
+        return infos
+
+    def _ready(self) -> None:
+        if self._closed:
+            raise DeviceError(f"the executable of {self.plan.name!r} was closed")
+        self._core.ensure_alive()
+        if self._in_flight:  # an earlier run was given up on; its buffers are still in use
+            self._wait()
+
+    def _execute(self, submits: Sequence[Struct]) -> None:
+        """Submits one behind another; only the last signals the fence, as they run in order."""
+        self._fence.reset()
+        self._in_flight = True
+        last = len(submits) - 1
+        try:
+            for number, info in enumerate(submits):
+                self._core.submit(info.ptr, self._fence.handle if number == last else ffi.NULL)
+        except BaseException:
+            self._core.idle()  # the fence will never be signalled
+            self._in_flight = False
+            raise
+        self._wait()
+
+    def _wait(self) -> None:
+        if not self._core.wait(self._fence.array, self.timeout):
+            raise DeviceTimeoutError(
+                f"{self.plan.name!r} did not finish within {self.timeout:g} s on "
+                f"{self._core.snapshot.name}; raise VKNN_TIMEOUT (seconds) or use smaller inputs"
+            )
+        self._in_flight = False
+
+    def _settle(self) -> None:
+        """Waits for a run that was given up on. What the device still uses cannot be freed."""
+        if not self._in_flight or self._core.lost is not None:
+            return
+        with contextlib.suppress(DeviceLostError):
+            if not self._core.wait(self._fence.array, self.timeout):
+                self._core.lost = f"{self.plan.name!r} never finished"
+                self._core.abandoned = True

@@ -1,0 +1,234 @@
+"""Compute pipelines and their layouts, each made once a device."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import DeviceError, ShaderError
+from vknn.plan import Dispatch, View
+from vknn.runtime import cachefile, structs
+from vknn.runtime.binding import ffi, lib, vk
+from vknn.runtime.core import Core, Native
+from vknn.runtime.specialize import specialized
+from vknn.runtime.structs import Struct
+
+Shaders = Callable[[str, tuple[tuple[str, str], ...]], bytes]
+#: id and bytes: 1, 1.0 and True (and 0.0 and -0.0) are different constants though they are equal.
+Constants = tuple[tuple[int, bytes], ...]
+
+#: View -> VkDescriptorType
+DESCRIPTOR_TYPES = {View.TEXEL: 4, View.IMAGE: 5, View.STORAGE: 7}
+_SPIRV_MAGIC = b"\x03\x02\x23\x07"
+
+
+@dataclass(frozen=True)
+class PipelineKey:
+    """What tells pipelines apart. ``views`` and ``push`` (bytes) make up the layout."""
+
+    spirv: bytes
+    constants: Constants
+    views: tuple[View, ...]
+    push: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A pipeline and what is needed to bind it."""
+
+    handle: Any
+    layout: Any
+    set_layout: Any
+
+
+class Pipelines:
+    """All pipelines of a device, made in batches through one cache that is kept on disk."""
+
+    def __init__(self, core: Core, cache_folder: Path | None) -> None:
+        self._core = core
+        self._lock = threading.Lock()
+        self._natives: list[Native] = []
+        self._set_layouts: dict[tuple[View, ...], Any] = {}
+        self._layouts: dict[tuple[tuple[View, ...], int], Any] = {}
+        self._modules: dict[bytes, Any] = {}
+        self._pipelines: dict[PipelineKey, Pipeline] = {}
+        self._path = cachefile.cache_file(cache_folder, core.snapshot) if cache_folder else None
+        self._cache: Native | None = None
+        self._stored = b""
+
+    def __len__(self) -> int:
+        return len(self._pipelines)
+
+    def get(self, dispatches: Sequence[Dispatch], shaders: Shaders) -> list[Pipeline]:
+        """The pipeline of each dispatch; those missing are made in one go."""
+        spirv = {key: _checked(key[0], shaders(*key)) for key in {_kernel(d) for d in dispatches}}
+        keys = [_pipeline_key(d, spirv[_kernel(d)]) for d in dispatches]
+        with self._lock:
+            named = dict(zip(keys, dispatches, strict=True))
+            missing = [key for key in named if key not in self._pipelines]
+            if missing:
+                self._make(missing, [named[key].kernel for key in missing])
+            return [self._pipelines[key] for key in keys]
+
+    def destroy(self) -> None:
+        """Saves the cache and releases everything."""
+        with self._lock:
+            if self._cache is not None and self._core.lost is None:
+                self._save(self._cache)
+            for native in reversed(self._natives):
+                native.destroy()
+            for table in (self._pipelines, self._modules, self._layouts, self._set_layouts):
+                table.clear()  # type: ignore[attr-defined]
+            self._natives.clear()
+
+    def _make(self, keys: Sequence[PipelineKey], kernels: Sequence[str]) -> None:
+        layouts = [self._layout(key.views, key.push) for key in keys]
+        infos = [
+            _pipeline_info(self._module(key.spirv), key.constants, layout)
+            for key, layout in zip(keys, layouts, strict=True)
+        ]
+        handles = structs.out("VkPipeline", len(keys))
+        batch = structs.array("VkComputePipelineCreateInfo", infos)
+        code = lib.vkCreateComputePipelines(
+            self._core.device, self._disk_cache(), len(keys), batch.ptr, ffi.NULL, handles
+        )
+        made = [Native(self._core, "pipeline", h) for h in handles if h != ffi.NULL]
+        if code:
+            for native in made:
+                native.destroy()
+            self._core.check(code, f"creating the pipelines of {', '.join(sorted(set(kernels)))}")
+        self._natives += made
+        for key, native, layout in zip(keys, made, layouts, strict=True):
+            self._pipelines[key] = Pipeline(native.handle, layout, self._set_layouts[key.views])
+
+    def _create(self, kind: str, info: Struct) -> Any:
+        native = self._core.create(kind, info)
+        self._natives.append(native)
+        return native.handle
+
+    def _module(self, spirv: bytes) -> Any:
+        if spirv not in self._modules:
+            words = structs.block(spirv)
+            info = structs.make("VkShaderModuleCreateInfo", codeSize=len(spirv), pCode=words)
+            self._modules[spirv] = self._create("shader module", info)
+        return self._modules[spirv]
+
+    def _layout(self, views: tuple[View, ...], push: int) -> Any:
+        if (views, push) not in self._layouts:
+            ranges = [{"stageFlags": vk.VK_SHADER_STAGE_COMPUTE_BIT, "size": push}] if push else []
+            info = structs.make(
+                "VkPipelineLayoutCreateInfo",
+                setLayoutCount=1,
+                pSetLayouts=[self._set_layout(views)],
+                pushConstantRangeCount=len(ranges),
+                pPushConstantRanges=ranges,
+            )
+            self._layouts[views, push] = self._create("pipeline layout", info)
+        return self._layouts[views, push]
+
+    def _set_layout(self, views: tuple[View, ...]) -> Any:
+        if views not in self._set_layouts:
+            bindings = [
+                {
+                    "binding": number,
+                    "descriptorType": DESCRIPTOR_TYPES[view],
+                    "descriptorCount": 1,
+                    "stageFlags": vk.VK_SHADER_STAGE_COMPUTE_BIT,
+                }
+                for number, view in enumerate(views)
+            ]
+            info = structs.make(
+                "VkDescriptorSetLayoutCreateInfo",
+                bindingCount=len(bindings),
+                pBindings=bindings,
+            )
+            self._set_layouts[views] = self._create("set layout", info)
+        return self._set_layouts[views]
+
+    def _disk_cache(self) -> Any:
+        if self._cache is None:
+            data = cachefile.read(self._path) if self._path else b""
+            try:
+                self._cache = self._core.create("pipeline cache", _cache_info(data))
+            except DeviceError:
+                if not data or self._core.lost:
+                    raise
+                data = b""  # the driver does not like what it wrote itself
+                self._cache = self._core.create("pipeline cache", _cache_info(data))
+            self._stored = data
+            self._natives.append(self._cache)
+        return self._cache.handle
+
+    def _save(self, cache: Native) -> None:
+        if self._path is None:
+            return
+        size = structs.out("size_t")
+        get = lib.vkGetPipelineCacheData
+        if get(self._core.device, cache.handle, size, ffi.NULL) or not size[0]:
+            return
+        data = structs.out("char", size[0])
+        if get(self._core.device, cache.handle, size, data) == 0:
+            fresh = bytes(ffi.buffer(data, size[0]))
+            if fresh != self._stored:
+                cachefile.write(self._path, fresh)
+
+
+def _kernel(dispatch: Dispatch) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return dispatch.kernel, dispatch.variant
+
+
+def _checked(kernel: str, spirv: bytes) -> bytes:
+    if len(spirv) % 4 or spirv[:4] != _SPIRV_MAGIC:
+        raise ShaderError(f"the module of {kernel} is not SPIR-V")
+    return spirv
+
+
+def _pipeline_key(dispatch: Dispatch, spirv: bytes) -> PipelineKey:
+    views = tuple(b.view for b in dispatch.bindings)
+    constants = tuple((number, _word(value)) for number, value in dispatch.specialization)
+    module = specialized(spirv, dispatch.specialization)
+    return PipelineKey(module, constants, views, len(dispatch.push))
+
+
+def _word(value: int | float) -> bytes:
+    """A specialization constant: float32, or int32 (which is also how a VkBool32 looks)."""
+    if isinstance(value, (float, np.floating)):
+        return struct.pack("<f", value)
+    return struct.pack("<i" if value < 1 << 31 else "<I", int(value))
+
+
+def _pipeline_info(module: Any, constants: Constants, layout: Any) -> Struct:
+    data = b"".join(word for _, word in constants)
+    entries = [
+        {"constantID": number, "offset": 4 * place, "size": 4}
+        for place, (number, _) in enumerate(constants)
+    ]
+    special = structs.make(
+        "VkSpecializationInfo",
+        mapEntryCount=len(entries),
+        pMapEntries=entries,
+        dataSize=len(data),
+        pData=structs.block(data),
+    )
+    stage = structs.make(
+        "VkPipelineShaderStageCreateInfo",
+        stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+        module=module,
+        pName="main",
+        pSpecializationInfo=special,
+    )
+    return structs.make("VkComputePipelineCreateInfo", stage=stage, layout=layout)
+
+
+def _cache_info(data: bytes) -> Struct:
+    return structs.make(
+        "VkPipelineCacheCreateInfo",
+        initialDataSize=len(data),
+        pInitialData=structs.block(data) if data else None,
+    )

@@ -1,0 +1,160 @@
+"""The edge between arrays and device buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.plan import Plan, Port
+from vknn.runtime import commands
+from vknn.runtime.commands import Barriers
+from vknn.runtime.core import Core
+from vknn.runtime.memory import Allocation
+from vknn.runtime.recorder import Place
+
+
+class Mirror:
+    """Buffers as the host sees them: in place where mapped, else in staging memory of their own."""
+
+    def __init__(self, core: Core, places: Sequence[Place], purpose: str) -> None:
+        self._places = places
+        self._staging: Allocation | None = None
+        self._offsets = [place.offset for place in places]
+        if any(place.memory.mapped is None for place in places):
+            sizes = [-(-place.nbytes // 16) * 16 for place in places]
+            self._offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+            self._staging = Allocation(core, sum(sizes), purpose)
+        memories = [self._staging or place.memory for place in places]
+        self.memories = list({id(m): m for m in memories}.values())
+        #: The bytes of each buffer.
+        self.bytes = [
+            _mapped(memory)[offset : offset + place.nbytes]
+            for memory, offset, place in zip(memories, self._offsets, places, strict=True)
+        ]
+
+    def copy_in(self, target: Any) -> None:
+        """Records the copies from staging to device memory."""
+        self._copy(target, inwards=True)
+
+    def copy_out(self, target: Any) -> None:
+        """Records the copies from device to staging memory."""
+        self._copy(target, inwards=False)
+
+    def destroy(self) -> None:
+        self.bytes = []
+        if self._staging is not None:
+            self._staging.destroy()
+
+    @property
+    def staged(self) -> bool:
+        return self._staging is not None
+
+    def _copy(self, target: Any, inwards: bool) -> None:
+        if self._staging is None:
+            return
+        grouped: dict[int, tuple[Any, list[tuple[int, int, int]]]] = {}
+        for place, staged in zip(self._places, self._offsets, strict=True):
+            ends = (staged, place.offset) if inwards else (place.offset, staged)
+            entry = grouped.setdefault(id(place.memory), (place.memory.handle, []))
+            entry[1].append((*ends, -(-place.nbytes // 4) * 4))
+        for handle, regions in grouped.values():
+            ends = (self._staging.handle, handle) if inwards else (handle, self._staging.handle)
+            commands.copy(target, *ends, regions)
+
+
+class Edges:
+    """The inputs and outputs of a plan: checks, copies in and out, converts."""
+
+    def __init__(self, core: Core, plan: Plan, places: Sequence[Place]) -> None:
+        self.plan = plan
+        self._barriers = Barriers()
+        self._into = Mirror(core, [places[p.buffer] for p in plan.inputs.values()], "upload")
+        counts = {p.count for p in plan.outputs.values() if p.count is not None}
+        read = list(dict.fromkeys([p.buffer for p in plan.outputs.values()] + sorted(counts)))
+        try:
+            self._out = Mirror(core, [places[index] for index in read], "download")
+        except BaseException:
+            self._into.destroy()
+            raise
+        seen = dict(zip(read, self._out.bytes, strict=True))
+        self._inputs = {
+            name: _tensor(port, raw)
+            for (name, port), raw in zip(plan.inputs.items(), self._into.bytes, strict=True)
+        }
+        self._outputs = {n: _tensor(port, seen[port.buffer]) for n, port in plan.outputs.items()}
+        self._counts = {index: seen[index][:4].view(np.int32) for index in counts}
+
+    def before(self, target: Any) -> None:
+        """Records what comes before the first step."""
+        if self._into.staged:
+            self._into.copy_in(target)
+            self._barriers.device(target)
+
+    def after(self, target: Any) -> None:
+        """Records what comes behind the last step."""
+        if self._out.staged:
+            self._barriers.device(target)
+            self._out.copy_out(target)
+        self._barriers.host(target)
+
+    def store(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Copies the inputs in, converting to the device's dtypes as it goes."""
+        for name, tensor in self._inputs.items():
+            np.copyto(tensor, feeds[name], casting="unsafe")
+        for memory in self._into.memories:
+            memory.flush()
+
+    def load(self) -> dict[str, np.ndarray]:
+        """Copies the outputs out, in the host's dtypes and cut to their counts."""
+        for memory in self._out.memories:
+            memory.invalidate()
+        return {
+            name: self._read(port, self._outputs[name]) for name, port in self.plan.outputs.items()
+        }
+
+    def destroy(self) -> None:
+        self._inputs, self._outputs, self._counts = {}, {}, {}
+        self._out.destroy()
+        self._into.destroy()
+
+    def _read(self, port: Port, tensor: np.ndarray) -> np.ndarray:
+        if port.count is not None:
+            count = int(self._counts[port.count][0])
+            cut = slice(max(0, min(count, tensor.shape[port.open_axis])))
+            tensor = tensor[(slice(None),) * port.open_axis + (cut,)]
+        return tensor.astype(port.type.dtype.numpy, order="C")
+
+
+def check_feeds(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> None:
+    """Raises InputError where names, shapes or dtypes do not fit."""
+    if feeds.keys() != ports.keys():
+        raise InputError(_name_mismatch(feeds, ports))
+    for name, port in ports.items():
+        array = feeds[name]
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
+        if array.shape != port.type.shape or array.dtype != port.type.dtype.numpy:
+            shape = ", ".join(map(str, array.shape))
+            raise InputError(f"input {name!r} is {array.dtype}[{shape}], expected {port.type}")
+
+
+def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> str:
+    missing = ", ".join(repr(name) for name in ports if name not in feeds)
+    unknown = ", ".join(repr(name) for name in feeds if name not in ports)
+    wrong = [f"missing input {missing}"] if missing else []
+    wrong += [f"unknown input {unknown}"] if unknown else []
+    expected = ", ".join(f"{name}: {port.type}" for name, port in ports.items()) or "none"
+    return f"{'; '.join(wrong)} (expected {expected})"
+
+
+def _tensor(port: Port, raw: np.ndarray) -> np.ndarray:
+    storage = np.dtype(np.float32 if port.type.dtype.is_float else np.int32)
+    return raw[: port.type.size * storage.itemsize].view(storage).reshape(port.type.dims)
+
+
+def _mapped(memory: Allocation) -> np.ndarray:
+    assert memory.mapped is not None, "unified and staging memory is always mapped"
+    return memory.mapped

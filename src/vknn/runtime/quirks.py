@@ -1,0 +1,110 @@
+"""What is known of drivers beyond what they say: faults, and which reads are fast. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vknn.plan import DeviceLimits
+from vknn.runtime.snapshot import DEVICE_LOCAL, HOST_VISIBLE, Snapshot
+
+# VkDriverId
+SWIFTSHADER, LLVMPIPE = 10, 13
+
+SHARED_KINDS = frozenset(("cpu", "integrated"))
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """A driver that is known wrong: what to keep off it, and why. ``unusable``: keep off it all."""
+
+    name: str
+    reason: str
+    applies: Callable[[Snapshot], bool]
+    disables: frozenset[str] = frozenset()
+    unusable: bool = False
+
+
+def is_llvmpipe(snapshot: Snapshot) -> bool:
+    return snapshot.driver == LLVMPIPE or "llvmpipe" in snapshot.name.lower()
+
+
+def is_swiftshader(snapshot: Snapshot) -> bool:
+    return snapshot.driver == SWIFTSHADER or "swiftshader" in snapshot.name.lower()
+
+
+QUIRKS = (
+    Quirk(
+        "llvmpipe fp16",
+        "16-bit arithmetic is emulated and several times slower than 32-bit",
+        is_llvmpipe,
+        frozenset(("fp16_arithmetic",)),
+    ),
+)
+
+#: Which features a name in VKNN_DISABLE takes away.
+_DISABLES = {
+    "fp16": frozenset(("fp16_storage", "fp16_arithmetic")),
+    "int64": frozenset(("int64",)),
+    "subgroup": frozenset(("subgroup_shuffle", "subgroup_arithmetic")),
+    "timestamps": frozenset(("timestamps",)),
+}
+
+
+def unusable(snapshot: Snapshot, quirks: tuple[Quirk, ...] = QUIRKS) -> str | None:
+    """Why the driver must not be used; None where it may."""
+    return next((q.reason for q in quirks if q.unusable and q.applies(snapshot)), None)
+
+
+def usable_features(
+    snapshot: Snapshot, disabled: frozenset[str] = frozenset(), quirks: tuple[Quirk, ...] = QUIRKS
+) -> frozenset[str]:
+    """The features to switch on: those offered, less known faults and what the user disabled."""
+    off = frozenset().union(
+        *(q.disables for q in quirks if q.applies(snapshot)),
+        *(_DISABLES.get(name, frozenset()) for name in disabled),
+    )
+    return snapshot.features - off
+
+
+def preferred_access(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> str:
+    """How shaders best read tensors: "storage", "texel" or "image"."""
+    if "texel" in disabled:
+        return "storage"
+    # Measured: both texel forms read more than twice as fast as storage buffers, and in the inner
+    # loop of a matrix product imageLoad is a sixth faster than texelFetch.
+    return "image" if is_llvmpipe(snapshot) else "storage"
+
+
+def unified_memory(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:
+    """True where the host may work in device memory directly.
+
+    A discrete GPU with a resizable BAR also offers such memory, but the host reads it over the
+    bus, uncached: there staging is faster.
+    """
+    both = DEVICE_LOCAL | HOST_VISIBLE
+    able = any(m.flags & both == both for m in snapshot.memory_types)
+    return able and snapshot.kind in SHARED_KINDS and "unified" not in disabled
+
+
+def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> DeviceLimits:
+    """What lowering may know of the device."""
+    return DeviceLimits(
+        name=snapshot.name,
+        kind=snapshot.kind,
+        vendor_id=snapshot.vendor_id,
+        max_storage_buffer_range=snapshot.max_storage_buffer_range,
+        max_texel_buffer_elements=snapshot.max_texel_buffer_elements,
+        storage_alignment=snapshot.storage_alignment,
+        texel_alignment=snapshot.texel_alignment,
+        max_push_constants=snapshot.max_push_constants,
+        max_storage_buffers=snapshot.max_storage_buffers,
+        max_group_count=snapshot.max_group_count,
+        max_group_size=snapshot.max_group_size,
+        max_group_invocations=snapshot.max_group_invocations,
+        shared_memory=snapshot.shared_memory,
+        subgroup_size=snapshot.subgroup_size,
+        unified_memory=unified_memory(snapshot, disabled),
+        features=usable_features(snapshot, disabled),
+        preferred_access=preferred_access(snapshot, disabled),
+    )

@@ -1,0 +1,130 @@
+"""Runs a plan with timestamps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import DeviceError
+from vknn.runtime import commands, structs
+from vknn.runtime.binding import ffi, lib, vk
+from vknn.runtime.commands import CommandPool
+from vknn.runtime.core import Core, Native
+from vknn.runtime.ports import Edges
+from vknn.runtime.recorder import Recorder, submit_spans
+
+Execute = Callable[[structs.Struct], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A timed run. Seconds for the host's times, nanoseconds for the device's.
+
+    ``spans``: begin and end of each of ``plan.commands``, float64 [n, 2], counted from the first
+    begin. ``submits``: begin and end of each submit as the host saw it, float64 [m, 2], counted
+    from the start of the run. ``upload``, ``download``: copying in and out. ``wall``: all of it.
+    """
+
+    outputs: dict[str, np.ndarray]
+    spans: np.ndarray
+    submits: np.ndarray
+    upload: float
+    download: float
+    wall: float
+
+
+class Timer:
+    """Command buffers of a plan with two timestamp queries a command."""
+
+    def __init__(self, core: Core, recorder: Recorder, edges: Edges) -> None:
+        if "timestamps" not in core.limits.features:
+            raise DeviceError(
+                f"{core.snapshot.name} has no timestamps (or VKNN_DISABLE names them): "
+                "it cannot be profiled by dispatch"
+            )
+        self._core, self._edges = core, edges
+        self._count = 2 * len(recorder.plan.commands)
+        self._undo = ExitStack()
+        with ExitStack() as undo:
+            self._queries = self._query_pool(undo)
+            pool = CommandPool(core)
+            undo.callback(pool.destroy)
+            self._submits = self._record(recorder, pool)
+            self._undo = undo.pop_all()
+        self._results: Any = structs.out("uint64_t", max(1, self._count))
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], execute: Callable[[structs.Struct], None]
+    ) -> Profile:
+        """``execute`` submits a VkSubmitInfo and waits for it."""
+        start = time.perf_counter()
+        self._edges.store(feeds)
+        stored = time.perf_counter()
+        submits = []
+        for info in self._submits:
+            begin = time.perf_counter()
+            execute(info)
+            submits.append((begin - start, time.perf_counter() - start))
+        done = time.perf_counter()
+        outputs = self._edges.load()
+        end = time.perf_counter()
+        host = np.array(submits)
+        return Profile(outputs, self._spans(), host, stored - start, end - done, end - start)
+
+    def destroy(self) -> None:
+        self._undo.close()
+
+    def _query_pool(self, undo: ExitStack) -> Native:
+        info = structs.make(
+            "VkQueryPoolCreateInfo",
+            queryType=vk.VK_QUERY_TYPE_TIMESTAMP,
+            queryCount=max(1, self._count),
+        )
+        native = self._core.create("query pool", info)
+        undo.callback(native.destroy)
+        return native
+
+    def _record(self, recorder: Recorder, pool: CommandPool) -> list[structs.Struct]:
+        spans = submit_spans(recorder.plan)
+        infos = []
+        for number, span in enumerate(spans):
+            target = pool.allocate()
+            recorder.record(
+                target,
+                span,
+                self._first if number == 0 else None,
+                self._edges.after if number == len(spans) - 1 else None,
+                self._queries.handle,
+            )
+            infos.append(commands.submit_info(target))
+        return infos
+
+    def _first(self, target: Any) -> None:
+        lib.vkCmdResetQueryPool(target, self._queries.handle, 0, max(1, self._count))
+        self._edges.before(target)
+
+    def _spans(self) -> np.ndarray:
+        if not self._count:
+            return np.zeros((0, 2))
+        code = lib.vkGetQueryPoolResults(
+            self._core.device,
+            self._queries.handle,
+            0,
+            self._count,
+            8 * self._count,
+            self._results,
+            8,
+            vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT,
+        )
+        self._core.check(code, "reading timestamps")
+        ticks = np.frombuffer(ffi.buffer(self._results), np.uint64).reshape(-1, 2)
+        # Counters have fewer than 64 bits on some devices, and may wrap during the run.
+        bits = self._core.snapshot.queue_families[self._core.family].timestamp_bits
+        mask = np.uint64((1 << bits) - 1)
+        elapsed = (ticks - ticks[0, 0]) & mask
+        return elapsed.astype(np.float64) * self._core.snapshot.timestamp_period

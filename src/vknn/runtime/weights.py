@@ -1,0 +1,151 @@
+"""Weights on the device: each packed array once, shared by the plans that use it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import DeviceError
+from vknn.runtime.device import Device
+from vknn.runtime.lifetime import Closing
+from vknn.runtime.memory import Allocation
+from vknn.runtime.spans import Spans
+
+BLOCK_BYTES = 16 << 20
+
+
+@dataclass(eq=False)
+class _Block:
+    memory: Allocation
+    spans: Spans
+
+
+@dataclass(eq=False)
+class Weight:
+    """An array on the device: ``nbytes`` from ``offset`` of ``block``."""
+
+    block: _Block
+    offset: int
+    nbytes: int
+    source: weakref.ref[np.ndarray]
+    users: int = 0
+
+    @property
+    def memory(self) -> Allocation:
+        return self.block.memory
+
+
+class WeightPool(Closing):
+    """Device copies of packed arrays, known by the array object itself.
+
+    The pool does not keep the arrays; two plans share a copy where they hold the same object. A
+    copy is freed with its last user, all are with the device.
+    """
+
+    close_order = 1  # after the executables that use it
+
+    def __init__(self, device: Device) -> None:
+        self._core, self._transfer = device.shared.core, device.shared.transfer
+        self._lock = threading.Lock()
+        self._blocks: list[_Block] = []
+        self._weights: dict[int, Weight] = {}
+        self._closed = False
+        device.adopt(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory that the pool's blocks take."""
+        return sum(block.memory.nbytes for block in self._blocks)
+
+    def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[Weight]:
+        """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
+
+        Bytes behind an array, up to what is wanted, are zero.
+        """
+        taken: list[Weight] = []
+        with self._lock:
+            if self._closed:
+                raise DeviceError("the weight pool was closed")
+            try:
+                for array, nbytes in arrays:
+                    weight = self._find(array, nbytes) or self._place(array, nbytes)
+                    weight.users += 1
+                    taken.append(weight)
+            except BaseException:
+                self._drop(taken)
+                raise
+        return taken
+
+    def release(self, weights: Iterable[Weight]) -> None:
+        """Gives copies back."""
+        with self._lock:
+            self._drop(weights)
+
+    def close(self) -> None:
+        """Frees everything, whoever uses it; may be called twice."""
+        with self._lock:
+            self._closed = True
+            self._weights.clear()
+            for block in reversed(self._blocks):
+                block.memory.destroy()
+            self._blocks.clear()
+
+    def _find(self, array: np.ndarray, nbytes: int) -> Weight | None:
+        # An id can be that of an array that is gone: the weak reference tells.
+        weight = self._weights.get(id(array))
+        known = weight is not None and weight.source() is array and weight.nbytes >= nbytes
+        return weight if known else None
+
+    def _place(self, array: np.ndarray, nbytes: int) -> Weight:
+        data = np.ascontiguousarray(array)
+        size = max(nbytes, data.nbytes)
+        block, offset = self._reserve(size)
+        try:
+            self._transfer.upload(block.memory, offset, _padded(data, size))
+        except BaseException:
+            block.spans.give(offset)
+            raise
+        weight = Weight(block, offset, size, weakref.ref(array))
+        self._weights[id(array)] = weight
+        return weight
+
+    def _reserve(self, size: int) -> tuple[_Block, int]:
+        for block in self._blocks:
+            if (offset := block.spans.take(size)) is not None:
+                return block, offset
+        memory = Allocation(self._core, max(size, BLOCK_BYTES), self._purpose)
+        block = _Block(memory, Spans(memory.nbytes, self._core.limits.alignment))
+        self._blocks.append(block)
+        offset = block.spans.take(size)
+        assert offset is not None, "a fresh block holds what it was made for"
+        return block, offset
+
+    @property
+    def _purpose(self) -> str:
+        return "unified" if self._core.limits.unified_memory else "device"
+
+    def _drop(self, weights: Iterable[Weight]) -> None:
+        for weight in weights:
+            weight.users -= 1
+            if weight.users == 0 and weight.block in self._blocks:
+                self._forget(weight)
+
+    def _forget(self, weight: Weight) -> None:
+        weight.block.spans.give(weight.offset)
+        for key in [k for k, w in self._weights.items() if w is weight]:
+            del self._weights[key]
+        if weight.block.spans.empty:
+            self._blocks.remove(weight.block)
+            weight.block.memory.destroy()
+
+
+def _padded(data: np.ndarray, size: int) -> np.ndarray:
+    if data.nbytes == size:
+        return data
+    padded = np.zeros(size, np.uint8)
+    padded[: data.nbytes] = data.reshape(-1).view(np.uint8)
+    return padded
