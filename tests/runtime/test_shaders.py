@@ -1,0 +1,208 @@
+"""Compiling GLSL, listed variants, and the archive of an installed package."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from vknn.errors import ShaderError
+from vknn.runtime import glsl, shaderc, shaders
+
+KERNEL = """#version 450
+#pragma vknn variants ACCESS=0,1 ELEM=0,1
+#extension GL_GOOGLE_include_directive : require
+#include "common/tensor.glsl"
+INPUT4(0, x);
+OUTPUT4(1, y);
+void main() { STORE4(y, 0, LOAD4(x, 0) + VEC4(ADDED)); }
+"""
+VARIANT = (("ACCESS", "0"), ("ELEM", "1"))
+REAL_ROOT = glsl.source_root()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder of shaders with one kernel, "family/kernel", and its includes."""
+    folder = tmp_path / "shaders"
+    for name, text in {
+        "family/kernel.comp": KERNEL,
+        "common/tensor.glsl": '#include "common/constants.glsl"\n'
+        + (REAL_ROOT / "common/tensor.glsl").read_text(),
+        "common/constants.glsl": "#define ADDED 1\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def checkout(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """vknn believes that it runs from a checkout with these shaders."""
+    monkeypatch.setattr(glsl, "checkout_root", lambda: root)
+    return root
+
+
+@pytest.fixture
+def installed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """vknn believes that it is installed, built from these shaders; there is no compiler."""
+    target = tmp_path / "_spirv"
+    shaders.build(root, target)
+    monkeypatch.setattr(glsl, "checkout_root", lambda: None)
+    monkeypatch.setattr(glsl, "INSTALLED", target)
+    monkeypatch.setattr(shaderc, "compiler", no_compiler)
+    shaders._archive.cache_clear()
+    shaders._packaged.cache_clear()
+    return target
+
+
+def no_compiler() -> shaderc.Compiler:
+    raise ShaderError(shaderc.MISSING)
+
+
+def is_spirv(module: bytes) -> bool:
+    return module[:4] == b"\x03\x02\x23\x07" and len(module) % 4 == 0
+
+
+@pytest.mark.parametrize("kernel", glsl.kernels(REAL_ROOT))
+def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
+    listed = glsl.variants(glsl.read_kernel(REAL_ROOT, kernel), kernel)
+    assert all(is_spirv(shaders.spirv(kernel, variant)) for variant in listed)
+    assert {dict(v).get("ACCESS") for v in listed} == {"0", "1", "2"}
+
+
+def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
+    before = shaders.spirv("family/kernel", VARIANT)
+    assert is_spirv(before)
+    assert shaders.spirv("family/kernel", VARIANT) is before
+    (checkout / "common/constants.glsl").write_text("#define ADDED 2\n")
+    assert shaders.spirv("family/kernel", VARIANT) != before
+
+
+def test_the_order_of_a_variants_defines_does_not_matter(checkout: Path) -> None:
+    assert shaders.spirv("family/kernel", VARIANT) == shaders.spirv("family/kernel", VARIANT[::-1])
+
+
+def test_a_damaged_cached_module_is_compiled_anew(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = shaders.spirv("family/kernel", VARIANT)
+    for path in (checkout.parent / ".cache/spirv").glob("*.spv"):
+        path.write_bytes(path.read_bytes()[:100])
+    monkeypatch.setattr(shaders, "_loaded", {})
+    assert shaders.spirv("family/kernel", VARIANT) == module
+
+
+def test_variants_are_the_listed_products() -> None:
+    text = "#pragma vknn variants A=0,1 B=x\n#pragma vknn variants A=2\n"
+    assert glsl.variants(text, "k") == [
+        (("A", "0"), ("B", "x")),
+        (("A", "1"), ("B", "x")),
+        (("A", "2"),),
+    ]
+    assert glsl.variants("", "k") == [()]
+
+
+@pytest.mark.parametrize("pragma", ["variant A=0", "variants", "variants A", "variants A="])
+def test_a_malformed_pragma_names_its_line(pragma: str) -> None:
+    with pytest.raises(ShaderError, match="k:2: expected"):
+        glsl.variants(f"\n#pragma vknn {pragma}", "k")
+
+
+@pytest.mark.parametrize(
+    "variant", [(), (("ACCESS", "2"), ("ELEM", "0")), (*VARIANT, ("MORE", "1"))]
+)
+@pytest.mark.parametrize("mode", ["checkout", "installed"])
+def test_a_variant_that_is_not_listed_is_an_error(
+    mode: str, variant: glsl.Variant, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(mode)
+    with pytest.raises(ShaderError, match="'family/kernel' has no variant"):
+        shaders.spirv("family/kernel", variant)
+
+
+def test_an_unknown_kernel_is_an_error(checkout: Path) -> None:
+    with pytest.raises(ShaderError, match="no shader 'family/other'"):
+        shaders.spirv("family/other", ())
+
+
+def test_an_error_names_file_and_line(checkout: Path) -> None:
+    tensor = checkout / "common/tensor.glsl"
+    tensor.write_text(tensor.read_text() + "\nfloat broken() { return nonsense; }\n")
+    line = len(tensor.read_text().splitlines())
+    with pytest.raises(ShaderError, match=f"common/tensor.glsl:{line}: error: 'nonsense'"):
+        shaders.spirv("family/kernel", VARIANT)
+    tensor.write_text((REAL_ROOT / "common/tensor.glsl").read_text())
+    with pytest.raises(ShaderError, match="family/kernel.comp:7: error: 'ADDED'"):
+        shaders.spirv("family/kernel", VARIANT)
+
+
+@pytest.mark.parametrize(
+    ("include", "message"),
+    [
+        ("common/none.glsl", "custom.comp:2: include 'common/none.glsl' is not in"),
+        ("../secret.glsl", "custom.comp:2: include '../secret.glsl' lies outside"),
+        ("common/circle.glsl", "common/circle.glsl: includes itself"),
+    ],
+)
+def test_a_bad_include_names_its_place(checkout: Path, include: str, message: str) -> None:
+    (checkout / "common/circle.glsl").write_text('#include "common/circle.glsl"\n')
+    (checkout.parent / "secret.glsl").write_text("")
+    with pytest.raises(ShaderError, match=message):
+        shaders.compile_glsl(f'#version 450\n#include "{include}"\n')
+
+
+def test_users_glsl_may_include_ours() -> None:
+    text = KERNEL.replace("ADDED", "GIVEN")
+    assert is_spirv(shaders.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))
+    with pytest.raises(ShaderError, match=r"mine\.comp:7: error: 'GIVEN'"):
+        shaders.compile_glsl(text, name="mine.comp")
+
+
+def test_glsl_without_a_version_is_an_error() -> None:
+    with pytest.raises(ShaderError, match="no #version line"):
+        shaders.compile_glsl("void main() {}")
+
+
+def test_an_installed_package_needs_no_compiler(installed: Path) -> None:
+    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
+    with pytest.raises(ShaderError, match="apt install glslc"):
+        shaders.compile_glsl(KERNEL)
+
+
+def test_stale_spirv_is_refused(installed: Path) -> None:
+    (installed / "sources/common/constants.glsl").write_text("#define ADDED 2\n")
+    with pytest.raises(ShaderError, match=r"'family/kernel ACCESS=0 ELEM=1' is stale"):
+        shaders.spirv("family/kernel", VARIANT)
+
+
+def test_a_damaged_archive_is_refused(installed: Path) -> None:
+    archive = installed / shaders.ARCHIVE
+    with zipfile.ZipFile(archive) as old:
+        contents = {name: old.read(name) for name in old.namelist()}
+    manifest = json.loads(contents[shaders.MANIFEST])
+    file = manifest["modules"]["family/kernel ACCESS=0 ELEM=1"]["file"]
+    contents[file] = contents[file][:-4] + b"abcd"
+    with zipfile.ZipFile(archive, "w") as new:
+        for name, data in contents.items():
+            new.writestr(name, data)
+    with pytest.raises(ShaderError, match="is damaged"):
+        shaders.spirv("family/kernel", VARIANT)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a zip"])
+def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) -> None:
+    (installed / shaders.ARCHIVE).unlink()
+    if content is not None:
+        (installed / shaders.ARCHIVE).write_bytes(content)
+    with pytest.raises(ShaderError, match="missing or damaged .* reinstall vknn"):
+        shaders.spirv("family/kernel", VARIANT)
+
+
+def test_builds_reproduce(root: Path, tmp_path: Path) -> None:
+    assert shaders.build(root, tmp_path / "a") == 4
+    shaders.build(root, tmp_path / "b", workers=1)
+    first, second = (tmp_path / name / shaders.ARCHIVE for name in "ab")
+    assert first.read_bytes() == second.read_bytes()

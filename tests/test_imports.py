@@ -1,0 +1,36 @@
+"""The import contract of pyproject.toml holds, and importing vknn stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_imports_go_down_only() -> None:
+    importlinter = pytest.importorskip("importlinter.application.use_cases")
+    from importlinter import configuration
+
+    configuration.configure()
+    report = importlinter.create_report(
+        importlinter.read_user_options(str(ROOT / "pyproject.toml")), cache_dir=None
+    )
+    broken = [c.name for c, check in report.get_contracts_and_checks() if not check.kept]
+    assert not broken, f"broken: {broken}; lint-imports shows the chains"
+
+
+def test_modules_are_small() -> None:
+    """No module over 400 lines: it would be doing two things."""
+    sources = [p for p in (ROOT / "src").rglob("*.py") if "generated" not in p.parts]
+    sizes = {p.relative_to(ROOT): len(p.read_text().splitlines()) for p in sources}
+    assert {p: n for p, n in sizes.items() if n > 400 and not p.stem.endswith("_pb2")} == {}
+
+
+@pytest.mark.parametrize("heavy", ["PIL", "ncnn", "sklearn", "google.protobuf", "rich"])
+def test_importing_vknn_leaves_out(heavy: str) -> None:
+    code = f"import sys, vknn; sys.exit({heavy!r} in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
