@@ -33,7 +33,8 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     for layout in (Layout.C4, Layout.LINEAR):
         emit = _Emit(op, maps, boxes, layout)
         cost = (4 + len(maps)) * DISPATCH_COST
-        found.append(Candidate("sorted", (layout,) * len(maps), (Layout.LINEAR,), emit, cost))
+        name = f"sorted_{layout.value}"
+        found.append(Candidate(name, (layout,) * len(maps), (Layout.LINEAR,), emit, cost))
     return found
 
 

@@ -1,0 +1,104 @@
+"""MatMul and MatMulInteger on the device, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.helpers import check_op
+from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mul, Relu
+from vknn.ops.matmul import MatMul, MatMulInteger
+
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "m, k, n", [(1, 1, 1), (1, 7, 5), (1, 16, 12), (3, 4, 8), (5, 7, 11), (17, 20, 36)]
+)
+@pytest.mark.parametrize("constants", [(), (1,), (1, 2), (0,), (2,)])
+def test_sizes(m: int, k: int, n: int, constants: tuple[int, ...]) -> None:
+    check_op(MatMul(), floats(m, k), floats(k, n), floats(n), constants=constants)
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 8, 12), (4, 8, 12), (5, 7, 3), (9, 12, 1)])
+@pytest.mark.parametrize("transpose_a, transpose_b", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_transposes(
+    m: int, k: int, n: int, transpose_a: bool, transpose_b: bool, constants: tuple[int, ...]
+) -> None:
+    a = floats(k, m) if transpose_a else floats(m, k)
+    b = floats(n, k) if transpose_b else floats(k, n)
+    check_op(MatMul(transpose_a, transpose_b), a, b, constants=constants)
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ((2, 5, 8), (8, 4)),
+        ((3, 5, 8), (3, 8, 4)),
+        ((5, 8), (3, 8, 4)),
+        ((2, 1, 5, 8), (3, 8, 12)),
+        ((2, 3, 1, 4), (2, 3, 4, 8)),
+        ((2, 1, 3, 5, 7), (5, 1, 7, 2)),
+        ((2, 3, 1, 7), (2, 3, 7, 5)),
+        ((2, 1, 2, 4, 4), (1, 3, 1, 4, 4)),
+        ((2, 1, 2, 4, 4), (1, 3, 2, 4, 4)),
+    ],
+)
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_batches(a: tuple[int, ...], b: tuple[int, ...], constants: tuple[int, ...]) -> None:
+    check_op(MatMul(), floats(*a), floats(*b), constants=constants)
+
+
+def test_many_alternating_batch_axes_stay_on_the_host() -> None:
+    a, b = floats(2, 1, 2, 1, 2, 2), floats(1, 2, 1, 2, 2, 2)
+    check_op(MatMul(), a, b, host=True)
+
+
+def test_nothing_is_read_behind_a_row() -> None:
+    """A NaN in the padding behind an input must not reach the sum."""
+    check_op(MatMul(), np.full((1, 5), 2.0, np.float32), floats(5, 6), constants=(1,))
+
+
+ADD_THEN_RELU = (FusedStep(Add(), operand=0), FusedStep(Relu()))
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 8, 12), (1, 7, 5), (5, 8, 12), (5, 7, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("constants", [(), (1,), (1, 2)])
+def test_tail_with_operand(m: int, k: int, n: int, bias: bool, constants: tuple[int, ...]) -> None:
+    """A run-time bias and an operand do not fit one dispatch."""
+    vector = floats(n) if bias else None
+    constants = tuple(c for c in constants if bias or c != 2)
+    for operand in (floats(m, n), floats(n)):
+        op = Fused(MatMul(), ADD_THEN_RELU)
+        check_op(op, floats(m, k), floats(k, n), vector, operand, constants=constants)
+
+
+def test_tail_without_operand() -> None:
+    steps = (FusedStep(Gelu()), FusedStep(Mul(), scalar=0.5))
+    a, b, bias = floats(2, 5, 8), floats(2, 8, 12), floats(12)
+    check_op(Fused(MatMul(), steps), a, b, bias)
+    check_op(Fused(MatMul(), steps), a, b, bias, constants=(1, 2))
+
+
+@pytest.mark.parametrize("m, k, n", [(37, 64, 200), (1, 1024, 1000), (1, 300, 10)])
+def test_larger(m: int, k: int, n: int) -> None:
+    check_op(MatMul(), floats(m, k), floats(k, n), floats(n), constants=(1, 2), access=("image",))
+
+
+@pytest.mark.parametrize(
+    "a, b, transpose_b",
+    [((5, 7), (7, 3), False), ((2, 5, 8), (4, 8), True), ((1, 300), (300, 17), False)],
+)
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_integer(
+    a: tuple[int, ...], b: tuple[int, ...], transpose_b: bool, constants: tuple[int, ...]
+) -> None:
+    left = RNG.integers(-128, 128, a, dtype=np.int8)
+    right = RNG.integers(-128, 128, b, dtype=np.int8)
+    check_op(MatMulInteger(transpose_b), left, right, constants=constants)
