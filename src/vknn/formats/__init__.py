@@ -1,0 +1,82 @@
+"""Model formats: file -> :class:`Model`.
+
+A format is a package in this directory that defines ``FORMAT``, a :class:`Format`; nothing else
+has to know of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vknn.errors import ModelFormatError
+from vknn.formats.identify import identify
+from vknn.formats.model import Model, TensorSpec
+
+__all__ = ["Format", "Model", "TensorSpec", "formats", "load"]
+
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Format:
+    """A model format.
+
+    ``recognizes`` is shown the first bytes of a file; ``suffixes`` (lower case, with the dot) are
+    those of its main file; ``load`` takes that file and the weights file, or None for the default.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    recognizes: Callable[[bytes], bool]
+    load: Callable[[Path, Path | None], Model]
+
+
+@functools.cache
+def formats() -> tuple[Format, ...]:
+    """Every format, in alphabetical order of its package."""
+    packages = [m.name for m in pkgutil.iter_modules(__path__) if m.ispkg]
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in sorted(packages)]
+    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
+
+
+def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
+    """Reads a model; ``weights`` names its second file where that does not lie beside the first.
+
+    Raises ModelFormatError for files that are missing, damaged or of no known format, and
+    UnsupportedLayerError for layers that vknn cannot run.
+    """
+    path = Path(path)
+    head = _read_head(path)
+    claims = [f for f in formats() if f.recognizes(head)]
+    named = [f for f in formats() if path.name.lower().endswith(f.suffixes)]
+    # The content decides; a suffix alone lets the format itself say what is wrong with the file.
+    chosen = [f for f in claims if f in named] or claims or named
+    if not chosen or (not claims and not _worth_trying(head)):
+        known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats())
+        raise ModelFormatError(
+            f"this is {identify(head)}, not a model that vknn reads: {known}", file=str(path)
+        )
+    return chosen[0].load(path, None if weights is None else Path(weights))
+
+
+def _worth_trying(head: bytes) -> bool:
+    """True for text: a format's own reader then gives the better message."""
+    return bool(head) and identify(head).startswith("a text file")
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except FileNotFoundError:
+        raise ModelFormatError("no such file", file=str(path)) from None
+    except IsADirectoryError:
+        raise ModelFormatError("this is a directory, not a model file", file=str(path)) from None
+    except OSError as error:
+        raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error

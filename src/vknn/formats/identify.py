@@ -1,0 +1,51 @@
+"""Says what a file is when no format claims it, so that the error helps."""
+
+from __future__ import annotations
+
+import json
+
+_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
+    (4, b"TFL3", "a TensorFlow Lite model"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras or Caffe weights)"),
+    (0, b"PK\x03\x04", "a zip archive (PyTorch, Keras and NumPy .npz files are zip archives)"),
+    (0, b"\x80\x02\x8a\x0a", "an old PyTorch file"),
+    (0, b"\x80", "a Python pickle"),
+    (0, b"\x93NUMPY", "a NumPy array"),
+    (0, b"GGUF", "a GGUF model"),
+    (0, b"\x1f\x8b", "a gzip archive"),
+    (0, b"\x7fELF", "an ELF program or library"),
+    (0, b"\x89PNG", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"\x03\x02\x23\x07", "SPIR-V"),
+    (0, b"\x1d\x85\x76\x00", "an ncnn .param.bin"),
+    (0, b"<?xml", "an XML file"),
+    (0, b"<net", "an XML file (OpenVINO IR)"),
+)
+
+
+def identify(head: bytes) -> str:
+    """A few words for the user about a file that starts with ``head``."""
+    if not head:
+        return "an empty file"
+    for offset, signature, words in _SIGNATURES:
+        if head[offset : offset + len(signature)] == signature:
+            return words
+    if head[:1] == b"\x08" and any(mark in head for mark in (b"pytorch", b"onnx", b"tf2onnx")):
+        return "an ONNX model"
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError:
+        return "an unknown binary file"
+    if not text.isprintable() and any(ord(c) < 32 and not c.isspace() for c in text):
+        return "an unknown binary file"
+    return "a JSON file" if _is_json_start(text) else "a text file of unknown format"
+
+
+def _is_json_start(text: str) -> bool:
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos > 1
+    return True

@@ -1,0 +1,60 @@
+"""What every model format gives: a model whose graph is built for concrete input shapes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.graph import DType, Graph, TensorType
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output as the user sees it; ``shape`` is None where any shape will do."""
+
+    name: str
+    shape: tuple[int | None, ...] | None
+    dtype: DType
+
+
+class Model(ABC):
+    """A model that was read and checked. Its weights stay in the file until a graph is built."""
+
+    #: Inputs and outputs in the format's own order, names, shapes and dtypes.
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
+    value_inputs: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def build(
+        self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
+    ) -> Graph:
+        """The graph for inputs of these types, which are the user's own (before ``encode``).
+
+        ``values`` holds the user's arrays for ``value_inputs``. Raises InputError for names or
+        types that do not fit and ShapeError, naming the layer, where shapes contradict the model.
+        """
+
+    @abstractmethod
+    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The user's array for an input as the graph takes it. Raises InputError."""
+
+    @abstractmethod
+    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The graph's array for an output as the user gets it."""
+
+    def check_names(self, given: Mapping[str, object]) -> None:
+        """Raises InputError, naming them, when inputs are missing from ``given`` or unknown."""
+        known = {spec.name for spec in self.inputs}
+        missing = [spec.name for spec in self.inputs if spec.name not in given]
+        unknown = [name for name in given if name not in known]
+        problems = [f"missing input {name!r}" for name in missing]
+        problems += [f"unknown input {name!r}" for name in unknown]
+        if problems:
+            names = ", ".join(repr(spec.name) for spec in self.inputs) or "none"
+            raise InputError(f"{'; '.join(problems)} (the model's inputs: {names})")

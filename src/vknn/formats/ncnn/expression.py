@@ -1,0 +1,114 @@
+"""Size expressions: string parameters such as ``-1,*(0h,2),+(1c,2)``.
+
+A comma-separated list in prefix form. ``0w`` is the width of input 0 (w, h, d, c); numbers are ints
+or floats, and an operation on ints stays in ints (``/`` gives a float). Results are truncated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+from vknn.formats.ncnn.problems import Malformed
+
+_Number = int | float
+_TOKEN = re.compile(r"[^(),\s]+")
+_SIZE = re.compile(r"(\d)([whdc])\Z")
+_INT_LIMIT = 1 << 31
+
+
+def _floor_div(a: _Number, b: _Number) -> _Number:
+    if isinstance(a, int) and isinstance(b, int):
+        # C's division truncates.
+        return math.trunc(a / b) if abs(a) < 1 << 53 else a // b
+    return math.floor(a / b)
+
+
+def _remainder(a: _Number, b: _Number) -> float:
+    return math.fmod(a, b) + (b if a * b < 0 else 0)
+
+
+def _whole(f: Callable[[float], int]) -> Callable[[_Number], _Number]:
+    return lambda a: a if isinstance(a, int) else f(a)
+
+
+_BINARY: dict[str, Callable[[_Number, _Number], _Number]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": _floor_div,
+    "/": lambda a, b: a / b,
+    "max": max,
+    "min": min,
+    "pow": lambda a, b: float(a) ** b,
+    "fmod": math.fmod,
+    "remainder": _remainder,
+    "atan2": math.atan2,
+    "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+    "and": lambda a, b: int(a) & int(b),
+    "or": lambda a, b: int(a) | int(b),
+    "xor": lambda a, b: int(a) ^ int(b),
+    "lshift": lambda a, b: int(a) << min(int(b), 31),
+    "rshift": lambda a, b: int(a) >> int(b),
+}
+#: Functions of the math module under their own names.
+_LIBRARY = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh"),
+    *("erf", "exp", "log", "log10", "sin", "sinh", "sqrt", "tan", "tanh"),
+)
+_UNARY: dict[str, Callable[[_Number], _Number]] = {
+    "abs": abs,
+    "neg": lambda a: -a,
+    "sign": lambda a: (a > 0) - (a < 0),
+    "square": lambda a: a * a,
+    "trunc": _whole(math.trunc),
+    "ceil": _whole(math.ceil),
+    "floor": _whole(math.floor),
+    "round": _whole(lambda a: math.trunc(a + math.copysign(0.5, a))),
+    "rsqrt": lambda a: 1 / math.sqrt(a),
+    "reciprocal": lambda a: 1 / a,
+    **{name: getattr(math, name) for name in _LIBRARY},
+}
+
+
+def evaluate(expression: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The listed values for inputs of these shapes (outermost first). Raises Malformed."""
+    stack: list[_Number] = []
+    try:
+        for token in reversed(_TOKEN.findall(expression)):
+            if token in _BINARY:
+                a, b = stack.pop(), stack.pop()
+                stack.append(_BINARY[token](a, b))
+            elif token in _UNARY:
+                stack.append(_UNARY[token](stack.pop()))
+            else:
+                stack.append(_operand(token, shapes))
+            if abs(stack[-1]) >= _INT_LIMIT:
+                raise OverflowError("a value beyond 32 bits")
+        return tuple(int(value) for value in reversed(stack))
+    except (ArithmeticError, ValueError, TypeError, IndexError) as error:
+        raise Malformed(f"expression {expression!r}: {error}") from error
+
+
+def blob_count(expression: str) -> int:
+    """How many inputs an expression speaks of."""
+    used = [int(m[1]) for t in _TOKEN.findall(expression) if (m := _SIZE.match(t))]
+    return max(used) + 1 if used else 0
+
+
+def _operand(token: str, shapes: Sequence[tuple[int, ...]]) -> _Number:
+    size = _SIZE.match(token)
+    if not size:
+        value = float(token)
+        if not math.isfinite(value):
+            raise ValueError(f"{token} is not a finite number")
+        return int(value) if value == int(value) else value
+    blob = shapes[int(size[1])]
+    return size_named(blob, size[2])
+
+
+def size_named(shape: tuple[int, ...], name: str) -> int:
+    """The size of axis ``w``, ``h``, ``d`` or ``c`` of a shape; 1 where it has no such axis."""
+    names = ("w", "hw", "chw", "cdhw")[len(shape) - 1]
+    return shape[names.index(name)] if name in names else 1

@@ -1,0 +1,135 @@
+"""Quantize, Dequantize, Requantize and Cast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.layers.fused import activate, check_activation
+from vknn.formats.ncnn.layers.int8 import quantize
+from vknn.formats.ncnn.params import P, Params, param
+from vknn.formats.ncnn.problems import Unsupported
+from vknn.formats.ncnn.registry import ANY, INT32, layer
+from vknn.formats.ncnn.weights import WeightSpec
+from vknn.graph import DType, Value
+from vknn.ops.elementwise import Cast
+from vknn.ops.quantization import DequantizeLinear
+
+#: Element type codes of Cast.
+_AUTO, _FLOAT32, _FLOAT16, _INT8, _BFLOAT16 = range(5)
+_DTYPES = {_FLOAT32: DType.FLOAT32, _FLOAT16: DType.FLOAT16, _INT8: DType.INT8}
+_CASTS = {(_FLOAT32, _FLOAT16), (_FLOAT16, _FLOAT32), (_INT8, _FLOAT32)}
+
+
+def _factors(c: Context[P], name: str) -> np.ndarray:
+    """A scale or bias that fits the outermost axis; a 1-D blob uses its first value only."""
+    array = c.weight(name)
+    if rank(c.x) == 1 or array.size == 1:
+        return array[:1]
+    outermost = shape(c.x)[0]
+    c.require(array.size == outermost, f"{array.size} values of {name} for {outermost} channels")
+    return array
+
+
+@dataclass(frozen=True)
+class QuantizeParams(Params):
+    scale_data_size: int = param(0, 1)
+
+
+@layer(
+    "Quantize",
+    params=QuantizeParams,
+    weights=lambda p: [WeightSpec("scale", (p.scale_data_size,))],
+    result=lambda p, dtype: DType.INT8,
+)
+def quantize_layer(c: Context[QuantizeParams]) -> Value:
+    return quantize(c, c.x, _factors(c, "scale"))
+
+
+@dataclass(frozen=True)
+class DequantizeParams(Params):
+    scale_data_size: int = param(0, 1)
+    bias_data_size: int = param(1)
+
+
+def _dequantize_weights(p: DequantizeParams) -> list[WeightSpec]:
+    specs = [WeightSpec("scale", (p.scale_data_size,))]
+    return [*specs, WeightSpec("bias", (p.bias_data_size,))] if p.bias_data_size else specs
+
+
+@layer("Dequantize", params=DequantizeParams, weights=_dequantize_weights, accepts=INT32)
+def dequantize_layer(c: Context[DequantizeParams]) -> Value:
+    return _scale_and_bias(c, "scale")
+
+
+def _scale_and_bias(c: Context[P], name: str) -> Value:
+    bias = None
+    if "bias" in c.weights:
+        bias = c.constant(_factors(c, "bias"), "bias")
+    scale = c.constant(_factors(c, name), name)
+    return c.add(DequantizeLinear(axis=1), c.x, scale, bias)
+
+
+@dataclass(frozen=True)
+class RequantizeParams(Params):
+    """Parameters of Requantize."""
+
+    scale_in_data_size: int = param(0, 1)
+    scale_out_data_size: int = param(1, 1)
+    bias_data_size: int = param(2)
+    activation_type: int = param(3)
+    activation_params: tuple[float, ...] = param(4, ())
+
+    def check(self) -> None:
+        check_activation(self.activation_type, self.activation_params)
+
+
+def _requantize_weights(p: RequantizeParams) -> list[WeightSpec]:
+    specs = [
+        WeightSpec("scale_in", (p.scale_in_data_size,)),
+        WeightSpec("scale_out", (p.scale_out_data_size,)),
+    ]
+    return [*specs, WeightSpec("bias", (p.bias_data_size,))] if p.bias_data_size else specs
+
+
+@layer(
+    "Requantize",
+    params=RequantizeParams,
+    weights=_requantize_weights,
+    accepts=INT32,
+    result=lambda p, dtype: DType.INT8,
+)
+def requantize(c: Context[RequantizeParams]) -> Value:
+    """int32 -> int8 by way of float32 and an activation."""
+    y = _scale_and_bias(c, "scale_in")
+    y = activate(c, y, c.params.activation_type, c.params.activation_params)
+    return quantize(c, y, _factors(c, "scale_out"))
+
+
+@dataclass(frozen=True)
+class CastParams(Params):
+    """Parameters of Cast."""
+
+    type_from: int = param(0)
+    type_to: int = param(1)
+
+    def check(self) -> None:
+        pair = (self.type_from, self.type_to)
+        if self.type_from != self.type_to and pair not in _CASTS:
+            raise Unsupported(f"conversion {pair[0]} -> {pair[1]}")
+
+
+def _cast_result(p: CastParams, dtype: DType) -> DType:
+    return dtype if p.type_from == p.type_to else _DTYPES[p.type_to]
+
+
+@layer("Cast", params=CastParams, accepts=ANY, result=_cast_result)
+def cast(c: Context[CastParams]) -> Value:
+    p = c.params
+    if p.type_from == p.type_to:
+        return c.x
+    source = _DTYPES[p.type_from].value
+    c.require(c.x.type.dtype is _DTYPES[p.type_from], f"takes {source}, not {c.x.type.dtype.value}")
+    return c.add(Cast(_DTYPES[p.type_to]), c.x)

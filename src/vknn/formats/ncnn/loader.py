@@ -1,0 +1,98 @@
+"""Files -> :class:`NcnnModel`: everything that can be checked without inputs is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.ncnn import layers as _layers  # noqa: F401 (registers the layers)
+from vknn.formats.ncnn.model import BoundLayer, NcnnModel
+from vknn.formats.ncnn.params import Params
+from vknn.formats.ncnn.problems import Malformed, Unsupported
+from vknn.formats.ncnn.reader import parse_param
+from vknn.formats.ncnn.records import LayerRecord, NetRecord
+from vknn.formats.ncnn.registry import LayerType, layer_type
+from vknn.formats.ncnn.topology import check_topology
+from vknn.formats.ncnn.weights import BinReader, Weight
+
+#: The largest text files have some thousand lines; this is far beyond any.
+_MAX_PARAM_BYTES = 1 << 28
+
+
+def load(path: Path, weights: Path | None = None) -> NcnnModel:
+    """Reads a text .param and maps its .bin (by default the file of the same stem).
+
+    Raises ModelFormatError and UnsupportedLayerError.
+    """
+    file = str(path)
+    try:
+        if path.stat().st_size > _MAX_PARAM_BYTES:
+            raise ModelFormatError(f"larger than {_MAX_PARAM_BYTES} bytes", file=file)
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error
+    net = parse_param(data, file)
+    types = find_types(net, file)
+    check_topology(net, file)
+    params = _read_params(net, types, file)
+    required = weights is not None
+    reader = BinReader(weights or default_weights(path), required=required)
+    bound = [
+        BoundLayer(record, type_, values, _read_weights(reader, record, type_, values))
+        for record, type_, values in zip(net.layers, types, params, strict=True)
+    ]
+    return NcnnModel(net, bound, path.stem)
+
+
+def default_weights(path: Path) -> Path:
+    """The .bin that goes with a .param: net.param, net.bin; net.ncnn.param, net.ncnn.bin."""
+    return path.with_suffix(".bin")
+
+
+def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
+    """The type of each layer. Raises UnsupportedLayerError with all layers of unknown type."""
+    types = [layer_type(record.type) for record in net.layers]
+    unknown = [
+        f"{record.type} {record.name!r}"
+        for record, type_ in zip(net.layers, types, strict=True)
+        if type_ is None
+    ]
+    if unknown:
+        raise UnsupportedLayerError(unknown, file=file)
+    return [type_ for type_ in types if type_ is not None]
+
+
+def _read_params(net: NetRecord, types: list[LayerType], file: str | None) -> list[Params]:
+    params: list[Params] = []
+    unsupported: list[str] = []
+    for record, type_ in zip(net.layers, types, strict=True):
+        try:
+            _check_arity(record, type_)
+            params.append(type_.params.read(record))
+        except Unsupported as problem:
+            unsupported.append(f"{record.type} {record.name!r} with {problem}")
+        except Malformed as problem:
+            message = f"{record.type}: {problem}"
+            raise ModelFormatError(
+                message, file=file, offset=record.offset, layer=record.name
+            ) from problem
+    if unsupported:
+        raise UnsupportedLayerError(unsupported, file=file)
+    return params
+
+
+def _check_arity(record: LayerRecord, type_: LayerType) -> None:
+    for names, (least, most), what in (
+        (record.bottoms, type_.bottoms, "inputs"),
+        (record.tops, type_.tops, "outputs"),
+    ):
+        if len(names) < least or (most is not None and len(names) > most):
+            wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+            raise Malformed(f"has {len(names)} {what}, takes {wanted}")
+
+
+def _read_weights(
+    reader: BinReader, record: LayerRecord, type_: LayerType, params: Params
+) -> Mapping[str, Weight]:
+    return {spec.name: reader.read(spec, record.name) for spec in type_.weights(params)}

@@ -1,0 +1,203 @@
+"""A network with its parameters and weights, and its graph for given input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import InputError, ShapeError
+from vknn.formats.model import Model, TensorSpec
+from vknn.formats.ncnn.context import Context
+from vknn.formats.ncnn.layers.source import ALIASES, INPUT
+from vknn.formats.ncnn.params import Params
+from vknn.formats.ncnn.problems import Malformed
+from vknn.formats.ncnn.records import LayerRecord, NetRecord
+from vknn.formats.ncnn.registry import INT32, LayerType
+from vknn.formats.ncnn.topology import dangling_blobs
+from vknn.formats.ncnn.weights import Weight
+from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
+
+_MAX_RANK = 4
+
+
+@dataclass(frozen=True)
+class BoundLayer:
+    """A layer of the file with its type, its checked parameters and its weights."""
+
+    record: LayerRecord
+    type: LayerType
+    params: Params
+    weights: Mapping[str, Weight]
+
+
+class NcnnModel(Model):
+    """See :class:`Model`. Arrays have no batch axis; the graph's values have a leading 1."""
+
+    def __init__(self, net: NetRecord, layers: Sequence[BoundLayer], name: str = "ncnn") -> None:
+        self.net = net
+        self.layers = tuple(layers)
+        self.name = name
+        demanded = _demanded_types(self.layers)
+        names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
+        self._input_types = {n: demanded.get(n, DType.FLOAT32) for n in names}
+        self._takes_int8 = _feed_quantized(self.layers) & set(names)
+        self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
+        self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
+        types = _result_types(self.layers, self._input_types)
+        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in dangling_blobs(net))
+
+    def build(
+        self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
+    ) -> Graph:
+        """See :meth:`Model.build`."""
+        self.check_names(types)
+        builder = GraphBuilder(self.name)
+        blobs: dict[str, Value] = {}
+        for name in self._input_types:
+            given = types[name]
+            canonical = TensorType((1, *given.dims), self._graph_type(name, given))
+            self._check_rank(name, given.dims)
+            if name in self.value_inputs:
+                if values is None or name not in values:
+                    raise InputError(f"the data of input {name!r} are needed: they decide shapes")
+                blobs[name] = builder.constant(self.encode(name, values[name]), name)
+            else:
+                blobs[name] = builder.input(name, canonical)
+        reserved = frozenset(self.net.blobs())
+        for layer in self.layers:
+            if layer.type.name != INPUT:
+                _convert(layer, builder, blobs, reserved)
+        return builder.finish({spec.name: blobs[spec.name] for spec in self.outputs})
+
+    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Adds the leading axis; floats and integers become float32 where the input takes that."""
+        if name not in self._input_types:
+            raise InputError(f"unknown input {name!r}")
+        array = np.asarray(array)
+        if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+            raise InputError(f"input {name!r}: arrays of dtype {array.dtype} are not numbers")
+        self._check_rank(name, array.shape)
+        dtype = self._graph_type(name, TensorType((), DType.of(array)) if _known(array) else None)
+        if dtype is DType.INT32:
+            return _as_int32(name, array)[None]
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, dtype=dtype.numpy)[None]
+
+    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Takes the leading axis off."""
+        return array[0]
+
+    def _graph_type(self, name: str, given: TensorType | None) -> DType:
+        """The element type in the graph for an array of the user's."""
+        if given is not None and given.dtype is DType.INT8 and name in self._takes_int8:
+            return DType.INT8
+        return self._input_types[name]
+
+    def _check_rank(self, name: str, shape: tuple[int, ...]) -> None:
+        if not 1 <= len(shape) <= _MAX_RANK:
+            raise InputError(
+                f"input {name!r} has the shape {shape}: ncnn blobs have 1 to {_MAX_RANK} axes "
+                "(w), (h, w), (c, h, w) or (c, d, h, w) and no batch axis"
+            )
+        if 0 in shape:
+            raise InputError(f"input {name!r} has the shape {shape}: it is empty")
+
+
+def _known(array: np.ndarray) -> bool:
+    return array.dtype.name in {d.value for d in DType}
+
+
+def _as_int32(name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "iu":
+        raise InputError(f"input {name!r} takes int32, not {array.dtype}")
+    info = np.iinfo(np.int32)
+    if array.min() < info.min or array.max() > info.max:
+        raise InputError(f"input {name!r} has values beyond int32")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _convert(
+    layer: BoundLayer, builder: GraphBuilder, blobs: dict[str, Value], reserved: frozenset[str]
+) -> None:
+    """Adds a layer to the graph and names its results after its blobs."""
+    record = layer.record
+    inputs = [blobs[name] for name in record.bottoms]
+    context = Context(builder, record, layer.params, layer.weights, inputs, reserved)
+    try:
+        if inputs and inputs[0].type.dtype not in layer.type.accepts:
+            accepted = " or ".join(sorted(d.value for d in layer.type.accepts))
+            raise Malformed(f"takes {accepted}, its input is {inputs[0].type}")
+        result = layer.type.convert(context)
+    except (Malformed, ShapeError) as error:
+        prefix = f"layer {record.name!r} ({record.type}): "
+        text = str(error)
+        raise ShapeError(text if text.startswith(prefix) else prefix + text) from error
+    values = [result] if isinstance(result, Value) else list(result)
+    for name, value in zip(record.tops, values, strict=True):
+        blobs[name] = value
+        # What is new here carries the name of the blob; what passes through keeps its own.
+        if value.constant is None and value.name.startswith(f"{record.name}/"):
+            value.name = name
+
+
+def _demanded_types(layers: Iterable[BoundLayer]) -> dict[str, DType]:
+    """Blobs that must hold int32, found from their readers backwards."""
+    demanded: dict[str, DType] = {}
+    for layer in reversed(list(layers)):
+        bottoms, tops = layer.record.bottoms, layer.record.tops
+        if layer.type.accepts == INT32:
+            demanded[bottoms[0]] = DType.INT32
+        for slot in layer.type.value_slots(layer.params):
+            if slot < len(bottoms):
+                demanded[bottoms[slot]] = DType.INT32
+        if bottoms and layer.type.result(layer.params, DType.INT32) is DType.INT32:
+            passed = zip(bottoms, tops, strict=False) if layer.type.name == "Noop" else ()
+            pairs = list(passed) or [(bottoms[0], top) for top in tops]
+            demanded.update({b: DType.INT32 for b, top in pairs if top in demanded})
+    return demanded
+
+
+def _value_blobs(layers: Iterable[BoundLayer]) -> set[str]:
+    """Blobs whose data decide shapes, through layers that only hand them on."""
+    found: set[str] = set()
+    for layer in reversed(list(layers)):
+        bottoms = layer.record.bottoms
+        found |= {bottoms[i] for i in layer.type.value_slots(layer.params) if i < len(bottoms)}
+        found |= {b for b, top in _handed_on(layer) if top in found}
+    return found
+
+
+def _feed_quantized(layers: Iterable[BoundLayer]) -> set[str]:
+    """Blobs that an int8 layer reads, through layers that only hand them on."""
+    found: set[str] = set()
+    for layer in reversed(list(layers)):
+        if layer.type.quantized(layer.params):
+            found.add(layer.record.bottoms[0])
+        found |= {b for b, top in _handed_on(layer) if top in found}
+    return found
+
+
+def _handed_on(layer: BoundLayer) -> list[tuple[str, str]]:
+    """Pairs of a blob and the other name that a layer gives it."""
+    if layer.type.name not in ALIASES:
+        return []
+    bottoms, tops = layer.record.bottoms, layer.record.tops
+    if layer.type.name == "Split":
+        return [(bottoms[0], top) for top in tops]
+    return list(zip(bottoms, tops, strict=False))
+
+
+def _result_types(layers: Iterable[BoundLayer], inputs: Mapping[str, DType]) -> dict[str, DType]:
+    """The element type of every blob."""
+    types = dict(inputs)
+    for layer in layers:
+        if layer.type.name == INPUT:
+            continue
+        aliases = {top: b for b, top in _handed_on(layer)}
+        first = types[layer.record.bottoms[0]] if layer.record.bottoms else DType.FLOAT32
+        for top in layer.record.tops:
+            source = types[aliases[top]] if top in aliases else first
+            types[top] = layer.type.result(layer.params, source)
+    return types

@@ -1,0 +1,94 @@
+"""Parameters of layers, declared once by name, id and default.
+
+    @dataclass(frozen=True)
+    class PoolingParams(Params):
+        kernel_w: int = param(1)
+        kernel_h: int = param(11, like="kernel_w")
+
+The annotation says what the file must hold: int, float, str or a tuple of ints or floats.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vknn.formats.ncnn.problems import Malformed
+from vknn.formats.ncnn.records import LayerRecord, ParamValue
+
+P = TypeVar("P", bound="Params")
+
+#: The bits of the smallest normal float: whole numbers from here on are taken for bit patterns.
+_FIRST_BIT_PATTERN = 1 << 23
+
+
+def param(id: int, default: Any = 0, like: str | None = None) -> Any:
+    """A parameter. ``like`` names an earlier one whose value is the default."""
+    return dataclasses.field(default=default, metadata={"id": id, "like": like})
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Base of all parameter sets, and the set of a layer without parameters."""
+
+    @classmethod
+    def read(cls: type[P], record: LayerRecord) -> P:
+        """The parameters in ``record``, converted and checked. Raises Malformed, Unsupported."""
+        kinds = typing.get_type_hints(cls)
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            id_, like = field.metadata["id"], field.metadata["like"]
+            if id_ in record.params:
+                label = f"parameter {id_} ({field.name})"
+                values[field.name] = _convert(record.params[id_], kinds[field.name], label)
+            else:
+                values[field.name] = values[like] if like else field.default
+        params = cls(**values)
+        params.check()
+        return params
+
+    def check(self) -> None:
+        """Raises Malformed for values that no input could suit, Unsupported for foreign ones."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises Malformed unless ``condition`` holds."""
+    if not condition:
+        raise Malformed(message)
+
+
+def _convert(value: ParamValue, kind: Any, label: str) -> Any:
+    if kind is str:
+        require(isinstance(value, str), f"{label} must be text, not {value!r}")
+        return value
+    if isinstance(value, str):
+        raise Malformed(f"{label} must be a number, not {value!r}")
+    if kind is int or kind is float:
+        require(not isinstance(value, tuple), f"{label} must be a single number, not an array")
+        return _number(value, kind, label)
+    if not isinstance(value, tuple):
+        raise Malformed(f"{label} must be an array ({value}, with a comma), not a single number")
+    if typing.get_args(kind)[0] is int:
+        return tuple(_number(v, int, label) for v in value)
+    return tuple(_float_element(v, label) for v in value)
+
+
+def _float_element(value: int | float, label: str) -> float:
+    """An element of an array of floats. Old tools wrote such arrays as the floats' bits."""
+    if isinstance(value, float) or abs(value) < _FIRST_BIT_PATTERN:
+        return float(value)
+    number = float(np.int32(value).view(np.float32))
+    require(math.isfinite(number), f"{label} holds {value}, which is not a finite number")
+    return number
+
+
+def _number(value: Any, kind: type, label: str) -> int | float:
+    if kind is float:
+        return float(value)
+    if not isinstance(value, int):
+        raise Malformed(f"{label} must be a whole number, not {value}")
+    return value

@@ -1,0 +1,39 @@
+"""Checks how the layers of a network hang together."""
+
+from __future__ import annotations
+
+from vknn.errors import ModelFormatError
+from vknn.formats.ncnn.records import LayerRecord, NetRecord
+
+
+def check_topology(net: NetRecord, file: str | None = None) -> None:
+    """Raises ModelFormatError unless each blob is made once and before it is read."""
+    everything = set(net.blobs())
+    made: dict[str, str] = {}
+    for layer in net.layers:
+        for name in layer.bottoms:
+            if name not in made:
+                raise _error(layer, file, _why_missing(name, layer, name in everything))
+        for name in layer.tops:
+            if name in made:
+                message = f"blob {name!r} is produced twice, before by layer {made[name]!r}"
+                raise _error(layer, file, message)
+            made[name] = layer.name
+
+
+def _why_missing(blob: str, layer: LayerRecord, later: bool) -> str:
+    if blob in layer.tops:
+        return f"reads its own output {blob!r} (a cycle)"
+    if later:
+        return f"reads blob {blob!r}, which is produced only later (a cycle or a wrong order)"
+    return f"reads blob {blob!r}, which nobody produces"
+
+
+def _error(layer: LayerRecord, file: str | None, message: str) -> ModelFormatError:
+    return ModelFormatError(message, file=file, offset=layer.offset, layer=layer.name)
+
+
+def dangling_blobs(net: NetRecord) -> list[str]:
+    """The network's outputs: blobs that nobody consumes, in order of production."""
+    read = {name for layer in net.layers for name in layer.bottoms}
+    return [name for name in net.blobs() if name not in read]

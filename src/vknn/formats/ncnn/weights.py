@@ -1,0 +1,114 @@
+""".bin weights: an unnamed sequence of arrays, read in the order of the layers.
+
+Everything stays memory-mapped until it is used. Each array is checked against the size of the
+file before anything is done with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vknn.errors import ModelFormatError
+
+TAG_FLOAT16 = 0x01306B47
+TAG_INT8 = 0x000D4B38
+TAG_FLOAT32_SCALED = 0x0002C056
+_TABLE_ENTRIES = 256
+
+
+@dataclass(frozen=True)
+class WeightSpec:
+    """An array that a layer reads. A tagged one starts with four bytes that say how it is kept."""
+
+    name: str
+    shape: tuple[int, ...]
+    tagged: bool = False
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A view of an array in the file: float32, float16, int8, or bytes that index ``table``."""
+
+    stored: np.ndarray
+    shape: tuple[int, ...]
+    table: np.ndarray | None = None
+
+    @property
+    def is_int8(self) -> bool:
+        return self.stored.dtype == np.int8
+
+    def array(self) -> np.ndarray:
+        """The values: int8 where the file has int8, float32 otherwise (a view where possible)."""
+        if self.table is not None:
+            return self.table[self.stored].reshape(self.shape)
+        if self.is_int8:
+            return self.stored.reshape(self.shape)
+        return self.stored.astype(np.float32, copy=False).reshape(self.shape)
+
+
+class BinReader:
+    """Hands out the arrays of a .bin one after the other."""
+
+    def __init__(self, path: Path, *, required: bool = True) -> None:
+        """Maps the file. ``required`` False: a missing one is as good as an empty one."""
+        self._path = path
+        self.position = 0
+        self._missing = not path.exists()
+        if self._missing and required:
+            raise ModelFormatError("no such weights file", file=str(path))
+        self._data = self._map()
+
+    def _map(self) -> np.ndarray:
+        try:
+            if self._missing or self._path.stat().st_size == 0:
+                return np.zeros(0, np.uint8)
+            return np.memmap(self._path, np.uint8, "r")
+        except (OSError, ValueError) as error:
+            raise ModelFormatError(f"cannot be read: {error}", file=str(self._path)) from error
+
+    def read(self, spec: WeightSpec, layer: str) -> Weight:
+        """The next array. Raises ModelFormatError when the file is too short for it."""
+        if any(n <= 0 for n in spec.shape):
+            raise self._error(f"{spec.name} would have the shape {spec.shape}", layer)
+        if not spec.tagged:
+            return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
+        tag = int(self._take(spec, "<u4", 1, layer)[0])
+        if tag == TAG_FLOAT16:
+            return Weight(self._take(spec, "<f2", spec.count, layer), spec.shape)
+        if tag == TAG_INT8:
+            return Weight(self._take(spec, "i1", spec.count, layer), spec.shape)
+        if tag in (0, TAG_FLOAT32_SCALED):
+            return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
+        # Any other tag announces a codebook.
+        table = self._take(spec, "<f4", _TABLE_ENTRIES, layer)
+        return Weight(self._take(spec, "u1", spec.count, layer), spec.shape, table)
+
+    def _take(self, spec: WeightSpec, dtype: str, count: int, layer: str) -> np.ndarray:
+        """``count`` elements from the current position, which then stands on a multiple of 4."""
+        start = self.position
+        padded = -(-count * np.dtype(dtype).itemsize // 4) * 4
+        if start + padded > self._data.size:
+            if self._missing:
+                raise ModelFormatError(
+                    f"no such weights file (needed for {spec.name} of layer {layer!r})",
+                    file=str(self._path),
+                )
+            raise self._error(
+                f"truncated: {spec.name} {list(spec.shape)} needs {padded} bytes here and the file "
+                f"has {self._data.size} in all",
+                layer,
+            )
+        self.position = start + padded
+        raw = self._data[start : start + count * np.dtype(dtype).itemsize]
+        return np.frombuffer(raw, dtype)
+
+    def _error(self, message: str, layer: str) -> ModelFormatError:
+        return ModelFormatError(message, file=str(self._path), offset=self.position, layer=layer)

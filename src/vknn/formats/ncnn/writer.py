@@ -1,0 +1,124 @@
+"""Records and arrays -> .param and .bin, in ncnn's own style."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.formats.ncnn.loader import find_types
+from vknn.formats.ncnn.reader import MAGIC
+from vknn.formats.ncnn.records import LayerRecord, NetRecord, ParamValue
+from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
+
+#: How tagged float arrays are kept in the file.
+Storage = Literal["fp32", "fp16", "table"]
+#: Layer name -> weight name -> array. See :func:`weight_specs` for the names and shapes.
+Weights = Mapping[str, Mapping[str, np.ndarray]]
+
+_ARRAY_KEY = -23300
+
+
+def weight_specs(net: NetRecord) -> Iterator[tuple[LayerRecord, WeightSpec]]:
+    """Every array that the layers of ``net`` read, in the order of the .bin."""
+    for record, type_ in zip(net.layers, find_types(net), strict=True):
+        for spec in type_.weights(type_.params.read(record)):
+            yield record, spec
+
+
+def save(
+    net: NetRecord,
+    weights: Weights,
+    param_path: Path,
+    bin_path: Path | None = None,
+    storage: Storage = "fp32",
+) -> None:
+    """Writes both files; the .bin beside the .param unless named.
+
+    Raises ShapeError where an array is missing or does not have its layer's shape.
+    """
+    blob = format_bin(net, weights, storage)
+    param_path.write_text(format_param(net), encoding="utf-8")
+    (bin_path or param_path.with_suffix(".bin")).write_bytes(blob)
+
+
+def format_param(net: NetRecord) -> str:
+    """The text of the .param."""
+    names = set(net.blobs()).union(*(layer.bottoms for layer in net.layers))
+    lines = [str(MAGIC), f"{len(net.layers)} {len(names)}"]
+    lines += [_format_layer(layer) for layer in net.layers]
+    return "\n".join(lines) + "\n"
+
+
+def _format_layer(layer: LayerRecord) -> str:
+    head = f"{layer.type:<16} {layer.name:<24} {len(layer.bottoms)} {len(layer.tops)}"
+    parts = [head, *layer.bottoms, *layer.tops]
+    parts += [_format_param(id_, value) for id_, value in layer.params.items()]
+    return " ".join(parts)
+
+
+def _format_param(id_: int, value: ParamValue) -> str:
+    if isinstance(value, tuple):
+        numbers = ",".join([str(len(value)), *map(_format_number, value)])
+        return f"{_ARRAY_KEY - id_}={numbers}"
+    if isinstance(value, str):
+        return f'{id_}="{value}"'
+    return f"{id_}={_format_number(value)}"
+
+
+def _format_number(value: int | float) -> str:
+    """Floats with as many digits as it takes to read the same float32 again."""
+    if not isinstance(value, float):
+        return str(int(value))
+    if not np.isfinite(value):
+        raise ShapeError(f"a parameter cannot be {value}")
+    short = f"{value:e}"
+    return short if np.float32(short) == np.float32(value) else f"{value:.8e}"
+
+
+def format_bin(net: NetRecord, weights: Weights, storage: Storage = "fp32") -> bytes:
+    """The bytes of the .bin. int8 arrays are kept as int8, whatever ``storage`` says."""
+    parts = []
+    for record, spec in weight_specs(net):
+        try:
+            array = np.asarray(weights[record.name][spec.name])
+        except KeyError:
+            raise ShapeError(f"layer {record.name!r} has no {spec.name} {spec.shape}") from None
+        if array.size != spec.count:
+            raise ShapeError(
+                f"layer {record.name!r}: {spec.name} has shape {array.shape}, not {spec.shape}"
+            )
+        parts.append(_tagged(array, storage) if spec.tagged else _floats(array))
+    return b"".join(parts)
+
+
+def _floats(array: np.ndarray) -> bytes:
+    return np.ascontiguousarray(array, "<f4").tobytes()
+
+
+def _tagged(array: np.ndarray, storage: Storage) -> bytes:
+    if array.dtype == np.int8:
+        return struct.pack("<I", TAG_INT8) + _padded(np.ascontiguousarray(array).tobytes())
+    if storage == "fp16":
+        half = np.ascontiguousarray(array, "<f2")
+        return struct.pack("<I", TAG_FLOAT16) + _padded(half.tobytes())
+    if storage == "table":
+        return _codebook(array)
+    return struct.pack("<I", 0) + _floats(array)
+
+
+def _codebook(array: np.ndarray) -> bytes:
+    """256 values from the smallest to the largest and the index of the nearest for each element."""
+    table = np.linspace(array.min(), array.max(), 256, dtype=np.float32)
+    step = float(table[-1] - table[0]) / 255 or 1.0
+    index = np.rint((array.reshape(-1) - table[0]) / step).astype(np.uint8)
+    # Any tag that is none of the others announces a table.
+    return struct.pack("<I", 1) + _floats(table) + _padded(index.tobytes())
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
