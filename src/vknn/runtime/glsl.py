@@ -4,7 +4,7 @@ An include is written into the text where it stands, with line directives around
 compiler sees one text and a hash of that text covers all that a module is made of.
 
 This module and its neighbours ``shaderc`` and ``shaders`` also run while the package is built,
-before its dependencies are there: they import nothing of vknn but ``vknn.errors`` and ``vknn.runtime.environment``.
+before its dependencies are there: of vknn they import only what imports nothing else.
 """
 
 from __future__ import annotations

@@ -50,6 +50,8 @@ _TARGET_VULKAN = 0
 _VULKAN_1_1 = (1 << 22) | (1 << 12)
 _COMPUTE_SHADER = 2
 _SUCCESS = 0
+# The same for the program.
+_OPTIONS = "--target-env=vulkan1.1 -O0"
 
 MISSING = (
     "compiling GLSL needs shaderc, and neither a usable library libshaderc.so.1 nor the program "
@@ -84,7 +86,7 @@ class Compiler(Protocol):
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler does, for keys of caches."""
+        """Changes whenever the compiler or its options do, for keys of caches."""
 
     def compile(self, jobs: Sequence[Job]) -> list[bytes]:
         """SPIR-V of each job; :class:`ShaderError` with the compiler's own messages."""
@@ -102,7 +104,7 @@ class Library:
         self._compiler = self._lib.shaderc_compiler_initialize()
         if self._compiler == self._ffi.NULL:
             raise ShaderError(f"{path} could not be initialised")
-        self.identity = _file_identity(path)
+        self.identity = f"{_file_identity(path)} {_OPTIONS}"
 
     def compile(self, jobs: Sequence[Job]) -> list[bytes]:
         return [self._compile(job) for job in jobs]
@@ -134,7 +136,7 @@ class Executable:
     def __init__(self, path: str) -> None:
         self._path = path
         version = subprocess.run([path, "--version"], capture_output=True, check=False)
-        self.identity = " ".join(version.stdout.decode(errors="replace").split())
+        self.identity = " ".join([*version.stdout.decode(errors="replace").split(), _OPTIONS])
 
     def compile(self, jobs: Sequence[Job]) -> list[bytes]:
         with tempfile.TemporaryDirectory(prefix="vknn-glsl-") as folder:
@@ -153,7 +155,7 @@ class Executable:
 
     def _run(self, folder: str, sources: Sequence[Path]) -> str | None:
         """The error message, None for success."""
-        command = [self._path, "-fshader-stage=compute", "--target-env=vulkan1.1", "-O0", "-c"]
+        command = [self._path, "-fshader-stage=compute", *_OPTIONS.split(), "-c"]
         done = subprocess.run(
             [*command, *(source.name for source in sources)],
             cwd=folder,
@@ -170,7 +172,7 @@ def _failure(job: Job, message: str) -> ShaderError:
 
 
 def _file_identity(library: str) -> str:
-    """Name, size and time of the file that a library was loaded from, as far as the system tells."""
+    """Name, size and time of the file that a library was loaded from, where the system tells."""
     stem = os.path.basename(library).split(".so")[0]
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -18,8 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vknn.errors import ShaderError
-from vknn.runtime import glsl, shaderc
-from vknn.runtime.environment import environment
+from vknn.runtime import environment, glsl, shaderc
 from vknn.runtime.glsl import Variant
 from vknn.runtime.shaderc import Job
 
@@ -80,7 +79,8 @@ def _compiled(jobs: Sequence[Job]) -> list[bytes]:
 def _cache_folder() -> Path:
     """The checkout's own folder: names are content hashes, so all that run from it may share it."""
     checkout = glsl.checkout_root()
-    return checkout.parent / ".cache/spirv" if checkout else environment().cache_path() / "spirv"
+    folder = checkout.parent / ".cache" if checkout else environment.read().cache_path()
+    return folder / "spirv"
 
 
 def _read_cached(path: Path) -> bytes | None:

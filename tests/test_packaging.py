@@ -1,0 +1,118 @@
+"""The wheel: what is in it, and that it runs where there is no shader compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from vknn.runtime import glsl, shaders
+
+ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "tools" / "demo_model"
+BUILT_FROM = ["src", "shaders", "pyproject.toml", "setup.py", "README.md"]
+
+
+def build_wheel(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Builds from a copy of the sources, so that the checkout stays as it is."""
+    source = folder / "source"
+    for name in BUILT_FROM:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "_spirv")
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, source / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    return subprocess.run(
+        [*command, "--wheel-dir", str(folder), str(source)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = build_wheel(folder, dict(os.environ))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.glob("vknn-*.whl")
+    return path
+
+
+def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
+    root = glsl.source_root()
+    expected = {
+        shaders.entry_name(kernel, variant)
+        for kernel in glsl.kernels(root)
+        for variant in glsl.variants(glsl.read_kernel(root, kernel), kernel)
+    }
+    with zipfile.ZipFile(wheel) as contents:
+        names = set(contents.namelist())
+        with contents.open("vknn/_spirv/modules.zip") as file, zipfile.ZipFile(file) as archive:
+            manifest = json.loads(archive.read(shaders.MANIFEST))["modules"]
+            held = set(archive.namelist())
+    assert set(manifest) == expected
+    assert {entry["file"] for entry in manifest.values()} <= held
+    assert "vknn/py.typed" in names
+    assert {f"vknn/_spirv/sources/{k}.comp" for k in glsl.kernels(root)} <= names
+    assert not [name for name in names if name.startswith(("tests/", "tools/", "shaders/"))]
+
+
+def test_wheel_lists_its_compiled_shaders(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as contents:
+        (record,) = (n for n in contents.namelist() if n.endswith(".dist-info/RECORD"))
+        assert "vknn/_spirv/modules.zip,sha256=" in contents.read(record).decode()
+
+
+def test_building_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:
+    """On a machine whose libshaderc works alone there is always a compiler."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    done = build_wheel(tmp_path, {**os.environ, "PATH": str(path)})
+    if done.returncode == 0:
+        pytest.skip("libshaderc.so.1 is usable here")
+    assert "apt install glslc" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_installed_wheel_runs_the_demo_model_without_a_compiler(
+    wheel: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    scripts = tmp_path / "venv/bin"
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    site = tmp_path / "venv/lib" / version / "site-packages"
+    # What vknn depends on comes from this environment; its own editable vknn comes after the wheel.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    environment |= {"PATH": str(scripts), "VKNN_CACHE_DIR": str(tmp_path / "cache")}
+    pip = [str(scripts / "python"), "-m", "pip", "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(pip, env=environment, check=True, capture_output=True, timeout=300)
+    program = f"""
+import numpy as np, vknn, vknn.runtime.glsl as glsl
+assert {str(site)!r} in vknn.__file__, vknn.__file__
+assert glsl.checkout_root() is None
+held_out = np.load({str(DEMO / "held_out.npz")!r})
+image = held_out["images"][0][None].astype(np.float32) / 16
+with vknn.Session({str(DEMO / "digits.param")!r}, device="vulkan") as session:
+    (output,) = session.run({{"image": image}}).values()
+assert output.argmax() == held_out["labels"][0]
+"""
+    python = [str(scripts / "python"), "-c", program]
+    done = subprocess.run(
+        python, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    vknn = [str(scripts / "vknn"), "devices"]
+    subprocess.run(vknn, env=environment, cwd=tmp_path, check=True, timeout=60)
