@@ -1,0 +1,39 @@
+"""How the items of a dispatch are shared out among lanes (shaders/common/indexing.glsl)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vknn.plan import DeviceLimits
+
+#: Workgroups that keep every core of a CPU device busy; each one costs time of its own there.
+CPU_GROUPS = 128
+#: Most workgroups on other devices, for work that has that many items.
+GPU_GROUPS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Workgroups, their size, and how many items in a row each takes (push constant ``chunk``)."""
+
+    groups: tuple[int, int, int]
+    local: tuple[int, int, int]
+    chunk: int
+
+
+def group_size(limits: DeviceLimits) -> int:
+    """Lanes of a workgroup: a subgroup on CPU devices, 64 or what the device allows elsewhere."""
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    if limits.kind == "cpu":
+        return min(max(4, limits.subgroup_size), most)
+    return min(64, most)
+
+
+def grid(limits: DeviceLimits, items: int) -> Grid:
+    """Shares ``items`` out: one dimension of workgroups with chunks of about equal size."""
+    size = group_size(limits)
+    most = min(limits.max_group_count[0], CPU_GROUPS if limits.kind == "cpu" else GPU_GROUPS)
+    groups = max(1, min(math.ceil(items / size), most))
+    chunk = math.ceil(items / groups / size) * size
+    return Grid((max(1, math.ceil(items / chunk)), 1, 1), (size, 1, 1), max(chunk, size))

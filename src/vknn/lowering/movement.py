@@ -1,0 +1,212 @@
+"""Movement ops: views where the bytes stay, copies where they are in a row, gathers otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vknn.graph import TensorType
+from vknn.lowering.concat import concat_candidates
+from vknn.lowering.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.gather import Axis, Gather, can_gather, gather, is_wide
+from vknn.lowering.indexing import grid
+from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
+from vknn.ops import movement as ops
+
+#: A scalar at a time costs about this many times what whole vec4s cost.
+_SCALAR_PENALTY = 3.0
+
+
+def repack(
+    emitter: Emitter,
+    source: Ref,
+    target: Ref,
+    type_: TensorType,
+    source_layout: Layout,
+    target_layout: Layout,
+) -> None:
+    """One command that brings a tensor of rank 2 or more from one layout to the other."""
+    if source_layout is target_layout:
+        emitter.copy(source, target, min(source.nbytes, target.nbytes))
+        return
+    n, channels, *rest = type_.dims
+    spatial, blocks = math.prod(rest), -(-channels // 4)
+    wide, packs = spatial % 4 == 0, target_layout is Layout.C4
+    vectors = n * blocks * (spatial // 4 if wide else spatial)
+    count = vectors if wide or packs else -(-type_.size // 4)
+    share = grid(emitter.problem.limits, count)
+    push = [count, share.chunk, channels, blocks, spatial]
+    emitter.dispatch(
+        "movement/pack" if packs else "movement/unpack",
+        [read4(source) if wide else read1(source), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=push if packs else [*push, type_.size],
+        defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+    )
+
+
+@lowers(ops.Identity, ops.Reshape)
+def reshape(problem: Problem) -> Sequence[Candidate]:
+    """Views: row-major order stays; in C4 it does where batch and channels do."""
+    (x,), (y,) = problem.inputs, problem.outputs
+    assert x is not None
+    return _views(x, y)
+
+
+@lowers(ops.Expand)
+def expand(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,) = problem.inputs, problem.outputs
+    assert x is not None
+    if x.size == y.size:
+        return _views(x, y)
+    lead = y.rank - x.rank
+    axes = [Axis(size, None) for size in y.dims[:lead]]
+    for axis, size in enumerate(y.dims[lead:]):
+        axes.append(Axis(size, axis, step=int(x.dims[axis] == size)))
+    return _gathers(Gather(x, y, tuple(axes)))
+
+
+@lowers(ops.Transpose)
+def transpose(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Transpose)
+    views = []
+    order = [p for p in op.perm if x.dims[p] != 1]
+    if order == sorted(order):
+        views = [c for c in _views(x, y) if c.outputs[0] is Layout.LINEAR or op.perm[:2] == (0, 1)]
+    axes = tuple(Axis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
+    return [*views, *_gathers(Gather(x, y, axes))]
+
+
+@lowers(ops.Slice)
+def slice_(problem: Problem) -> Sequence[Candidate]:
+    """Views of what lies in a row; other slices are gathered."""
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Slice)
+    ranges = op.ranges(x.rank)
+    axes = []
+    for axis, size in enumerate(x.dims):
+        start, _, step = ranges.get(axis, slice(None)).indices(size)
+        axes.append(Axis(y.dims[axis], axis, start, step if y.dims[axis] > 1 else 1))
+    views = []
+    for layout in Layout:
+        place = _row_start(x, axes, layout) if allows(x, layout) else None
+        if place is not None:
+            views.append(_view(layout, 4 * place))
+    return [*views, *_gathers(Gather(x, y, tuple(axes)))]
+
+
+@lowers(ops.Pad)
+def pad(problem: Problem) -> Sequence[Candidate]:
+    x, values = (*problem.inputs, None)[:2]
+    (y,), op = problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Pad)
+    rank = x.rank
+    if not any(op.pads):
+        absent = (None,) * (len(problem.inputs) - 1)
+        return [replace(c, inputs=(*c.inputs, *absent)) for c in _views(x, y)]
+    axes = []
+    for axis, size in enumerate(y.dims):
+        before, after = op.pads[axis], op.pads[axis + rank]
+        axes.append(Axis(size, axis, -before, padded=before + after > 0))
+    what = Gather(x, y, tuple(axes), op.mode, op.value)
+    return _gathers(what, None if values is None else Layout.LINEAR)
+
+
+@lowers(ops.Concat)
+def concat(problem: Problem) -> Sequence[Candidate]:
+    return concat_candidates(problem)
+
+
+@lowers(ops.ChannelShuffle)
+def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
+    """In LINEAR a transpose of [group, C / group], in C4 a gather by lanes."""
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.ChannelShuffle)
+    n, channels, *rest = x.dims
+    if op.group in (1, channels):
+        return _views(x, y)
+    per, spatial = channels // op.group, math.prod(rest)
+    seen = Gather(
+        x.with_shape((n, op.group, per, spatial)),
+        x.with_shape((n, per, op.group, spatial)),
+        (Axis(n, 0), Axis(per, 2), Axis(op.group, 1), Axis(spatial, 3)),
+    )
+    blocks = Gather(x, y, tuple(Axis(s, a) for a, s in enumerate(x.dims)), shuffle=op.group)
+    return [
+        _candidate(seen, Layout.LINEAR, Layout.LINEAR),
+        _candidate(blocks, Layout.C4, Layout.C4),
+    ]
+
+
+def _views(x: TensorType, y: TensorType) -> list[Candidate]:
+    """Views of x as y, which has its elements in the same row-major order."""
+    found = [_view(Layout.LINEAR)]
+    if x.rank >= 2 and y.rank >= 2 and x.dims[:2] == y.dims[:2]:
+        found.append(_view(Layout.C4))
+    return found
+
+
+def _view(layout: Layout, offset: int = 0) -> Candidate:
+    def emit(emitter: Emitter) -> None:
+        x, y = emitter.input(0), emitter.output()
+        emitter.copy(x, y, min(x.nbytes - offset, y.nbytes), source_offset=offset)
+
+    name = f"view_{layout.value}"
+    return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
+
+
+def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
+    """Where in the buffer a slice begins that lies there in a row; None where it does not."""
+    cut = [a for a, axis in enumerate(axes) if axis.size != x.dims[a]]
+    if not cut:
+        return 0 if all(axis.step == 1 for axis in axes) else None
+    if len(cut) > 1 or any(axis.step != 1 for axis in axes):
+        return None
+    (axis,) = cut
+    dims = list(x.dims)
+    start, end = axes[axis].start, axes[axis].start + axes[axis].size
+    if layout is Layout.LINEAR:
+        outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+        return start * inner if outer == 1 else None
+    blocks, spatial = -(-dims[1] // 4), math.prod(dims[2:])
+    if axis == 0:
+        return start * blocks * spatial * 4
+    if axis == 1:
+        whole = start % 4 == 0 and (end % 4 == 0 or end == dims[1])
+        return start * spatial if whole and dims[0] == 1 else None
+    outer = dims[0] * blocks * math.prod(dims[2:axis])
+    return start * math.prod(dims[axis + 1 :]) * 4 if outer == 1 else None
+
+
+def _gathers(what: Gather, values: Layout | None = None) -> list[Candidate]:
+    """Candidates for every pair of layouts. ``values``: the layout of a second input."""
+    return [
+        _candidate(what, source, target, values)
+        for source, target in itertools.product(Layout, Layout)
+        if allows(what.input, source)
+        and allows(what.output, target)
+        and can_gather(what, source, target)
+    ]
+
+
+def _candidate(
+    what: Gather, source: Layout, target: Layout, values: Layout | None = None
+) -> Candidate:
+    moved = storage_bytes(what.output, target) * BYTE_COST * 2
+    cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else _SCALAR_PENALTY)
+    name = f"gather_{source.value}_{target.value}"
+    inputs = (source,) if values is None else (source, values)
+    return Candidate(name, inputs, (target,), _emit_gather(what, source, target), cost)
+
+
+def _emit_gather(what: Gather, source: Layout, target: Layout) -> Callable[[Emitter], None]:
+    def emit(emitter: Emitter) -> None:
+        values = emitter.inputs[1] if len(emitter.inputs) > 1 else None
+        gather(emitter, what, source, target, values)
+
+    return emit
