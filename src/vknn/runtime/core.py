@@ -99,13 +99,13 @@ class Core:
         lib.vkGetDeviceQueue(self.device, family, 0, queue)
         self.queue = queue[0]
 
-    def create(self, kind: str, info: Struct) -> Native:
-        """A native object of a kind named in the table above."""
+    def create(self, kind: str, info: Struct, what: str = "") -> Native:
+        """A native object of a kind named in the table above; ``what`` is for the error's text."""
         self.ensure_alive()
         function, _, ctype = _KINDS[kind]
         handle = structs.out(ctype)
         code = getattr(lib, function)(self.device, info.ptr, ffi.NULL, handle)
-        self.check(code, f"creating a {kind}")
+        self.check(code, what or f"creating a {kind}")
         return Native(self, kind, handle[0])
 
     def check(self, code: int, what: str) -> None:

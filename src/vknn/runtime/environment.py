@@ -1,6 +1,6 @@
 """The environment switches, in one table, and the one place that reads them.
 
-``python -m vknn.runtime.environment`` prints docs/environment.md.
+docs/environment.md is :func:`markdown`; a test keeps the two alike.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ def markdown() -> str:
     lines = [
         "# Environment switches",
         "",
-        "<!-- Made by `python -m vknn.runtime.environment`; edit the table there. -->",
+        "<!-- Made from the table in src/vknn/runtime/environment.py:",
+        'python -c "from vknn.runtime.environment import *; print(markdown(), end=str())" -->',
         "",
         "| variable | values | default | meaning |",
         "|---|---|---|---|",
@@ -185,7 +186,3 @@ def markdown() -> str:
         *(f"| `{name}` | {meaning} |" for name, meaning in PARTS.items()),
     ]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -81,7 +81,8 @@ class Allocation:
             raise OutOfMemoryError(f"{core.snapshot.name} has no memory for {purpose} buffers")
         size = needs.size
         info = structs.make("VkMemoryAllocateInfo", allocationSize=size, memoryTypeIndex=index)
-        self._memory = core.create("memory", info)
+        what = f"allocating {size} bytes of device memory ({core.allocated} are in use)"
+        self._memory = core.create("memory", info, what)
         core.account(size)
         self._memory.on_destroy = lambda: core.account(-size)
         code = lib.vkBindBufferMemory(core.device, self.handle, self._memory.handle, 0)

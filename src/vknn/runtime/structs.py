@@ -130,7 +130,8 @@ def _pointer(ctype: Any, value: Any, parts: list[Any]) -> Any:
 
 
 def _struct(ctype: Any, value: Any, parts: list[Any]) -> Struct:
-    struct = value if isinstance(value, Struct) else make(ctype.cname.removeprefix("struct "), **value)
+    name = ctype.cname.removeprefix("struct ")
+    struct = value if isinstance(value, Struct) else make(name, **value)
     parts.append(struct)
     return struct
 
