@@ -75,8 +75,12 @@ def _inputs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.nda
     arrays = {}
     for value in graph.inputs:
         array = np.asarray(feeds[value.name])
+        try:
+            found = TensorType.of(array)
+        except ShapeError as error:
+            raise InputError(f"input {value.name!r}: {error}") from error
         if not _fits(array, value.type):
-            raise InputError(f"input {value.name!r} is {TensorType.of(array)}, not {value.type}")
+            raise InputError(f"input {value.name!r} is {found}, not {value.type}")
         arrays[value] = array
     return arrays
 

@@ -1,0 +1,79 @@
+"""Attention against its formula, head by head and row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reference_helper import check, data, f32, i32, refuses
+from vknn.graph import TensorType
+from vknn.ops.attention import Attention
+
+
+def naive(op: Attention, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None):  # type: ignore[no-untyped-def]
+    q, k, v = (m.astype(np.float64) for m in (q, k, v))
+    (b, s, e), (_, t, ev), heads = q.shape, v.shape, op.num_heads
+    bias = np.zeros((b, heads, s, t)) if mask is None else np.broadcast_to(mask, (b, heads, s, t))
+    y = np.empty((b, s, ev), np.float32)
+    for n, h, i in np.ndindex(b, heads, s):
+        part = slice(h * e // heads, (h + 1) * e // heads)
+        out = slice(h * ev // heads, (h + 1) * ev // heads)
+        scores = [op.scale * sum(q[n, i, part] * row[part]) for row in k[n]] + bias[n, h, i]
+        powers = np.exp(scores)
+        y[n, i, out] = sum(p * row[out] for p, row in zip(powers, v[n], strict=True)) / sum(powers)
+    return y
+
+
+# B, S, T, E, Ev, heads, shape of the mask
+CASES = [
+    (1, 5, 5, 6, 6, 1, None),
+    (1, 5, 5, 6, 6, 3, None),
+    (2, 3, 7, 4, 6, 2, (3, 7)),
+    (2, 3, 7, 4, 6, 2, (2, 1, 3, 7)),
+    (1, 2, 3, 4, 4, 4, (4, 2, 3)),
+    (1, 1, 1, 2, 2, 1, (1, 1)),
+    (1, 2, 3, 4, 4, 2, ()),
+]
+
+
+@pytest.mark.parametrize(("b", "s", "t", "e", "ev", "heads", "mask_shape"), CASES)
+def test_attention(b, s, t, e, ev, heads, mask_shape) -> None:  # type: ignore[no-untyped-def]
+    q, k, v = data(b, s, e), data(b, t, e, seed=1), data(b, t, ev, seed=2)
+    mask = None if mask_shape is None else data(*mask_shape, seed=3)
+    op = Attention(heads, 0.7)
+    check(op, q, k, v, mask, expected=naive(op, q, k, v, mask))
+    if mask is None:
+        check(op, q, k, v, expected=naive(op, q, k, v, mask))
+
+
+def test_masked_places_have_no_weight() -> None:
+    q, k, v = data(1, 2, 4), data(1, 3, 4, seed=1), data(1, 3, 4, seed=2)
+    mask = np.array([[0, -np.inf, -np.inf], [-np.inf, -np.inf, 0]], np.float32)
+    check(Attention(2, 1.0), q, k, v, mask, expected=v[:, [0, 2]])
+
+
+def test_empty_sequences() -> None:
+    check(Attention(2, 1.0), data(1, 0, 4), data(1, 3, 4), data(1, 3, 6), expected=data(1, 0, 6))
+    zero = np.zeros((1, 2, 6), np.float32)
+    check(Attention(2, 1.0), data(1, 2, 4), data(1, 0, 4), data(1, 0, 6), expected=zero)
+
+
+Q = f32(1, 5, 6)
+REFUSED = [
+    ((4, [Q, Q, Q]), "4 heads do not divide"),
+    ((0, [Q, Q, Q]), "heads"),
+    ((2, [f32(5, 6), Q, Q]), "not of rank 3"),
+    ((2, [Q, f32(1, 5, 4), Q]), "do not fit together"),
+    ((2, [Q, f32(1, 4, 6), Q]), "do not fit together"),
+    ((2, [Q, f32(2, 5, 6), f32(2, 5, 6)]), "do not fit together"),
+    ((2, [Q, Q, Q, f32(3, 5, 5)]), "broadcast"),
+    ((2, [Q, Q, Q, f32(2, 1, 1, 1, 1)]), "does not broadcast to"),
+    ((2, [Q, Q, Q, i32(5, 5)]), "wants float32"),
+    ((2, [Q, Q]), "takes 3 to 4"),
+]
+
+
+@pytest.mark.parametrize(("case", "words"), REFUSED, ids=lambda v: str(v)[:40])
+def test_infer_refuses(case: tuple[int, list[TensorType]], words: str) -> None:
+    heads, types = case
+    refuses(Attention(heads, 1.0), *types, match=words)

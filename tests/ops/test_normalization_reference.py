@@ -1,0 +1,94 @@
+"""Normalisation against its formulas written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from reference_helper import check, data, f32, i32, refuses
+from vknn.graph import Op, TensorType
+from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 5, 7), (2, 3, 5, 2), (1, 2, 3, 2, 5), (0, 3, 2)])
+def test_batch_normalization(shape: tuple[int, ...]) -> None:
+    x, c = data(*shape), shape[1]
+    scale, bias, mean = (data(c, seed=s) for s in (1, 2, 3))
+    var = np.abs(data(c, seed=4))
+    y = np.empty(shape, np.float32)
+    for index in np.ndindex(*shape):
+        k = index[1]
+        y[index] = (float(x[index]) - mean[k]) / math.sqrt(var[k] + 0.01) * scale[k] + bias[k]
+    check(BatchNormalization(0.01), x, scale, bias, mean, var, expected=y)
+
+
+def test_batch_normalization_of_no_variance() -> None:
+    one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
+    x = np.array([[1], [0], [-1]], np.float32)
+    y = np.array([[np.inf], [np.nan], [-np.inf]], np.float32)
+    check(BatchNormalization(0.0), x, one, zero, zero, zero, expected=y)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((2, 7), 1), ((7,), 0), ((2, 3, 5), -1), ((2, 3, 5), 1), ((1, 2, 3, 5), -2), ((2, 3), 0)],
+)
+def test_layer_normalization(shape: tuple[int, ...], axis: int) -> None:
+    x, inner = data(*shape) * 3 + 1, shape[axis % len(shape) :]
+    scale, bias = data(*inner, seed=1), data(*inner, seed=2)
+    rows = []
+    for row in x.reshape(-1, math.prod(inner)).tolist():
+        mean = math.fsum(row) / len(row)
+        deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in row) / len(row) + 1e-3)
+        rows.append([(v - mean) / deviation for v in row])
+    y = np.array(rows).reshape(shape)
+    op = LayerNormalization(axis, 1e-3)
+    check(op, x, expected=y.astype(np.float32))
+    check(op, x, None, bias, expected=(y + bias).astype(np.float32))
+    check(op, x, scale, None, expected=(y * scale).astype(np.float32))
+    check(op, x, scale, bias, expected=(y * scale + bias).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "before", "after"),
+    [
+        ((1, 7, 3, 2), (1,), (2,), (2,)),
+        ((2, 5), (1,), (1,), (2,)),
+        ((1, 3, 5, 7), (2, 3), (1, 1), (1, 1)),
+        ((1, 3, 5, 7), (-2, -1), (2, 0), (1, 3)),
+        ((1, 3, 2), (1,), (9,), (9,)),
+        ((2, 3, 1, 2, 3), (), (), ()),
+    ],
+)
+def test_lrn(shape, axes, before, after) -> None:  # type: ignore[no-untyped-def]
+    x, y = data(*shape), np.empty(shape, np.float32)
+    for index in np.ndindex(*shape):
+        window = [slice(i, i + 1) for i in index]
+        for axis, low, high in zip(axes, before, after, strict=True):
+            window[axis] = slice(max(0, index[axis] - low), index[axis] + high + 1)
+        total = math.fsum(float(v) ** 2 for v in x[tuple(window)].ravel())
+        y[index] = x[index] * (1.5 + 0.3 * total) ** -0.75
+    check(LRN(axes, before, after, 0.3, 0.75, 1.5), x, expected=y)
+
+
+REFUSED = [
+    (BatchNormalization(), [f32(3), *[f32(3)] * 4], "no channel axis"),
+    (BatchNormalization(), [f32(1, 3), f32(3), f32(3), f32(2), f32(3)], "mean has shape"),
+    (BatchNormalization(), [f32(1, 3), f32(3), f32(3), f32(3)], "takes 5 inputs"),
+    (BatchNormalization(), [i32(1, 3), *[f32(3)] * 4], "floating point"),
+    (LayerNormalization(2), [f32(2, 3)], "axis 2 is out of range"),
+    (LayerNormalization(1), [f32(2, 3), f32(2)], "scale is"),
+    (LayerNormalization(0), [f32(2, 3), f32(2, 3), f32(6)], "bias is"),
+    (LayerNormalization(), [f32(2, 3), i32(3)], "wants float32"),
+    (LRN((1,), (1,), ()), [f32(1, 3)], "differ in length"),
+    (LRN((2,), (1,), (1,)), [f32(1, 3)], "out of range"),
+    (LRN((1, -1), (1, 1), (1, 1)), [f32(1, 3)], "repeat"),
+    (LRN((1,), (-1,), (1,)), [f32(1, 3)], "negative"),
+]
+
+
+@pytest.mark.parametrize(("op", "types", "words"), REFUSED, ids=lambda v: str(v)[:40])
+def test_infer_refuses(op: Op, types: list[TensorType], words: str) -> None:
+    refuses(op, *types, match=words)
