@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,6 +48,15 @@ class Segment:
     outputs: tuple[Value, ...]
     plan: Plan | None = None
     executable: Executable | None = None
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Results by port name, for arrays by port name."""
+        if self.executable is not None:
+            return self.executable.run(feeds)
+        return reference.run(self.graph, feeds)
+
+
+Execute = Callable[[Segment, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 class Program:
@@ -86,14 +95,21 @@ class Program:
         """The programs compiled so far for what follows data-dependent shapes."""
         return list(self._rest_cache.values())
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name; ``feeds`` by the names of the graph's inputs, with their exact types."""
+    def run(
+        self, feeds: Mapping[str, np.ndarray], execute: Execute | None = None
+    ) -> dict[str, np.ndarray]:
+        """Outputs by name; ``feeds`` by the names of the graph's inputs, with their exact types.
+
+        ``execute`` runs a segment on its arrays, by port names, in place of :meth:`Segment.run`.
+        """
+        execute = execute or Segment.run
         with self._lock:
             known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in self.graph.inputs}
             for segment in self.segments:
-                known.update(_run_segment(segment, known))
+                results = execute(segment, {v.name: known[v] for v in segment.graph.inputs})
+                known.update(zip(segment.outputs, results.values(), strict=True))
             if self._deferred:
-                known.update(self._run_rest(known))
+                known.update(self._run_rest(known, execute))
         return {
             name: known[v] if v.constant is None else v.constant
             for name, v in self.graph.outputs.items()
@@ -133,7 +149,9 @@ class Program:
             segment.executable = Executable(device, segment.plan, self._target.pool)
         return segment
 
-    def _run_rest(self, known: Mapping[Value, np.ndarray]) -> dict[Value, np.ndarray]:
+    def _run_rest(
+        self, known: Mapping[Value, np.ndarray], execute: Execute
+    ) -> dict[Value, np.ndarray]:
         wanted = dict.fromkeys(
             v for n in self._deferred for v in n.inputs if v is not None and v in known
         )
@@ -149,7 +167,7 @@ class Program:
                 self._rest_cache.popitem(last=False)[1].close()
         self._rest_cache.move_to_end(types)
         feeds = {r.name: known[v] for r, v in zip(rest.graph.inputs, wanted, strict=True)}
-        outputs = rest.run(feeds)
+        outputs = rest.run(feeds, execute)
         return {self.graph.outputs[name]: array for name, array in outputs.items()}
 
 
@@ -216,14 +234,3 @@ def _group(nodes: list[Node], on_device: set[Node]) -> list[list[Node]]:
             groups.append(group)
         waiting, side = left, not side
     return groups
-
-
-def _run_segment(
-    segment: Segment, known: Mapping[Value, np.ndarray]
-) -> dict[Value, np.ndarray]:
-    feeds = {v.name: known[v] for v in segment.graph.inputs}
-    if segment.executable is not None:
-        results = segment.executable.run(feeds)
-    else:
-        results = reference.run(segment.graph, feeds)
-    return dict(zip(segment.outputs, results.values(), strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 
 from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
-from vknn.graph import TensorType, validate
+from vknn.graph import DType, Graph, TensorType, validate
 from vknn.lowering import LoweringOptions
 from vknn.passes import run_passes
 from vknn.program import Program, Target
@@ -53,7 +53,7 @@ class Session:
         if precision != "fp32":
             raise VknnError(f"precision {precision!r} is not supported; use precision='fp32'")
         self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
-        self._disabled = frozenset(disable) | environment().disabled
+        self._disabled = frozenset(disable) | environment.disabled()
         self._lock = threading.RLock()
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
@@ -90,6 +90,15 @@ class Session:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
         with self._lock:
             return self._program(feeds, self._encode(feeds))
+
+    def graph(self, feeds: Mapping[str, np.ndarray]) -> Graph:
+        """The graph of the model for inputs of these shapes, before any pass."""
+        return self._build(feeds, self._encode(feeds))
+
+    @property
+    def target(self) -> Target:
+        """Where the session's programs run; for compiling other graphs beside them."""
+        return self._target
 
     def encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them; checks names, ranks and dtypes."""
@@ -146,12 +155,8 @@ class Session:
         key = (tuple(types.items()), tuple((n, a.tobytes()) for n, a in values.items()))
         program = self._programs.get(key)
         if program is None:
-            shapes = {
-                n: TensorType(np.shape(feeds[n]), t.dtype) for n, t in types.items()
-            }
-            graph = self.model.build(shapes, values)
-            validate(graph)
-            program = Program(run_passes(graph, self._disabled), self._target)
+            graph = run_passes(self._build(feeds, arrays), self._disabled)
+            program = Program(graph, self._target)
             self._programs[key] = program
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)[1].close()
@@ -159,12 +164,23 @@ class Session:
         self._last = program
         return program
 
+    def _build(
+        self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
+    ) -> Graph:
+        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
+        types = {
+            n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()
+        }
+        graph = self.model.build(types, values)
+        validate(graph)
+        return graph
+
 
 def _open(selector: str) -> Device | None:
     """The device, or None for the NumPy reference."""
     global _warned_without_device
     if selector == "auto":
-        selector = environment().device
+        selector = environment.device()
     if selector in HOST_DEVICES:
         return None
     try:

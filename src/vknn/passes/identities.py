@@ -58,7 +58,8 @@ def _alone(op: Any, node: Node) -> bool:
 
 
 def _unit_steps(op: Any, node: Node) -> bool:
-    return all(s == 1.0 for s in op.steps)
+    sizes = node.outputs[0].type.dims[2:]
+    return all(op.step(axis, size) == 1.0 for axis, size in enumerate(sizes))
 
 
 def _one_group(op: Any, node: Node) -> bool:
