@@ -1,0 +1,145 @@
+#version 450
+#pragma vknn variants ACCESS=0,1,2 ELEM=0,1 SHUFFLE=0,1
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#if SHUFFLE
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+// Convolution of one to three spatial axes as an implicit matrix product. A lane computes TN pixels
+// times TM vec4s of output channels. Groups of whole vec4s of channels are allowed.
+//
+// x [N, c4, D, H, W] and y [N, m4, D, H, W] in C4. w: [block][tap][cg4][4][TM] vec4s of
+// output channels, the 4 for the lanes of an input vec4; then the bias, [block][TM]. A block is TM
+// vec4s of output channels of one group.
+//
+// SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
+// workgroups of one subgroup of 8 and an even TM.
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+
+INPUT4(0, x);
+INPUT4(1, w);
+OUTPUT4(2, y);
+#if ELEM == 0
+#define EPILOGUE_BINDING 3
+#include "common/epilogue.glsl"
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+layout(constant_id = 10) const int TN = 4;
+layout(constant_id = 11) const int TM = 4;
+// Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
+// reads the input pixel of the same number.
+layout(constant_id = 12) const int AXES = 2;
+
+layout(push_constant) uniform P {
+    int pixels, tiles, total;      // output pixels of an image, tiles of an image, workgroups
+    int c4, cg4, m4, mg4, blocks;  // vec4s of channels: in, in of a group, out, out of a group; blocks of an image
+    int group_blocks;              // blocks of a group
+    int channels;                  // output channels
+    int bias;                      // where the bias starts
+    int in_d, in_h, in_w, out_h, out_w;
+    int kernel_d, kernel_h, kernel_w;
+    int stride_d, stride_h, stride_w;
+    int dilation_d, dilation_h, dilation_w;
+    int pad_d, pad_h, pad_w;
+} p;
+
+void main() {
+    int id = linear_group();
+    if (id >= p.total) return;
+    int lane = int(gl_LocalInvocationID.x);
+    int lanes = int(gl_WorkGroupSize.x);
+    int block = divide(id, p.tiles);
+    int first = (id - block * p.tiles) * TN * lanes + lane;
+    int image = divide(block, p.blocks);
+    block -= image * p.blocks;
+    int group = divide(block, p.group_blocks);
+    int in_plane = p.in_d * p.in_h * p.in_w;
+    int source = (image * p.c4 + group * p.cg4) * in_plane;
+
+    ivec3 origin[TN];  // input coordinates of the first tap
+    [[unroll]] for (int i = 0; i < TN; i++) {
+        int pixel = min(first + i * lanes, p.pixels - 1);
+        if (AXES == 0) {
+            origin[i] = ivec3(pixel, 0, 0);
+        } else {
+            int y_ = divide(pixel, p.out_w);
+            int z_ = AXES == 3 ? divide(y_, p.out_h) : 0;
+            ivec3 at = ivec3(pixel - y_ * p.out_w, y_ - z_ * p.out_h, z_);
+            origin[i] = at * ivec3(p.stride_w, p.stride_h, p.stride_d) - ivec3(p.pad_w, p.pad_h, p.pad_d);
+        }
+    }
+
+    VEC4 sum[TN * TM];
+    [[unroll]] for (int j = 0; j < TM; j++) {
+        VEC4 b = LOAD4(w, p.bias + block * TM + j);
+        [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
+    }
+
+    int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
+    int weight = block * (taps * p.cg4 * 4 * TM);
+    int kx = 0, ky = 0, kz = 0;
+    for (int tap = 0; tap < taps; tap++) {
+        int from[TN];
+        bool inside[TN];
+        [[unroll]] for (int i = 0; i < TN; i++) {
+            ivec3 at = origin[i] + ivec3(kx * p.dilation_w, ky * p.dilation_h, kz * p.dilation_d);
+            if (AXES == 0) {
+                from[i] = source + at.x;
+                continue;
+            }
+            inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
+            if (AXES == 3) inside[i] = inside[i] && uint(at.z) < uint(p.in_d);
+            int place = ((AXES == 3 ? at.z * p.in_h : 0) + at.y) * p.in_w + at.x;
+            from[i] = source + (inside[i] ? place : 0);
+        }
+        // One loop over all taps and no branch: nested loops carry every sum through each level.
+        kx = kx + 1 == p.kernel_w ? 0 : kx + 1;
+        ky = kx != 0 ? ky : ky + 1 == p.kernel_h ? 0 : ky + 1;
+        if (AXES == 3) kz = kx + ky != 0 ? kz : kz + 1;
+        for (int c = 0; c < p.cg4; c++) {
+            VEC4 a[TN];
+            [[unroll]] for (int i = 0; i < TN; i++) {
+                a[i] = LOAD4(x, from[i]);
+                if (AXES != 0) a[i] = inside[i] ? a[i] : VEC4(0);
+                from[i] += in_plane;
+            }
+#if SHUFFLE
+            VEC4 held[TM / 2];
+            [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
+#endif
+            [[unroll]] for (int q = 0; q < 4; q++) {
+                [[unroll]] for (int j = 0; j < TM; j++) {
+#if SHUFFLE
+                    VEC4 b = subgroupShuffle(held[(q * TM + j) / 8], (q * TM + j) % 8);
+#else
+                    VEC4 b = LOAD4(w, weight + q * TM + j);
+#endif
+                    [[unroll]] for (int i = 0; i < TN; i++)
+                        sum[i * TM + j] = MULTIPLY_ADD(VEC4(a[i][q]), b, sum[i * TM + j]);
+                }
+            }
+            weight += 4 * TM;
+        }
+    }
+
+    int m = group * p.mg4 + (block - group * p.group_blocks) * TM;
+    int end = (group + 1) * p.mg4;
+    [[unroll]] for (int i = 0; i < TN; i++) {
+        int pixel = first + i * lanes;
+        [[unroll]] for (int j = 0; j < TM; j++) {
+            if (pixel < p.pixels && m + j < end) {
+                int at = (image * p.m4 + m + j) * p.pixels + pixel;
+                VEC4 v = sum[i * TM + j];
+#if ELEM == 0
+                v = epilogue4(v, at, m + j);
+#endif
+                STORE4(y, at, zero_tail(v, m + j, p.channels));
+            }
+        }
+    }
+}

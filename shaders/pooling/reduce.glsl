@@ -1,0 +1,21 @@
+// The operation of the pooling kernels: maximum, or sum and mean.
+
+layout(constant_id = 10) const bool AVERAGE = false;
+
+#if ELEM == 0
+#define POOL_LOWEST uintBitsToFloat(0xff800000u)
+#define POOL_NAN uintBitsToFloat(0x7fc00000u)
+#else
+#define POOL_LOWEST (-2147483647 - 1)
+#endif
+
+VEC4 pool_start() { return AVERAGE ? VEC4(0) : VEC4(POOL_LOWEST); }
+
+VEC4 pool_join(VEC4 a, VEC4 b) {
+    if (AVERAGE) return a + b;
+#if ELEM == 0
+    return mix(max(a, b), a + b, bvec4(uvec4(isnan(a)) | uvec4(isnan(b))));  // NaN stays NaN
+#else
+    return max(a, b);
+#endif
+}

@@ -1,0 +1,36 @@
+"""Workgroup counts of kernels whose work is numbered in one row (shaders/common/grid.glsl)."""
+
+from __future__ import annotations
+
+from vknn.errors import ShapeError
+from vknn.lowering.emitter import ceil_div
+from vknn.plan import DeviceLimits
+
+#: Estimated microseconds that a workgroup itself costs on a CPU driver.
+CPU_GROUP_COST = 0.07
+
+
+def lane_count(limits: DeviceLimits, wanted: int = 64) -> int:
+    """Invocations of a one-dimensional workgroup: one subgroup on a CPU, ``wanted`` on a GPU."""
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    return min(most, max(4, limits.subgroup_size) if limits.kind == "cpu" else wanted)
+
+
+def spread(groups: int, limits: DeviceLimits) -> tuple[int, int, int]:
+    """``groups`` workgroups folded over three axes; there may be some more than asked for.
+
+    Raises ShapeError where the device cannot have so many.
+    """
+    most = limits.max_group_count
+    x = min(groups, most[0])
+    y = min(ceil_div(groups, x), most[1])
+    z = ceil_div(groups, x * y)
+    if z > most[2]:
+        raise ShapeError(f"{groups} workgroups are more than the device allows")
+    return (x, y, z)
+
+
+def fits(groups: int, limits: DeviceLimits) -> bool:
+    """True where :func:`spread` can place the workgroups and a shader can number their lanes."""
+    x, y, z = limits.max_group_count
+    return groups <= x * y * z and groups * lane_count(limits) < 1 << 31
