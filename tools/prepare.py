@@ -21,6 +21,8 @@ PYTHON = VENV / "bin" / "python"
 CACHE = ROOT / ".cache"
 
 ICD_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
+#: Extras that an extra brings along (see pyproject.toml).
+INCLUDED = {"dev": {"test", "image"}, "test": {"image"}}
 LAYER = "VkLayer_khronos_validation.json"
 LAYER_FOLDERS = ("/usr/share/vulkan/explicit_layer.d", "/etc/vulkan/explicit_layer.d")
 
@@ -103,7 +105,8 @@ def virtual_environment(extras: Sequence[str]) -> None:
     except (OSError, ValueError):
         old = {}
     if old.get("project") == stamp["project"]:
-        if set(extras) <= set(old["extras"]):
+        present = set(old["extras"]).union(*(INCLUDED.get(e, set()) for e in old["extras"]))
+        if set(extras) <= present:
             return
         stamp["extras"] = sorted({*extras, *old["extras"]})
     if not PYTHON.exists():
@@ -126,7 +129,7 @@ def _project_hash() -> str:
 def swiftshader() -> dict[str, str]:
     """Environment that makes SwiftShader the only Vulkan driver.
 
-    The library comes out of Debian's chromium-common package, which is not installed, only unpacked.
+    The library comes out of Debian's package chromium-common, which is unpacked, not installed.
     """
     folder = CACHE / "swiftshader"
     library, manifest = folder / "libvk_swiftshader.so", folder / "driver.json"
@@ -140,7 +143,9 @@ def swiftshader() -> dict[str, str]:
 
 def _unpack_swiftshader(folder: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise SystemExit("error: SwiftShader is taken from Debian's chromium-common; no apt-get here")
+        raise SystemExit(
+            "error: SwiftShader comes from Debian's chromium-common; no apt-get"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     say("fetching SwiftShader out of Debian's chromium-common package")
     if os.geteuid() == 0:

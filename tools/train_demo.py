@@ -14,6 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from vknn.formats.ncnn.records import LayerRecord, NetRecord
+from vknn.formats.ncnn.writer import save
+
 OUTPUT = Path(__file__).resolve().parent / "demo_model"
 SEED, EPOCHS, BATCH = 7, 40, 64
 HELD_OUT = 360
@@ -122,10 +125,10 @@ def network(random: np.random.Generator) -> list[Layer]:
         Relu(),
         Convolution(random, 16, 32),
         Relu(),
-        MaxPool(),
+        MaxPool(),  # 4 x 4
         Convolution(random, 32, 32),
         Relu(),
-        MaxPool(),
+        MaxPool(),  # 2 x 2
         Linear(random, 128, 10),
     ]
 
@@ -181,6 +184,35 @@ def accuracy(layers: list[Layer], images: Array, labels: Array) -> float:
     return float((logits(layers, images).argmax(axis=1) == labels).mean())
 
 
+def export(layers: list[Layer], path: Path) -> None:
+    """Writes ``path`` (.param) and the .bin beside it, ending in a softmax."""
+    records = [LayerRecord("Input", "image", (), ("image",), {0: 8, 1: 8, 2: 1})]
+    weights: dict[str, dict[str, Array]] = {}
+    blob = "image"
+    for layer in [*layers, None]:
+        type_, params = describe(layer)
+        name = f"{type_.lower()}{sum(r.type == type_ for r in records) + 1}"
+        output = "probabilities" if layer is None else name
+        records.append(LayerRecord(type_, name, (blob,), (output,), params))
+        if isinstance(layer, Convolution | Linear):
+            weights[name] = {"weight": layer.weight.value, "bias": layer.bias.value}
+        blob = output
+    save(NetRecord(tuple(records)), weights, path)
+
+
+def describe(layer: Layer | None) -> tuple[str, dict[int, int]]:
+    """ncnn's layer type and parameters (None: the softmax over the 10 classes)."""
+    if isinstance(layer, Convolution):
+        outputs = len(layer.weight.value)
+        return "Convolution", {0: outputs, 1: 3, 4: 1, 5: 1, 6: layer.weight.value.size}
+    if isinstance(layer, Linear):
+        outputs = len(layer.weight.value)
+        return "InnerProduct", {0: outputs, 1: 1, 2: layer.weight.value.size}
+    if isinstance(layer, MaxPool):
+        return "Pooling", {0: 0, 1: 2, 2: 2}
+    return ("Softmax", {0: 0}) if layer is None else ("ReLU", {})
+
+
 def main() -> None:
     from sklearn.datasets import load_digits
 
@@ -193,7 +225,7 @@ def main() -> None:
     score = accuracy(layers, images[:HELD_OUT], labels[:HELD_OUT])
     print(f"accuracy on {HELD_OUT} held-out samples: {score:.2%}")
     OUTPUT.mkdir(exist_ok=True)
-    export(layers, OUTPUT / "digits.param", OUTPUT / "digits.bin")
+    export(layers, OUTPUT / "digits.param")
     pixels = digits.images[order[:HELD_OUT]].astype(np.uint8)
     np.savez_compressed(
         OUTPUT / "held_out.npz", images=pixels, labels=labels[:HELD_OUT].astype(np.uint8)
