@@ -90,12 +90,12 @@ void main() {
             ivec3 at = origin[i] + ivec3(kx * p.dilation_w, ky * p.dilation_h, kz * p.dilation_d);
             if (AXES == 0) {
                 from[i] = source + at.x;
-                continue;
+            } else {
+                inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
+                if (AXES == 3) inside[i] = inside[i] && uint(at.z) < uint(p.in_d);
+                int place = ((AXES == 3 ? at.z * p.in_h : 0) + at.y) * p.in_w + at.x;
+                from[i] = source + (inside[i] ? place : 0);
             }
-            inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
-            if (AXES == 3) inside[i] = inside[i] && uint(at.z) < uint(p.in_d);
-            int place = ((AXES == 3 ? at.z * p.in_h : 0) + at.y) * p.in_w + at.x;
-            from[i] = source + (inside[i] ? place : 0);
         }
         // One loop over all taps and no branch: nested loops carry every sum through each level.
         kx = kx + 1 == p.kernel_w ? 0 : kx + 1;
