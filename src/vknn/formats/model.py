@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Model(ABC):
     outputs: tuple[TensorSpec, ...]
     #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
     value_inputs: frozenset[str] = frozenset()
+    #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
+    shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
     @abstractmethod
     def build(

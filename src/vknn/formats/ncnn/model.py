@@ -43,6 +43,7 @@ class NcnnModel(Model):
         names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
         self._input_types = {n: demanded.get(n, DType.FLOAT32) for n in names}
         self._takes_int8 = _feed_quantized(self.layers) & set(names)
+        self.shape_hints = _shape_hints(net)
         self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
         self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
         types = _result_types(self.layers, self._input_types)
@@ -103,6 +104,17 @@ class NcnnModel(Model):
             )
         if 0 in shape:
             raise InputError(f"input {name!r} has the shape {shape}: it is empty")
+
+
+def _shape_hints(net: NetRecord) -> dict[str, tuple[int, ...]]:
+    """Sizes that Input layers state: parameters 2, 11, 1, 0 are c, d, h, w."""
+    hints = {}
+    for layer in net.layers:
+        sizes = [layer.params.get(id_, 0) for id_ in (2, 11, 1, 0)]
+        known = tuple(s for s in sizes if isinstance(s, int) and s > 0)
+        if layer.type == INPUT and known:
+            hints.update(dict.fromkeys(layer.tops, known))
+    return hints
 
 
 def _known(array: np.ndarray) -> bool:

@@ -1,0 +1,77 @@
+"""Holds a result against what it should be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.crosscheck.tolerance import Allowance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How an array compares with the reference.
+
+    ``max_abs``: the largest error; ``max_rel``: the largest relative to the magnitude accumulated;
+    ``excess``: the largest as a multiple of what is allowed, found at index ``worst``, where the
+    reference has ``expected`` and the device ``actual``. ``problem``: why there is nothing to
+    compare, if so.
+    """
+
+    ok: bool
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    excess: float = 0.0
+    worst: tuple[int, ...] | None = None
+    expected: float | None = None
+    actual: float | None = None
+    problem: str | None = None
+
+
+def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> Comparison:
+    """Where NaN or infinities stand in one array they must stand in the other."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return _unlike(actual, expected)
+    if expected.size == 0:
+        return Comparison(True)
+    if expected.dtype.kind not in "fiub":
+        same = bool(np.array_equal(actual, expected))
+        return Comparison(same, problem=None if same else "the arrays differ")
+    error = _errors(actual, expected)
+    with np.errstate(all="ignore"):
+        excess = _ratio(error, allowance.allowed)
+        relative = _ratio(error, allowance.magnitude)
+    flat = int(np.argmax(np.where(np.isinf(excess), np.minimum(error, 1e300) + 1e300, excess)))
+    worst = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
+    return Comparison(
+        ok=bool(excess.flat[flat] <= 1.0),
+        max_abs=float(error.max()),
+        max_rel=float(relative.max()),
+        excess=float(excess.flat[flat]),
+        worst=worst,
+        expected=float(expected[worst]),
+        actual=float(actual[worst]),
+    )
+
+
+def _unlike(actual: np.ndarray, expected: np.ndarray) -> Comparison:
+    problem = (
+        f"came out as {actual.dtype}{list(actual.shape)}, "
+        f"not {expected.dtype}{list(expected.shape)}"
+    )
+    return Comparison(False, math.inf, math.inf, math.inf, problem=problem)
+
+
+def _errors(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Absolute differences in float64; infinite where only one side is NaN or infinite."""
+    a, b = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(all="ignore"):
+        error = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+
+
+def _ratio(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.where(error == 0.0, 0.0, error / np.broadcast_to(scale, error.shape))

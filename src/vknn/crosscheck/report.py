@@ -1,0 +1,189 @@
+"""The result of a cross-check: rows, a table, JSON, arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vknn.crosscheck.comparison import Comparison
+
+
+@dataclass(frozen=True)
+class Row:
+    """One output of one operator.
+
+    ``isolated``: the operator alone, fed the reference's inputs (None on the host, which is the
+    reference). ``cumulative``: the value after everything before it ran on the device too.
+    """
+
+    node: str
+    layer: str
+    op: str
+    placement: str
+    output: str
+    type: str
+    isolated: Comparison | None
+    cumulative: Comparison | None
+
+    @property
+    def ok(self) -> bool:
+        return all(c is None or c.ok for c in (self.isolated, self.cumulative))
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What :func:`vknn.verify` found.
+
+    ``rows``: an output of an operator each, in the order of the graph. ``outputs``: those of the
+    model as :meth:`vknn.Session.run` gives them. ``arrays``: what was compared, by
+    "row/expected", "row/isolated", "row/cumulative".
+    """
+
+    model: str
+    device: str
+    rows: tuple[Row, ...]
+    outputs: tuple[tuple[str, Comparison], ...] = ()
+    arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """True where every comparison is within its tolerance."""
+        return all(r.ok for r in self.rows) and all(c.ok for _, c in self.outputs)
+
+    @property
+    def first_failure(self) -> Row | None:
+        """The first operator out of tolerance by itself; else the first that is so cumulatively."""
+        alone = [r for r in self.rows if r.isolated is not None and not r.isolated.ok]
+        return next(iter(alone or [r for r in self.rows if not r.ok]), None)
+
+    def summary(self) -> str:
+        """One line: all is well, or what is wrong and where."""
+        checked = sum(r.isolated is not None for r in self.rows)
+        if self.ok and not checked:
+            return "no operator ran on a Vulkan device: there was nothing to compare"
+        if self.ok:
+            return f"all {len(self.rows)} operators agree ({checked} ran on {self.device})"
+        row = self.first_failure
+        if row is None:
+            name, result = next((n, c) for n, c in self.outputs if not c.ok)
+            return f"output {name!r} is out of tolerance: {_describe(result)}"
+        isolated = row.isolated is not None and not row.isolated.ok
+        result = row.isolated if isolated else row.cumulative  # type: ignore[assignment]
+        how = "by itself" if isolated else "after the operators before it"
+        return (
+            f"first out of tolerance: {row.op} {row.layer!r} ({row.placement}) {how}: "
+            f"{_describe(result)}"
+        )
+
+    def to_json(self) -> str:
+        """The report as JSON (infinities and NaN as strings)."""
+        first = self.first_failure
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "ok": self.ok,
+            "first_failure": first.node if first else None,
+            "rows": [{**dataclasses.asdict(r), "ok": r.ok} for r in self.rows],
+            "outputs": [{"name": n, **dataclasses.asdict(c)} for n, c in self.outputs],
+        }
+        return json.dumps(_plain(document), indent=2)
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Writes ``arrays`` as a compressed .npz."""
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **{_key(k): v for k, v in self.arrays.items()})  # type: ignore[arg-type]
+
+    def table(self, failures_only: bool = False) -> Table:
+        """The rows as a rich table."""
+        table = Table(title=f"{self.model} on {self.device}", title_justify="left")
+        table.add_column("layer", overflow="fold")
+        table.add_column("operator", overflow="fold")
+        for name in ("where", "output"):
+            table.add_column(name, no_wrap=True)
+        for name in ("max abs", "max rel", "of limit", "cum. abs", "cum. rel"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("worst at", overflow="fold")
+        table.add_column("")
+        for row in self.rows:
+            if not (failures_only and row.ok):
+                table.add_row(*_cells(row), style=None if row.ok else "red")
+        return table
+
+    def __rich__(self) -> RenderableType:
+        return Group(self.table(), Text(self.summary(), style="green" if self.ok else "bold red"))
+
+    def __str__(self) -> str:
+        console = Console(width=160, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+
+def _cells(row: Row) -> list[str]:
+    alone, after = row.isolated, row.cumulative
+    shown = after if alone is None or (alone.ok and after is not None and not after.ok) else alone
+    return [
+        row.layer,
+        row.op,
+        row.placement,
+        _short_type(row.type),
+        *([_number(alone.max_abs), _number(alone.max_rel)] if alone else ["", ""]),
+        _number(alone.excess) if alone else "",
+        *([_number(after.max_abs), _number(after.max_rel)] if after else ["", ""]),
+        _worst(shown),
+        "ok" if row.ok else "FAIL",
+    ]
+
+
+def _short_type(type_: str) -> str:
+    """float32[1, 8, 5, 5] as 1x8x5x5; other dtypes are named."""
+    return type_.replace("float32", "").replace(", ", "x").strip("[]").replace("[", " ")
+
+
+def _worst(result: Comparison | None) -> str:
+    if result is None or result.problem is not None or result.worst is None:
+        return (result.problem or "") if result else ""
+    if result.max_abs == 0:
+        return ""
+    at = ",".join(map(str, result.worst))
+    return at if result.ok else f"{at}: {result.actual:.7g} for {result.expected:.7g}"
+
+
+def _describe(result: Comparison | None) -> str:
+    assert result is not None
+    if result.problem is not None:
+        return result.problem
+    at = ", ".join(map(str, result.worst or ()))
+    return (
+        f"{result.actual!r} instead of {result.expected!r} at [{at}], "
+        f"{_number(result.excess)} times what is allowed"
+    )
+
+
+def _number(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}"
+
+
+def _key(name: str) -> str:
+    """A name as a member of a zip archive."""
+    return name.lstrip("/").replace("\\", "_")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities and no NaN."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value

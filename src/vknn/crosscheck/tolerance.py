@@ -1,0 +1,307 @@
+"""How far a result may lie from the reference: a bound from the operator's own arithmetic.
+
+Rounding errors are in proportion to what an operator adds up, not to what comes out: a sum of
+large terms that cancel is small and yet as inexact as its terms. So each op has a *magnitude*, an
+array of the output's shape (or one that broadcasts to it) that says how large the numbers are which
+are accumulated, and a *factor*, how many units of rounding they may gather:
+
+    allowed = unit * factor * magnitude + conditioning
+
+- Sums of K products (Conv, MatMul, pooling): the magnitude is the same sum over absolute values
+  (of a channel's largest, for Conv: fast algorithms mix the elements of a tile); errors of K
+  roundings add up like a random walk, so the factor is 4 (sqrt(K) + 8).
+- Elementwise ops: the result's own size, and *conditioning*: how far the result moves when the
+  inputs move by a few units, which is what a log near 1 or a step function needs. A fused tail
+  carries the allowance of what is before it through its steps in the same way.
+- Ops that only move or compare elements, and integers: nothing is allowed.
+
+``unit`` is half the distance from 1 to the next number: 2^-24 in fp32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vknn.graph import Op
+from vknn.ops.attention import Attention
+from vknn.ops.convolution import Conv
+from vknn.ops.detection import YoloDetection
+from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement import (
+    ChannelShuffle,
+    Concat,
+    Expand,
+    Identity,
+    Pad,
+    Reshape,
+    Slice,
+    Transpose,
+)
+from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
+from vknn.ops.pooling import (
+    AdaptiveAveragePool,
+    AdaptiveMaxPool,
+    AveragePool,
+    GlobalAveragePool,
+    GlobalMaxPool,
+    MaxPool,
+)
+from vknn.ops.quantization import DequantizeLinear
+from vknn.ops.reduction import Softmax
+from vknn.ops.resize import Resize
+
+UNIT = 2.0**-24
+#: Units by which inputs are moved to see how far the result moves, and units a function may err.
+NUDGE, FUNCTION = 4, 16
+#: Below the smallest normal number a device may flush to zero.
+TINY = 1.2e-38
+
+Arrays = Sequence[np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Arrays that broadcast to the output: what is accumulated, and the error allowed."""
+
+    magnitude: np.ndarray
+    allowed: np.ndarray
+
+
+Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
+_RULES: dict[type[Op], Rule] = {}
+
+
+def allowances(
+    op: Op,
+    inputs: Arrays,
+    outputs: Sequence[np.ndarray],
+    *,
+    unit: float = UNIT,
+    tolerance: float | None = None,
+) -> list[Allowance]:
+    """What each output of ``op`` may err by, given the reference's inputs and outputs.
+
+    ``tolerance`` takes the place of ``unit * factor``: an error relative to the magnitude.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(op, Fused):
+            return [_fused(op, inputs, unit, tolerance)]
+        return [_single(op, inputs, y, i, unit, tolerance) for i, y in enumerate(outputs)]
+
+
+def _single(
+    op: Op, inputs: Arrays, y: np.ndarray, index: int, unit: float, tolerance: float | None
+) -> Allowance:
+    rule = _RULES.get(type(op))
+    if rule is None:
+        return _elementwise(op, inputs, y, index, unit, tolerance)
+    magnitude, factor = rule(op, inputs, y)
+    relative = unit * factor if tolerance is None or not factor else tolerance
+    return Allowance(magnitude, _finite(relative * magnitude) + (TINY if factor else 0.0))
+
+
+def _elementwise(
+    op: Op, inputs: Arrays, y: np.ndarray, index: int, unit: float, tolerance: float | None
+) -> Allowance:
+    moved = [_nudged(op, inputs, y, index, sign * NUDGE * unit) for sign in (-1, 1)]
+    size = _finite(np.abs(y.astype(np.float64)))
+    if y.dtype.kind != "f":
+        return Allowance(size, np.maximum(*moved))
+    if isinstance(op, Unary) and op.exact:
+        return Allowance(size, 2.0 * unit * size + TINY)
+    if isinstance(op, Gelu | Mish) and inputs[0] is not None:
+        size = np.maximum(size, np.abs(inputs[0]))  # x times a difference that vanishes
+    relative = unit * FUNCTION if tolerance is None else tolerance
+    return Allowance(size, relative * size + np.maximum(*moved) + TINY)
+
+
+def _nudged(op: Op, inputs: Arrays, y: np.ndarray, index: int, by: float) -> np.ndarray:
+    """How far the output moves when the first input grows by a share ``by``."""
+    first, *others = inputs
+    if first is None or first.dtype.kind != "f":
+        return np.zeros(1)
+    other = op.reference(first * first.dtype.type(1 + by), *others)[index]
+    if other.shape != y.shape:
+        return np.zeros(1)
+    return _finite(np.abs(other.astype(np.float64) - y))
+
+
+def _is_float(x: np.ndarray | None) -> bool:
+    return x is not None and x.dtype.kind == "f"
+
+
+def _fused(op: Fused, inputs: Arrays, unit: float, tolerance: float | None) -> Allowance:
+    own, extra = op.split(tuple(inputs))
+    (value,) = op.base.reference(*own)
+    before = _single(op.base, own, value, 0, unit, tolerance)
+    magnitude, allowed = before.magnitude, before.allowed
+    for step in op.steps:
+        other = _step_operand(step, extra, value)
+        (result,) = step.op.reference(*_ordered(step, value, other))
+        here = _elementwise(step.op, _ordered(step, value, other), result, 0, unit, tolerance)
+        reach = [
+            step.op.reference(*_ordered(step, (value + sign * allowed).astype(value.dtype), other))
+            for sign in (-1, 1)
+        ]
+        spread = np.maximum(*(_finite(np.abs(r.astype(np.float64) - result)) for (r,) in reach))
+        magnitude = np.maximum(here.magnitude, magnitude * _gain(spread, allowed))
+        value, allowed = result, here.allowed + spread
+    return Allowance(magnitude, allowed)
+
+
+def _gain(spread: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """How much of an error in front of a step is left behind it."""
+    return np.where(allowed > 0, spread / np.where(allowed > 0, allowed, 1), 1.0)
+
+
+def _step_operand(step: FusedStep, extra: Sequence[Any], value: np.ndarray) -> np.ndarray | None:
+    if step.operand is not None:
+        return np.asarray(extra[step.operand])
+    return None if step.scalar is None else np.asarray(step.scalar, value.dtype)
+
+
+def _ordered(step: FusedStep, value: np.ndarray, other: np.ndarray | None) -> list[np.ndarray]:
+    if other is None:
+        return [value]
+    return [other, value] if step.reverse else [value, other]
+
+
+def _finite(x: np.ndarray) -> np.ndarray:
+    """NaN (inf - inf, 0 * inf) as 0: such elements must agree exactly."""
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def _rule(*ops: type[Op]) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(ops, rule))
+        return rule
+
+    return register
+
+
+def _walk(terms: float) -> float:
+    return 4.0 * (math.sqrt(terms) + 8.0)
+
+
+def _absolute(op: Op, inputs: Arrays) -> np.ndarray:
+    """The op on absolute values."""
+    return op.reference(*(np.abs(x) if _is_float(x) else x for x in inputs))[0]  # type: ignore[arg-type]
+
+
+@_rule(Conv)
+def _conv(op: Conv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    weight = inputs[1]
+    assert weight is not None
+    sums = _absolute(op, inputs)
+    largest = sums.max(axis=tuple(range(2, y.ndim)), keepdims=True, initial=0.0)
+    return largest, _walk(math.prod(weight.shape[1:]))
+
+
+@_rule(MatMul)
+def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    first = inputs[0]
+    assert first is not None
+    return _absolute(op, inputs), _walk(first.shape[-2 if op.transpose_a else -1])
+
+
+@_rule(AveragePool, GlobalAveragePool, AdaptiveAveragePool)
+def _mean(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x = inputs[0]
+    assert x is not None
+    terms = math.prod(op.kernel) if isinstance(op, AveragePool) else x.size / max(1, y.size)
+    return _finite(_absolute(op, inputs)), _walk(terms)
+
+
+@_rule(
+    *(MaxPool, GlobalMaxPool, AdaptiveMaxPool),
+    *(ChannelShuffle, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose),
+)
+def _exact(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    return np.abs(y.astype(np.float64)), 0.0
+
+
+@_rule(Add, Sub)
+def _sum(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    return np.abs(y.astype(np.float64)), 2.0 if y.dtype.kind == "f" else 0.0
+
+
+@_rule(Pow)
+def _power(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    base, exponent = (np.abs(np.asarray(a, np.float64)) for a in inputs)
+    # Computed as exp2(b log2 a): an absolute error of that product is a relative one of the power.
+    return _finite(np.abs(y) * (1.0 + np.abs(exponent * np.log2(base)))), FUNCTION
+
+
+@_rule(DequantizeLinear)
+def _dequantize(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    bias = np.zeros_like(y) if len(inputs) < 3 or inputs[2] is None else y
+    return 2.0 * np.abs(y - bias) + np.abs(y), 4.0
+
+
+@_rule(BatchNormalization)
+def _batch_norm(op: BatchNormalization, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, scale, bias, mean, var = (np.asarray(a, np.float64) for a in inputs)
+    shape = (-1, *(1,) * (y.ndim - 2))
+    gain = np.abs(scale / np.sqrt(var + op.epsilon)).reshape(shape)
+    return (np.abs(x) + np.abs(mean).reshape(shape)) * gain + np.abs(bias).reshape(shape), 16.0
+
+
+@_rule(LayerNormalization)
+def _layer_norm(op: LayerNormalization, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, scale, bias = (*inputs, None, None)[:3]
+    assert x is not None
+    axes = tuple(range(op.axis % x.ndim, x.ndim))
+    size = np.abs(x.astype(np.float64))
+    deviation = np.sqrt(x.var(axis=axes, keepdims=True, dtype=np.float64) + op.epsilon)
+    # The mean and the deviation err by what the largest elements round to.
+    gain = (size + size.max(axis=axes, keepdims=True, initial=0.0)) / deviation
+    magnitude = gain * (1.0 if scale is None else np.abs(scale))
+    count = math.prod(x.shape[a] for a in axes)
+    return magnitude + (0.0 if bias is None else np.abs(bias)), _walk(math.sqrt(count))
+
+
+@_rule(LRN)
+def _lrn(op: LRN, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    return np.abs(y.astype(np.float64)), 64.0
+
+
+@_rule(Softmax)
+def _softmax(op: Softmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x = np.asarray(inputs[0], np.float64)
+    reach = _finite(np.abs(x).max(axis=op.axis, keepdims=True, initial=0.0))
+    # exp turns an absolute error of its argument into a relative one of the result.
+    return np.abs(y) * (1.0 + reach), _walk(math.sqrt(x.shape[op.axis]))
+
+
+@_rule(Attention)
+def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    q, k, v = (np.asarray(a, np.float64) for a in inputs[:3])
+    depth = q.shape[2] // op.num_heads
+    scores = abs(op.scale) * depth * np.abs(q).max(initial=0.0) * np.abs(k).max(initial=0.0)
+    largest = np.abs(v).max(axis=1, keepdims=True, initial=0.0)
+    mask = 0.0 if len(inputs) < 4 or inputs[3] is None else float(_finite(inputs[3]).max(initial=0))
+    reach = min(scores, 100.0) + min(abs(mask), 100.0)
+    return largest * (1.0 + reach), _walk(math.sqrt(depth) + math.sqrt(k.shape[1]))
+
+
+@_rule(Resize)
+def _resize(op: Resize, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x = inputs[0]
+    assert x is not None
+    size = np.abs(x.astype(np.float64))
+    if op.mode == "nearest":
+        return size[:1, :1], 0.0
+    # A coordinate near the far end rounds to as many units as the axis is long.
+    largest = size.max(axis=tuple(range(2, x.ndim)), keepdims=True, initial=0.0)
+    return largest, 16.0 + 4.0 * max(x.shape[2:], default=1)
+
+
+@_rule(YoloDetection)
+def _detection(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    return np.maximum(np.abs(y), 1.0), 64.0

@@ -1,0 +1,197 @@
+"""Runs every operator on both backends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn import reference
+from vknn.crosscheck.comparison import Comparison, compare
+from vknn.crosscheck.report import Report, Row
+from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
+from vknn.graph import Graph, Node, TensorType, Value
+from vknn.program import Program, Target, refine
+from vknn.session import Session
+from vknn.subject import Shapes, complete_feeds, opened
+
+#: Share of a tensor's own range that errors may add up to over a whole network in fp32.
+CUMULATIVE = 1e-4
+
+#: Told how many steps are done, how many there are, and what is being done.
+Progress = Callable[[int, int, str], None]
+
+
+def verify(
+    subject: str | os.PathLike[str] | Session,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    shapes: Shapes | None = None,
+    tolerance: float | None = None,
+    cumulative_tolerance: float = CUMULATIVE,
+    passes: bool = True,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Runs every operator of a model on the device and with NumPy, and compares.
+
+    ``subject``: a model file (with ``weights`` and ``device`` as for Session) or a session.
+    ``inputs``: arrays by name; random ones (``seed``) stand in for those that are missing, with
+    shapes from ``shapes`` or from the model.
+
+    Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
+    the operators before it on the device. ``tolerance``: error allowed to one operator relative to
+    the magnitude that it accumulates, by default what its arithmetic explains
+    (vknn.crosscheck.tolerance). ``cumulative_tolerance``: error allowed to any intermediate result,
+    relative to its largest element. ``passes``: checks the graph as it is run, after all rewrites;
+    False: as it was read, an operator for each that the file's layers stand for.
+    """
+    with opened(subject, weights, device=device) as session:
+        feeds = complete_feeds(session, inputs, shapes, seed)
+        graph = session.program(feeds).graph if passes else session.graph(feeds)
+        check = _Check(session, graph, feeds, tolerance, cumulative_tolerance, progress)
+        return check.report(str(subject) if not isinstance(subject, Session) else graph.name)
+
+
+@dataclass(eq=False)
+class _Check:
+    session: Session
+    graph: Graph
+    feeds: Mapping[str, np.ndarray]
+    tolerance: float | None
+    cumulative_tolerance: float
+    progress: Progress | None
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def report(self, model: str) -> Report:
+        encoded = self.session.encode(self.feeds)
+        feeds = {v.name: encoded[v.name] for v in self.graph.inputs}
+        known = self._reference(feeds)
+        after, placement = self._cumulative(feeds)
+        rows: list[Row] = []
+        for number, node in enumerate(self.graph.nodes):
+            self._tell(number, node.origin.name)
+            rows += self._rows(node, known, after, placement[node])
+        self._tell(len(self.graph.nodes), "outputs")
+        device = self.session.device.name if self.session.device is not None else "NumPy"
+        return Report(model, device, tuple(rows), self._outputs(known), self.arrays)
+
+    def _tell(self, done: int, what: str) -> None:
+        if self.progress is not None:
+            self.progress(done, len(self.graph.nodes), what)
+
+    def _reference(self, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
+        """Every value of the graph, as NumPy computes it."""
+        known = {v: feeds[v.name] for v in self.graph.inputs}
+        self._tell(0, "reference")
+
+        def keep(node: Node, results: tuple[np.ndarray, ...]) -> None:
+            known.update(zip(node.outputs, results, strict=True))
+
+        reference.run(self.graph, feeds, observe=keep)
+        known.update((v, v.constant) for v in self.graph.values() if v.constant is not None)
+        return known
+
+    def _cumulative(
+        self, feeds: Mapping[str, np.ndarray]
+    ) -> tuple[dict[Value, np.ndarray], dict[Node, str]]:
+        """Every value as the device computes it from its own results, and where nodes run."""
+        results = {f"{i}": v for i, v in enumerate(self._results())}
+        graph = Graph(self.graph.inputs, results, self.graph.nodes, self.graph.name)
+        self._tell(0, "all operators in a row")
+        with _program(graph, self.session.target) as program:
+            outputs = program.run(feeds)
+            return {results[name]: array for name, array in outputs.items()}, program.placement
+
+    def _results(self) -> list[Value]:
+        return [v for node in self.graph.nodes for v in node.outputs]
+
+    def _rows(
+        self,
+        node: Node,
+        known: Mapping[Value, np.ndarray],
+        after: Mapping[Value, np.ndarray],
+        placement: str,
+    ) -> Iterator[Row]:
+        expected = [known[v] for v in node.outputs]
+        inputs = [known[v] if v is not None else None for v in node.inputs]
+        bounds = allowances(node.op, inputs, expected, tolerance=self.tolerance)
+        alone, side = self._isolated(node, known)
+        for index, value in enumerate(node.outputs):
+            isolated = compare(alone[index], expected[index], bounds[index]) if alone else None
+            wide = _widened(bounds[index], expected[index], self.cumulative_tolerance)
+            cumulative = compare(after[value], expected[index], wide)
+            self._keep(value.name, expected[index], alone[index] if alone else None, after[value])
+            yield Row(
+                node=node.name,
+                layer=node.origin.name,
+                op=node.op.type_name,
+                placement=side or placement,
+                output=value.name,
+                type=str(TensorType.of(expected[index])),
+                isolated=isolated,
+                cumulative=cumulative,
+            )
+
+    def _isolated(
+        self, node: Node, known: Mapping[Value, np.ndarray]
+    ) -> tuple[list[np.ndarray] | None, str]:
+        """The node's results on the device for the reference's inputs; None on the host."""
+        present = dict.fromkeys(v for v in node.inputs if v is not None and v.constant is None)
+        types = {v: TensorType.of(known[v]) for v in present}
+        names = {f"{i}": v for i, v in enumerate(node.outputs)}
+        graph = refine([node], types, names)
+        with _program(graph, self.session.target) as program:
+            side = program.placement[graph.nodes[0]]
+            if side == "host":
+                return None, side
+            results = program.run({v.name: known[v] for v in present})
+            return [results[name] for name in names], side
+
+    def _keep(
+        self,
+        name: str,
+        expected: np.ndarray,
+        isolated: np.ndarray | None,
+        cumulative: np.ndarray,
+    ) -> None:
+        self.arrays[f"{name}/expected"] = expected
+        self.arrays[f"{name}/cumulative"] = cumulative
+        if isolated is not None:
+            self.arrays[f"{name}/isolated"] = isolated
+
+    def _outputs(self, known: Mapping[Value, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
+        """The outputs of a plain run, which shares memory as no other run here does."""
+        found = []
+        actual = self.session.run(self.feeds)
+        for name, value in self.graph.outputs.items():
+            expected = np.asarray(self.session.model.decode(name, known[value]))
+            exact = Allowance(np.abs(expected), np.zeros(1))
+            bound = _widened(exact, expected, self.cumulative_tolerance)
+            found.append((name, compare(np.asarray(actual[name]), expected, bound)))
+        return tuple(found)
+
+
+@contextlib.contextmanager
+def _program(graph: Graph, target: Target) -> Iterator[Program]:
+    program = Program(graph, target)
+    try:
+        yield program
+    finally:
+        program.close()
+
+
+def _widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
+    """An allowance for what has gathered errors: a share of the range, a step for integers."""
+    if expected.size == 0 or expected.dtype.kind not in "fiu":
+        return allowance
+    size = np.abs(expected.astype(np.float64))
+    largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
+    least = share * largest if expected.dtype.kind == "f" else max(1.0, share * largest)
+    range_ = np.maximum(largest, np.zeros(1)) if largest else allowance.magnitude
+    return Allowance(range_, np.maximum(allowance.allowed, max(least, UNIT * largest)))

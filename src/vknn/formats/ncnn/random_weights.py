@@ -1,0 +1,78 @@
+"""Weights for networks that come without: for measuring and testing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from vknn.formats.ncnn.loader import find_types
+from vknn.formats.ncnn.reader import parse_param
+from vknn.formats.ncnn.records import LayerRecord, NetRecord
+from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.ncnn.writer import format_bin, weight_specs
+
+#: Ranges of what scales or divides, by name; "slope" of PReLU is none of those.
+_POSITIVE = {"slope": (0.8, 1.2), "var": (0.5, 1.5), "gamma": (0.8, 1.2), "scale": (0.8, 1.2)}
+_ACTIVATION = 9  # the parameter that fuses an activation into a convolution or inner product
+_FUSING = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct"})
+_CONSTANT_K = 9  # Gemm's parameter for the length of its sums
+_HALVING = frozenset({"ELU", "GELU", "HardSwish", "Mish", "PReLU", "ReLU", "SELU", "Swish"})
+
+
+def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
+    """An array for each that the layers read: layer name -> weight name -> float32 array.
+
+    Matrices and kernels are normal with variance 2 / fan-in in front of an activation that halves
+    (He et al. 2015) and 1 / fan-in elsewhere, so that values neither vanish nor overflow.
+    """
+    random = np.random.default_rng(seed)
+    weights: dict[str, dict[str, np.ndarray]] = {layer.name: {} for layer in net.layers}
+    activated = _activated(net)
+    for record, spec in weight_specs(net):
+        gain = 2.0 if record.name in activated else 1.0
+        weights[record.name][spec.name] = _array(record, spec, gain, random)
+    return weights
+
+
+def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
+    """Writes a .bin of random weights for a .param. Raises as :func:`loader.load` does."""
+    net = parse_param(param.read_bytes(), str(param))
+    find_types(net, str(param))
+    target.write_bytes(format_bin(net, random_weights(net, seed)))
+
+
+def _activated(net: NetRecord) -> set[str]:
+    """Layers whose results go through an activation at once, their own or another layer's."""
+    made_by = {top: layer for layer in net.layers for top in layer.tops}
+    found = {
+        layer.name
+        for layer in net.layers
+        if layer.type in _FUSING and layer.params.get(_ACTIVATION)
+    }
+    for layer in net.layers:
+        if layer.type in _HALVING and layer.bottoms:
+            source = made_by.get(layer.bottoms[0])
+            while source is not None and source.type in ("Split", "BatchNorm", "Scale"):
+                source = made_by.get(source.bottoms[0]) if source.bottoms else None
+            found |= {source.name} if source is not None else set()
+    return found
+
+
+def _array(
+    record: LayerRecord, spec: WeightSpec, gain: float, random: np.random.Generator
+) -> np.ndarray:
+    if spec.name in _POSITIVE or spec.name.startswith("scale"):
+        low, high = _POSITIVE.get(spec.name, _POSITIVE["scale"])
+        if record.type == "PReLU":
+            low, high = 0.1, 0.3
+        return random.uniform(low, high, spec.shape).astype(np.float32)
+    if spec.name.endswith("_scale"):  # of int8 weights and activations
+        return random.uniform(20.0, 60.0, spec.shape).astype(np.float32)
+    deviation = 0.1
+    if spec.tagged and len(spec.shape) > 1 and spec.name != "C":
+        fan_in = record.params.get(_CONSTANT_K, 0) if record.type == "Gemm" else 0
+        count = int(fan_in) if isinstance(fan_in, int) and fan_in > 0 else 0
+        deviation = math.sqrt(gain / max(1, count or math.prod(spec.shape[1:])))
+    return random.standard_normal(spec.shape, np.float32) * np.float32(deviation)

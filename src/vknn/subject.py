@@ -1,0 +1,82 @@
+"""What a tool works on: a session and the arrays that it is fed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.formats import TensorSpec
+from vknn.graph import DType
+from vknn.runtime import Device
+from vknn.session import Session
+
+Path = str | os.PathLike[str]
+Shapes = Mapping[str, tuple[int, ...]]
+
+#: Elements that are made up at most: the shape may come from a file.
+MAX_RANDOM = 1 << 28
+
+
+@contextmanager
+def opened(
+    subject: Path | Session,
+    weights: Path | None = None,
+    *,
+    device: str | Device = "auto",
+    disable: Iterable[str] = (),
+) -> Iterator[Session]:
+    """The session given, or one made for the duration from a file with these options."""
+    if isinstance(subject, Session):
+        yield subject
+        return
+    with Session(subject, weights, device=device, disable=disable) as session:
+        yield session
+
+
+def complete_feeds(
+    session: Session,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """``inputs`` and, for inputs that it lacks, random arrays.
+
+    Their shapes come from ``shapes`` or else from the model, be it as a hint. Raises InputError
+    where neither says a shape, and for names that the model does not have.
+    """
+    known = {spec.name for spec in session.inputs}
+    unknown = sorted({*(inputs or {}), *(shapes or {})} - known)
+    if unknown:
+        names = ", ".join(repr(spec.name) for spec in session.inputs) or "none"
+        raise InputError(f"unknown input {', '.join(map(repr, unknown))} (the inputs: {names})")
+    random = np.random.default_rng(seed)
+    feeds = dict(inputs or {})
+    for spec in session.inputs:
+        if spec.name not in feeds:
+            hint = spec.shape or session.model.shape_hints.get(spec.name)
+            feeds[spec.name] = random_array(spec, (shapes or {}).get(spec.name, hint), random)
+    return feeds
+
+
+def random_array(
+    spec: TensorSpec, shape: tuple[int | None, ...] | None, random: np.random.Generator
+) -> np.ndarray:
+    """Values for an input: normal floats, 8-bit integers of the full range, others 0 or 1."""
+    if shape is None or None in shape:
+        raise InputError(
+            f"the model leaves the shape of input {spec.name!r} open: give an array or a shape"
+        )
+    dims = tuple(d for d in shape if d is not None)
+    if math.prod(dims) > MAX_RANDOM:
+        raise InputError(f"input {spec.name!r} of shape {dims} is too large to make up: give it")
+    if spec.dtype.is_float:
+        return random.standard_normal(dims).astype(spec.dtype.numpy)
+    if spec.dtype in (DType.INT8, DType.UINT8):
+        info = np.iinfo(spec.dtype.numpy)
+        return random.integers(info.min, info.max, dims, spec.dtype.numpy, endpoint=True)
+    return random.integers(0, 2, dims).astype(spec.dtype.numpy)
