@@ -20,7 +20,7 @@ class Binary(Op):
     allowed; otherwise floats are computed in float64 and rounded once.
     """
 
-    fusion = Fusion(operands=2, channel_axis=1)
+    fusion = Fusion(operands=1, channel_axis=1)
     exact: ClassVar[bool] = False
     integers: ClassVar[bool] = True
 
