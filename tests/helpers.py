@@ -118,14 +118,17 @@ def check_op(
     tolerance: float = 1e-5,
     access: Sequence[str] = ACCESS_MODES,
     host: bool = False,
+    kind: str | None = None,
 ) -> None:
     """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
 
     ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
-    magnitude. ``host=True``: asserts instead that the device offers no candidate.
+    magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
+    as for another kind of device ("discrete": the candidates for GPUs).
     """
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
+    limits = dataclasses.replace(limits, kind=kind or limits.kind)
     if host:
         assert not candidates(graph.nodes[0], limits, LoweringOptions())
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import check_op
+from helpers import ACCESS_MODES, check_op
 from vknn.lowering.convolution_depthwise import pack_depthwise
 from vknn.lowering.convolution_tiled import pack_conv
 from vknn.ops.convolution import Conv, ConvInteger
@@ -56,10 +56,25 @@ CASES = {
 }
 
 
+#: One of each kernel; the others differ in numbers only, so one access mode will do for them.
+KERNELS = ["3x3", "1x1", "groups of three", "depthwise", "3-D"]
+
+
+def access(name: str) -> tuple[str, ...]:
+    return ACCESS_MODES if name in KERNELS else ("texel",)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_conv(name: str) -> None:
     op, x, w = CASES[name]
-    check_op(op, random(*x), random(*w), random(w[0]), constants=(1, 2))
+    check_op(op, random(*x), random(*w), random(w[0]), constants=(1, 2), access=access(name))
+
+
+@pytest.mark.parametrize("name", ["3x3", "1x1 many pixels", "batch", "depthwise stride 2"])
+def test_conv_as_on_a_gpu(name: str) -> None:
+    op, x, w = CASES[name]
+    arrays = random(*x), random(*w), random(w[0])
+    check_op(op, *arrays, constants=(1, 2), access=("storage",), kind="discrete")
 
 
 def test_conv_without_bias() -> None:
@@ -75,7 +90,7 @@ def test_conv_without_bias() -> None:
 @pytest.mark.parametrize("constants", [(), (1,), (2,)])
 def test_conv_with_run_time_weights(name: str, constants: tuple[int, ...]) -> None:
     op, x, w = CASES[name]
-    check_op(op, random(*x), random(*w), random(w[0]), constants=constants)
+    check_op(op, random(*x), random(*w), random(w[0]), constants=constants, access=("image",))
 
 
 def test_conv_with_run_time_weights_without_bias() -> None:
@@ -89,10 +104,10 @@ def test_conv_with_a_tail(name: str) -> None:
     arrays = random(*x), random(*w), random(w[0])
     (y,) = base.reference(*arrays)
     full = Fused(base, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0), FusedStep(Relu(), None)))
-    check_op(full, *arrays, random(*y.shape), constants=(1, 2))
+    check_op(full, *arrays, random(*y.shape), constants=(1, 2), access=("image",))
     channel = Fused(base, (FusedStep(Add(), 0), FusedStep(Sigmoid(), None)))
     vector = random(1, y.shape[1], *[1] * (y.ndim - 2))
-    check_op(channel, *arrays, vector, constants=(1, 2))
+    check_op(channel, *arrays, vector, constants=(1, 2), access=("storage",))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -101,7 +116,7 @@ def test_conv_integer(name: str) -> None:
     op = ConvInteger(base.strides, base.pads, base.dilations, base.group)
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-128, 128, shape).astype(np.int8) for shape in (x, w)]
-    check_op(op, *arrays, constants=(1,), access=("storage", "texel"))
+    check_op(op, *arrays, constants=(1,), access=("texel",))
 
 
 def test_conv_integer_with_run_time_weights() -> None:
@@ -114,10 +129,8 @@ def test_conv_integer_with_run_time_weights() -> None:
 def test_special_values_pass_through() -> None:
     x = random(1, 5, 4, 4)
     x[0, 2, 1, 1], x[0, 4, 2, 3] = np.nan, np.inf
-    w = np.zeros((5, 5, 1, 1), np.float32)
-    w[range(5), range(5)] = 1
     depthwise = conv(2, group=5)
-    check_op(depthwise, x, np.ones((5, 1, 1, 1), np.float32), constants=(1,))
+    check_op(depthwise, x, np.ones((5, 1, 1, 1), np.float32), constants=(1,), access=("image",))
 
 
 def test_pack_conv_puts_channels_in_vectors() -> None:
