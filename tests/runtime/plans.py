@@ -11,7 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from vknn.graph.types import DType, TensorType
-from vknn.plan import Access, Barrier, Binding, Buffer, Dispatch, Format, Plan, Port, Role, View
+from vknn.plan import (
+    Access,
+    Barrier,
+    Binding,
+    Buffer,
+    Dispatch,
+    Format,
+    Guard,
+    Plan,
+    Port,
+    Role,
+    Step,
+    View,
+)
 
 KERNELS = Path(__file__).parent / "kernels"
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -93,4 +106,47 @@ def chain_plan(
         inputs={"x": Port(0, port)},
         outputs={"y": Port(1 + steps, port)},
         constants={1: weight},
+    )
+
+
+def one_output_plan(
+    kernel: str, count: int, *, nbytes: int = 64, groups: int = 1, guards: tuple[Guard, ...] = ()
+) -> Plan:
+    """One dispatch of a kernel with one output of ``nbytes`` and ``count`` as push constant.
+
+    The binding covers the whole arena, guards and all.
+    """
+    whole = nbytes + sum(g.nbytes for g in guards)
+    dispatch = Dispatch(
+        kernel=kernel,
+        variant=(("ACCESS", "0"), ("ELEM", "0")),
+        specialization=((0, 1), (1, 1), (2, 1)),
+        push=struct.pack("<i", count),
+        bindings=(Binding(1, Access.WRITE),),
+        groups=(groups, 1, 1),
+    )
+    return Plan(
+        name=kernel,
+        buffers=(Buffer("y", Role.OUTPUT, 0, nbytes), Buffer("all", Role.OUTPUT, 0, whole)),
+        arenas={Role.OUTPUT: whole},
+        steps=(dispatch,),
+        submits=(1,),
+        inputs={},
+        outputs={"y": Port(0, TensorType((nbytes // 4,)))},
+        guards=guards,
+    )
+
+
+def moving_plan(type_: TensorType, steps: tuple[Step, ...], count: int | None = None) -> Plan:
+    """Buffers 0 x (input), 1 y (output), 2 t (activation), each of the port's size; ``steps``."""
+    nbytes = max(16, -(-4 * type_.size // 16) * 16)
+    roles = (Role.INPUT, Role.OUTPUT, Role.ACTIVATION)
+    return Plan(
+        name="moving",
+        buffers=tuple(Buffer(n, r, 0, nbytes) for n, r in zip("xyt", roles, strict=True)),
+        arenas=dict.fromkeys(roles, nbytes),
+        steps=steps,
+        submits=(len(steps),),
+        inputs={"x": Port(0, type_)},
+        outputs={"y": Port(1, type_, count)},
     )

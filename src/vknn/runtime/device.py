@@ -132,10 +132,15 @@ def open_device(selector: str = "auto") -> Device:
             if shared is None or shared.core.lost is not None:
                 shared = _open[key] = Shared(snapshot, env)
             shared.users += 1
+            device = Device(shared)
         finally:
             instance.release()
-    messages.raise_pending()
-    return Device(shared)
+    try:
+        messages.raise_pending()
+    except BaseException:
+        device.close()
+        raise
+    return device
 
 
 def _release(shared: Shared) -> None:

@@ -71,10 +71,10 @@ class Executable(Closing):
             self._fence = Fence(self._core)
             undo.callback(self._fence.destroy)
             self._submits = self._record()
+            messages.raise_pending()
             self._undo = undo.pop_all()
         self._closed = False
         device.adopt(self)
-        messages.raise_pending()
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs for inputs, by name; the outputs are the caller's.

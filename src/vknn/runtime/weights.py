@@ -61,6 +61,11 @@ class WeightPool(Closing):
         """Bytes of device memory that the pool's blocks take."""
         return sum(block.memory.nbytes for block in self._blocks)
 
+    @property
+    def used(self) -> int:
+        """Bytes that weights take of it."""
+        return sum(block.spans.used for block in self._blocks)
+
     def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[Weight]:
         """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
 

@@ -1,0 +1,39 @@
+"""The device of the runtime's tests, opened once; what it leaves behind is checked after each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from vknn.runtime import Device, check_validation, open_device
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[Device]:
+    """An open device; its validation layer is on."""
+    with open_device() as opened:
+        yield opened
+
+
+@pytest.fixture
+def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """A device whose memory the host cannot reach, as on a discrete GPU."""
+    monkeypatch.setenv("VKNN_DISABLE", "unified")
+    with open_device() as opened:
+        assert not opened.limits.unified_memory
+        yield opened
+
+
+@pytest.fixture
+def alone() -> dict[str, str]:
+    """Environment for a process of its own, with the sources on the path."""
+    paths = [os.path.join(os.path.dirname(__file__), "../../src"), os.path.dirname(__file__)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@pytest.fixture(autouse=True)
+def _no_messages(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    check_validation()

@@ -1,0 +1,91 @@
+"""Structs keep their parts alive."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from vknn.runtime import structs
+from vknn.runtime.binding import ffi, vk
+
+
+def churn() -> list[bytes]:
+    """Reuses whatever native memory was freed."""
+    gc.collect()
+    return [bytes([i % 251]) * size for i in range(2000) for size in (8, 24, 40, 64)]
+
+
+def stage(entries: int) -> structs.Struct:
+    special = {
+        "mapEntryCount": entries,
+        "pMapEntries": [{"constantID": i, "offset": 4 * i, "size": 4} for i in range(entries)],
+        "dataSize": 4 * entries,
+        "pData": structs.block(np.arange(entries, dtype=np.int32).tobytes()),
+    }
+    return structs.make(
+        "VkComputePipelineCreateInfo",
+        stage={"stage": 32, "pName": "main_entry", "pSpecializationInfo": special},
+    )
+
+
+def test_nested_parts_survive_churn() -> None:
+    infos = [structs.array("VkComputePipelineCreateInfo", [stage(9), stage(3)]) for _ in range(50)]
+    _kept = churn()
+    for info in infos:
+        for element, entries in zip(info.ptr, (9, 3), strict=True):
+            assert element.stage.sType == vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
+            assert ffi.string(element.stage.pName) == b"main_entry"
+            special = element.stage.pSpecializationInfo
+            offsets = [special.pMapEntries[i].offset for i in range(entries)]
+            assert offsets == [4 * i for i in range(entries)]
+            data = ffi.cast("int32_t *", special.pData)
+            assert [data[i] for i in range(entries)] == list(range(entries))
+
+
+def test_chain_survives_churn() -> None:
+    names = ["VkPhysicalDeviceFeatures2", "VkPhysicalDevice16BitStorageFeatures"]
+    heads = [
+        structs.make("VkDeviceCreateInfo", pNext=structs.chain(*map(structs.make, names)))
+        for _ in range(50)
+    ]
+    _kept = churn()
+    for head in heads:
+        second = ffi.cast("VkPhysicalDeviceFeatures2 *", head.ptr.pNext)
+        assert second.sType == vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
+        third = ffi.cast("VkPhysicalDevice16BitStorageFeatures *", second.pNext)
+        assert third.sType == vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES
+
+
+def test_strings_and_none() -> None:
+    info = structs.make(
+        "VkInstanceCreateInfo",
+        pNext=None,
+        enabledLayerCount=2,
+        ppEnabledLayerNames=["first", "second"],
+        ppEnabledExtensionNames=[],
+    )
+    churn()
+    assert [ffi.string(info.ppEnabledLayerNames[i]) for i in range(2)] == [b"first", b"second"]
+    assert info.pNext == ffi.NULL
+    assert info.ppEnabledExtensionNames == ffi.NULL
+
+
+def test_whole_size_fits() -> None:
+    assert structs.make("VkMappedMemoryRange", size=structs.WHOLE_SIZE).size == 2**64 - 1
+
+
+def test_unknown_field() -> None:
+    with pytest.raises(KeyError):
+        structs.make("VkBufferCreateInfo", length=4)
+
+
+def test_no_other_module_makes_native_memory() -> None:
+    from pathlib import Path
+
+    for path in Path(structs.__file__).parent.glob("*.py"):
+        if path.name not in ("structs.py", "shaderc.py"):  # shaderc is another library
+            text = path.read_text()
+            assert "ffi.new(" not in text, path.name
+            assert "vk.Vk" not in text, path.name
