@@ -41,8 +41,8 @@ vec4 scores(int base, int mask_base, int i) {
 }
 
 void main() {
-    int lane = int(gl_LocalInvocationID.x);
-    int row = linear_group() * ROWS + int(gl_LocalInvocationID.y);
+    int lane = row_lane();
+    int row = linear_group() * ROWS + row_of_group();
     bool inside = row < p.rows;
     row = min(row, p.rows - 1);
     int base = row * p.width;

@@ -13,6 +13,9 @@ OUTPUT1I(2, c);
 
 layout(constant_id = 10) const int ROWS = 4;
 layout(constant_id = 11) const int COLS = 4;
+// A workgroup is LANES_M x LANES_N tiles, all in local_size_x: CPU drivers run lanes of x side by side.
+layout(constant_id = 12) const int LANES_M = 1;
+layout(constant_id = 13) const int LANES_N = 1;
 
 layout(push_constant) uniform P {
     int m;
@@ -27,8 +30,9 @@ layout(push_constant) uniform P {
 } p;
 
 void main() {
-    int m0 = int(gl_GlobalInvocationID.x) * ROWS;
-    int n0 = int(gl_GlobalInvocationID.y) * COLS;
+    int lane = int(gl_LocalInvocationID.x);
+    int m0 = (int(gl_WorkGroupID.x) * LANES_M + lane % LANES_M) * ROWS;
+    int n0 = (int(gl_WorkGroupID.y) * LANES_N + lane / LANES_M) * COLS;
     if (m0 >= p.m || n0 >= p.n) return;
     BATCH_PLACES(int(gl_GlobalInvocationID.z))
 

@@ -72,14 +72,13 @@ void main() {
     }
     [[unroll]] for (int j = 0; j < COLS; j++) {
         int col = first + j * LANES_X;
-        if (col >= p.n4) return;
         vec4 shift = vec4(0.0);
 #if SEPARATE_BIAS == 1
-        shift = LOAD4(bias, col);
+        shift = LOAD4(bias, min(col, p.n4 - 1));
 #else
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + col);
+        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
 #endif
         int at = z * p.n4 + col;
-        STORE4(c, at, epilogue4(acc[j] + shift, at, col));
+        if (col < p.n4) STORE4(c, at, epilogue4(acc[j] + shift, at, col));
     }
 }

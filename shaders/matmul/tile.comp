@@ -21,6 +21,9 @@ INPUT4F(3, bias);
 
 layout(constant_id = 10) const int ROWS = 4;
 layout(constant_id = 11) const int COLS = 2;
+// A workgroup is LANES_M x LANES_N tiles, all in local_size_x: CPU drivers run lanes of x side by side.
+layout(constant_id = 12) const int LANES_M = 1;
+layout(constant_id = 13) const int LANES_N = 1;
 
 layout(push_constant) uniform P {
     int m;        // rows of c
@@ -38,8 +41,9 @@ layout(push_constant) uniform P {
 } p;
 
 void main() {
-    int m0 = int(gl_GlobalInvocationID.x) * ROWS;
-    int n0 = int(gl_GlobalInvocationID.y) * COLS;
+    int lane = int(gl_LocalInvocationID.x);
+    int m0 = (int(gl_WorkGroupID.x) * LANES_M + lane % LANES_M) * ROWS;
+    int n0 = (int(gl_WorkGroupID.y) * LANES_N + lane / LANES_M) * COLS;
     if (m0 >= p.m || n0 >= p.n4) return;
     BATCH_PLACES(int(gl_GlobalInvocationID.z))
 
@@ -88,17 +92,17 @@ void main() {
 #endif
     }
 
+    // No exit from these loops: they would not be unrolled, and acc would not stay in registers.
     [[unroll]] for (int j = 0; j < COLS; j++) {
         int col = n0 + j;
-        if (col >= p.n4) return;
         vec4 shift = vec4(0.0);
 #if SEPARATE_BIAS == 1
-        shift = LOAD4(bias, col);
+        shift = LOAD4(bias, min(col, p.n4 - 1));
 #else
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + col);
+        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
-            if (m0 + i < p.m) {
+            if (m0 + i < p.m && col < p.n4) {
                 int at = c_base + (m0 + i) * p.c_row + col;
                 STORE4(c, at, epilogue4(acc[i * COLS + j] * p.alpha + shift, at, col));
             }

@@ -26,6 +26,9 @@ INPUT1F(3, bias);
 
 layout(constant_id = 10) const int ROWS = 4;
 layout(constant_id = 11) const int COLS = 1;
+// A workgroup is LANES_M x LANES_N tiles, all in local_size_x: CPU drivers run lanes of x side by side.
+layout(constant_id = 12) const int LANES_M = 1;
+layout(constant_id = 13) const int LANES_N = 1;
 
 layout(push_constant) uniform P {
     int m;
@@ -44,8 +47,9 @@ layout(push_constant) uniform P {
 } p;
 
 void main() {
-    int m0 = int(gl_GlobalInvocationID.x) * ROWS;
-    int n0 = int(gl_GlobalInvocationID.y) * COLS * 4;
+    int lane = int(gl_LocalInvocationID.x);
+    int m0 = (int(gl_WorkGroupID.x) * LANES_M + lane % LANES_M) * ROWS;
+    int n0 = (int(gl_WorkGroupID.y) * LANES_N + lane / LANES_M) * COLS * 4;
     if (m0 >= p.m || n0 >= p.n) return;
     BATCH_PLACES(int(gl_GlobalInvocationID.z))
 
@@ -82,17 +86,17 @@ void main() {
         }
     }
 
+    // No exit from these loops: they would not be unrolled, and acc would not stay in registers.
     [[unroll]] for (int j = 0; j < 4 * COLS; j++) {
         int col = n0 + j;
-        if (col >= p.n) return;
         float shift = 0.0;
 #if SEPARATE_BIAS == 1
-        shift = LOAD1(bias, col);
+        shift = LOAD1(bias, min(col, p.n - 1));
 #elif B_PACKED == 1
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + col / 4)[j % 4];
+        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n - 1) / 4)[j % 4];
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
-            if (m0 + i < p.m) {
+            if (m0 + i < p.m && col < p.n) {
                 int at = c_base + (m0 + i) * p.c_row + col;
                 float v = acc[i * COLS + j / 4][j % 4] * p.alpha + shift;
                 STORE1(c, at, epilogue1(v, at, col));

@@ -31,8 +31,8 @@ INPUT1F(3, bias);
 float total(float v) { return v; }
 #endif
 
-layout(constant_id = 10) const int LANES = 1;  // local_size_x
-layout(constant_id = 11) const int ROWS = 1;   // local_size_y
+layout(constant_id = 10) const int LANES = 1;
+layout(constant_id = 11) const int ROWS = 1;
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
@@ -43,8 +43,8 @@ layout(push_constant) uniform P {
 } p;
 
 void main() {
-    int lane = int(gl_LocalInvocationID.x);
-    int row = linear_group() * ROWS + int(gl_LocalInvocationID.y);
+    int lane = row_lane();
+    int row = linear_group() * ROWS + row_of_group();
     bool inside = row < p.rows;
     int base = min(row, p.rows - 1) * p.width;
 

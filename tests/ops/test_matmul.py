@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.helpers import check_op
+
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mul, Relu
 from vknn.ops.matmul import MatMul, MatMulInteger
 

@@ -75,7 +75,7 @@ def emit_tile(
         groups=tile.groups(product),
         local=tile.local,
         push=[*push, *product.batch_push(4, 4, 4)],
-        spec={10: tile.rows, 11: tile.cols},
+        spec=tile.spec,
         defines={"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)},
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
@@ -109,7 +109,7 @@ def emit_scalar(
         groups=tile.groups(product),
         local=tile.local,
         push=[*push, product.alpha, *product.batch_push()],
-        spec={10: tile.rows, 11: tile.cols},
+        spec=tile.spec,
         defines={"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)},
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
@@ -326,7 +326,7 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
             groups=tile.groups(p),
             local=tile.local,
             push=[p.m, p.n, p.k, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, *p.batch_push()],
-            spec={10: tile.rows, 11: 4 * tile.cols},
+            spec=tile.spec | {11: 4 * tile.cols},
             flops=p.flops,
         )
 

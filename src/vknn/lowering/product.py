@@ -86,8 +86,13 @@ class Tile:
         return ceil_div(product.m, rows), ceil_div(product.n, columns), product.count
 
     @property
+    def spec(self) -> dict[int, int | float]:
+        """Specialization constants of the tile shaders."""
+        return {10: self.rows, 11: self.cols, 12: self.local_m, 13: self.local_n}
+
+    @property
     def local(self) -> tuple[int, int, int]:
-        return self.local_m, self.local_n, 1
+        return self.local_m * self.local_n, 1, 1
 
 
 def make_product(

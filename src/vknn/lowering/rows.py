@@ -20,7 +20,7 @@ class RowShape:
 
     @property
     def local(self) -> tuple[int, int, int]:
-        return self.lanes, self.rows, 1
+        return self.lanes * self.rows, 1, 1
 
     def groups(self, rows: int, limits: DeviceLimits) -> tuple[int, int, int]:
         return fold_groups(ceil_div(rows, self.rows), limits)
