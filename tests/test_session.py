@@ -1,0 +1,170 @@
+"""Sessions: inputs are checked, programs cached by shape, everything released."""
+
+import gc
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import vknn
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.runtime import live_objects
+
+NET = """7767517
+4 4
+Input       data  0 1 data 0=8 1=8 2=3
+Convolution conv  1 1 data mid 0=5 1=3 4=1 5=1 6=135 9=1
+Pooling     pool  1 1 mid pooled 0=1 4=1
+Softmax     prob  1 1 pooled prob
+"""
+
+
+@pytest.fixture
+def net(tmp_path):
+    path = tmp_path / "net.param"
+    path.write_text(NET)
+    write_random_weights(path, path.with_suffix(".bin"))
+    return path
+
+
+def picture(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def resident_kib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def test_runs_on_both_backends_and_they_agree(net):
+    with vknn.Session(net) as device, vknn.Session(net, device="numpy") as host:
+        x = {"data": picture(3, 8, 8)}
+        a, b = device.run(x), host.run(x)
+        assert a["prob"].shape == (5,)
+        assert a["prob"].dtype == np.float32
+        np.testing.assert_allclose(a["prob"], b["prob"], rtol=1e-5)
+        assert set(device.placement.values()) == {"vulkan"}
+        assert set(host.placement.values()) == {"host"}
+
+
+def test_a_program_is_made_once_for_each_shape(net):
+    with vknn.Session(net) as session:
+        first = session.program({"data": picture(3, 8, 8)})
+        assert session.program({"data": picture(3, 8, 8, seed=1)}) is first
+        other = session.program({"data": picture(3, 9, 7)})
+        assert other is not first
+        assert session.run({"data": picture(3, 9, 7)})["prob"].shape == (5,)
+
+
+def test_old_programs_are_closed(net):
+    with vknn.Session(net) as session:
+        for width in range(4, 16):
+            session.run({"data": picture(3, 8, width)})
+        counts = live_objects()
+        for width in range(4, 16):
+            session.run({"data": picture(3, 8, width)})
+        assert live_objects() == counts
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({}, "data"),
+        ({"data": picture(3, 8, 8), "more": picture(1)}, "more"),
+        ({"dta": picture(3, 8, 8)}, "dta"),
+        ({"data": picture(3, 8, 8).astype(np.complex64)}, "complex64"),
+        ({"data": picture(1, 1, 3, 8, 8)}, "data"),
+        ({"data": np.array(["a"])}, "data"),
+    ],
+)
+def test_wrong_inputs_are_named(net, feeds, message):
+    with vknn.Session(net) as session, pytest.raises(vknn.InputError, match=message):
+        session.run(feeds)
+
+
+def test_a_shape_that_a_layer_cannot_take_is_named(net):
+    with vknn.Session(net) as session, pytest.raises(vknn.ShapeError, match="conv"):
+        session.run({"data": picture(4, 8, 8)})
+
+
+def test_outputs_belong_to_the_caller(net):
+    with vknn.Session(net) as session:
+        first = session.run({"data": picture(3, 8, 8)})["prob"]
+        kept = first.copy()
+        session.run({"data": picture(3, 8, 8, seed=5)})
+        np.testing.assert_array_equal(first, kept)
+
+
+def test_a_closed_session_says_so(net):
+    session = vknn.Session(net)
+    session.close()
+    session.close()
+    with pytest.raises(vknn.VknnError, match="closed"):
+        session.run({"data": picture(3, 8, 8)})
+
+
+def test_unknown_precision_is_refused(net):
+    with pytest.raises(vknn.VknnError, match="fp8"):
+        vknn.Session(net, precision="fp8")
+
+
+def test_unknown_device_is_refused(net):
+    with pytest.raises(vknn.DeviceError):
+        vknn.Session(net, device="vulkan:77")
+
+
+def test_without_a_driver_auto_runs_on_numpy_and_says_so_once(net, monkeypatch):
+    import vknn.session as module
+
+    def refuse(_):
+        raise vknn.DeviceError("no Vulkan driver")
+
+    monkeypatch.setattr(module, "open_device", refuse)
+    monkeypatch.setattr(module, "_warned_without_device", False)
+    with pytest.warns(RuntimeWarning, match="NumPy"):
+        session = vknn.Session(net)
+    assert session.run({"data": picture(3, 8, 8)})["prob"].shape == (5,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vknn.Session(net).close()
+    with pytest.raises(vknn.DeviceError):
+        vknn.Session(net, device="vulkan")
+
+
+def test_threads_may_share_a_session(net):
+    inputs = [picture(3, 8, 8, seed=i) for i in range(8)]
+    with vknn.Session(net) as session:
+        expected = [session.run({"data": x})["prob"] for x in inputs]
+        results = [None] * len(inputs)
+
+        def work(i):
+            for _ in range(5):
+                results[i] = session.run({"data": inputs[i]})["prob"]
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(inputs))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    for got, want in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_two_hundred_sessions_leave_nothing_behind(net):
+    x = {"data": picture(3, 8, 8)}
+
+    def once():
+        with vknn.Session(net) as session:
+            session.run(x)
+
+    for _ in range(20):
+        once()
+    gc.collect()
+    objects, memory = live_objects(), resident_kib()
+    for _ in range(200):
+        once()
+    gc.collect()
+    assert live_objects() == objects
+    assert resident_kib() - memory < 8 * 1024
