@@ -64,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto", help="as for vknn run; auto: the best one")
     device = parser.parse_args().device
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     held_out = np.load(FOLDER / "held_out.npz")
     images, labels = held_out["images"], held_out["labels"]
 
@@ -75,6 +75,10 @@ def main() -> int:
     with vknn.Session(MODEL, device="numpy") as session:
         on_numpy, numpy_ms = run_all(session, images, "NumPy")
     console.print(gallery(images[:SHOWN], labels, on_device), end="")
+    wrong = np.flatnonzero(on_device.argmax(axis=1) != labels)[:5]
+    if len(wrong):
+        console.print("Some that it gets wrong:\n")
+        console.print(gallery(images[wrong], labels[wrong], on_device[wrong]), end="")
 
     table = Table(title=f"{len(images)} held-out samples", title_justify="left")
     for column in ("", "right", "accuracy", "ms an image"):
