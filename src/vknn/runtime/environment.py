@@ -172,8 +172,7 @@ def markdown() -> str:
     lines = [
         "# Environment switches",
         "",
-        "<!-- Made from the table in src/vknn/runtime/environment.py:",
-        'python -c "from vknn.runtime.environment import *; print(markdown(), end=str())" -->',
+        "<!-- Made by tools/environment_table.py from src/vknn/runtime/environment.py. -->",
         "",
         "| variable | values | default | meaning |",
         "|---|---|---|---|",
