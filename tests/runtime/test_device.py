@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.runtime.plans import chain_plan, shaders
 
-from runtime.plans import chain_plan, shaders
 from vknn.errors import (
     DeviceError,
     DeviceLostError,
@@ -312,3 +312,26 @@ print(executable.run({"x": weight})["y"].max())
 def test_the_end_of_the_process_closes_what_is_open(alone: dict[str, str]) -> None:
     result = run_alone(UNCLOSED, {**alone, "VKNN_VALIDATE": "1"})
     assert (result.returncode, result.stdout, result.stderr) == (0, "4.0\n", "")
+
+
+def test_many_pipelines_in_threads(device: Device) -> None:
+    """Each with its own factor: a handle at the wrong place would show."""
+    factors = [0.5 * n for n in range(1, 14)]
+    base = chain_plan(WEIGHT, steps=len(factors))
+    steps = [
+        dataclasses.replace(
+            step,
+            specialization=tuple(
+                (number, factor if number == 10 else value) for number, value in step.specialization
+            ),
+        )
+        for step, factor in zip(base.dispatches, factors, strict=True)
+    ]
+    barrier = base.steps[1]
+    listed = [part for step in steps for part in (step, barrier)]
+    plan = dataclasses.replace(base, steps=tuple(listed), submits=(len(listed),))
+    expected = FEEDS["x"].astype(np.float64)
+    for factor in factors:
+        expected = factor * expected + WEIGHT
+    with Executable(device, plan, shaders=shaders) as executable:
+        np.testing.assert_allclose(executable.run(FEEDS)["y"], expected, rtol=1e-5)

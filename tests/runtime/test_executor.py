@@ -8,8 +8,8 @@ import threading
 
 import numpy as np
 import pytest
+from tests.runtime.plans import chain_plan, moving_plan, one_output_plan, shaders
 
-from runtime.plans import chain_plan, moving_plan, one_output_plan, shaders
 from vknn.errors import (
     DeviceError,
     DeviceTimeoutError,

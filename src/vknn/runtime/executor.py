@@ -17,7 +17,7 @@ from vknn.runtime.commands import CommandPool, Fence
 from vknn.runtime.device import Device
 from vknn.runtime.lifetime import Closing, sweep
 from vknn.runtime.pipelines import Shaders
-from vknn.runtime.ports import Edges, check_feeds
+from vknn.runtime.ports import Edges
 from vknn.runtime.recorder import Recorder, submit_spans
 from vknn.runtime.residence import Residence
 from vknn.runtime.structs import Struct
@@ -82,7 +82,7 @@ class Executable(Closing):
         Raises InputError for names, shapes or dtypes that do not fit, DeviceTimeoutError and
         DeviceLostError.
         """
-        check_feeds(feeds, self.plan.inputs)
+        self._edges.check(feeds)
         with self._lock:
             self._ready()
             self._edges.store(feeds)
@@ -96,7 +96,7 @@ class Executable(Closing):
 
         Raises DeviceError where the device has no timestamps.
         """
-        check_feeds(feeds, self.plan.inputs)
+        self._edges.check(feeds)
         with self._lock:
             self._ready()
             if self._timer is None:

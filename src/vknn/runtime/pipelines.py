@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ Constants = tuple[tuple[int, bytes], ...]
 
 #: View -> VkDescriptorType
 DESCRIPTOR_TYPES = {View.TEXEL: 4, View.IMAGE: 5, View.STORAGE: 7}
+#: At most so many threads compile pipelines, each at least so many of them.
+MAX_THREADS, THREAD_SHARE = 8, 2
 _SPIRV_MAGIC = b"\x03\x02\x23\x07"
 
 
@@ -93,19 +97,37 @@ class Pipelines:
             _pipeline_info(self._module(key.spirv), key.constants, layout)
             for key, layout in zip(keys, layouts, strict=True)
         ]
-        handles = structs.out("VkPipeline", len(keys))
-        batch = structs.array("VkComputePipelineCreateInfo", infos)
-        code = lib.vkCreateComputePipelines(
-            self._core.device, self._disk_cache(), len(keys), batch.ptr, ffi.NULL, handles
-        )
-        made = [Native(self._core, "pipeline", h) for h in handles if h != ffi.NULL]
-        if code:
+        codes, handles = self._compile(infos)
+        made = [Native(self._core, "pipeline", handle) for handle in handles if handle != ffi.NULL]
+        if failed := next(filter(None, codes), 0):
             for native in made:
                 native.destroy()
-            self._core.check(code, f"creating the pipelines of {', '.join(sorted(set(kernels)))}")
+            self._core.check(failed, f"creating the pipelines of {', '.join(sorted(set(kernels)))}")
         self._natives += made
         for key, native, layout in zip(keys, made, layouts, strict=True):
             self._pipelines[key] = Pipeline(native.handle, layout, self._set_layouts[key.views])
+
+    def _compile(self, infos: Sequence[Struct]) -> tuple[list[int], list[Any]]:
+        """A VkResult a thread, and the handles in order. Drivers compile a batch in one thread."""
+        cache = self._disk_cache()
+
+        def batch(part: Sequence[Struct]) -> tuple[int, list[Any]]:
+            native = structs.array("VkComputePipelineCreateInfo", part)
+            handles = structs.out("VkPipeline", len(part))
+            code = lib.vkCreateComputePipelines(
+                self._core.device, cache, len(part), native.ptr, ffi.NULL, handles
+            )
+            return code, list(handles)
+
+        threads = min(os.cpu_count() or 1, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
+        size = -(-len(infos) // threads)
+        parts = [infos[start : start + size] for start in range(0, len(infos), size)]
+        if len(parts) == 1:
+            results = [batch(infos)]
+        else:
+            with ThreadPoolExecutor(len(parts)) as executor:
+                results = list(executor.map(batch, parts))
+        return [code for code, _ in results], [h for _, handles in results for h in handles]
 
     def _create(self, kind: str, info: Struct) -> Any:
         native = self._core.create(kind, info)

@@ -80,11 +80,17 @@ class Edges:
             self._into.destroy()
             raise
         seen = dict(zip(read, self._out.bytes, strict=True))
+        self._expected = [
+            (name, port.type.shape, port.type.dtype.numpy) for name, port in plan.inputs.items()
+        ]
         self._inputs = {
             name: _tensor(port, raw)
             for (name, port), raw in zip(plan.inputs.items(), self._into.bytes, strict=True)
         }
-        self._outputs = {n: _tensor(port, seen[port.buffer]) for n, port in plan.outputs.items()}
+        self._outputs = [
+            (name, port, _tensor(port, seen[port.buffer]), port.type.dtype.numpy)
+            for name, port in plan.outputs.items()
+        ]
         self._counts = {index: seen[index][:4].view(np.int32) for index in counts}
 
     def before(self, target: Any) -> None:
@@ -100,6 +106,20 @@ class Edges:
             self._out.copy_out(target)
         self._barriers.host(target)
 
+    def check(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Raises InputError where names, shapes or dtypes do not fit."""
+        if feeds.keys() != self.plan.inputs.keys():
+            raise InputError(_name_mismatch(feeds, self.plan.inputs))
+        for name, shape, dtype in self._expected:
+            array = feeds[name]
+            if not isinstance(array, np.ndarray):
+                raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
+            if array.shape != shape or array.dtype != dtype:
+                given = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+                raise InputError(
+                    f"input {name!r} is {given}, expected {self.plan.inputs[name].type}"
+                )
+
     def store(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Copies the inputs in, converting to the device's dtypes as it goes."""
         for name, tensor in self._inputs.items():
@@ -112,33 +132,21 @@ class Edges:
         for memory in self._out.memories:
             memory.invalidate()
         return {
-            name: self._read(port, self._outputs[name]) for name, port in self.plan.outputs.items()
+            name: self._cut(port, tensor).astype(dtype, order="C")
+            for name, port, tensor, dtype in self._outputs
         }
 
     def destroy(self) -> None:
-        self._inputs, self._outputs, self._counts = {}, {}, {}
+        self._inputs, self._outputs, self._counts = {}, [], {}
         self._out.destroy()
         self._into.destroy()
 
-    def _read(self, port: Port, tensor: np.ndarray) -> np.ndarray:
-        if port.count is not None:
-            count = int(self._counts[port.count][0])
-            cut = slice(max(0, min(count, tensor.shape[port.open_axis])))
-            tensor = tensor[(slice(None),) * port.open_axis + (cut,)]
-        return tensor.astype(port.type.dtype.numpy, order="C")
-
-
-def check_feeds(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> None:
-    """Raises InputError where names, shapes or dtypes do not fit."""
-    if feeds.keys() != ports.keys():
-        raise InputError(_name_mismatch(feeds, ports))
-    for name, port in ports.items():
-        array = feeds[name]
-        if not isinstance(array, np.ndarray):
-            raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
-        if array.shape != port.type.shape or array.dtype != port.type.dtype.numpy:
-            shape = ", ".join(map(str, array.shape))
-            raise InputError(f"input {name!r} is {array.dtype}[{shape}], expected {port.type}")
+    def _cut(self, port: Port, tensor: np.ndarray) -> np.ndarray:
+        if port.count is None:
+            return tensor
+        count = int(self._counts[port.count][0])
+        cut = slice(max(0, min(count, tensor.shape[port.open_axis])))
+        return tensor[(slice(None),) * port.open_axis + (cut,)]
 
 
 def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> str:
