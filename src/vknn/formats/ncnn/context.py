@@ -99,7 +99,7 @@ def axis_of(c: Context[P], x: Value, axis: int) -> int:
 
 
 def per_outermost(c: Context[P], array: np.ndarray, x: Value, name: str) -> Value:
-    """A vector along the outermost axis of ``x``, or one value, so that it broadcasts over ``x``."""
+    """A vector along the outermost axis of ``x``, or a scalar: either broadcasts over ``x``."""
     outermost = shape(x)[0]
     c.require(
         array.size in (1, outermost), f"{array.size} values of {name} for {outermost} channels"

@@ -101,13 +101,12 @@ class LrnParams(Params):
 
 @layer("LRN", params=LrnParams)
 def lrn(c: Context[LrnParams]) -> Value:
-    """x * (bias + alpha * mean square) ** -beta. The mean divides by the nominal window even where
-    the real one differs: an even size across channels covers one channel more."""
+    """x * (bias + alpha * mean square) ** -beta; an even window reaches one further back."""
     c.require(rank(c.x) == 3, f"takes a 3-D blob, not {list(shape(c.x))}")
     p, size = c.params, c.params.local_size
     half = size // 2
     if p.region_type == _ACROSS_CHANNELS:
-        return _lrn(c, (1,), half, half, size)
+        return _lrn(c, (1,), half, size - half - 1, size)
     return _lrn(c, (2, 3), half, size - half - 1, size * size)
 
 

@@ -1,0 +1,71 @@
+"""The benchmark networks with random weights against ncnn, and real models against records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.peers.ncnn.networks import NETWORKS, network_input, real_models, write_network
+from tests.peers.ncnn.peer import TOLERANCE, assert_close, run_ncnn, run_vknn
+
+from vknn import formats
+from vknn.errors import UnsupportedLayerError
+
+#: Hundreds of megabytes of weights.
+SLOW = ("vision_transformer",)
+REAL = (
+    "PP_OCRv5_mobile_det.ncnn",
+    "RFB-320",
+    "nanodet_m",
+    "squeezenet_v1.1",
+    "waifu2x_upconv_7_photo_scale2.0x",
+)
+
+
+@pytest.fixture(scope="module")
+def written(
+    request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, np.ndarray, dict[str, np.ndarray]]]:
+    """A network on disk, its input and ncnn's outputs; shared by both backends."""
+    name = request.param
+    path = write_network(shared, name, tmp_path_factory.mktemp(name))
+    model = formats.load(path)
+    (spec,) = model.inputs
+    x = network_input(name)
+    yield path, x, run_ncnn(path, {spec.name: x}, [s.name for s in model.outputs])
+    path.with_suffix(".bin").unlink()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [pytest.param(n, marks=pytest.mark.slow if n in SLOW else []) for n in NETWORKS],
+    indirect=True,
+)
+def test_network(written: tuple[Path, np.ndarray, dict[str, np.ndarray]], backend: str) -> None:
+    path, x, expected = written
+    (spec,) = formats.load(path).inputs
+    actual = run_vknn(path, {spec.name: x}, backend)
+    assert set(actual) == set(expected)
+    assert all(np.isfinite(a).all() for a in expected.values()), "the random weights overflow"
+    assert any(np.ptp(a) > 1e-6 for a in expected.values()), "the random weights vanish"
+    for name, array in expected.items():
+        assert_close(actual[name], array, TOLERANCE, name)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_model(name: str, shared: Path, backend: str) -> None:
+    """Answers recorded from ncnn."""
+    path, record = next(pair for pair in real_models(shared) if pair[0].stem == name)
+    try:
+        formats.load(path)
+    except UnsupportedLayerError as error:
+        pytest.skip(str(error))
+    arrays = np.load(record)
+    inputs = {k.removeprefix("in_"): arrays[k] for k in arrays if k.startswith("in_")}
+    outputs = {k.removeprefix("out_"): arrays[k] for k in arrays if k.startswith("out_")}
+    actual = run_vknn(path, inputs, backend)
+    assert set(actual) == set(outputs)
+    for key, array in outputs.items():
+        assert_close(actual[key], array, TOLERANCE, key)
