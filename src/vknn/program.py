@@ -10,6 +10,7 @@ segment, one plan, one recorded run.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Program:
         self.graph = graph
         _name_apart(graph)
         self._target = target
+        #: Seconds spent on plans, and on pipelines, weights and command buffers.
+        self.timings = {"plan": 0.0, "prepare": 0.0}
         self._lock = threading.RLock()
         self._rest_cache: OrderedDict[tuple[TensorType, ...], Program] = OrderedDict()
         ready, self._deferred = _split_static(graph.nodes)
@@ -145,8 +148,12 @@ class Program:
         segment = Segment(graph, outputs)
         device = self._target.device
         if device is not None and self.placement[nodes[0]] == "vulkan":
+            start = time.perf_counter()
             segment.plan = lower(graph, device.limits, self._target.options, self._target.weights)
+            planned = time.perf_counter()
             segment.executable = Executable(device, segment.plan, self._target.pool)
+            self.timings["plan"] += planned - start
+            self.timings["prepare"] += time.perf_counter() - planned
         return segment
 
     def _run_rest(

@@ -1,0 +1,7 @@
+"""Where the time goes: per dispatch on the device, per run on the host, and at a cold start."""
+
+from vknn.profiling.bench import Benchmark, Series, bench
+from vknn.profiling.profile import Profile, profile
+from vknn.profiling.records import Entry
+
+__all__ = ["Benchmark", "Entry", "Profile", "Series", "bench", "profile"]

@@ -1,0 +1,234 @@
+"""``vknn bench``: how long a run takes, how long the first one takes, and how much memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from vknn.errors import VknnError
+from vknn.profiling.peer import NcnnPeer
+from vknn.runtime import open_device
+from vknn.session import HOST_DEVICES, Session
+from vknn.subject import Shapes, complete_feeds
+
+Progress = Callable[[int, int, str], None]
+Path = str | os.PathLike[str]
+PEERS = ("ncnn",)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Times of one engine's runs, in seconds, upload and download included."""
+
+    name: str
+    seconds: tuple[float, ...]
+
+    @property
+    def least(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def most(self) -> float:
+        return max(self.seconds)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What :func:`bench` measured.
+
+    ``cold``: seconds until the first result, by stage. ``memory``: peak bytes of device memory.
+    ``peer``: the other engine's runs, taken in turn with ours; ``difference``: the largest between
+    the outputs of the two, relative to the output's range.
+    """
+
+    model: str
+    device: str
+    ours: Series
+    cold: dict[str, float] = field(default_factory=dict)
+    memory: int | None = None
+    peer: Series | None = None
+    difference: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our median time over the peer's: below 1 we are faster."""
+        return self.ours.median / self.peer.median if self.peer is not None else None
+
+    def to_json(self) -> str:
+        """Everything as JSON; times in seconds."""
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "runs": [_series(s) for s in (self.ours, self.peer) if s is not None],
+            "cold_start": self.cold,
+            "peak_device_memory": self.memory,
+            "ratio": self.ratio,
+            "difference": self.difference,
+        }
+        return json.dumps(document, indent=2)
+
+    def __rich__(self) -> RenderableType:
+        parts: list[RenderableType] = [self._runs_table(), self._cold_table()]
+        if self.ratio is not None and self.difference is not None and self.peer is not None:
+            parts.append(
+                f"{self.ratio:.2f} times the time of {self.peer.name}; outputs differ by "
+                f"{self.difference:.1e} of their range at most"
+            )
+        if self.memory is not None:
+            parts.append(f"peak device memory: {self.memory / 2**20:.1f} MiB")
+        return Group(*parts)
+
+    def __str__(self) -> str:
+        console = Console(width=120, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+    def _runs_table(self) -> Table:
+        title = f"{self.model} on {self.device}, {len(self.ours.seconds)} runs, ms"
+        table = Table("", title=title, title_justify="left")
+        for name in ("min", "median", "max"):
+            table.add_column(name, justify="right")
+        for series in (self.ours, self.peer):
+            if series is not None:
+                times = (series.least, series.median, series.most)
+                table.add_row(series.name, *(f"{1e3 * t:.2f}" for t in times))
+        return table
+
+    def _cold_table(self) -> Table:
+        table = Table(title="cold start, ms", title_justify="left")
+        for name in (*self.cold, "sum"):
+            table.add_column(name, justify="right")
+        table.add_row(*(f"{1e3 * t:.1f}" for t in (*self.cold.values(), sum(self.cold.values()))))
+        return table
+
+
+def bench(
+    path: Path,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    weights: Path | None = None,
+    device: str = "auto",
+    runs: int = 20,
+    warmup: int = 3,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    peer: str | None = None,
+    progress: Progress | None = None,
+) -> Benchmark:
+    """Times ``runs`` runs of a model after ``warmup`` others, and how it starts.
+
+    ``peer`` "ncnn": the ncnn wheel runs the same model on the same Vulkan device in 32-bit floats,
+    its runs in turn with ours, so that both meet the same machine. Raises VknnError where the peer
+    is not installed or cannot run the model.
+    """
+    if runs < 1:
+        raise VknnError(f"runs={runs}: at least one run is needed")
+    if peer is not None and peer not in PEERS:
+        raise VknnError(f"no peer is called {peer!r}; known: {', '.join(PEERS)}")
+    with ExitStack() as stack:
+        cold: dict[str, float] = {}
+        session = _open(path, weights, device, cold, stack)
+        feeds = complete_feeds(session, inputs, shapes, seed)
+        outputs = _first_run(session, feeds, cold)
+        other = _peer(path, weights, session, stack) if peer else None
+        expected = other.run(feeds) if other else None
+        ours, theirs = [], []
+        for number in range(warmup + runs):
+            if progress is not None:
+                progress(number, warmup + runs, "run" if number >= warmup else "warm-up")
+            ours.append(_timed(session.run, feeds))
+            if other is not None:
+                theirs.append(_timed(other.run, feeds))
+        opened = session.device
+        return Benchmark(
+            model=str(path),
+            device=opened.name if opened is not None else "NumPy",
+            ours=Series("vknn", tuple(ours[warmup:])),
+            cold=cold,
+            memory=opened.memory_peak if opened is not None else None,
+            peer=Series(other.name, tuple(theirs[warmup:])) if other else None,
+            difference=_difference(outputs, expected) if expected is not None else None,
+        )
+
+
+def _open(
+    path: Path, weights: Path | None, selector: str, cold: dict[str, float], stack: ExitStack
+) -> Session:
+    begin = time.perf_counter()
+    if selector in HOST_DEVICES:
+        session = stack.enter_context(Session(path, weights, device=selector))
+        cold["load"] = time.perf_counter() - begin
+        return session
+    device = stack.enter_context(open_device("auto" if selector == "vulkan" else selector))
+    device.reset_peak()
+    opened = time.perf_counter()
+    session = stack.enter_context(Session(path, weights, device=device))
+    cold["device"], cold["load"] = opened - begin, time.perf_counter() - opened
+    return session
+
+
+def _first_run(
+    session: Session, feeds: Mapping[str, np.ndarray], cold: dict[str, float]
+) -> dict[str, np.ndarray]:
+    begin = time.perf_counter()
+    program = session.program(feeds)
+    compiled = time.perf_counter()
+    outputs = session.run(feeds)
+    first = time.perf_counter() - compiled
+    plan, prepare = program.timings["plan"], program.timings["prepare"]
+    cold["graph"] = compiled - begin - plan - prepare
+    cold["plan"], cold["pipelines"], cold["first run"] = plan, prepare, first
+    return outputs
+
+
+def _peer(path: Path, weights: Path | None, session: Session, stack: ExitStack) -> NcnnPeer:
+    if session.device is None:
+        raise VknnError("a peer is compared on a Vulkan device; this session runs on NumPy")
+    names = [spec.name for spec in session.outputs]
+    peer = NcnnPeer(path, weights, session.device.name, names)
+    stack.callback(peer.close)
+    return peer
+
+
+def _timed(
+    run: Callable[[Mapping[str, np.ndarray]], object], feeds: Mapping[str, np.ndarray]
+) -> float:
+    begin = time.perf_counter()
+    run(feeds)
+    return time.perf_counter() - begin
+
+
+def _difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> float:
+    worst = 0.0
+    for name, expected in theirs.items():
+        actual = ours[name]
+        if actual.shape != expected.shape:
+            return float("inf")
+        if expected.size:
+            scale = float(np.abs(expected).max()) or 1.0
+            worst = max(worst, float(np.abs(actual - expected).max()) / scale)
+    return worst
+
+
+def _series(series: Series) -> dict[str, object]:
+    return {
+        "name": series.name,
+        "min": series.least,
+        "median": series.median,
+        "max": series.most,
+        "all": series.seconds,
+    }

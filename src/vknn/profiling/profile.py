@@ -1,0 +1,232 @@
+"""``vknn.profile``: a table of everything that runs, with its time."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from vknn.errors import VknnError
+from vknn.profiling.records import Entry, TimedRun
+from vknn.profiling.trace import trace_events
+from vknn.program import Program
+from vknn.session import Session
+from vknn.subject import Shapes, complete_feeds, opened
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """An entry with its times over all runs, in microseconds, and its share of their sum."""
+
+    entry: Entry
+    median: float
+    least: float
+    share: float
+
+    @property
+    def gflops(self) -> float:
+        """Floating point operations, in thousands of millions a second."""
+        return self.entry.flops / self.median / 1e3 if self.median else 0.0
+
+    @property
+    def gbytes(self) -> float:
+        """Bytes read and written, in thousands of millions a second."""
+        return self.entry.nbytes / self.median / 1e3 if self.median else 0.0
+
+
+@dataclass(eq=False)
+class Profile:
+    """What :func:`vknn.profile` measured. Runs with timestamps go submit by submit and so are a
+    little slower than plain runs, whose times are in ``plain`` (seconds)."""
+
+    model: str
+    device: str
+    runs: list[TimedRun] = field(repr=False)
+    plain: list[float] = field(repr=False)
+
+    @cached_property
+    def timings(self) -> list[Timing]:
+        """Every command and host op, in order."""
+        entries = [e for s in self.runs[0].segments for e in s.entries]
+        spans = [np.concatenate([s.spans for s in r.segments]) for r in self.runs]
+        lengths = np.array([s[:, 1] - s[:, 0] for s in spans]) * 1e6
+        medians, least = np.median(lengths, axis=0), lengths.min(axis=0, initial=np.inf)
+        total = float(medians.sum()) or 1.0
+        return [
+            Timing(e, float(m), float(n), float(m) / total)
+            for e, m, n in zip(entries, medians, least, strict=True)
+        ]
+
+    @property
+    def total(self) -> dict[str, float]:
+        """Medians over the runs, in microseconds.
+
+        "wall": a plain run; "timed": a run with timestamps, which is made of "upload", "busy" (at
+        least one command is running), "gaps" (between commands), "submit" (until the device begins
+        and until the host is told of the end), "download" and "host" (ops on the host).
+        """
+        each = [_parts(run) for run in self.runs]
+        parts = {name: float(np.median([e[name] for e in each])) * 1e6 for name in each[0]}
+        return {"wall": float(np.median(self.plain)) * 1e6, **parts}
+
+    def to_json(self) -> str:
+        """Everything as JSON; times in microseconds."""
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "runs": len(self.runs),
+            "total": self.total,
+            "commands": [
+                {
+                    **asdict(t.entry),
+                    "median": t.median,
+                    "min": t.least,
+                    "share": t.share,
+                    "gflops": t.gflops,
+                    "gbytes": t.gbytes,
+                }
+                for t in self.timings
+            ],
+        }
+        return json.dumps(document, indent=2)
+
+    def to_trace(self) -> dict[str, Any]:
+        """The run of median length in Chrome's trace format (ui.perfetto.dev reads it)."""
+        ordered = sorted(self.runs, key=lambda r: r.seconds)
+        events = trace_events(ordered[len(ordered) // 2], self.device)
+        return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"model": self.model}}
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes :meth:`to_trace` as JSON."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_trace(), file)
+
+    def table(self, order: str = "plan", limit: int | None = None) -> Table:
+        """The commands; ``order`` "plan" or "time" (longest first), at most ``limit`` of them."""
+        title = f"{self.model} on {self.device}, median of {len(self.runs)} runs"
+        table = Table(title=title, title_justify="left")
+        table.add_column("layers", overflow="fold")
+        table.add_column("kernel", overflow="fold")
+        table.add_column("what", overflow="fold")
+        for name in ("groups", "median us", "min us", "share", "GFLOP/s", "GB/s"):
+            table.add_column(name, justify="right", no_wrap=True)
+        chosen = self.timings
+        if order == "time":
+            chosen = sorted(chosen, key=lambda t: -t.median)
+        for timing in chosen[:limit]:
+            table.add_row(*_cells(timing))
+        return table
+
+    def totals_table(self) -> Table:
+        """Wall time, GPU-busy time and the gaps, side by side."""
+        table = Table(title="a run, us", title_justify="left")
+        total = self.total
+        heads = {"wall": "wall, plain", "timed": "wall, timed", "busy": "GPU busy"}
+        for name in total:
+            table.add_column(heads.get(name, name), justify="right")
+        table.add_row(*(f"{value:,.0f}" for value in total.values()))
+        return table
+
+    def __rich__(self) -> RenderableType:
+        return Group(self.table(), self.totals_table())
+
+    def __str__(self) -> str:
+        console = Console(width=160, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+
+def profile(
+    subject: str | os.PathLike[str] | Session,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    runs: int = 10,
+    warmup: int = 2,
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Profile:
+    """Times every dispatch of a model on the device, and every op that runs on the host.
+
+    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``: as for :func:`vknn.verify`. Plain
+    and timed runs take turns, ``runs`` of each after ``warmup``. Raises DeviceError where the
+    device has no timestamps.
+    """
+    if runs < 1:
+        raise VknnError(f"runs={runs}: at least one run is needed")
+    with opened(subject, weights, device=device) as session:
+        feeds = complete_feeds(session, inputs, shapes, seed)
+        program, encoded = session.program(feeds), session.encode(feeds)
+        arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
+        timed: list[TimedRun] = []
+        plain: list[float] = []
+        for number in range(warmup + runs):
+            if progress is not None:
+                progress(number, warmup + runs, "run" if number >= warmup else "warm-up")
+            begin = time.perf_counter()
+            session.run(feeds)
+            plain.append(time.perf_counter() - begin)
+            timed.append(_timed_run(program, arrays))
+        where = session.device.name if session.device is not None else "NumPy"
+        name = program.graph.name if isinstance(subject, Session) else str(subject)
+        return Profile(name, where, _alike(timed[warmup:]), plain[warmup:])
+
+
+def _timed_run(program: Program, arrays: Mapping[str, np.ndarray]) -> TimedRun:
+    run = TimedRun()
+    program.run(arrays, run.execute)
+    run.seconds = time.perf_counter() - run.began
+    return run
+
+
+def _alike(runs: Sequence[TimedRun]) -> list[TimedRun]:
+    """The runs that went the way of the last one: data may decide which plans run."""
+    ways = [[s.entries for s in r.segments] for r in runs]
+    return [r for r, way in zip(runs, ways, strict=True) if way == ways[-1]]
+
+
+def _parts(run: TimedRun) -> dict[str, float]:
+    """Seconds of a timed run, by what they were spent on."""
+    on_device = [s for s in run.segments if s.timed is not None]
+    upload = sum(s.timed.upload for s in on_device if s.timed)
+    download = sum(s.timed.download for s in on_device if s.timed)
+    submits = sum(float(np.sum(s.timed.submits @ [-1.0, 1.0])) for s in on_device if s.timed)
+    busy = sum(s.busy for s in on_device)
+    gaps = sum(s.extent for s in on_device) - busy
+    return {
+        "timed": run.seconds,
+        "upload": upload,
+        "busy": busy,
+        "gaps": gaps,
+        "submit": max(0.0, submits - busy - gaps),
+        "download": download,
+        "host": sum(s.seconds for s in run.segments if s.timed is None),
+    }
+
+
+def _cells(timing: Timing) -> list[str]:
+    entry = timing.entry
+    return [
+        ", ".join(entry.layers),
+        entry.kernel,
+        entry.label,
+        "x".join(map(str, entry.groups)) if entry.groups else "",
+        f"{timing.median:,.1f}",
+        f"{timing.least:,.1f}",
+        f"{timing.share:.1%}",
+        f"{timing.gflops:.1f}" if entry.flops else "",
+        f"{timing.gbytes:.1f}" if entry.nbytes else "",
+    ]

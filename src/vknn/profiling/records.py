@@ -1,0 +1,120 @@
+"""What is written down during a timed run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn import reference
+from vknn.graph import Node
+from vknn.plan import Command, Dispatch
+from vknn.program import Segment
+from vknn.runtime import Profile as TimedPlan
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A piece of work that is timed: a command of a plan, or an op on the host.
+
+    ``layers`` in the words of the source file; ``flops`` and ``nbytes``: the work (0: unknown).
+    """
+
+    where: str
+    kernel: str
+    label: str
+    layers: tuple[str, ...]
+    groups: tuple[int, int, int] | None = None
+    flops: int = 0
+    nbytes: int = 0
+
+
+@dataclass(eq=False)
+class SegmentRun:
+    """A segment's part of a run. ``start``: seconds since the run began; ``spans`` in seconds since
+    ``start``, a begin and an end for each of ``entries``."""
+
+    entries: list[Entry]
+    start: float
+    seconds: float
+    spans: np.ndarray
+    timed: TimedPlan | None = None
+
+    @property
+    def busy(self) -> float:
+        """Seconds in which at least one command was running."""
+        return covered(self.spans)
+
+    @property
+    def extent(self) -> float:
+        """Seconds from the first begin to the last end."""
+        return float(self.spans.max() - self.spans.min()) if self.spans.size else 0.0
+
+
+@dataclass(eq=False)
+class TimedRun:
+    """One run of a program with everything timed. Hand :meth:`execute` to ``Program.run``."""
+
+    segments: list[SegmentRun] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0
+
+    def execute(self, segment: Segment, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Runs a segment with timestamps, or op by op on the host."""
+        start = time.perf_counter() - self.began
+        if segment.executable is None or segment.plan is None:
+            return self._on_host(segment, feeds, start)
+        timed = segment.executable.profile(feeds)
+        first = float(timed.submits[0, 0]) if len(timed.submits) else 0.0
+        # The clocks of device and host are taken to meet where the first submit begins.
+        spans = timed.spans * 1e-9 + first
+        entries = [_entry(c) for c in segment.plan.commands]
+        self.segments.append(SegmentRun(entries, start, timed.wall, spans, timed))
+        return timed.outputs
+
+    def _on_host(
+        self, segment: Segment, feeds: Mapping[str, np.ndarray], start: float
+    ) -> dict[str, np.ndarray]:
+        ends = [time.perf_counter()]
+        entries = [_host_entry(n) for n in segment.graph.nodes]
+        results = reference.run(
+            segment.graph, feeds, observe=lambda node, values: ends.append(time.perf_counter())
+        )
+        times = np.array(ends) - ends[0]
+        spans = np.stack([times[:-1], times[1:]], axis=1)
+        seconds = time.perf_counter() - ends[0]
+        self.segments.append(SegmentRun(entries, start, seconds, spans))
+        return results
+
+
+def covered(spans: np.ndarray) -> float:
+    """Length of the union of intervals [n, 2]."""
+    if not len(spans):
+        return 0.0
+    ordered = spans[np.argsort(spans[:, 0])]
+    reached = np.maximum.accumulate(ordered[:, 1])
+    # What each interval adds beyond all that began before it.
+    before = np.concatenate([[ordered[0, 0]], reached[:-1]])
+    return float(np.maximum(ordered[:, 1] - np.maximum(ordered[:, 0], before), 0.0).sum())
+
+
+def _entry(command: Command) -> Entry:
+    if isinstance(command, Dispatch):
+        return Entry(
+            "vulkan",
+            command.kernel,
+            command.label,
+            command.nodes,
+            command.groups,
+            command.flops,
+            command.nbytes,
+        )
+    kind = type(command).__name__.lower()
+    nbytes = 2 * getattr(command, "nbytes", 0)
+    return Entry("vulkan", kind, command.label, command.nodes, nbytes=nbytes)
+
+
+def _host_entry(node: Node) -> Entry:
+    return Entry("host", "numpy", node.op.type_name, (node.origin.name,))
