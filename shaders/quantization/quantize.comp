@@ -44,10 +44,11 @@ vec4 rounded(vec4 v) {
 // v + z for whole v, held within int32.
 ivec4 saturated_sum(vec4 v, ivec4 z) {
     ivec4 whole = ivec4(clamp(v, vec4(-2147483648.0), vec4(2147483520.0)));
-    whole = mix(whole, ivec4(0x7fffffff), greaterThanEqual(v, vec4(2147483648.0)));
     ivec4 sum = whole + z;
     bvec4 wrapped = lessThan((whole ^ sum) & (z ^ sum), ivec4(0));
-    return mix(sum, 0x7fffffff ^ (whole >> 31), wrapped);
+    sum = mix(sum, 0x7fffffff ^ (whole >> 31), wrapped);
+    sum = mix(sum, ivec4(0x7fffffff), greaterThanEqual(v, vec4(2147483648.0)));
+    return mix(sum, ivec4(0x80000000), lessThan(v, vec4(-2147483648.0)));
 }
 
 void main() {

@@ -9,7 +9,7 @@ from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.layouts import Layout
 from vknn.lowering.matmul import emit_scalar, emit_tile
-from vknn.lowering.product import Axis, Product, fits_device
+from vknn.lowering.product import Axis, Product, fits_device, subgroup_tile
 from vknn.lowering.registry import (
     BYTE_COST,
     DISPATCH_COST,
@@ -103,10 +103,19 @@ class _Emit:
         q, k, v = (emitter.input(i) for i in range(3))
         scores = emitter.scratch("scores", sizes.rows * sizes.padded)
         weights = emitter.scratch("weights", sizes.rows * sizes.padded)
-        emit = emit_tile if self.wide else emit_scalar
-        emit(emitter, sizes.scores(), q, k, scores, label="Attention scores")
+        self._product(emitter, sizes.scores(), q, k, scores, "Attention scores")
         self._softmax(emitter, scores, weights)
-        emit(emitter, sizes.values(), weights, v, emitter.output(), label="Attention values")
+        out = emitter.output()
+        self._product(emitter, sizes.values(), weights, v, out, "Attention values")
+
+    def _product(
+        self, emitter: Emitter, product: Product, a: Ref, b: Ref, c: Ref, label: str
+    ) -> None:
+        if self.wide:
+            subgroup = subgroup_tile(product, emitter.problem.limits) is not None
+            emit_tile(emitter, product, a, b, c, subgroup=subgroup, label=label)
+        else:
+            emit_scalar(emitter, product, a, b, c, label=label)
 
     def _softmax(self, emitter: Emitter, scores: Ref, weights: Ref) -> None:
         sizes, limits = self.sizes, emitter.problem.limits

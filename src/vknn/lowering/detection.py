@@ -10,9 +10,9 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.grids import lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem, lowers
-from vknn.lowering.rows import flat_lanes, fold_groups
 from vknn.ops.detection import YoloDetection
 
 #: The bits of -1.0f, the score that ends a list of boxes.
@@ -96,11 +96,11 @@ class _Emit:
     ) -> None:
         """A dispatch with a lane for each of ``count`` boxes."""
         limits = emitter.problem.limits
-        lanes = flat_lanes(limits)
+        lanes = lane_count(limits)
         emitter.dispatch(
             f"detection/{kernel}",
             bindings,
-            groups=fold_groups(ceil_div(count, lanes), limits),
+            groups=spread(ceil_div(count, lanes), limits),
             local=(lanes, 1, 1),
             push=push,
             spec={10: int(self.layout is Layout.C4)} if kernel == "yolo_decode" else None,
@@ -109,7 +109,7 @@ class _Emit:
 
     def _suppress(self, emitter: Emitter, ordered: Ref) -> None:
         limits = emitter.problem.limits
-        lanes = flat_lanes(limits, 128)
+        lanes = lane_count(limits, 128)
         gone = emitter.scratch("gone", self.boxes, dtype=DType.INT32)
         emitter.fill(gone)
         emitter.dispatch(

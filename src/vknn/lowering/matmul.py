@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.grids import lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.product import (
     Product,
@@ -17,6 +19,7 @@ from vknn.lowering.product import (
     fits_device,
     make_product,
     pack_columns,
+    subgroup_tile,
 )
 from vknn.lowering.registry import (
     BYTE_COST,
@@ -26,8 +29,8 @@ from vknn.lowering.registry import (
     Problem,
     lowers,
 )
-from vknn.lowering.rows import flat_lanes, fold_groups
 from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.plan import DeviceLimits
 
 #: Panels of a matrix that is not packed: all its columns lie in the first.
 ONE_PANEL = 1 << 30
@@ -51,13 +54,19 @@ def emit_tile(
     c: Ref,
     *,
     bias: Ref | None = None,
-    k_rows: int | None = None,
+    subgroup: bool = False,
     epilogue: bool = True,
     label: str | None = None,
 ) -> None:
-    """Dispatches matmul/tile. ``k_rows``: rows that b has where a's rows are longer, with zeros."""
-    limits = emitter.problem.limits
-    tile = choose_tile(product, limits)
+    """Dispatches matmul/tile, or matmul/tile_subgroup where :func:`subgroup_tile` gives a tile.
+
+    Rows of a are read as whole vec4s; where k is no multiple of 4 they must end in zeros.
+    """
+    kernel, tile = "matmul/tile", choose_tile(product, emitter.problem.limits)
+    if subgroup:
+        shared = subgroup_tile(product, emitter.problem.limits)
+        assert shared is not None
+        kernel, tile = "matmul/tile_subgroup", shared
     along_k = not isinstance(b, Packed) and product.b_col != 1
     n4, k4 = ceil_div(product.n, 4), ceil_div(product.k, 4)
     if isinstance(b, Packed):
@@ -65,12 +74,12 @@ def emit_tile(
     else:
         b_row = (product.b_col if along_k else product.b_row) // 4
         ref, block, panel, bias_at = b, ONE_PANEL, 0, -1
-    b_count = product.n if along_k else (k_rows or product.k)
+    b_count = product.n if along_k else product.k
     a_row, c_row = product.a_row // 4, product.c_row // 4
     push = [product.m, n4, k4, b_count, a_row, b_row, block, panel, c_row, bias_at, product.alpha]
     bindings = [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else [])
     emitter.dispatch(
-        "matmul/tile",
+        kernel,
         bindings,
         groups=tile.groups(product),
         local=tile.local,
@@ -95,7 +104,7 @@ def emit_scalar(
     label: str | None = None,
 ) -> None:
     """Dispatches matmul/tile_scalar: any sizes and strides."""
-    tile = scalar_tile(product, emitter)
+    tile = scalar_tile(product, emitter.problem.limits)
     packed = isinstance(b, Packed)
     if isinstance(b, Packed):
         bound_b, b_row, block, panel, bias_at = read4(b.ref), b.block, b.block, b.panel, b.bias
@@ -117,9 +126,9 @@ def emit_scalar(
     )
 
 
-def scalar_tile(product: Product, emitter: Emitter) -> Tile:
+def scalar_tile(product: Product, limits: DeviceLimits) -> Tile:
     """The tile of matmul/tile_scalar: half as wide as the vec4 kernel's."""
-    tile = choose_tile(product, emitter.problem.limits)
+    tile = choose_tile(product, limits)
     return dataclasses.replace(tile, cols=max(1, tile.cols // 2))
 
 
@@ -134,7 +143,7 @@ def emit_row(
     epilogue: bool = True,
 ) -> None:
     """Dispatches matmul/row, for products of one row with at most one batch axis."""
-    shape = row_split(product, emitter)
+    shape = row_split(product, emitter.problem.limits)
     n4 = ceil_div(product.n, 4)
     if isinstance(b, Packed):
         ref, b_row, block, panel, bias_at = b.ref, b.block, b.block, b.panel, b.bias
@@ -167,9 +176,8 @@ class RowSplit:
         return self.cols * self.lanes_n
 
 
-def row_split(product: Product, emitter: Emitter) -> RowSplit:
+def row_split(product: Product, limits: DeviceLimits) -> RowSplit:
     """Lanes over n on a CPU; on a GPU over k too, the more the fewer columns there are."""
-    limits = emitter.problem.limits
     n4 = ceil_div(product.n, 4)
     if limits.kind == "cpu":
         lanes = limits.subgroup_size
@@ -217,7 +225,7 @@ class _Plan:
         if len(self.problem.inputs) > 2 and self.problem.inputs[2] and not self.packs_bias:
             bias = emitter.input(2)
         b: Ref | Packed = self._packed(emitter) if self.packs_b else emitter.input(1)
-        emit = {"tile": emit_tile, "row": emit_row, "scalar": emit_scalar}[self.kernel]
+        emit = _EMIT[self.kernel]
         if bias is None or not self.problem.epilogue.operands:
             emit(emitter, self.product, emitter.input(0), b, emitter.output(), bias=bias)
             return
@@ -228,11 +236,11 @@ class _Plan:
     def _finish(self, emitter: Emitter, plain: Ref) -> None:
         limits = self.problem.limits
         count = self.problem.outputs[0].size
-        lanes = flat_lanes(limits)
+        lanes = lane_count(limits)
         emitter.dispatch(
             "matmul/finish_scalar",
             [read1(plain), write(emitter.output())],
-            groups=fold_groups(ceil_div(count, lanes), limits),
+            groups=spread(ceil_div(count, lanes), limits),
             local=(lanes, 1, 1),
             push=[count, self.product.n],
             epilogue=1,
@@ -241,12 +249,7 @@ class _Plan:
     def _packed(self, emitter: Emitter) -> Packed:
         product, b = self.product, self.problem.constants[1]
         assert b is not None
-        if self.kernel == "row":
-            block = row_split(product, emitter).block
-        elif self.kernel == "tile":
-            block = choose_tile(product, self.problem.limits).block
-        else:
-            block = scalar_tile(product, emitter).block
+        block = _block(self.kernel, product, self.problem.limits)
         bias = _bias(self.problem)
         transposed = product.b_row == 1 and product.b_col != 1
         flat = b.reshape(product.n, product.k).T if transposed else b.reshape(-1, product.n)
@@ -256,6 +259,26 @@ class _Plan:
         panel = product.k * block
         bias_at = -1 if bias is None else ceil_div(product.n, 4 * block) * panel
         return Packed(ref, block, panel, bias_at)
+
+
+#: Kernel -> what emits it. A product that a kernel can compute has its name from :func:`_kernels`.
+_EMIT: dict[str, Callable[..., None]] = {
+    "subgroup": functools.partial(emit_tile, subgroup=True),
+    "tile": emit_tile,
+    "row": emit_row,
+    "scalar": emit_scalar,
+}
+
+
+def _block(kernel: str, product: Product, limits: DeviceLimits) -> int:
+    """vec4s in the panels of a packed b: what a workgroup of the kernel reads of a row."""
+    if kernel == "row":
+        return row_split(product, limits).block
+    if kernel == "scalar":
+        return scalar_tile(product, limits).block
+    tile = subgroup_tile(product, limits) if kernel == "subgroup" else choose_tile(product, limits)
+    assert tile is not None
+    return tile.block
 
 
 def _float(array: np.ndarray) -> np.ndarray:
@@ -281,6 +304,8 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
     columns = rows_by_vec4 or (product.b_row == 1 and product.aligned("b_col"))
     a_by_vec4 = product.a_col == 1 and product.k % 4 == 0 and product.aligned("a_row")
     if a_by_vec4 and columns and (product.n % 4 == 0 or product.one_row):
+        if subgroup_tile(product, problem.limits) is not None:
+            found.append("subgroup")
         found.append("tile")
     return [*found, "scalar"]
 

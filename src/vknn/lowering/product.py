@@ -176,6 +176,15 @@ def choose_tile(product: Product, limits: DeviceLimits) -> Tile:
     return Tile(rows, cols, local_m, lanes // local_m)
 
 
+def subgroup_tile(product: Product, limits: DeviceLimits) -> Tile | None:
+    """The tile of matmul/tile_subgroup; None where the device or the rows do not suit it."""
+    suits = limits.subgroup_size == 8 and "subgroup_shuffle" in limits.features
+    if limits.kind != "cpu" or not suits or product.m < 6:
+        return None
+    rows = next((r for r in (4, 2) if ceil_div(product.m, 8 * r) * 8 * r <= 1.34 * product.m), 1)
+    return Tile(rows, 4 if product.n > 8 else 2, 8, 1)
+
+
 def fits_device(product: Product, limits: DeviceLimits) -> bool:
     """True where even the smaller tiles need no more workgroups than the device allows."""
     tile = choose_tile(product, limits)

@@ -10,9 +10,9 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.grids import lane_count, spread
 from vknn.lowering.layouts import Layout, packed_shape
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
-from vknn.lowering.rows import flat_lanes, fold_groups
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
 
 
@@ -51,7 +51,7 @@ class _Emit:
         types = emitter.problem.inputs
         vectors = [len(types) > i and (t := types[i]) is not None and t.size > 1 for i in (1, 2)]
         count = ceil_div(math.prod(packed_shape(self.x, self.layout)), 4)
-        lanes = flat_lanes(limits)
+        lanes = lane_count(limits)
         push = [count, *self._channels()]
         spec = {10: int(self.layout is Layout.C4), 11: int(vectors[0]), 12: int(vectors[1])}
         if isinstance(op, QuantizeLinear):
@@ -60,7 +60,7 @@ class _Emit:
         emitter.dispatch(
             "quantization/quantize" if quantize else "quantization/dequantize",
             [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],
-            groups=fold_groups(ceil_div(count, lanes), limits),
+            groups=spread(ceil_div(count, lanes), limits),
             local=(lanes, 1, 1),
             push=push,
             spec=spec,

@@ -1,19 +1,17 @@
-"""Workgroups of kernels over rows and of kernels with a lane an element."""
+"""Workgroups of kernels that reduce rows (shaders/normalization/row_reduce.glsl)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from vknn.lowering.emitter import ceil_div
+from vknn.lowering.grids import fits, spread
 from vknn.plan import DeviceLimits
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """``lanes`` (a power of two) share a row, ``rows`` share a workgroup.
-
-    See shaders/normalization/row_reduce.glsl.
-    """
+    """``lanes`` (a power of two) share a row, ``rows`` share a workgroup."""
 
     lanes: int
     rows: int
@@ -23,10 +21,11 @@ class RowShape:
         return self.lanes * self.rows, 1, 1
 
     def groups(self, rows: int, limits: DeviceLimits) -> tuple[int, int, int]:
-        return fold_groups(ceil_div(rows, self.rows), limits)
+        return spread(ceil_div(rows, self.rows), limits)
 
     def fits(self, rows: int, limits: DeviceLimits) -> bool:
-        return self.groups(rows, limits)[1] <= limits.max_group_count[1]
+        """True where the device can have so many workgroups."""
+        return fits(ceil_div(rows, self.rows), limits)
 
 
 def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
@@ -39,14 +38,3 @@ def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
     while lanes < size and lanes * 4 < width:
         lanes *= 2
     return RowShape(lanes, max(1, min(64, size) // lanes))
-
-
-def fold_groups(count: int, limits: DeviceLimits) -> tuple[int, int, int]:
-    """``count`` workgroups in a row, folded over y where x has not room (common/grid.glsl)."""
-    x = min(count, limits.max_group_count[0])
-    return x, ceil_div(count, x), 1
-
-
-def flat_lanes(limits: DeviceLimits, most: int = 64) -> int:
-    """Workgroup size of a kernel whose lanes have nothing to do with one another."""
-    return limits.subgroup_size if limits.kind == "cpu" else min(most, limits.max_group_invocations)
