@@ -20,6 +20,7 @@ from vknn.lowering import LoweringOptions
 from vknn.passes import run_passes
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, environment, open_device
+from vknn.runtime.tuned import tuning_choices
 
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
@@ -36,6 +37,7 @@ class Session:
     without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
     "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
     "fp32". ``disable``: names of passes and abilities to switch off, as in VKNN_DISABLE.
+    ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
 
     Safe to use from several threads; runs of one session follow each other. Raises
     ModelFormatError, UnsupportedLayerError or DeviceError.
@@ -49,6 +51,7 @@ class Session:
         device: str | Device = "auto",
         precision: str = "fp32",
         disable: Iterable[str] = (),
+        tuned: bool = True,
     ) -> None:
         if precision != "fp32":
             raise VknnError(f"precision {precision!r} is not supported; use precision='fp32'")
@@ -60,7 +63,10 @@ class Session:
         self._owns_device = not isinstance(device, Device)
         self.device: Device | None = device if isinstance(device, Device) else _open(device)
         pool = WeightPool(self.device) if self.device is not None else None
-        options = LoweringOptions(disabled=self._disabled)
+        choices: Mapping[str, str] = {}
+        if tuned and self.device is not None and "tuning" not in self._disabled:
+            choices = tuning_choices(self.device.snapshot)
+        options = LoweringOptions(disabled=self._disabled, choices=choices)
         self._target = Target(self.device, options, pool=pool)
         self._last: Program | None = None
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vknn.errors import ShapeError
 from vknn.graph import Node, TensorType
+from vknn.lowering.choices import chosen
 from vknn.lowering.epilogue import encode_steps
 from vknn.lowering.layouts import Layout, on_device, storage_bytes
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem, rule_for
@@ -36,12 +37,15 @@ def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> li
     rule = rule_for(type(base))
     if rule is None or not _fits(node, limits):
         return []
-    found = list(rule(make_problem(node, limits, options)))
-    return _preferred(found, options)
+    problem = make_problem(node, limits, options)
+    return _preferred(list(rule(problem)), problem)
 
 
-def _preferred(found: list[Candidate], options: LoweringOptions) -> list[Candidate]:
-    if options.algorithm is not None:
+def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:
+    options = problem.options
+    if options.algorithm is None:
+        found = chosen(found, problem, options.choices)
+    else:
         found = [c for c in found if c.name == options.algorithm] or found
     if options.layout is not None:
         found = [c for c in found if c.outputs[0] is options.layout] or found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,14 @@ class LoweringOptions:
     docs/environment.md). ``guard``: bytes left behind every buffer to catch overruns.
     ``algorithm``: take the candidate of this name wherever one offers it (tests, tuning).
     ``layout``: take candidates whose first output has this layout where there are some (tests).
+    ``choices``: measured choices, candidate names by key (see vknn.lowering.choices).
     """
 
     disabled: frozenset[str] = frozenset()
     guard: int = 0
     algorithm: str | None = None
     layout: Layout | None = None
+    choices: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
 
 
 @dataclass(frozen=True)

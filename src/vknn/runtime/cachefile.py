@@ -16,8 +16,8 @@ _HEADER = struct.Struct("<8sQ32s")  # magic, bytes of data, their SHA-256
 MAX_BYTES = 256 << 20
 
 
-def cache_file(folder: Path, snapshot: Snapshot) -> Path:
-    """Where the cache of this device with this driver version lies."""
+def device_key(snapshot: Snapshot) -> str:
+    """The name of a device with its driver version, for files: 32 hexadecimal digits."""
     identity = hashlib.sha256()
     for part in (
         snapshot.uuid,
@@ -26,7 +26,12 @@ def cache_file(folder: Path, snapshot: Snapshot) -> Path:
         f"{snapshot.vendor_id}.{snapshot.device_id}.{snapshot.driver_info}".encode(),
     ):
         identity.update(len(part).to_bytes(4, "little") + part)
-    return folder / "pipelines" / f"{identity.hexdigest()[:32]}.bin"
+    return identity.hexdigest()[:32]
+
+
+def cache_file(folder: Path, snapshot: Snapshot) -> Path:
+    """Where the cache of this device with this driver version lies."""
+    return folder / "pipelines" / f"{device_key(snapshot)}.bin"
 
 
 def pack(data: bytes) -> bytes:
@@ -60,12 +65,17 @@ def write(path: Path, data: bytes) -> None:
     if not data or len(data) > MAX_BYTES - _HEADER.size:
         return
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(pack(data))
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace(path, pack(data))
+
+
+def replace(path: Path, raw: bytes) -> None:
+    """Writes a file in one step: readers see all of it or what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -77,6 +77,7 @@ PARTS = {
     "pipeline-cache": "the pipeline cache on disk",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
     "winograd": "Winograd convolutions",
+    "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",
     "dead-code": "pass: removing nodes that nobody needs",
     "constant-folding": "pass: computing constant parts of the graph beforehand",
     "identities": "pass: removing nodes that change nothing",
