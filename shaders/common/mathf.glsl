@@ -174,9 +174,10 @@ vec4 m_atan2(vec4 v, vec4 w) {
     vec4 a = abs(v), b = abs(w);
     bvec4 infinite = equal(min(a, b), vec4(M_INF));
     vec4 y = m_atan_ratio(if_(infinite, vec4(1.0), a), if_(infinite, vec4(1.0), b));
-    y = if_(equal(a, vec4(0.0)), if_(isnan(w), w, vec4(0.0)), y);
+    y = if_(equal(a, vec4(0.0)), vec4(0.0), y);
     y = if_(m_sign_bit(w), M_PI - y, y);
-    return if_(m_sign_bit(v), -y, y);
+    y = if_(m_sign_bit(v), -y, y);
+    return if_(isnan(v), v, if_(isnan(w), w, y));
 }
 
 vec4 m_tanh(vec4 v) {
@@ -271,11 +272,12 @@ vec4 m_pow(vec4 v, vec4 w) {
     vec4 y = m_pow_core(a, w);
     bvec4 up = greaterThan(w, vec4(0.0));
     y = if_(lessThan(a, vec4(1.1754944e-38)), if_(up, vec4(0.0), vec4(M_INF)), y);
-    y = if_(equal(a, vec4(M_INF)), if_(up, vec4(M_INF), vec4(0.0)), y);
-    bvec4 whole = equal(floor(w), w);
+    bvec4 infinite = equal(a, vec4(M_INF));
+    y = if_(infinite, if_(up, vec4(M_INF), vec4(0.0)), y);
+    y = if_(equal(a, vec4(1.0)), vec4(1.0), y);
     bvec4 odd = notEqual(floor(0.5 * w), 0.5 * w);
-    vec4 minus = if_(odd, -y, y);
-    minus = if_(whole, minus, if_(lessThan(v, vec4(0.0)), vec4(M_NAN), y));
+    vec4 root = if_(infinite, y, if_(lessThan(v, vec4(0.0)), vec4(M_NAN), y));
+    vec4 minus = if_(equal(floor(w), w), if_(odd, -y, y), root);
     y = if_(m_sign_bit(v), minus, y);
     y = if_(isnan(v), v, if_(isnan(w), w, y));
     y = if_(equal(v, vec4(1.0)), v, y);
@@ -296,15 +298,13 @@ vec4 m_residue(vec4 a, vec4 q, vec4 b) {
     return r;
 }
 
-// a mod b for a >= 0, b > 0: quotients up to about 2^60.
+// a mod b for a >= 0, b > 0: quotients up to about 2^60. A quotient that is off by a few leaves a
+// residue of either sign for the next round.
 vec4 m_mod_positive(vec4 a, vec4 b) {
     vec4 r = a;
-    for (int i = 0; i < 3; ++i) {
-        vec4 s = m_residue(r, trunc(r / b), b);
-        s = if_(lessThan(s, vec4(0.0)), s + b, s);
-        r = if_(lessThan(r, b), r, if_(lessThan(s, b), s, s - b));
-    }
-    return r;
+    for (int i = 0; i < 3; ++i) r = m_residue(r, roundEven(r / b), b);
+    r = if_(lessThan(r, vec4(0.0)), r + b, r);
+    return if_(lessThan(r, b), r, r - b);
 }
 
 vec4 m_mod_edges(vec4 v, vec4 w, vec4 y) {
@@ -327,16 +327,21 @@ vec4 m_remainder(vec4 v, vec4 w) {
     return m_mod_edges(v, w, if_(greaterThan(r, h), s, r));
 }
 
-// floor(v / w), right where the division's last bit would decide.
+// The float next to v, away from +inf.
+vec4 m_below(vec4 v) {
+    ivec4 bits = floatBitsToInt(v);
+    return intBitsToFloat(bits + mix(ivec4(1), ivec4(-1), greaterThan(v, vec4(0.0))));
+}
+
+// floor of v / w correctly rounded, whatever the last bit of the device's division: near a whole
+// number q the residue says whether the quotient is below q and by more than rounding hides.
 vec4 m_floordiv(vec4 v, vec4 w) {
     vec4 d = v / w;
-    vec4 q = floor(d);
-    vec4 r = m_residue(v, q, w);
-    vec4 b = abs(w);
-    r = if_(lessThan(w, vec4(0.0)), -r, r);
-    vec4 y = if_(lessThan(r, vec4(0.0)), q - 1.0, if_(greaterThanEqual(r, b), q + 1.0, q));
-    bvec4 plain = lessThan(abs(d), vec4(16777216.0));
-    return if_(plain, y, q);
+    vec4 q = roundEven(d);
+    vec4 off = m_residue(v, q, w) / w;
+    vec4 hidden = if_(equal(q, vec4(0.0)), vec4(0.0), 0.5 * (q - m_below(q)));
+    vec4 y = if_(lessThan(off, -hidden), q - 1.0, q);
+    return if_(lessThan(abs(d), vec4(8388608.0)), y, floor(d));
 }
 
 vec4 m_logaddexp(vec4 v, vec4 w) {
