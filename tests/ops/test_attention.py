@@ -32,7 +32,9 @@ def test_sizes(
     q, k = floats(batch, queries, heads * depth), floats(batch, keys, heads * depth)
     v = floats(batch, keys, heads * value_depth)
     mask = floats(batch, heads, queries, keys) if masked else None
-    check_op(Attention(heads, depth**-0.5), q, k, v, mask)
+    op = Attention(heads, depth**-0.5)
+    check_op(op, q, k, v, mask)
+    check_op(op, q, k, v, mask, access=("storage",), kind="discrete")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ def test_sizes(
 )
 def test_mask_broadcasts(shape: tuple[int, ...]) -> None:
     q, k, v = floats(2, 5, 12), floats(2, 7, 12), floats(2, 7, 12)
-    check_op(Attention(3, 0.5), q, k, v, floats(*shape), constants=(3,))
+    check_op(Attention(3, 0.5), q, k, v, floats(*shape), constants=(3,), access=("image",))
 
 
 def test_masked_out_keys() -> None:

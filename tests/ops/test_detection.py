@@ -40,7 +40,9 @@ def maps(classes: int, boxes: int, *sizes: tuple[int, int]) -> list[np.ndarray]:
 )
 def test_sizes(classes: int, boxes: int, sizes: list[tuple[int, int]]) -> None:
     op = detector(classes, boxes, len(sizes))
-    check_op(op, *maps(classes, boxes, *sizes))
+    inputs = maps(classes, boxes, *sizes)
+    check_op(op, *inputs)
+    check_op(op, *inputs, access=("storage",), kind="discrete")
 
 
 def test_nothing_found() -> None:

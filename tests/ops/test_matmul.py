@@ -12,6 +12,10 @@ from vknn.ops.matmul import MatMul, MatMulInteger
 RNG = np.random.default_rng(7)
 
 
+#: One access mode where what differs is not how inputs are read.
+IMAGE, STORAGE = ("image",), ("storage",)
+
+
 def floats(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32)
 
@@ -32,7 +36,7 @@ def test_transposes(
 ) -> None:
     a = floats(k, m) if transpose_a else floats(m, k)
     b = floats(n, k) if transpose_b else floats(k, n)
-    check_op(MatMul(transpose_a, transpose_b), a, b, constants=constants)
+    check_op(MatMul(transpose_a, transpose_b), a, b, constants=constants, access=IMAGE)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +55,7 @@ def test_transposes(
 )
 @pytest.mark.parametrize("constants", [(), (1,)])
 def test_batches(a: tuple[int, ...], b: tuple[int, ...], constants: tuple[int, ...]) -> None:
-    check_op(MatMul(), floats(*a), floats(*b), constants=constants)
+    check_op(MatMul(), floats(*a), floats(*b), constants=constants, access=IMAGE)
 
 
 def test_many_alternating_batch_axes_stay_on_the_host() -> None:
@@ -76,7 +80,7 @@ def test_tail_with_operand(m: int, k: int, n: int, bias: bool, constants: tuple[
     constants = tuple(c for c in constants if bias or c != 2)
     for operand in (floats(m, n), floats(n)):
         op = Fused(MatMul(), ADD_THEN_RELU)
-        check_op(op, floats(m, k), floats(k, n), vector, operand, constants=constants)
+        check_op(op, floats(m, k), floats(k, n), vector, operand, constants=constants, access=IMAGE)
 
 
 def test_tail_without_operand() -> None:
@@ -88,7 +92,7 @@ def test_tail_without_operand() -> None:
 
 @pytest.mark.parametrize("m, k, n", [(37, 64, 200), (1, 1024, 1000), (1, 300, 10)])
 def test_larger(m: int, k: int, n: int) -> None:
-    check_op(MatMul(), floats(m, k), floats(k, n), floats(n), constants=(1, 2), access=("image",))
+    check_op(MatMul(), floats(m, k), floats(k, n), floats(n), constants=(1, 2), access=IMAGE)
 
 
 @pytest.mark.parametrize(
@@ -102,3 +106,25 @@ def test_integer(
     left = RNG.integers(-128, 128, a, dtype=np.int8)
     right = RNG.integers(-128, 128, b, dtype=np.int8)
     check_op(MatMulInteger(transpose_b), left, right, constants=constants)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "transpose_b"),
+    [
+        ((1, 300), (300, 10), False),
+        ((1, 64), (64, 4200), False),
+        ((37, 20), (20, 44), False),
+        ((37, 20), (44, 20), True),
+        ((3, 5, 7), (3, 7, 11), False),
+        ((3, 1, 8), (3, 8, 12), False),
+    ],
+)
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+def test_as_for_a_gpu(
+    a: tuple[int, ...], b: tuple[int, ...], transpose_b: bool, constants: tuple[int, ...]
+) -> None:
+    bias = floats(b[-2] if transpose_b else b[-1])
+    op = MatMul(transpose_b=transpose_b)
+    check_op(op, floats(*a), floats(*b), bias, constants=constants, access=STORAGE, kind="discrete")
+    small = [RNG.integers(-128, 128, shape, dtype=np.int8) for shape in (a, b)]
+    check_op(MatMulInteger(transpose_b), *small, access=STORAGE, kind="discrete")

@@ -35,6 +35,7 @@ def test_layer_normalization(shape: tuple[int, ...], axis: int, scale: bool, bia
     vectors = [floats(*inner) if given else None for given in (scale, bias)]
     op = LayerNormalization(axis, 1e-3)
     check_op(op, floats(*shape), *vectors)
+    check_op(op, floats(*shape), *vectors, access=("storage",), kind="discrete")
     check_op(
         op, floats(*shape), *vectors, constants=[i + 1 for i in (0, 1) if vectors[i] is not None]
     )

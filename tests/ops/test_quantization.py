@@ -35,6 +35,7 @@ def test_quantize(
         for multiply in (False, True):
             op = QuantizeLinear(DType.INT8, -128, 127, rounding, multiply, axis)
             check_op(op, floats(*shape), scale, zero, constants=constants)
+    check_op(QuantizeLinear(axis=axis), floats(*shape), scale, zero, kind="discrete")
 
 
 def test_ties() -> None:
