@@ -43,7 +43,7 @@ def image(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
 
 
 def one_layer(line: str, count: int, tops: int = 1) -> str:
-    """A .param with Input layers x0, x1... and the layer of ``line``, whose outputs are y0, y1..."""
+    """A .param of Input layers x0, x1... and the layer of ``line`` with outputs y0, y1..."""
     type_, *params = line.split()
     names = " ".join([*(f"x{i}" for i in range(count)), *(f"y{i}" for i in range(tops))])
     layers = [f"Input in{i} 0 1 x{i}" for i in range(count)]

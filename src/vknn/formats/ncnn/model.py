@@ -94,7 +94,10 @@ class NcnnModel(Model):
         """The element type in the graph for an array of the user's."""
         if given is not None and given.dtype is DType.INT8 and name in self._takes_int8:
             return DType.INT8
-        return self._input_types[name]
+        wanted = self._input_types[name]
+        if wanted is DType.INT32 and given is not None and not given.dtype.is_integer:
+            raise InputError(f"input {name!r} takes int32, not {given.dtype.value}")
+        return wanted
 
     def _check_rank(self, name: str, shape: tuple[int, ...]) -> None:
         if not 1 <= len(shape) <= _MAX_RANK:

@@ -55,7 +55,8 @@ def quantized_weight(c: Context[P], scales: np.ndarray) -> np.ndarray:
         return weight
     columns = scales.reshape((-1,) + (1,) * (weight.ndim - 1))
     # The product is float32 as in ncnn; halves are then found exactly in float64.
-    scaled = np.nan_to_num((weight * columns).astype(np.float64))
+    with np.errstate(all="ignore"):
+        scaled = np.nan_to_num((weight * columns).astype(np.float64))
     rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
     return np.clip(rounded, -_LIMIT, _LIMIT).astype(np.int8)
 
@@ -63,7 +64,7 @@ def quantized_weight(c: Context[P], scales: np.ndarray) -> np.ndarray:
 def dequantize(c: Context[P], total: Value, scales: np.ndarray, axis: int) -> Value:
     """The int32 sums as float32; ``scales`` are the weight scales, one per output."""
     bottom = c.weight("bottom_scale")[0]
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         factor = np.float32(1) / (bottom * scales)
     factor = np.where(scales == 0, np.float32(0), factor).astype(np.float32)
     bias = c.weight_value("bias")

@@ -1,0 +1,63 @@
+"""Choosing a format, and saying what a foreign file is."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vknn import formats
+from vknn.errors import ModelFormatError
+from vknn.formats.identify import identify
+
+PARAM = "7767517\n1 1\nInput i 0 1 x\n"
+
+
+def test_the_ncnn_format_is_registered() -> None:
+    assert "ncnn" in {f.name for f in formats.formats()}
+
+
+def test_content_counts_and_not_the_name(tmp_path: Path) -> None:
+    for name in ("a.param", "a.PARAM", "a.txt", "noname"):
+        (tmp_path / name).write_text(PARAM)
+        assert [s.name for s in formats.load(tmp_path / name).outputs] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.param", b"", "an empty file"),
+        ("a.param", b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        ("a.bin", b"\x93NUMPY\x01\x00", "a NumPy array"),
+        ("a.onnx", b"\x08\x07\x12\x07pytorch", "an ONNX model"),
+        ("a.json", b'{"nodes": []}', "a JSON file"),
+        ("a.txt", b"hello", "a text file"),
+        ("a.param", b"\xff\x00\x13\x37", "an unknown binary file"),
+        ("a.param", bytes(100), "an unknown binary file"),
+        ("a.param", b"hello world", "not a whole number"),
+        ("a.param", b"7767518 3 4", "does not start with 7767517"),
+    ],
+)
+def test_foreign_files(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(ModelFormatError, match=message) as caught:
+        formats.load(path)
+    assert caught.value.file == str(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match="no such file"):
+        formats.load(tmp_path / "missing.param")
+    with pytest.raises(ModelFormatError, match="a directory"):
+        formats.load(tmp_path)
+
+
+def test_archives_are_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("x", "y")
+    assert "zip" in identify((tmp_path / "a.pt").read_bytes())
+    np.savez(tmp_path / "b.npz", x=np.zeros(1))
+    assert "zip" in identify((tmp_path / "b.npz").read_bytes())
