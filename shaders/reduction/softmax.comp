@@ -1,0 +1,77 @@
+#version 450
+#pragma vknn variants ACCESS=0,1,2 WIDE=0,1
+#extension GL_GOOGLE_include_directive : require
+#include "common/tensor.glsl"
+#include "common/indexing.glsl"
+#include "common/mathf.glsl"
+
+// y = exp(x - max) / sum along an axis. A line has `count` elements, `inner` apart: vec4s (WIDE) or
+// scalars. ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of
+// which `axis` count; otherwise four lines lie side by side in a vec4.
+#if WIDE
+INPUT4F(0, x);
+OUTPUT4F(1, y);
+#else
+INPUT1F(0, x);
+OUTPUT1F(1, y);
+#endif
+
+layout(constant_id = 10) const int LANES = 1;
+layout(constant_id = 11) const int ROWS = 1;
+layout(constant_id = 12) const int ACROSS = 0;
+layout(constant_id = 13) const int TAIL = 0;  // C4: lanes behind the last channel need zeroing
+#include "normalization/row_reduce.glsl"
+
+layout(push_constant) uniform P {
+    int lines, count, inner, axis, spatial, blocks, channels;
+} p;
+
+vec4 element(int base, int k) {
+#if WIDE
+    vec4 v = LOAD4(x, base + k * p.inner);
+    if (ACROSS != 0) v = mix(vec4(-M_INF), v, lessThan(4 * k + ivec4(0, 1, 2, 3), ivec4(p.axis)));
+    return v;
+#else
+    return vec4(LOAD1(x, base + k * p.inner));
+#endif
+}
+
+vec4 line_max(vec4 v) {
+    if (ACROSS != 0) return vec4(row_max(max(max(v.x, v.y), max(v.z, v.w))));
+    return LANES > 1 ? vec4(row_max(v.x)) : v;
+}
+
+vec4 line_sum(vec4 v) {
+    if (ACROSS != 0) return vec4(row_sum((v.x + v.y) + (v.z + v.w)));
+    return LANES > 1 ? vec4(row_sum(v.x)) : v;
+}
+
+void main() {
+    int lane = row_lane();
+    int line = linear_group() * ROWS + row_of_group();
+    bool inside = line < p.lines;
+    int outer, place;
+    divide_rest(min(line, p.lines - 1), p.inner, outer, place);
+    int base = outer * p.count * p.inner + place;
+
+    vec4 most = vec4(-M_INF);
+    for (int k = lane; k < p.count; k += LANES) most = max(most, element(base, k));
+    most = line_max(most);
+
+    vec4 sum = vec4(0.0);
+    for (int k = lane; k < p.count; k += LANES) sum += m_exp(element(base, k) - most);
+    sum = line_sum(sum);
+
+    if (!inside) return;
+    int row = divide(base, p.spatial);
+    int block = row - divide(row, p.blocks) * p.blocks;
+    for (int k = lane; k < p.count; k += LANES) {
+        vec4 v = m_exp(element(base, k) - most) / sum;
+        if (TAIL != 0) v = zero_tail(v, ACROSS != 0 ? k : block, p.channels);
+#if WIDE
+        STORE4(y, base + k * p.inner, v);
+#else
+        STORE1(y, base + k * p.inner, v.x);
+#endif
+    }
+}

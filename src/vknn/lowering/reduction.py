@@ -1,0 +1,112 @@
+"""Ops that reduce along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vknn.graph import TensorType
+from vknn.lowering.emitter import Emitter, read1, read4, write
+from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
+from vknn.lowering.rows import RowShape, row_shape
+from vknn.ops.reduction import Softmax
+from vknn.plan import DeviceLimits
+
+_LANES, _ROWS, _ACROSS, _TAIL = range(10, 14)
+#: Floating point operations of an element: two exponentials, a maximum, a sum, a division.
+_FLOPS = 40
+#: Estimated microseconds that a lane of a GPU waits for an element of a line.
+_LATENCY = 1.0
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Lines of ``count`` elements, ``inner`` apart (see shaders/reduction/softmax.comp)."""
+
+    lines: int
+    count: int
+    inner: int
+    wide: bool
+    across: bool
+
+    def shape(self, limits: DeviceLimits) -> RowShape:
+        """How many lanes share a line."""
+        single = limits.kind != "cpu" and self.inner > 1 and self.lines >= 4096
+        if single or (self.wide and not self.across):
+            size = row_shape(1 << 20, 1, limits).local[0] if limits.kind == "cpu" else 64
+            return RowShape(1, min(size, limits.max_group_invocations))
+        return row_shape(self.lines, self.count, limits)
+
+
+@lowers(Softmax)
+def softmax(problem: Problem) -> Sequence[Candidate]:
+    """Rows of LINEAR tensors, channels of C4 tensors, and lines side by side in either."""
+    (x,), op = problem.inputs, problem.op
+    assert x is not None and isinstance(op, Softmax)
+    axis = op.axis % x.rank
+    layouts = [layout for layout in Layout if allows(x, layout)]
+    return [_candidate(x, axis, layout, problem.limits) for layout in layouts]
+
+
+def _lines(x: TensorType, axis: int, layout: Layout) -> _Lines:
+    dims = list(x.dims)
+    size = dims[axis]
+    if layout is Layout.C4:
+        dims[1] = -(-dims[1] // 4)
+        inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
+        return _Lines(outer * inner, dims[axis], inner, True, axis == 1)
+    inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
+    if inner == 1:
+        wide = size % 4 == 0
+        return _Lines(outer, size // 4 if wide else size, 1, wide, wide)
+    wide = inner % 4 == 0
+    inner = inner // 4 if wide else inner
+    return _Lines(outer * inner, size, inner, wide, False)
+
+
+def _candidate(x: TensorType, axis: int, layout: Layout, limits: DeviceLimits) -> Candidate:
+    what = _lines(x, axis, layout)
+    shape = what.shape(limits)
+    cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST + x.size * _FLOPS * FLOP_COST
+    if limits.kind != "cpu":
+        cost += _LATENCY * what.count / shape.lanes
+    return Candidate(
+        f"softmax_{layout.value}",
+        (layout,),
+        (layout,),
+        _emit(x, axis, layout, what, shape),
+        cost,
+    )
+
+
+def _emit(
+    x: TensorType, axis: int, layout: Layout, what: _Lines, shape: RowShape
+) -> Callable[[Emitter], None]:
+    def emit(emitter: Emitter) -> None:
+        channels, spatial = 1, 1
+        if layout is Layout.C4:
+            _, channels, *rest = x.dims
+            spatial = math.prod(rest)
+        source, target = emitter.input(0), emitter.output()
+        emitter.dispatch(
+            "reduction/softmax",
+            [read4(source) if what.wide else read1(source), write(target)],
+            groups=shape.groups(what.lines, emitter.problem.limits),
+            local=shape.local,
+            push=[
+                *(what.lines, what.count, what.inner, x.dims[axis]),
+                *(spatial, -(-channels // 4), channels),
+            ],
+            spec={
+                _LANES: shape.lanes,
+                _ROWS: shape.rows,
+                _ACROSS: int(what.across),
+                _TAIL: int(layout is Layout.C4 and channels % 4 != 0),
+            },
+            defines={"WIDE": int(what.wide)},
+            flops=_FLOPS * x.size,
+        )
+
+    return emit

@@ -1,0 +1,46 @@
+"""Reductions on the device against their references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from helpers import check_op
+from vknn.ops.reduction import Softmax
+
+RANDOM = np.random.default_rng(11)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return (RANDOM.standard_normal(shape) * 3).astype(np.float32)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+def test_every_axis(axis: int, channels: int) -> None:
+    check_op(Softmax(axis), normal(2, channels, 3, 7), tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape"),
+    [
+        (-1, (7,)),
+        (-1, (1, 1000)),
+        (-1, (1, 1001)),
+        (1, (1, 1000, 1, 1)),
+        (1, (1, 21, 9, 11)),
+        (1, (1, 5, 8)),
+        (2, (1, 5, 3, 8)),
+        (-1, (37, 16)),
+        (-1, (37, 67)),
+        (2, (1, 3, 67, 2, 3)),
+    ],
+)
+def test_lengths_and_places(axis: int, shape: tuple[int, ...]) -> None:
+    check_op(Softmax(axis), normal(*shape), tolerance=1e-6)
+
+
+def test_large_and_infinite_values() -> None:
+    x = np.array([[1e4, 1e4 + 1, -1e4, -np.inf], [3e38, -3e38, 0, 1]], np.float32)
+    check_op(Softmax(-1), x, tolerance=1e-6)
+    check_op(Softmax(1), x, tolerance=1e-6)
