@@ -58,3 +58,8 @@ def test_equal_scores_keep_their_order() -> None:
     x = maps(2, 1, (4, 5))[0]
     x[:, 4:] = x[:, 4:, :1, :1]
     check_op(detector(2, 1, 1, nms_threshold=0.9), x)
+
+
+def test_more_boxes_than_one_dispatch_may_compare() -> None:
+    op = detector(1, 3, 1, confidence_threshold=0.0, nms_threshold=0.99)
+    check_op(op, *maps(1, 3, (37, 41)), access=("storage",))

@@ -18,6 +18,11 @@ from vknn.ops.detection import YoloDetection
 #: The bits of -1.0f, the score that ends a list of boxes.
 MINUS_ONE = -0x40800000
 
+#: As in suppress.comp: boxes that a lane compares in one round.
+AT_ONCE = 4
+#: Rounds of all loops of a dispatch; Mesa's llvmpipe ends loops after 65,535 without a word.
+MAX_ROUNDS = 30000
+
 
 @lowers(YoloDetection)
 def yolo_detection(problem: Problem) -> Sequence[Candidate]:
@@ -109,14 +114,21 @@ class _Emit:
 
     def _suppress(self, emitter: Emitter, ordered: Ref) -> None:
         limits = emitter.problem.limits
-        lanes = lane_count(limits, 128)
+        lanes = min(128, limits.max_group_invocations)
         gone = emitter.scratch("gone", self.boxes, dtype=DType.INT32)
         emitter.fill(gone)
-        emitter.dispatch(
-            "detection/suppress",
-            [read4(ordered), update(gone), write(emitter.output(0)), write(emitter.output(1))],
-            groups=(1, 1, 1),
-            local=(lanes, 1, 1),
-            push=[self.boxes, float(np.float32(self.op.nms_threshold))],
-            label="YoloDetection suppress",
-        )
+        emitter.fill(emitter.output(1))
+        bindings = [read4(ordered), update(gone)]
+        bindings += [write(emitter.output(0)), update(emitter.output(1))]
+        rounds = 1 + ceil_div(self.boxes, lanes * AT_ONCE)
+        chunk = max(1, MAX_ROUNDS // rounds)
+        for first in range(0, self.boxes, chunk):
+            push = [self.boxes, first, min(first + chunk, self.boxes)]
+            emitter.dispatch(
+                "detection/suppress",
+                bindings,
+                groups=(1, 1, 1),
+                local=(lanes, 1, 1),
+                push=[*push, float(np.float32(self.op.nms_threshold))],
+                label="YoloDetection suppress",
+            )
