@@ -81,10 +81,8 @@ def _check_tail(value: Value, plan: Plan, executable: Executable) -> None:
     assert not (tail & 0x7FFFFFFF).any(), f"{value.name}: lanes behind the last channel not zero"
 
 
-def assert_close(
-    actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str
-) -> None:
-    """Same shape and dtype; integers equal; floats within ``tolerance`` of the largest magnitude."""
+def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str) -> None:
+    """Same shape, same dtype; integers equal; floats within ``tolerance`` of the largest one."""
     assert actual.shape == expected.shape, f"{context}: shape {actual.shape}, not {expected.shape}"
     assert actual.dtype == expected.dtype, f"{context}: dtype {actual.dtype}, not {expected.dtype}"
     if expected.size == 0:

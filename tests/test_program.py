@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from helpers import shared_device
 
+from helpers import shared_device
 from vknn.graph import GraphBuilder, Op, TensorType
 from vknn.ops.elementwise import Add, Relu
 from vknn.program import Program, Target

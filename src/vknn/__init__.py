@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vknn.crosscheck import verify
+    from vknn.crosscheck.verify import verify
     from vknn.errors import (
         DeviceError,
         DeviceLostError,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ValidationError,
         VknnError,
     )
-    from vknn.profiling import profile
+    from vknn.profiling.profile import profile
     from vknn.session import Session
 
 __version__ = "0.1.0"

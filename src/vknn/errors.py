@@ -41,7 +41,9 @@ class UnsupportedLayerError(VknnError):
         self.layers = tuple(layers)
         self.file = file
         where = f"{file}: " if file else ""
-        super().__init__(f"{where}{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}")
+        super().__init__(
+            f"{where}{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}"
+        )
 
 
 class ShapeError(VknnError, ValueError):

@@ -181,7 +181,7 @@ class Program:
 def refine(
     nodes: list[Node], types: Mapping[Value, TensorType], outputs: Mapping[str, Value]
 ) -> Graph:
-    """The nodes over new values: ``types`` are the known types of what enters, the rest inferred."""
+    """The nodes over new values: ``types`` are those known of what enters, the rest inferred."""
     renewed = {v: Value(v.name, t, None, v.quantization) for v, t in types.items()}
     inputs = list(renewed.values())
     fresh = []

@@ -170,13 +170,9 @@ class Session:
         self._last = program
         return program
 
-    def _build(
-        self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
-    ) -> Graph:
+    def _build(self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> Graph:
         values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
-        types = {
-            n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()
-        }
+        types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
         graph = self.model.build(types, values)
         validate(graph)
         return graph
@@ -196,5 +192,7 @@ def _open(selector: str) -> Device | None:
             raise
         if not _warned_without_device:
             _warned_without_device = True
-            warnings.warn(f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=3
+            )
         return None

@@ -1,4 +1,4 @@
-"""Barriers stand where hazards are and nowhere else; submits are bounded; the checker finds faults."""
+"""Barriers stand where hazards are, nowhere else; submits are bounded; the checker finds faults."""
 
 import dataclasses
 import random
@@ -42,7 +42,11 @@ def test_a_barrier_stands_only_at_a_hazard(first, second, needed):
 
 
 def test_hazards_are_found_through_shared_bytes():
-    made = [Buffer("a", Role.ACTIVATION, 0, 64), Buffer("b", Role.ACTIVATION, 32, 64), *buffers(4)[2:]]
+    made = [
+        Buffer("a", Role.ACTIVATION, 0, 64),
+        Buffer("b", Role.ACTIVATION, 32, 64),
+        *buffers(4)[2:],
+    ]
     assert barriers([dispatch((2,), (0,)), dispatch((3,), (1,))], made)
 
 
@@ -52,7 +56,12 @@ def test_equal_offsets_in_different_arenas_do_not_conflict():
 
 
 def test_one_barrier_serves_all_commands_behind_it():
-    commands = [dispatch((0,), (1,)), dispatch((0,), (2,)), dispatch((1,), (3,)), dispatch((2,), (4,))]
+    commands = [
+        dispatch((0,), (1,)),
+        dispatch((0,), (2,)),
+        dispatch((1,), (3,)),
+        dispatch((2,), (4,)),
+    ]
     assert barriers(commands, buffers(5)) == [2]
 
 
@@ -92,7 +101,11 @@ def test_checker_finds_a_missing_barrier():
 
 
 def test_checker_finds_overwritten_data():
-    made = [*buffers(2), Buffer("t", Role.ACTIVATION, 128, 64), Buffer("u", Role.ACTIVATION, 160, 64)]
+    made = [
+        *buffers(2),
+        Buffer("t", Role.ACTIVATION, 128, 64),
+        Buffer("u", Role.ACTIVATION, 160, 64),
+    ]
     commands = [dispatch((0,), (2,)), dispatch((0,), (3,)), dispatch((2,), (1,))]
     with pytest.raises(PlanError, match="overwritten"):
         check_plan(small_plan(add_barriers(commands, made), made))

@@ -66,9 +66,12 @@ class GraphBuilder:
         except VknnError:
             raise
         node_name = self._unique(stem)
-        stems = names or tuple(node_name if i == 0 else f"{node_name}:{i}" for i in range(len(types)))
+        stems = names or tuple(
+            node_name if i == 0 else f"{node_name}:{i}" for i in range(len(types))
+        )
         outputs = tuple(
-            Value(s if s == node_name else self._unique(s), t) for s, t in zip(stems, types, strict=True)
+            Value(s if s == node_name else self._unique(s), t)
+            for s, t in zip(stems, types, strict=True)
         )
         self._nodes.append(Node(op, tuple(inputs), outputs, node_name, origin))
         return outputs

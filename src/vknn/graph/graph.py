@@ -24,7 +24,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Quantization:
-    """Affine quantization: real = scale * (q - zero_point), along ``axis`` when there are several."""
+    """Affine quantization: real = scale * (q - zero_point), along ``axis`` if there are several."""
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...] = (0,)
@@ -95,9 +95,7 @@ class Graph:
         seen.update(dict.fromkeys(self.outputs.values()))
         return list(seen)
 
-    def replace(
-        self, nodes: Iterable[Node], mapping: dict[Value, Value] | None = None
-    ) -> Graph:
+    def replace(self, nodes: Iterable[Node], mapping: dict[Value, Value] | None = None) -> Graph:
         """A graph of ``nodes`` with values substituted along ``mapping`` (chains are followed)."""
         mapping = mapping or {}
 

@@ -7,12 +7,14 @@ from vknn.graph.graph import Graph, Node, Value
 
 
 def validate(graph: Graph) -> None:
-    """Raises ShapeError unless every value is made before it is read, once, with the type its op infers."""
+    """Raises ShapeError unless every value is made once, before it is read, with the inferred type."""
     made: set[Value] = set(graph.inputs)
     for node in graph.nodes:
         for value in node.inputs:
             if value is not None and value.constant is None and value not in made:
-                raise ShapeError(f"node {node.name!r} reads {value.name!r} before anything makes it")
+                raise ShapeError(
+                    f"node {node.name!r} reads {value.name!r} before anything makes it"
+                )
         for value in node.outputs:
             if value in made:
                 raise ShapeError(f"value {value.name!r} is made twice, again by node {node.name!r}")
@@ -34,4 +36,6 @@ def _check_types(node: Node) -> None:
             b is None or a == b for a, b in zip(value.type.shape, type_.shape, strict=True)
         )
         if not fits:
-            raise ShapeError(f"node {node.name!r}: {value.name!r} is {value.type}, inferred {type_}")
+            raise ShapeError(
+                f"node {node.name!r}: {value.name!r} is {value.type}, inferred {type_}"
+            )

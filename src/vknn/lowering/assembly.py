@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Ref
 from vknn.lowering.memory import Lifetime, align, place
@@ -157,7 +156,9 @@ def _place(
             guards += [
                 Guard(role, o + r.nbytes, options.guard) for r, o in zip(mine, places, strict=True)
             ]
-    weights, arenas[Role.WEIGHT] = _place_weights([r for r in spans if r.role is Role.WEIGHT], limits)
+    weights, arenas[Role.WEIGHT] = _place_weights(
+        [r for r in spans if r.role is Role.WEIGHT], limits
+    )
     offsets.update(weights)
     buffers = [
         Buffer(r.name, r.root.role, offsets[owners[r.root]] + r.root_offset, r.nbytes) for r in refs
@@ -165,9 +166,7 @@ def _place(
     return buffers, arenas, guards
 
 
-def _place_weights(
-    roots: Sequence[Ref], limits: DeviceLimits
-) -> tuple[dict[Ref, int], int]:
+def _place_weights(roots: Sequence[Ref], limits: DeviceLimits) -> tuple[dict[Ref, int], int]:
     """Weights side by side; the same packed array once."""
     offsets: dict[Ref, int] = {}
     known: dict[int, int] = {}
@@ -179,5 +178,3 @@ def _place_weights(
             end = align(end + ref.nbytes, limits.alignment)
         offsets[ref] = known[key]
     return offsets, end
-
-

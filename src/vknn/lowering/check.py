@@ -15,20 +15,21 @@ class PlanError(AssertionError):
 def check_plan(plan: Plan) -> None:
     """Raises PlanError where the plan is unsafe."""
     for buffer in plan.buffers:
-        if buffer.role is not Role.WEIGHT and buffer.offset + buffer.nbytes > plan.arenas[buffer.role]:
+        if (
+            buffer.role is not Role.WEIGHT
+            and buffer.offset + buffer.nbytes > plan.arenas[buffer.role]
+        ):
             raise PlanError(f"buffer {buffer.name!r} ends behind its arena")
     _check_contents(plan)
     _check_barriers(plan)
     ends = plan.submits
-    if not ends or ends[-1] != len(plan.steps) or list(ends) != sorted(set(ends)):
-        if plan.steps:
-            raise PlanError(f"submits {ends} do not cover {len(plan.steps)} steps")
+    covered = bool(ends) and ends[-1] == len(plan.steps) and list(ends) == sorted(set(ends))
+    if plan.steps and not covered:
+        raise PlanError(f"submits {ends} do not cover {len(plan.steps)} steps")
 
 
 def _overlap(a: Buffer, b: Buffer) -> bool:
-    return (
-        a.role is b.role and a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
-    )
+    return a.role is b.role and a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes
 
 
 def _check_contents(plan: Plan) -> None:
@@ -41,14 +42,17 @@ def _check_contents(plan: Plan) -> None:
     for command in plan.commands:
         touched = accesses(command)
         for index, access in touched:
-            if access.reads and not _holds_data(plan, index, valid, {i for i, a in touched if a.writes}):
-                raise PlanError(f"{command.label}: {plan.buffers[index].name!r} was overwritten or never written")
+            if access.reads and not _holds_data(
+                plan, index, valid, {i for i, a in touched if a.writes}
+            ):
+                name = plan.buffers[index].name
+                raise PlanError(f"{command.label}: {name!r} was overwritten or never written")
         for index, access in touched:
             if access.writes:
                 _overwrite(plan, index, valid)
     for name, port in plan.outputs.items():
-        for index in (port.buffer, port.count):
-            if index is not None and not _holds_data(plan, index, valid, set()):
+        for held in (port.buffer, port.count):
+            if held is not None and not _holds_data(plan, held, valid, set()):
                 raise PlanError(f"output {name!r} was overwritten or never written")
 
 
@@ -90,5 +94,7 @@ def _check_barriers(plan: Plan) -> None:
         for buffer, writes in mine:
             for other, other_writes, label in open_accesses:
                 if (writes or other_writes) and _overlap(buffer, other):
-                    raise PlanError(f"no barrier between {label} and {step.label} on {buffer.name!r}")
+                    raise PlanError(
+                        f"no barrier between {label} and {step.label} on {buffer.name!r}"
+                    )
         open_accesses += [(b, w, step.label) for b, w in mine]

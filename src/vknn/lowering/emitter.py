@@ -121,10 +121,8 @@ class Emitter:
     def output(self, index: int = 0) -> Ref:
         return self.outputs[index]
 
-    def weight(
-        self, key: str, make: Callable[[], np.ndarray], *sources: np.ndarray
-    ) -> Ref:
-        """A constant buffer; ``make`` packs it (32-bit elements) once for each ``key`` and ``sources``."""
+    def weight(self, key: str, make: Callable[[], np.ndarray], *sources: np.ndarray) -> Ref:
+        """A constant buffer; ``make`` packs it (32-bit elements) once a ``key`` and ``sources``."""
         data = self.weights.get(key, sources, make)
         nbytes = max(16, -(-data.nbytes // 16) * 16)
         return Ref(f"{self.label}.{key}", nbytes, data.dtype.kind == "f", data, role=Role.WEIGHT)
@@ -210,7 +208,9 @@ class Emitter:
         limits, disabled = self.problem.limits, self.problem.options.disabled
         mode = wanted or limits.preferred_access
         reads = [b for b in bound if b.access is Access.READ]
-        fits = all(b.ref.nbytes // (4 * b.texels) <= limits.max_texel_buffer_elements for b in reads)
+        fits = all(
+            b.ref.nbytes // (4 * b.texels) <= limits.max_texel_buffer_elements for b in reads
+        )
         return mode if mode == "storage" or (fits and "texel" not in disabled) else "storage"
 
     def _check_groups(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, Node, TensorType, Value
+from vknn.lowering.assembly import PendingCommand, assemble
 from vknn.lowering.assignment import assign, wanted_layouts
 from vknn.lowering.candidates import candidates, make_problem
 from vknn.lowering.emitter import Emitter, Ref, WeightCache
 from vknn.lowering.layouts import Layout, pack, same_bytes, storage_bytes, storage_dtype
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
-from vknn.lowering.assembly import PendingCommand, assemble
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement import Identity
 from vknn.plan import DeviceLimits, Plan, Role
@@ -110,9 +110,7 @@ class _Lowering:
         extra = node.inputs[len(candidate.inputs) :]
         operands = [self.refs[v, candidate.outputs[0]] for v in extra if v is not None]
         label = f"{problem.op.type_name} {candidate.name}"
-        return Emitter(
-            problem, inputs, outputs, operands, self.weights, label, (node.origin.name,)
-        )
+        return Emitter(problem, inputs, outputs, operands, self.weights, label, (node.origin.name,))
 
     def _inplace(
         self, node: Node, candidate: Candidate, emitter: Emitter
@@ -150,7 +148,9 @@ class _Lowering:
     def _constant(self, value: Value, layout: Layout) -> Ref:
         array = value.constant
         assert array is not None
-        data = self.weights.get(f"{layout.value}{value.type}", (array,), lambda: pack(array, layout))
+        data = self.weights.get(
+            f"{layout.value}{value.type}", (array,), lambda: pack(array, layout)
+        )
         nbytes = storage_bytes(value.type, layout)
         is_float = data.dtype.kind == "f"
         return Ref(self._unique(value.name), nbytes, is_float, data, role=Role.WEIGHT)
@@ -182,7 +182,9 @@ class _Lowering:
         return True
 
     def _new_ref(self, value: Value, type_: TensorType, layout: Layout) -> Ref:
-        name = self._unique(value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}")
+        name = self._unique(
+            value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}"
+        )
         is_float = storage_dtype(type_.dtype).kind == "f"
         ref = Ref(name, storage_bytes(type_, layout), is_float)
         self.refs[value, layout] = ref

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of ``nbytes`` that is alive from command ``first`` to command ``last``, inclusive."""
+    """A buffer of ``nbytes``, alive from command ``first`` to command ``last``, inclusive."""
 
     nbytes: int
     first: int
@@ -29,7 +29,9 @@ def align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def place(buffers: Sequence[Lifetime], alignment: int, *, share: bool = True) -> tuple[list[int], int]:
+def place(
+    buffers: Sequence[Lifetime], alignment: int, *, share: bool = True
+) -> tuple[list[int], int]:
     """Offsets of the buffers and the size of the arena. ``share=False``: all apart."""
     if not share:
         return _side_by_side([b.nbytes for b in buffers], alignment)

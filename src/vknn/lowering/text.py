@@ -48,4 +48,5 @@ def _format_dispatch(step: Dispatch) -> str:
     marks = {"read": "", "write": "!", "readwrite": "!?"}
     bound = " ".join(f"%{b.buffer}{marks[b.access.value]}" for b in step.bindings)
     groups = "x".join(str(g) for g in step.groups)
-    return f"{step.kernel}<{variant}>({spec}) [{groups}] {bound} push({push})  ; {' '.join(step.nodes)}"
+    nodes = " ".join(step.nodes)
+    return f"{step.kernel}<{variant}>({spec}) [{groups}] {bound} push({push})  ; {nodes}"
