@@ -59,11 +59,15 @@ class Resize(Op):
             return (size - 1) / max(1, self.sizes[axis] - 1)
         return size / self.sizes[axis] if self.steps is None else self.steps[axis]
 
-    def _axis(self, x: np.ndarray, axis: int) -> np.ndarray:
-        size, step = x.shape[axis + 2], self.step(axis, x.shape[axis + 2])
-        index = np.arange(self.sizes[axis])
+    def taps(self, axis: int, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The places of x that outputs along spatial ``axis`` are made of, with their weights.
+
+        One entry for each neighbour: its index along the axis (``size`` long in x) and its weight,
+        for all outputs.
+        """
+        step, index = self.step(axis, size), np.arange(self.sizes[axis])
         if self.mode == "nearest":
-            return x.take(self._nearest(index, step, size), axis=axis + 2)
+            return [(self._nearest(index, step, size), np.ones(len(index)))]
         half = 0.5 if self.coordinates == "half_pixel" else 0.0
         place = ((index + half) * step - half).astype(np.float32)
         whole = np.floor(place)
@@ -72,10 +76,16 @@ class Resize(Op):
             first, weights = 0, [1.0 - fraction, fraction]
         else:
             first, weights = -1, _keys(fraction, self.cubic_a)
+        shifted = [whole.astype(np.int64) + first + n for n in range(len(weights))]
+        return [(np.clip(at, 0, size - 1), w) for at, w in zip(shifted, weights, strict=True)]
+
+    def _axis(self, x: np.ndarray, axis: int) -> np.ndarray:
+        taps = self.taps(axis, x.shape[axis + 2])
+        if self.mode == "nearest":
+            return x.take(taps[0][0], axis=axis + 2)
         shape = (-1, *[1] * (x.ndim - axis - 3))
         total = np.zeros(1)
-        for shift, weight in enumerate(weights, start=first):
-            at = np.clip(whole.astype(np.int64) + shift, 0, size - 1)
+        for at, weight in taps:
             total = total + x.take(at, axis=axis + 2) * weight.reshape(shape)
         return total
 
