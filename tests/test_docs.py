@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +52,22 @@ def test_the_worked_example_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_readmes_snippet_runs() -> None:
+    (snippet,) = blocks(ROOT / "README.md", "python")
+    done = subprocess.run(
+        [sys.executable, "-c", snippet],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    label = np.load(ROOT / "tools/demo_model/held_out.npz")["labels"][0]
+    assert done.stdout.splitlines()[-1] == str(label)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
