@@ -51,7 +51,19 @@ def test_network(written: tuple[Path, np.ndarray, dict[str, np.ndarray]], backen
     assert all(np.isfinite(a).all() for a in expected.values()), "the random weights overflow"
     assert any(np.ptp(a) > 1e-6 for a in expected.values()), "the random weights vanish"
     for name, array in expected.items():
-        assert_close(actual[name], array, TOLERANCE, name)
+        if path.stem == "yolov4-tiny" and name == "output":
+            assert_same_rows(actual[name], array)
+        else:
+            assert_close(actual[name], array, TOLERANCE, name)
+
+
+def assert_same_rows(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Detections of nearly equal score may change places."""
+    assert actual.shape == expected.shape
+    distance = np.abs(actual[:, None] - expected[None]) / np.ptp(expected, axis=0)
+    matches = distance.max(axis=2) <= TOLERANCE
+    assert matches.any(axis=0).all()
+    assert matches.any(axis=1).all()
 
 
 @pytest.mark.parametrize("name", REAL)
