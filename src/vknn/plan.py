@@ -32,6 +32,9 @@ class DeviceLimits:
     shared_memory: int = 16384
     subgroup_size: int = 4
     unified_memory: bool = False
+    #: Rounds of all loops together that a shader invocation may run. Mesa's llvmpipe ends loops
+    #: after 65,535 without a word; elsewhere it keeps a dispatch far from any watchdog.
+    max_loop_rounds: int = 65535
     #: Optional abilities that are present and switched on: "int64", "fp16_storage",
     #: "fp16_arithmetic", "subgroup_shuffle", "timestamps"...
     features: frozenset[str] = frozenset()

@@ -1,8 +1,6 @@
 """Lowering: from a graph and a device's limits to a plan. Knows no Vulkan handle."""
 
-import importlib
-import importlib.util
-
+from vknn.lowering import families as families  # registers every rule
 from vknn.lowering.candidates import candidates
 from vknn.lowering.check import PlanError, check_plan
 from vknn.lowering.emitter import WeightCache
@@ -21,10 +19,3 @@ __all__ = [
     "format_plan",
     "lower",
 ]
-
-for _family in (
-    "attention", "channel_normalization", "convolution", "detection", "elementwise", "matmul",
-    "movement", "normalization", "pooling", "quantization", "reduction", "resize",
-):
-    if importlib.util.find_spec(f"vknn.lowering.{_family}"):
-        importlib.import_module(f"vknn.lowering.{_family}")

@@ -20,8 +20,6 @@ MINUS_ONE = -0x40800000
 
 #: As in suppress.comp: boxes that a lane compares in one round.
 AT_ONCE = 4
-#: Rounds of all loops of a dispatch; Mesa's llvmpipe ends loops after 65,535 without a word.
-MAX_ROUNDS = 30000
 
 
 @lowers(YoloDetection)
@@ -34,6 +32,8 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, YoloDetection)
     maps = tuple(t for t in problem.inputs if t is not None)
     boxes = problem.outputs[0].dims[1]
+    if problem.limits.kind == "cpu" and boxes > 4 * MAX_ROUNDS:
+        return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
         emit = _Emit(op, maps, boxes, layout)
@@ -121,7 +121,7 @@ class _Emit:
         bindings = [read4(ordered), update(gone)]
         bindings += [write(emitter.output(0)), update(emitter.output(1))]
         rounds = 1 + ceil_div(self.boxes, lanes * AT_ONCE)
-        chunk = max(1, MAX_ROUNDS // rounds)
+        chunk = max(1, limits.max_loop_rounds // 2 // rounds)
         for first in range(0, self.boxes, chunk):
             push = [self.boxes, first, min(first + chunk, self.boxes)]
             emitter.dispatch(

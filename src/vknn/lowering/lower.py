@@ -11,6 +11,7 @@ from vknn.lowering.assignment import assign, wanted_layouts
 from vknn.lowering.candidates import candidates, make_problem
 from vknn.lowering.emitter import Emitter, Ref, WeightCache
 from vknn.lowering.layouts import Layout, pack, same_bytes, storage_bytes, storage_dtype
+from vknn.lowering.movement import repack
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement import Identity
@@ -48,6 +49,11 @@ def lower(
         limits,
         options,
     )
+
+
+def _seen_in_part(source: Ref, read: Sequence[Ref]) -> bool:
+    """True where another input is a part of ``source``: lanes may read it after others wrote."""
+    return any(r.root is source.root and r.nbytes != source.nbytes for r in read)
 
 
 class _Lowering:
@@ -117,7 +123,12 @@ class _Lowering:
     ) -> tuple[tuple[Ref, Ref], ...]:
         sources = [emitter.inputs[i] for i in candidate.inplace]
         target = emitter.outputs[0]
-        return tuple((s, target) for s in sources if s is not None and s.nbytes == target.nbytes)
+        read = [r for r in (*emitter.inputs, *emitter.operands) if r is not None]
+        return tuple(
+            (s, target)
+            for s in sources
+            if s is not None and s.nbytes == target.nbytes and not _seen_in_part(s, read)
+        )
 
     def _take(self, emitter: Emitter, inplace: Sequence[tuple[Ref, Ref]] = ()) -> None:
         for command, refs in emitter.commands:
@@ -138,8 +149,6 @@ class _Lowering:
             self.refs[key] = source
             return source
         target = self._new_ref(value, bound, layout)
-        from vknn.lowering.movement import repack
-
         emitter = self._identity(value, source, target)
         repack(emitter, source, target, bound, other, layout)
         self._take(emitter)
