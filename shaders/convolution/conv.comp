@@ -80,51 +80,63 @@ void main() {
         [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
     }
 
-    int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
-    int weight = block * (taps * p.cg4 * 4 * TM);
-    int kx = 0, ky = 0, kz = 0;
-    for (int tap = 0; tap < taps; tap++) {
-        int from[TN];
-        bool inside[TN];
+    // Read here, not in the loops: CPU drivers read a push constant anew wherever it stands.
+    ivec3 kernel = ivec3(p.kernel_w, p.kernel_h, p.kernel_d);
+    ivec3 dilation = ivec3(p.dilation_w, p.dilation_h, p.dilation_d);
+    ivec3 size = ivec3(p.in_w, p.in_h, p.in_d);
+    int cg4 = p.cg4;
+    int taps = AXES == 0 ? 1 : (AXES == 3 ? kernel.z : 1) * kernel.y * kernel.x;
+    int steps = taps * cg4;
+    int weight = block * (steps * 4 * TM);
+    // One loop over taps and channels, without branches: CPU drivers run the body of a loop once
+    // more, masked, and carry every sum through each level of a nest.
+    int c = 0;
+    ivec3 k = ivec3(0);
+    for (int step_ = 0; step_ < steps; step_++) {
+        int plane = source + c * in_plane;
+        ivec3 shift = k * dilation;
+        VEC4 a[TN];
         [[unroll]] for (int i = 0; i < TN; i++) {
-            ivec3 at = origin[i] + ivec3(kx * p.dilation_w, ky * p.dilation_h, kz * p.dilation_d);
+            ivec3 at = origin[i] + shift;
             if (AXES == 0) {
-                from[i] = source + at.x;
+                a[i] = LOAD4(x, plane + at.x);
             } else {
-                inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
-                if (AXES == 3) inside[i] = inside[i] && uint(at.z) < uint(p.in_d);
-                int place = ((AXES == 3 ? at.z * p.in_h : 0) + at.y) * p.in_w + at.x;
-                from[i] = source + (inside[i] ? place : 0);
+                bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
+                if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);
+                int place = ((AXES == 3 ? at.z * size.y : 0) + at.y) * size.x + at.x;
+                a[i] = LOAD4(x, plane + (inside ? place : 0));
+                a[i] = inside ? a[i] : VEC4(0);
             }
         }
-        // One loop over all taps and no branch: nested loops carry every sum through each level.
-        kx = kx + 1 == p.kernel_w ? 0 : kx + 1;
-        ky = kx != 0 ? ky : ky + 1 == p.kernel_h ? 0 : ky + 1;
-        if (AXES == 3) kz = kx + ky != 0 ? kz : kz + 1;
-        for (int c = 0; c < p.cg4; c++) {
-            VEC4 a[TN];
-            [[unroll]] for (int i = 0; i < TN; i++) {
-                a[i] = LOAD4(x, from[i]);
-                if (AXES != 0) a[i] = inside[i] ? a[i] : VEC4(0);
-                from[i] += in_plane;
+        c++;
+        if (AXES != 0) {
+            k.x += c == cg4 ? 1 : 0;
+            c = c == cg4 ? 0 : c;
+            k.y += k.x == kernel.x ? 1 : 0;
+            k.x = k.x == kernel.x ? 0 : k.x;
+            if (AXES == 3) {
+                k.z += k.y == kernel.y ? 1 : 0;
+                k.y = k.y == kernel.y ? 0 : k.y;
             }
+        }
 #if SHUFFLE
-            VEC4 held[TM / 2];
-            [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
-#endif
-            [[unroll]] for (int q = 0; q < 4; q++) {
-                [[unroll]] for (int j = 0; j < TM; j++) {
-#if SHUFFLE
-                    VEC4 b = subgroupShuffle(held[(q * TM + j) / 8], (q * TM + j) % 8);
+        VEC4 held[TM / 2];
+        [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
+#define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
 #else
-                    VEC4 b = LOAD4(w, weight + q * TM + j);
+#define WEIGHT(q, j) LOAD4(w, weight + (q) * TM + (j))
 #endif
-                    [[unroll]] for (int i = 0; i < TN; i++)
-                        sum[i * TM + j] = MULTIPLY_ADD(VEC4(a[i][q]), b, sum[i * TM + j]);
-                }
+        // A sum takes its four products in a row, so that it can stay in a register meanwhile.
+        [[unroll]] for (int j = 0; j < TM; j++) {
+            VEC4 b0 = WEIGHT(0, j), b1 = WEIGHT(1, j), b2 = WEIGHT(2, j), b3 = WEIGHT(3, j);
+            [[unroll]] for (int i = 0; i < TN; i++) {
+                VEC4 v = MULTIPLY_ADD(VEC4(a[i].x), b0, sum[i * TM + j]);
+                v = MULTIPLY_ADD(VEC4(a[i].y), b1, v);
+                v = MULTIPLY_ADD(VEC4(a[i].z), b2, v);
+                sum[i * TM + j] = MULTIPLY_ADD(VEC4(a[i].w), b3, v);
             }
-            weight += 4 * TM;
         }
+        weight += 4 * TM;
     }
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * TM;

@@ -49,23 +49,28 @@ void main() {
     VEC4 b = LOAD4(w, p.bias + c);
     [[unroll]] for (int i = 0; i < TX; i++) sum[i] = b;
 
-    for (int ky = 0; ky < p.kernel_h; ky++) {
-        int at_y = row * p.stride_h - p.pad_h + ky * p.dilation_h;
-        bool inside = uint(at_y) < uint(p.in_h);
-        int from = (plane * p.in_h + (inside ? at_y : 0)) * p.in_w;
+    int at_y = row * p.stride_h - p.pad_h;
+    int weight = c * p.kernel_h * KERNEL;
+    int end = weight + p.kernel_h * KERNEL;
+    int in_h = p.in_h, in_w = p.in_w, dilation_h = p.dilation_h;
+    do {  // tested at the end: CPU drivers run a body once more, masked, where the test comes first
+        bool inside = uint(at_y) < uint(in_h);
+        int from = (plane * in_h + (inside ? at_y : 0)) * in_w;
         VEC4 a[SPAN];
         [[unroll]] for (int s = 0; s < SPAN; s++) {
             int at_x = left + s;
-            bool valid = inside && uint(at_x) < uint(p.in_w);
+            bool valid = inside && uint(at_x) < uint(in_w);
             VEC4 v = LOAD4(x, from + (valid ? at_x : 0));
             a[s] = valid ? v : VEC4(0);
         }
         [[unroll]] for (int kx = 0; kx < KERNEL; kx++) {
-            VEC4 k = LOAD4(w, (c * p.kernel_h + ky) * KERNEL + kx);
+            VEC4 k = LOAD4(w, weight + kx);
             [[unroll]] for (int i = 0; i < TX; i++)
                 sum[i] = MULTIPLY_ADD(a[i * STRIDE + kx * DILATION], k, sum[i]);
         }
-    }
+        at_y += dilation_h;
+        weight += KERNEL;
+    } while (weight < end);
 
     [[unroll]] for (int i = 0; i < TX; i++) {
         if (first + i < p.out_w) {

@@ -34,21 +34,23 @@ layout(push_constant) uniform P {
 
 // Sum over one input plane; `from` counts scalars.
 SCALAR correlate(int from, int weight, ivec3 origin) {
+    ivec3 kernel = ivec3(p.kernel_w, p.kernel_h, p.kernel_d);
+    ivec3 dilation = ivec3(p.dilation_w, p.dilation_h, p.dilation_d);
+    ivec3 size = ivec3(p.in_w, p.in_h, p.in_d);
+    int end = weight + kernel.x * kernel.y * kernel.z;
     SCALAR sum = SCALAR(0);
-    for (int kz = 0; kz < p.kernel_d; kz++) {
-        int z_ = origin.z + kz * p.dilation_d;
-        for (int ky = 0; ky < p.kernel_h; ky++) {
-            int y_ = origin.y + ky * p.dilation_h;
-            for (int kx = 0; kx < p.kernel_w; kx++) {
-                int x_ = origin.x + kx * p.dilation_w;
-                bool inside = uint(x_) < uint(p.in_w) && uint(y_) < uint(p.in_h) && uint(z_) < uint(p.in_d);
-                int place = (z_ * p.in_h + y_) * p.in_w + x_;
-                SCALAR a = LOAD1(x, from + 4 * (inside ? place : 0));
-                sum += (inside ? a : SCALAR(0)) * LOAD1(w, weight);
-                weight++;
-            }
-        }
-    }
+    ivec3 k = ivec3(0);
+    do {
+        ivec3 at = origin + k * dilation;
+        bool inside = all(lessThan(uvec3(at), uvec3(size)));
+        SCALAR a = LOAD1(x, from + 4 * (inside ? (at.z * size.y + at.y) * size.x + at.x : 0));
+        sum += (inside ? a : SCALAR(0)) * LOAD1(w, weight);
+        k.x++;
+        k.y += k.x == kernel.x ? 1 : 0;
+        k.x = k.x == kernel.x ? 0 : k.x;
+        k.z += k.y == kernel.y ? 1 : 0;
+        k.y = k.y == kernel.y ? 0 : k.y;
+    } while (++weight < end);
     return sum;
 }
 

@@ -22,12 +22,14 @@ void main() {
     if (id >= p.total) return;
     int from = id * p.rows * p.columns;
     vec4 v = pool_start();
-    for (int r = 0; r < p.rows; r++) {
+    int columns = p.columns, end = from + p.rows * columns;
+    do {
         vec4 part = pool_start();
-        for (int i = 0; i < p.columns; i++) part = pool_join(part, LOAD4(x, from + i));
+        int row_end = from + columns;
+        do part = pool_join(part, LOAD4(x, from));
+        while (++from < row_end);
         v = pool_join(v, part);
-        from += p.columns;
-    }
+    } while (from < end);
     if (AVERAGE) v /= float(p.rows * p.columns);
     int c = id - divide(id, p.c4) * p.c4;
     STORE4(y, id, zero_tail(epilogue4(v, id, c), c, p.channels));

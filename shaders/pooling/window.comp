@@ -42,8 +42,8 @@ layout(push_constant) uniform P {
 // How many of `count` places from `first` on lie in 0 .. size-1.
 int overlap(int first, int count, int size) { return max(min(first + count, size) - max(first, 0), 0); }
 
-VEC4 fetch(int row, bool inside, int at) {
-    bool valid = inside && uint(at) < uint(p.in_w);
+VEC4 fetch(int row, bool inside, int at, int width) {
+    bool valid = inside && uint(at) < uint(width);
     VEC4 v = LOAD4(x, row + (valid ? at : 0));
     return valid ? v : VEC4(AVERAGE ? SCALAR(0) : p.padding);
 }
@@ -63,25 +63,30 @@ void main() {
     VEC4 result[TX];
     [[unroll]] for (int i = 0; i < TX; i++) result[i] = pool_start();
 
-    int kz = 0, ky = 0;
-    for (int window_row = 0; window_row < p.kernel_d * p.kernel_h; window_row++) {
-        int at_z = front + kz * p.dilation_d;
-        int at_y = top + ky * p.dilation_h;
-        ky = ky + 1 == p.kernel_h ? 0 : ky + 1;
-        kz += ky == 0 ? 1 : 0;
-        bool inside = uint(at_y) < uint(p.in_h) && uint(at_z) < uint(p.in_d);
-        int row = inside ? ((plane * p.in_d + at_z) * p.in_h + at_y) * p.in_w : 0;
+    // Push constants are read and loops tested as CPU drivers like it: the former outside of loops,
+    // the latter at the end (they run a body once more, masked, where the test comes first).
+    ivec3 size = ivec3(p.in_w, p.in_h, p.in_d);
+    int kernel_h = p.kernel_h, dilation_h = p.dilation_h, dilation_d = p.dilation_d;
+    int rows = p.kernel_d * kernel_h, row_of_window = 0, ky = 0;
+    int at_z = front, at_y = top;
+    do {
+        bool inside = uint(at_y) < uint(size.y) && uint(at_z) < uint(size.z);
+        int row = inside ? ((plane * size.z + at_z) * size.y + at_y) * size.x : 0;
+        ky = ky + 1 == kernel_h ? 0 : ky + 1;
+        at_z += ky == 0 ? dilation_d : 0;
+        at_y = top + ky * dilation_h;
         if (KERNEL == 0) {
-            for (int kx = 0; kx < p.kernel_w; kx++)
-                result[0] = pool_join(result[0], fetch(row, inside, left + kx * DILATION));
+            int kx = 0;
+            do result[0] = pool_join(result[0], fetch(row, inside, left + kx * DILATION, size.x));
+            while (++kx < p.kernel_w);
         } else {
             VEC4 a[SPAN];
-            [[unroll]] for (int s = 0; s < SPAN; s++) a[s] = fetch(row, inside, left + s);
+            [[unroll]] for (int s = 0; s < SPAN; s++) a[s] = fetch(row, inside, left + s, size.x);
             [[unroll]] for (int kx = 0; kx < KERNEL; kx++)
                 [[unroll]] for (int i = 0; i < TX; i++)
                     result[i] = pool_join(result[i], a[i * STRIDE + kx * DILATION]);
         }
-    }
+    } while (++row_of_window < rows);
 
     [[unroll]] for (int i = 0; i < TX; i++) {
         if (first + i < p.out_w) {
