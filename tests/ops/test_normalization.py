@@ -45,3 +45,9 @@ def test_mean_far_from_zero() -> None:
     """The variance is that of the differences, not a difference of squares."""
     x = (1000 + RNG.standard_normal((4, 64))).astype(np.float32)
     check_op(LayerNormalization(-1, 1e-6), x, tolerance=1e-4)
+
+
+def test_long_rows() -> None:
+    """Longer than the loops that llvmpipe runs to their end, if one lane had a row."""
+    op = LayerNormalization(-1, 1e-3)
+    check_op(op, floats(16, 100_000), tolerance=1e-4, access=("image",))

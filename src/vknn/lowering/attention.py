@@ -33,11 +33,16 @@ def attention(problem: Problem) -> Sequence[Candidate]:
         return []
     if not all(fits_device(p, limits) for p in products):
         return []
+    width = sizes.padded // 4
+    if not row_shape(sizes.rows, width, limits).fits(sizes.rows, width, limits):
+        return []
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)
     work = sum(p.flops for p in products) * FLOP_COST + 4 * scores_bytes * BYTE_COST
     found = []
     for wide in (True, False):
         if wide and (sizes.depth % 4 or sizes.value_depth % 4):
+            continue
+        if not wide and max(sizes.depth, sizes.keys) > limits.max_loop_rounds:
             continue
         cost = 3 * DISPATCH_COST + work * (1 if wide else 3)
         name = "vec4" if wide else "scalar"

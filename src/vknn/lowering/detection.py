@@ -32,7 +32,7 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, YoloDetection)
     maps = tuple(t for t in problem.inputs if t is not None)
     boxes = problem.outputs[0].dims[1]
-    if problem.limits.kind == "cpu" and boxes > 4 * MAX_ROUNDS:
+    if max(ceil_div(boxes, 4), op.num_class) > problem.limits.max_loop_rounds:
         return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):

@@ -307,7 +307,9 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
         if subgroup_tile(product, problem.limits) is not None:
             found.append("subgroup")
         found.append("tile")
-    return [*found, "scalar"]
+    found.append("scalar")
+    rounds = {name: product.k if name == "scalar" else ceil_div(product.k, 4) for name in found}
+    return [name for name in found if rounds[name] <= problem.limits.max_loop_rounds]
 
 
 @lowers(MatMul)
@@ -340,6 +342,8 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
     assert b is not None
     product = make_product(a.dims, b.dims, False, op.transpose_b)
     if product is None or not fits_device(product, problem.limits):
+        return []
+    if product.k > problem.limits.max_loop_rounds:
         return []
     tile = choose_tile(product, problem.limits)
 

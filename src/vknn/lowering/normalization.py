@@ -34,8 +34,9 @@ def layer_normalization(problem: Problem) -> Sequence[Candidate]:
     for wide in (True, False):
         if wide and length % 4:
             continue
-        shape = row_shape(rows, length // 4 if wide else length, problem.limits)
-        if shape.fits(rows, problem.limits):
+        width = length // 4 if wide else length
+        shape = row_shape(rows, width, problem.limits)
+        if shape.fits(rows, width, problem.limits):
             emit = _Emit(op, rows, length, wide, shape)
             cost = DISPATCH_COST + work * (1 if wide else 3)
             name = "vec4" if wide else "scalar"

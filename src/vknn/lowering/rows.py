@@ -8,6 +8,9 @@ from vknn.lowering.emitter import ceil_div
 from vknn.lowering.grids import fits, spread
 from vknn.plan import DeviceLimits
 
+#: Loops over a row in the kernels that reduce rows.
+PASSES = 3
+
 
 @dataclass(frozen=True)
 class RowShape:
@@ -23,16 +26,22 @@ class RowShape:
     def groups(self, rows: int, limits: DeviceLimits) -> tuple[int, int, int]:
         return spread(ceil_div(rows, self.rows), limits)
 
-    def fits(self, rows: int, limits: DeviceLimits) -> bool:
-        """True where the device can have so many workgroups."""
-        return fits(ceil_div(rows, self.rows), limits)
+    def fits(self, rows: int, width: int, limits: DeviceLimits) -> bool:
+        """True where the device can have so many workgroups, and loops long enough."""
+        rounds = PASSES * ceil_div(width, self.lanes)
+        return rounds <= limits.max_loop_rounds and fits(ceil_div(rows, self.rows), limits)
 
 
 def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
     """A row a lane on a CPU, unless there are few rows; on a GPU as many lanes as a row feeds."""
     if limits.kind == "cpu":
         size = limits.subgroup_size
-        return RowShape(1, size) if rows >= 2 * size or width < 16 else RowShape(size, 1)
+        most = limits.max_loop_rounds // PASSES
+        if width < 16 or (rows >= 2 * size and width <= most):
+            return RowShape(1, size)
+        while ceil_div(width, size) > most and 2 * size <= limits.max_group_invocations:
+            size *= 2
+        return RowShape(size, 1)
     size = min(128, limits.max_group_invocations)
     lanes = 8
     while lanes < size and lanes * 4 < width:
