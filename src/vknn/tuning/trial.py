@@ -1,0 +1,110 @@
+"""Measures the candidates of a problem in turn, whatever becomes of the process that runs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from vknn.errors import DeviceError
+from vknn.runtime.snapshot import Snapshot
+from vknn.tuning.child import Child, ChildError
+from vknn.tuning.jobs import Contest, Job
+from vknn.tuning.worker import Measure, Open, Pose
+
+#: A candidate this many times slower than the best is not measured again.
+HOPELESS = 3.0
+#: Opening a device, or NumPy's part of a problem, may take this many times a candidate's time.
+PATIENCE = 10.0
+
+
+@dataclass
+class Result:
+    """Microseconds of each candidate that works (its best run), and why others were struck off."""
+
+    times: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def winner(self) -> str | None:
+        """The fastest candidate; None where all were struck off."""
+        return min(self.times, key=lambda name: self.times[name], default=None)
+
+
+class Trials:
+    """Measures jobs on a device, in a worker that is replaced when it fails. A context manager.
+
+    ``timeout``: seconds that a candidate may take to be made ready, checked and run.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, runs: int, timeout: float, seed: int = 0) -> None:
+        self._snapshot, self._runs, self._timeout = snapshot, runs, timeout
+        self._seed = seed
+        self._child: Child | None = None
+        self._posed: Job | None = None
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def run(self, job: Job, contest: Contest) -> Result:
+        """Rounds in which every candidate runs once, so that all meet the same circumstances.
+
+        Raises DeviceError where the device cannot be opened.
+        """
+        result = Result()
+        for _ in range(self._runs):
+            best = min(result.times.values(), default=float("inf"))
+            for name in contest.names:
+                slow = result.times.get(name, 0.0) > HOPELESS * best
+                if not slow and name not in result.failures:
+                    self._measure(job, contest, name, result)
+        return result
+
+    def _measure(self, job: Job, contest: Contest, name: str, result: Result) -> None:
+        reason = self._pose(job)
+        if reason is None:
+            answer = self._ask(Measure(contest, name), self._timeout)
+            if "microseconds" in answer:
+                before = result.times.get(name, float("inf"))
+                result.times[name] = min(before, float(answer["microseconds"]))
+                return
+            reason = str(answer.get("failed"))
+        result.failures[name] = reason
+        result.times.pop(name, None)
+
+    def _pose(self, job: Job) -> str | None:
+        """Sees to it that a worker has the problem; why that failed, if it did."""
+        if self._child is None:
+            self._child, self._posed = Child(), None
+            uuid = self._snapshot.uuid
+            request = Open(f"vulkan:{self._snapshot.index}", uuid, self._timeout)
+            answer = self._ask(request, PATIENCE * self._timeout)
+            if "failed" in answer:
+                raise DeviceError(f"cannot open {self._snapshot.name}: {answer['failed']}")
+        if self._posed is not job:
+            answer = self._ask(Pose(job, self._seed), PATIENCE * self._timeout)
+            if "failed" in answer:
+                return f"the reference: {answer['failed']}"
+            self._posed = job
+        return None
+
+    def _ask(self, request: Open | Pose | Measure, timeout: float) -> dict[str, Any]:
+        """An answer, whatever happens; a worker that failed is gone afterwards."""
+        assert self._child is not None
+        try:
+            answer = self._child.ask(request, timeout)
+        except ChildError as error:
+            self._child = self._posed = None
+            return {"failed": str(error)}
+        except BaseException:  # an interrupt: the answer still to come belongs to nobody
+            self._child.kill()
+            self._child = self._posed = None
+            raise
+        if answer.get("fatal"):
+            self._child.kill()
+            self._child = self._posed = None
+        return answer

@@ -1,0 +1,126 @@
+"""Measures every candidate of every problem of a network and remembers the fastest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from vknn.errors import DeviceError, VknnError
+from vknn.graph import Node
+from vknn.program import Program
+from vknn.runtime import Device, environment
+from vknn.runtime.tuned import FAILED, Entry, database_file, store, tuning_choices
+from vknn.session import Session
+from vknn.subject import Shapes, complete_feeds, opened
+from vknn.tuning.jobs import Contest, Job, find_jobs
+from vknn.tuning.report import Report, Row
+from vknn.tuning.trial import Result, Trials
+
+#: Told how many steps are done, how many there are, and what is being done.
+Progress = Callable[[int, int, str], None]
+
+
+def tune(
+    subject: str | os.PathLike[str] | Session,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    runs: int = 5,
+    timeout: float = 60.0,
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Times every kernel that could run a layer, and has later sessions take the fastest.
+
+    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``: as for :func:`vknn.verify`; the
+    inputs' shapes are what matters. Each distinct problem is measured alone, on random data, with
+    all its candidates ``runs`` times in turn; the shortest time counts. A candidate whose results
+    are wrong, or that fails or takes longer than ``timeout`` seconds to get ready and run, is
+    struck off: candidates run in a process of their own.
+
+    The winners go into a database in the user's cache directory, by device and driver version;
+    sessions opened from then on use them. Raises DeviceError without a Vulkan device that has
+    timestamps.
+    """
+    if runs < 1 or timeout <= 0:
+        raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
+    with opened(subject, weights, device=device) as session:
+        device_ = _device(session)
+        feeds = complete_feeds(session, inputs, shapes, seed)
+        program = session.program(feeds)
+        if not all(_is_static(node) for node in program.graph.nodes):
+            session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
+        jobs = find_jobs(_static_nodes(program), device_.limits, session.target.options)
+        model = program.graph.name if isinstance(subject, Session) else str(subject)
+        return tune_jobs(
+            jobs, device_, model, runs=runs, timeout=timeout, seed=seed, progress=progress
+        )
+
+
+def tune_jobs(
+    jobs: list[Job],
+    device: Device,
+    model: str,
+    *,
+    runs: int = 5,
+    timeout: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Measures jobs on a device and remembers the winners as they come."""
+    tell = progress or (lambda done, total, what: None)
+    path = database_file(environment.read().cache_path(), device.snapshot)
+    before = tuning_choices(device.snapshot)
+    rows = []
+    with Trials(device.snapshot, runs=runs, timeout=timeout, seed=seed) as trials:
+        for number, job in enumerate(jobs):
+            tell(number, len(jobs), job.layers[0] if job.layers else job.op.type_name)
+            results = [(contest, trials.run(job, contest)) for contest in job.contests]
+            store(path, {job.choice_key(c): _entry(r) for c, r in results if r.winner is not None})
+            rows += [_row(job, contest, result, before) for contest, result in results]
+    tell(len(jobs), len(jobs), "done")
+    return Report(model, device.name, str(path), tuple(rows))
+
+
+def _device(session: Session) -> Device:
+    if session.device is None:
+        raise DeviceError("NumPy has no kernels to choose from: tuning needs a Vulkan device")
+    if "timestamps" not in session.device.limits.features:
+        raise DeviceError(f"{session.device.name} has no timestamps: its kernels cannot be timed")
+    return session.device
+
+
+def _is_static(node: Node) -> bool:
+    return all(t is None or t.is_static for t in node.input_types)
+
+
+def _static_nodes(program: Program) -> Iterator[Node]:
+    """The nodes whose types are known, those of continuations included."""
+    yield from filter(_is_static, program.graph.nodes)
+    for rest in program.continuations:
+        yield from _static_nodes(rest)
+
+
+def _entry(result: Result) -> Entry:
+    assert result.winner is not None
+    tried: dict[str, float | str] = dict(result.times)
+    tried.update(dict.fromkeys(result.failures, FAILED))
+    return Entry(result.winner, result.times[result.winner], tried)
+
+
+def _row(job: Job, contest: Contest, result: Result, before: Mapping[str, str]) -> Row:
+    ordered = dict(sorted(result.times.items(), key=lambda item: item[1]))
+    return Row(
+        op=job.op.type_name,
+        layers=tuple(job.layers),
+        key=job.key,
+        form=contest.form,
+        times=ordered,
+        failures=result.failures,
+        winner=result.winner,
+        previous=job.before(contest, before),
+    )
