@@ -294,9 +294,9 @@ def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray
 def _resize(op: Resize, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     x = inputs[0]
     assert x is not None
-    size = np.abs(x.astype(np.float64))
     if op.mode == "nearest":
-        return size[:1, :1], 0.0
+        return np.abs(y.astype(np.float64)), 0.0
+    size = np.abs(x.astype(np.float64))
     # A coordinate near the far end rounds to as many units as the axis is long.
     largest = size.max(axis=tuple(range(2, x.ndim)), keepdims=True, initial=0.0)
     return largest, 16.0 + 4.0 * max(x.shape[2:], default=1)

@@ -1,0 +1,5 @@
+"""The command line: ``vknn devices | info | run | verify | profile | bench``."""
+
+from vknn.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,136 @@
+"""Arguments that several commands take, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vknn.cli.inputs import add_image_arguments
+from vknn.errors import InputError, VknnError
+from vknn.session import Session
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model, its weights and the device."""
+    parser.add_argument("model", type=Path, help="the model file")
+    group = parser.add_argument_group("model and device")
+    weights = group.add_mutually_exclusive_group()
+    weights.add_argument("--weights", type=Path, help="the weights file, if not beside the model")
+    weights.add_argument(
+        "--random-weights", action="store_true", help="make up weights (ncnn .param without .bin)"
+    )
+    group.add_argument(
+        "--device", default="auto", help="auto, vulkan, vulkan:1, part of a name, or numpy"
+    )
+    group.add_argument(
+        "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
+    )
+    add_json(parser)
+
+
+def add_inputs(parser: argparse.ArgumentParser, random: bool) -> None:
+    """Arrays and images; ``random``: inputs that are not given are made up."""
+    group = parser.add_argument_group("inputs")
+    group.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy, .npz (arrays by input name) or an image"
+        + ("; random values for inputs that are not given" if random else ""),
+    )
+    if random:
+        add_shape(group)
+        group.add_argument("--seed", type=int, default=0, help="of random values")
+    add_image_arguments(parser)
+
+
+def add_shape(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="[NAME=]N,N,N",
+        help="shape of an input, where the model leaves it open",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def add_runs(parser: argparse.ArgumentParser, runs: int, warmup: int) -> None:
+    parser.add_argument("--runs", type=int, default=runs, help=f"runs to time ({runs})")
+    parser.add_argument("--warmup", type=int, default=warmup, help=f"runs before that ({warmup})")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model file and its weights file (None: beside it)."""
+
+    model: Path
+    weights: Path | None
+
+
+@contextmanager
+def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
+    """The files of the model; random weights live as long as this."""
+    if not args.random_weights:
+        yield ModelFiles(args.model, args.weights)
+        return
+    if args.model.suffix != ".param":
+        raise VknnError("--random-weights is for ncnn .param files")
+    from vknn.formats.ncnn.random_weights import write_random_weights
+
+    with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
+        weights = Path(folder) / "random.bin"
+        write_random_weights(args.model, weights)
+        yield ModelFiles(args.model, weights)
+
+
+@contextmanager
+def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Session]:
+    """A session for the model on the device asked for (or ``device``)."""
+    with ExitStack() as stack:
+        files = stack.enter_context(model_files(args))
+        disable = [name.strip() for name in args.disable.split(",") if name.strip()]
+        selector = args.device if device is None else device
+        session = Session(files.model, files.weights, device=selector, disable=disable)
+        yield stack.enter_context(session)
+
+
+def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:
+    """NAME=VALUE pairs; the name may be left out where the model has one input."""
+    names = [spec.name for spec in session.inputs]
+    found: dict[str, str] = {}
+    for text in values:
+        # A name may hold "=" and a path may too: the longest known name in front wins.
+        fitting = [n for n in names if text.startswith(f"{n}=")]
+        if fitting:
+            name = max(fitting, key=len)
+            value = text[len(name) + 1 :]
+        elif len(names) == 1 and (what == "file" or "=" not in text):
+            name, value = names[0], text
+        else:
+            listed = ", ".join(names) or "none"
+            raise InputError(f"{text!r} does not start with NAME=; the inputs are {listed}")
+        if name in found:
+            raise InputError(f"two {what}s for input {name!r}")
+        found[name] = value
+    return found
+
+
+def shapes(args: argparse.Namespace, session: Session) -> dict[str, tuple[int, ...]]:
+    """The shapes given with --shape."""
+    return {name: _shape(text) for name, text in named(args.shape, session, "shape").items()}
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    parts = text.lower().replace("x", ",").split(",")
+    if not all(p.strip().isdecimal() for p in parts):
+        raise InputError(f"{text!r} is no shape: write it as 3,224,224")
+    return tuple(int(p) for p in parts)

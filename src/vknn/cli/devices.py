@@ -1,0 +1,85 @@
+"""``vknn devices``"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.table import Table
+
+from vknn.cli.arguments import add_json
+from vknn.cli.output import show, write_json
+from vknn.errors import DeviceError
+from vknn.runtime import Snapshot, environment, list_devices
+from vknn.runtime.selection import choose, rejection
+
+_COLUMNS = "", "device", "name", "kind", "Vulkan", "driver", "memory", "subgroup", "features"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Lists the devices; the one that "auto" means is marked."""
+    found = list_devices()
+    if not found and not args.json:
+        raise DeviceError("there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)")
+    default = _default(found)
+    rows = [_row(s, default is not None and s.index == default.index) for s in found]
+    if args.json:
+        write_json(rows)
+        return
+    table = Table()
+    for name in (
+        "",
+        "device",
+        "name",
+        "kind",
+        "Vulkan",
+        "driver",
+        "memory",
+        "subgroup",
+        "features",
+    ):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(
+            "*" if row["default"] else "",
+            row["device"],
+            row["name"] if row["usable"] else f"{row['name']} ({row['rejection']})",
+            row["kind"],
+            row["api_version"],
+            row["driver"],
+            f"{row['memory'] / 2**30:.1f} GiB",
+            str(row["subgroup_size"]),
+            " ".join(row["features"]),
+        )
+    show(table)
+
+
+def _default(found: list[Snapshot]) -> Snapshot | None:
+    try:
+        return choose(found, environment.device())
+    except DeviceError:
+        return None
+
+
+def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
+    reason = rejection(snapshot)
+    return {
+        "device": f"vulkan:{snapshot.index}",
+        "name": snapshot.name,
+        "kind": snapshot.kind,
+        "default": default,
+        "usable": reason is None,
+        "rejection": reason,
+        "api_version": ".".join(map(str, snapshot.api_version)),
+        "driver": f"{snapshot.driver_name} {snapshot.driver_info}".strip(),
+        "memory": snapshot.memory_bytes,
+        "subgroup_size": snapshot.subgroup_size,
+        "features": sorted(snapshot.features),
+        "max_storage_buffer_range": snapshot.max_storage_buffer_range,
+        "max_texel_buffer_elements": snapshot.max_texel_buffer_elements,
+        "uuid": snapshot.uuid.hex(),
+    }

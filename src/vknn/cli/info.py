@@ -1,0 +1,144 @@
+"""``vknn info``"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from vknn.cli.arguments import add_model, add_shape, opened, shapes
+from vknn.cli.output import show, write_json
+from vknn.errors import InputError, VknnError
+from vknn.formats import TensorSpec
+from vknn.graph import Graph, format_graph
+from vknn.lowering import format_plan
+from vknn.passes import run_passes
+from vknn.session import Session
+from vknn.subject import complete_feeds
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    add_shape(parser)
+    parser.add_argument(
+        "--graph",
+        nargs="?",
+        const="after",
+        choices=("before", "after"),
+        help="print the graph before or after the passes (after)",
+    )
+    parser.add_argument("--plan", action="store_true", help="print the plan for the device")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Shows the model. Only --plan opens a device."""
+    with opened(args, device=None if args.plan else "numpy") as session:
+        graph = _graph(args, session)
+        if args.plan or args.graph:
+            _print_text(args, session, graph)
+            return
+        document = _document(args, session, graph)
+    if args.json:
+        write_json(document)
+        return
+    show(_tensors("inputs", document["inputs"]))
+    show(_tensors("outputs", document["outputs"]))
+    if graph is not None:
+        show(_counts("layers", document["layers"]))
+        show(_counts("operators, after passes", document["operators"]))
+        show(f"{document['parameters']:,} parameters")
+
+
+def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
+    """The graph for the shapes given, None where some are open and nothing asks for it."""
+    try:
+        feeds = complete_feeds(session, None, shapes(args, session))
+    except InputError:
+        if args.plan or args.graph or args.shape:
+            raise
+        return None
+    return session.graph(feeds)
+
+
+def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:
+    assert graph is not None
+    texts: dict[str, Any] = {}
+    if args.graph:
+        texts["graph"] = format_graph(graph if args.graph == "before" else _rewritten(args, graph))
+    if args.plan:
+        if session.device is None:
+            raise VknnError("--plan needs a Vulkan device to plan for")
+        program = session.program(complete_feeds(session, None, shapes(args, session)))
+        texts["plans"] = [format_plan(plan) for plan in program.plans]
+        texts["on host"] = [n.name for n, side in program.placement.items() if side == "host"]
+    if args.json:
+        write_json(texts)
+        return
+    print(texts.get("graph", ""), end="")
+    print("\n".join(texts.get("plans", [])), end="")
+    if texts.get("on host"):
+        print(f"on the host: {', '.join(texts['on host'])}")
+
+
+def _rewritten(args: argparse.Namespace, graph: Graph) -> Graph:
+    return run_passes(graph, frozenset(n.strip() for n in args.disable.split(",")))
+
+
+def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -> dict[str, Any]:
+    hints = session.model.shape_hints
+    found: dict[str, Any] = {
+        "model": str(args.model),
+        "inputs": [_spec(s, hints.get(s.name)) for s in session.inputs],
+        "outputs": [_spec(s, None) for s in session.outputs],
+    }
+    if graph is not None:
+        layers = {(n.origin.name, n.origin.type) for n in graph.nodes}
+        after = _rewritten(args, graph)
+        constants = {id(v.constant): v.constant for v in graph.values() if v.constant is not None}
+        found["layers"] = dict(Counter(type_ for _, type_ in sorted(layers)).most_common())
+        found["operators"] = dict(Counter(n.op.type_name for n in after.nodes).most_common())
+        found["parameters"] = sum(c.size for c in constants.values())
+        for entry in found["outputs"]:
+            value = graph.outputs.get(entry["name"])
+            if value is not None and entry["shape"] is None:
+                entry["graph_shape"] = list(value.type.shape)
+    return found
+
+
+def _spec(spec: TensorSpec, hint: tuple[int, ...] | None) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "shape": list(spec.shape) if spec.shape is not None else None,
+        "hint": list(hint) if hint else None,
+        "dtype": spec.dtype.value,
+    }
+
+
+def _tensors(title: str, entries: Sequence[dict[str, Any]]) -> Table:
+    table = Table("name", "shape", "dtype", title=title, title_justify="left")
+    for entry in entries:
+        table.add_row(entry["name"], _shape(entry), entry["dtype"])
+    return table
+
+
+def _shape(entry: dict[str, Any]) -> str:
+    if entry["shape"] is not None:
+        return _dims(entry["shape"])
+    if entry.get("graph_shape") is not None:
+        return f"{_dims(entry['graph_shape'])} in the graph"
+    return f"free; the file suggests {_dims(entry['hint'])}" if entry["hint"] else "free"
+
+
+def _dims(dims: Sequence[int | None]) -> str:
+    return ", ".join("?" if d is None else str(d) for d in dims)
+
+
+def _counts(title: str, counts: dict[str, int]) -> Table:
+    table = Table("type", title=title, title_justify="left")
+    table.add_column("count", justify="right")
+    for name, count in counts.items():
+        table.add_row(name, str(count))
+    return table

@@ -1,0 +1,85 @@
+"""Reads the command line and runs a command.
+
+Exit codes: 0 well, 1 a check failed, 2 the user's error, 3 an error of vknn itself, 130 stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+
+from vknn import __version__
+from vknn.errors import VknnError
+
+#: Name of each command and what it does; module ``vknn.cli.<name>`` has ``add`` and ``run``.
+COMMANDS = {
+    "devices": "list the Vulkan devices",
+    "info": "show a model's inputs, outputs, layers, graph or plan",
+    "run": "run a model on arrays or images",
+    "verify": "run every operator on the device and with NumPy, and compare",
+    "profile": "time every dispatch",
+    "bench": "time whole runs, the cold start and device memory",
+}
+FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    warnings.showwarning = _show_warning
+    try:
+        parsed = _parser(arguments).parse_args(arguments)
+        return int(import_module(f"vknn.cli.{parsed.command}").run(parsed) or 0)
+    except KeyboardInterrupt:
+        return _complain("stopped", STOPPED)
+    except BrokenPipeError:
+        # Whoever read our output went away; nothing more can be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return USER_ERROR
+    except (VknnError, OSError) as error:
+        return _complain(f"error: {_text(error)}", USER_ERROR)
+    except MemoryError as error:
+        return _complain(f"error: host memory is exhausted: {error}", USER_ERROR)
+    except Exception as error:
+        text = f"{type(error).__name__}: {_text(error)}"
+        return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the command that is called for is loaded."""
+    parser = argparse.ArgumentParser(
+        prog="vknn", description="Runs neural networks on any GPU with a Vulkan driver."
+    )
+    parser.add_argument("--version", action="version", version=f"vknn {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    wanted = next((a for a in arguments if not a.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        described = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=described)
+        if name == wanted:
+            import_module(f"vknn.cli.{name}").add(command)
+    return parser
+
+
+def _complain(message: str, code: int) -> int:
+    """One line to stderr; with VKNN_DEBUG the traceback first."""
+    if os.environ.get("VKNN_DEBUG", "0") not in ("", "0") and code != STOPPED:
+        import traceback
+
+        traceback.print_exc()
+    print(f"vknn: {message}", file=sys.stderr)
+    return code
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *details: object, **more: object) -> None:
+    print(f"vknn: warning: {message}", file=sys.stderr)

@@ -1,0 +1,44 @@
+"""Writing tables, JSON and progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+Tell = Callable[[int, int, str], None]
+
+
+def show(thing: RenderableType) -> None:
+    """A table or text to stdout; wide where it is not a terminal, so that nothing is cut."""
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console.print(thing)
+
+
+def write_json(document: Any) -> None:
+    """A document, or text that is JSON already, to stdout."""
+    print(document if isinstance(document, str) else json.dumps(document, indent=2))
+
+
+@contextmanager
+def progress(title: str, quiet: bool = False) -> Iterator[Tell | None]:
+    """A bar on stderr while something long runs; None where stderr is not a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, TextColumn("{task.fields[what]}"), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(title, total=None, what="")
+
+        def tell(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, what=what)
+
+        yield tell

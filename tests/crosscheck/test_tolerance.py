@@ -1,0 +1,166 @@
+"""What is allowed: more than correct rounding needs, less than a mistake makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vknn.crosscheck import UNIT, allowances, compare
+from vknn.graph import DType, Op
+from vknn.ops.attention import Attention
+from vknn.ops.convolution import Conv
+from vknn.ops.elementwise import (
+    Add,
+    Cast,
+    Exp,
+    Floor,
+    Fused,
+    FusedStep,
+    Gelu,
+    Log,
+    Mul,
+    Pow,
+    Relu,
+    Sigmoid,
+    Swish,
+)
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement import Concat, Transpose
+from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
+from vknn.ops.pooling import AveragePool, GlobalAveragePool, MaxPool
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.reduction import Softmax
+from vknn.ops.resize import Resize
+
+random = np.random.default_rng(5)
+
+
+def array(*shape: int) -> np.ndarray:
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def positive(*shape: int) -> np.ndarray:
+    return random.uniform(0.5, 2.0, shape).astype(np.float32)
+
+
+CONV = Conv((1, 1), (1,) * 4, (1, 1))
+FUSED = Fused(CONV, (FusedStep(Swish()), FusedStep(Add(), operand=0), FusedStep(Mul(), scalar=0.5)))
+CASES: list[tuple[Op, list[np.ndarray | None]]] = [
+    (CONV, [array(1, 8, 6, 6), array(5, 8, 3, 3), array(5)]),
+    (FUSED, [array(1, 8, 6, 6), array(5, 8, 3, 3), None, array(1, 5, 6, 6)]),
+    (MatMul(transpose_b=True), [array(7, 64), array(9, 64), array(9)]),
+    (AveragePool((2, 2), (2, 2), (0,) * 4), [array(1, 3, 6, 6)]),
+    (GlobalAveragePool(), [array(1, 3, 9, 9)]),
+    (Softmax(1), [array(2, 50)]),
+    (LayerNormalization(-1, 1e-5), [array(4, 40), array(40), array(40)]),
+    (BatchNormalization(), [array(1, 4, 3), array(4), array(4), array(4), positive(4)]),
+    (LRN((1,), (2,), (2,), 1e-4), [array(1, 8, 4, 4)]),
+    (Attention(2, 0.35), [array(1, 6, 16), array(1, 7, 16), array(1, 7, 8)]),
+    (Resize((7, 9), "linear"), [array(1, 2, 4, 5)]),
+    (Resize((7, 9), "cubic"), [array(1, 2, 4, 5)]),
+    (Pow(), [positive(3, 4), array(3, 4)]),
+    (Exp(), [array(3, 40)]),
+    (Gelu(), [array(3, 40) * 3]),
+    (Log(), [1 + array(3, 40) * np.float32(1e-3)]),
+    (Sigmoid(), [array(3, 40) * 5]),
+    (DequantizeLinear(), [np.arange(-8, 8, dtype=np.int32).reshape(4, 4), positive(4), array(4)]),
+]
+
+
+def in_float32(op: Op, inputs: list[np.ndarray | None]) -> np.ndarray:
+    """A result with the rounding errors of 32-bit arithmetic, near enough: inputs half a unit off."""
+    moved = [
+        x * (1 + random.uniform(-UNIT, UNIT, x.shape)).astype(np.float32)
+        if x is not None and x.dtype.kind == "f"
+        else x
+        for x in inputs
+    ]
+    return op.reference(*moved)[0]
+
+
+@pytest.mark.parametrize(("op", "inputs"), CASES, ids=[c[0].type_name for c in CASES])
+def test_rounding_is_allowed_and_mistakes_are_not(op, inputs) -> None:  # type: ignore[no-untyped-def]
+    expected = op.reference(*inputs)
+    (bound,) = allowances(op, inputs, expected)
+    (y,) = expected
+    assert compare(in_float32(op, inputs), y, bound).ok
+    wrong = y.copy()
+    largest = np.unravel_index(np.argmax(np.abs(y)), y.shape)
+    wrong[largest] *= np.float32(1.01)
+    result = compare(wrong, y, bound)
+    assert not result.ok
+    assert result.worst == largest
+    assert result.excess > 10
+    (loose,) = allowances(op, inputs, expected, tolerance=0.05)
+    assert compare(wrong, y, loose).ok
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        (Transpose((1, 0)), [array(2, 3)]),
+        (Concat(0), [array(2, 3), array(1, 3)]),
+        (MaxPool((2, 2), (1, 1), (0,) * 4), [array(1, 2, 3, 3)]),
+        (Resize((6, 6), "nearest"), [array(1, 2, 3, 3)]),
+    ],
+)
+def test_moving_is_exact(op, inputs) -> None:  # type: ignore[no-untyped-def]
+    (y,) = expected = op.reference(*inputs)
+    (bound,) = allowances(op, inputs, expected)
+    assert compare(y.copy(), y, bound).ok
+    wrong = y.copy()
+    wrong.flat[0] = np.nextafter(wrong.flat[0], np.float32(9))
+    result = compare(wrong, y, bound)
+    assert not result.ok
+    assert result.worst == (0,) * y.ndim
+
+
+def test_a_step_may_fall_either_way_at_its_edge_only() -> None:
+    x = np.array([2.5, 3.0, np.nextafter(np.float32(3), np.float32(0))], np.float32)
+    scale = np.ones(1, np.float32)
+    for op, inputs in (
+        (Cast(DType.INT32), [x]),
+        (QuantizeLinear(rounding="half_away"), [x, scale]),
+    ):
+        (y,) = expected = op.reference(*inputs)
+        (bound,) = allowances(op, inputs, expected)
+        assert bound.allowed.max() == 1
+        assert bound.allowed.min() == 0
+    (floor,) = allowances(Floor(), [x], Floor().reference(x))
+    assert floor.allowed.max() < 1e-6
+
+
+def test_a_tail_carries_the_allowance_of_its_base() -> None:
+    big = [array(1, 8, 6, 6) * 1000, array(5, 8, 3, 3)]
+    plain = allowances(CONV, big, CONV.reference(*big))[0]
+    op = Fused(CONV, (FusedStep(Mul(), scalar=1e-3), FusedStep(Relu())))
+    inputs = [*big]
+    fused = allowances(op, inputs, op.reference(*inputs))[0]
+    kept = op.reference(*inputs)[0] > 1e-3
+    ratio = (np.broadcast_to(plain.allowed, kept.shape) / fused.allowed)[kept]
+    assert ratio.min() > 300
+    assert ratio.max() < 1100
+
+
+def test_nan_and_infinities_must_agree() -> None:
+    x = np.array([-1.0, 0.0, 4.0], np.float32)
+    expected = Log().reference(x)
+    (bound,) = allowances(Log(), [x], expected)
+    assert compare(expected[0].copy(), expected[0], bound).ok
+    for place, value in ((0, 1.0), (1, -3e38), (2, np.nan), (2, np.inf)):
+        wrong = expected[0].copy()
+        wrong[place] = value
+        result = compare(wrong, expected[0], bound)
+        assert not result.ok
+        assert result.worst == (place,)
+
+
+def test_other_shapes_and_dtypes_are_named() -> None:
+    x = array(2, 3)
+    (bound,) = allowances(Relu(), [x], Relu().reference(x))
+    result = compare(x.reshape(3, 2), x, bound)
+    assert not result.ok
+    assert result.problem == "came out as float32[3, 2], not float32[2, 3]"
+    assert compare(x.astype(np.float64), x, bound).problem is not None
+    empty = np.zeros((0, 2), np.float32)
+    assert compare(empty, empty, bound).ok

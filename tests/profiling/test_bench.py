@@ -1,0 +1,66 @@
+"""Benchmarks of a small network."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_model import write_small_model
+from vknn.errors import VknnError
+from vknn.profiling import Series, bench
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_model(tmp_path_factory.mktemp("model"))
+
+
+def test_series() -> None:
+    series = Series("x", (3.0, 1.0, 2.0, 10.0))
+    assert (series.least, series.median, series.most) == (1.0, 2.5, 10.0)
+
+
+def test_times_cold_start_and_memory(model: Path) -> None:
+    result = bench(model, runs=2, warmup=1, device="vulkan")
+    assert len(result.ours.seconds) == 2
+    assert list(result.cold) == ["device", "load", "graph", "plan", "pipelines", "first run"]
+    assert all(t >= 0 for t in result.cold.values())
+    assert result.memory is not None
+    assert result.memory > 0
+    document = json.loads(result.to_json())
+    assert document["ratio"] is None
+    assert "cold start" in str(result)
+
+
+def test_on_numpy(model: Path) -> None:
+    result = bench(model, runs=1, warmup=0, device="numpy")
+    assert result.memory is None
+    assert result.cold["load"] > 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ncnn") is None, reason="needs the ncnn wheel")
+def test_a_peer_runs_in_turn_and_agrees(model: Path) -> None:
+    result = bench(model, runs=2, warmup=1, device="vulkan", peer="ncnn")
+    assert result.peer is not None
+    assert result.peer.name.startswith("ncnn ")
+    assert len(result.peer.seconds) == 2
+    assert result.difference is not None
+    assert result.difference < 1e-4
+    assert result.ratio == result.ours.median / result.peer.median
+    assert "times the time of ncnn" in str(result)
+
+
+def test_what_cannot_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(VknnError, match="at least one run"):
+        bench(model, runs=0, device="numpy")
+    with pytest.raises(VknnError, match="no peer is called 'x'"):
+        bench(model, peer="x")
+    with pytest.raises(VknnError, match="runs on NumPy"):
+        bench(model, runs=1, device="numpy", peer="ncnn")
+    monkeypatch.setitem(sys.modules, "ncnn", None)
+    with pytest.raises(VknnError, match="pip install ncnn"):
+        bench(model, runs=1, device="vulkan", peer="ncnn")
