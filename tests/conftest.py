@@ -14,6 +14,10 @@ for _switch in ("VKNN_DEVICE", "VKNN_DEBUG", "VKNN_DISABLE"):
     os.environ.pop(_switch, None)
 
 ROOT = Path(__file__).resolve().parents[1]
+# Child processes of tests import the same vknn as the tests.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +31,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_report_header() -> str:
+    """The device of the tests."""
+    from vknn.errors import VknnError
+    from vknn.runtime import list_devices
+
+    try:
+        devices = list_devices()
+    except VknnError as error:
+        return f"vulkan: {error}"
+    return f"vulkan: {', '.join(device.name for device in devices) or 'no device'}"
 
 
 @pytest.fixture(autouse=True)
