@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn import reference
+from vknn import debug, reference
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, WeightCache, candidates, lower
@@ -30,12 +30,16 @@ MAX_CONTINUATIONS = 16
 
 @dataclass(eq=False)
 class Target:
-    """Where device segments run, and what their plans share. ``device`` None: all on the host."""
+    """Where device segments run, and what their plans share. ``device`` None: all on the host.
+
+    ``debug``: the level of VKNN_DEBUG.
+    """
 
     device: Device | None = None
     options: LoweringOptions = field(default_factory=LoweringOptions)
     weights: WeightCache = field(default_factory=WeightCache)
     pool: WeightPool | None = None
+    debug: int = 0
 
 
 @dataclass(eq=False)
@@ -78,10 +82,16 @@ class Program:
         }
         needed = set(graph.outputs.values())
         needed |= {v for n in self._deferred for v in n.inputs if v is not None}
+        if target.debug >= debug.VALUES:
+            needed |= {v for n in ready for v in n.outputs}
         groups = _group(ready, on_device)
-        self.segments = [
-            self._segment(nodes, number, groups, needed) for number, nodes in enumerate(groups)
-        ]
+        self.segments: list[Segment] = []
+        try:
+            for number, nodes in enumerate(groups):
+                self.segments.append(self._segment(nodes, number, groups, needed))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def plans(self) -> list[Plan]:
@@ -105,7 +115,8 @@ class Program:
 
         ``execute`` runs a segment on its arrays, by port names, in place of :meth:`Segment.run`.
         """
-        execute = execute or Segment.run
+        level = self._target.debug
+        execute = execute or (debug.traced(level) if level else Segment.run)
         with self._lock:
             known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in self.graph.inputs}
             for segment in self.segments:
@@ -154,6 +165,8 @@ class Program:
             segment.executable = Executable(device, segment.plan, self._target.pool)
             self.timings["plan"] += planned - start
             self.timings["prepare"] += time.perf_counter() - planned
+            if self._target.debug >= debug.PLANS:
+                debug.say_plan(segment)
         return segment
 
     def _run_rest(

@@ -67,7 +67,7 @@ class Session:
         if tuned and self.device is not None and "tuning" not in self._disabled:
             choices = tuning_choices(self.device.snapshot)
         options = LoweringOptions(disabled=self._disabled, choices=choices)
-        self._target = Target(self.device, options, pool=pool)
+        self._target = Target(self.device, options, pool=pool, debug=environment.debug())
         self._last: Program | None = None
 
     @property
