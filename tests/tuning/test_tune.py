@@ -1,0 +1,116 @@
+"""A network is tuned on the device; what goes wrong on the way is struck off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers import shared_device
+from tests.tuning.misbehaving import Misbehaving
+
+import vknn
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.graph import GraphBuilder, TensorType
+from vknn.lowering import LoweringOptions, format_plan
+from vknn.runtime import environment
+from vknn.runtime.tuned import Entry, database_file, load, store
+from vknn.tuning import tune
+from vknn.tuning.jobs import find_jobs
+from vknn.tuning.tune import tune_jobs
+
+pytestmark = pytest.mark.device
+
+NET = """7767517
+2 2
+Input       data  0 1 data 0=6 1=6 2=3
+Convolution conv  1 1 data out 0=5 1=3 4=1 5=1 6=135 9=1
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.param"
+    path.write_text(NET)
+    write_random_weights(path, path.with_suffix(".bin"))
+    return path
+
+
+def database() -> Path:
+    return database_file(environment.read().cache_path(), shared_device().snapshot)
+
+
+def picture() -> dict[str, np.ndarray]:
+    return {"data": np.random.default_rng(3).standard_normal((3, 6, 6)).astype(np.float32)}
+
+
+def labels(session: vknn.Session) -> list[str]:
+    return [d.label for plan in session.program(picture()).plans for d in plan.dispatches]
+
+
+def test_a_network_is_tuned_and_sessions_use_it(net: Path) -> None:
+    steps: list[tuple[int, int, str]] = []
+    report = tune(net, runs=1, progress=lambda *step: steps.append(step))
+    (row,) = report.rows
+    assert row.layers == ("conv",)
+    assert not row.failures
+    assert row.winner == min(row.times, key=lambda name: row.times[name])
+    assert steps == [(0, 1, "conv"), (1, 1, "done")]
+    (entry,) = load(database()).values()
+    assert (entry.candidate, dict(entry.tried)) == (row.winner, dict(row.times))
+    assert json.loads(report.to_json())["rows"][0]["winner"] == row.winner
+    assert "conv" in str(report)
+    with vknn.Session(net) as session:
+        assert f"Conv {row.winner}" in labels(session)
+
+
+def test_a_session_takes_what_the_database_says(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with vknn.Session(net) as session:
+        (job,) = find_jobs(
+            session.program(picture()).graph.nodes,
+            shared_device().limits,
+            session.target.options,
+        )
+        expected = session.run(picture())["out"]
+        usual = labels(session)
+    (contest,) = job.contests
+    last = contest.names[-1]
+    assert f"Conv {last}" not in usual
+    store(database(), {job.choice_key(contest): Entry(last, 1.0, {last: 1.0})})
+    with vknn.Session(net) as session:
+        assert f"Conv {last}" in labels(session)
+        assert f"convolution/{last}<" in format_plan(session.program(picture()).plans[0])
+        np.testing.assert_allclose(session.run(picture())["out"], expected, rtol=1e-4, atol=1e-5)
+    with vknn.Session(net, tuned=False) as session:
+        assert labels(session) == usual
+    monkeypatch.setenv("VKNN_DISABLE", "tuning")
+    with vknn.Session(net) as session:
+        assert labels(session) == usual
+
+
+def test_what_misbehaves_is_struck_off() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType((1, 64)))
+    graph = builder.finish({"y": builder.add(Misbehaving(), x)})
+    jobs = find_jobs(graph.nodes, shared_device().limits, LoweringOptions())
+    report = tune_jobs(jobs, shared_device(), "misbehaving", runs=2, timeout=6.0)
+    (row,) = report.rows
+    assert row.times.keys() == {"often", "once"}
+    assert row.winner == "once"
+    assert row.previous == "crashes"
+    assert "SIGKILL" in row.failures["crashes"]
+    assert "no answer within 6 s" in row.failures["hangs"]
+    assert "no such kernel" in row.failures["raises"]
+    assert "wrong results" in row.failures["wrong"]
+    (entry,) = load(database()).values()
+    assert entry.tried["crashes"] == "failed"
+
+
+def test_without_a_device_there_is_nothing_to_tune(net: Path) -> None:
+    with pytest.raises(vknn.DeviceError, match="NumPy"):
+        tune(net, device="numpy")
+    with pytest.raises(vknn.VknnError, match="runs=0"):
+        tune(net, runs=0)
