@@ -1,0 +1,232 @@
+"""The command line, run in this process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from small_model import SHAPE, write_small_model
+from vknn.cli import main
+from vknn.ops.pooling import GlobalAveragePool
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    path = tmp_path / "data.npy"
+    np.save(path, np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    code = main([str(a) for a in argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0):  # type: ignore[no-untyped-def]
+    found, out, err = run(capsys, *argv, "--json")
+    assert found == code, err
+    assert err == ""
+    return json.loads(out)
+
+
+def test_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    devices = run_json(capsys, "devices")
+    assert sum(d["default"] for d in devices) == 1
+    code, out, _ = run(capsys, "devices")
+    assert code == 0
+    assert devices[0]["name"].split()[0] in out
+
+
+def test_info(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    found = run_json(capsys, "info", model)
+    assert found["inputs"] == [
+        {"name": "data", "shape": None, "hint": list(SHAPE), "dtype": "float32"}
+    ]
+    assert found["layers"]["Convolution"] == 1
+    assert found["operators"]["Conv+Add"] == 1
+    assert found["parameters"] > 200
+    code, out, _ = run(capsys, "info", model)
+    assert code == 0
+    assert "the file suggests 3, 8, 8" in out
+
+
+def test_info_graph_and_plan(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    code, before, _ = run(capsys, "info", model, "--graph", "before")
+    assert code == 0
+    assert "= Relu()" in before
+    _, after, _ = run(capsys, "info", model, "--graph", "--shape", "3,4,4")
+    assert "Conv+Relu" in after
+    assert "float32[1, 6, 4, 4]" in after
+    _, unfused, _ = run(capsys, "info", model, "--graph", "--disable", "fusion")
+    assert "Conv+Relu" not in unfused
+    code, plan, _ = run(capsys, "info", model, "--plan")
+    assert code == 0
+    assert plan.startswith("plan small")
+    both = run_json(capsys, "info", model, "--plan", "--graph")
+    assert both["plans"] == [plan]
+
+
+def test_run_prints_the_best_scores(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("zero\none\ntwo\n")
+    found = run_json(capsys, "run", model, "--input", array, "--labels", labels, "--top", 9)
+    (output,) = found["outputs"]
+    assert output["name"] == "out"
+    top = output["top"]
+    assert [t["index"] for t in top] != []
+    assert sum(t["score"] for t in top) == pytest.approx(1, abs=1e-5)
+    assert [t["score"] for t in top] == sorted((t["score"] for t in top), reverse=True)
+    names = {t["index"]: t["label"] for t in top}
+    assert (names[1], names[4]) == ("one", None)
+    code, out, _ = run(capsys, "run", model, "--input", f"data={array}", "--labels", labels)
+    assert code == 0
+    assert "zero" in out
+
+
+def test_run_writes_npz(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
+) -> None:
+    inputs = tmp_path / "in.npz"
+    np.savez(inputs, data=np.load(array), other=np.zeros(3))
+    results = []
+    for device, given in (("vulkan", inputs), ("numpy", array)):
+        target = tmp_path / f"{device}.npz"
+        argv = ("run", model, "--input", given, "--output", target, "--device", device)
+        assert run(capsys, *argv)[0] == 0
+        with np.load(target) as arrays:
+            results.append(arrays["out"])
+    np.testing.assert_allclose(results[0], results[1], atol=1e-5)
+
+
+def test_verify(
+    capsys: pytest.CaptureFixture[str],
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dump = tmp_path / "dump.npz"
+    code, out, _ = run(capsys, "verify", model, "--dump", dump)
+    assert code == 0
+    assert "operators agree" in out
+    assert dump.stat().st_size > 1000
+    code, out, _ = run(capsys, "verify", model, "--failures")
+    assert code == 0
+    assert "conv1" not in out
+    true = GlobalAveragePool.reference
+    monkeypatch.setattr(GlobalAveragePool, "reference", lambda self, x: (true(self, x)[0] + 1,))
+    found = run_json(capsys, "verify", model, code=1)
+    assert found["ok"] is False
+    assert found["first_failure"].startswith("pool")
+    code, out, _ = run(capsys, "verify", model, "--failures")
+    assert code == 1
+    assert "first out of tolerance: GlobalAveragePool" in out
+
+
+def test_profile(capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    found = run_json(
+        capsys, "profile", model, "--runs", 1, "--warmup", 0, "--trace", trace, "--shape", "3x6x6"
+    )
+    assert found["runs"] == 1
+    assert json.loads(trace.read_text())["traceEvents"]
+    code, out, _ = run(capsys, "profile", model, "--runs", 1, "--sort", "time", "--limit", 2)
+    assert code == 0
+    assert "GPU busy" in out
+
+
+def test_bench(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    argv = ("bench", model, "--runs", 1, "--warmup", 0)
+    found = run_json(capsys, *argv, "--random-weights", "--empty-caches", "--device", "vulkan")
+    assert set(found["cold_start"]) >= {"load", "plan", "pipelines", "first run"}
+    code, out, _ = run(capsys, *argv, "--device", "numpy")
+    assert code == 0
+    assert "cold start" in out
+
+
+ERRORS = [
+    (["run", "nosuch.param"], "nosuch.param: no such file"),
+    (["run", "MODEL"], "missing input 'data'"),
+    (["run", "MODEL", "--input", "nosuch.npy"], "nosuch.npy: no such file"),
+    (["run", "MODEL", "--input", "x=y", "--input", "z"], "two files for input 'data'"),
+    (["run", "MODEL", "--input", "SMALL", "--labels", "nosuch"], "nosuch: No such file"),
+    (["run", "MODEL", "--input", "MODEL"], "is neither .npy, .npz nor a picture"),
+    (["run", "MODEL", "--input", "FLAT"], "takes 1 group(s) of 3 channels, not 6|channels"),
+    (["run", "MODEL", "--device", "nosuch", "--input", "SMALL"], "no device matches 'nosuch'"),
+    (["run", "MODEL", "--weights", "nosuch.bin"], "nosuch.bin: no such weights file"),
+    (["verify", "MODEL", "--shape", "3,a"], "'3,a' is no shape"),
+    (["verify", "MODEL", "--shape", "x=3,4"], "does not start with NAME="),
+    (["profile", "MODEL", "--runs", "0"], "at least one run"),
+    (["info", "MODEL", "--plan", "--shape", "7,8,8"], "channels"),
+]
+
+
+@pytest.mark.parametrize(("argv", "message"), ERRORS, ids=[" ".join(a) for a, _ in ERRORS])
+def test_errors_are_one_line(
+    capsys: pytest.CaptureFixture[str],
+    model: Path,
+    tmp_path: Path,
+    array: Path,
+    argv: list[str],
+    message: str,
+) -> None:
+    flat = tmp_path / "flat.npy"
+    np.save(flat, np.zeros((6, 8, 8), np.float32))
+    paths = {"MODEL": str(model), "FLAT": str(flat), "SMALL": str(array)}
+    code, out, err = run(capsys, *(paths.get(a, a) for a in argv))
+    assert code == 2
+    assert out == ""
+    assert err.startswith("vknn: error: ")
+    assert err.count("\n") == 1
+    assert any(m in err for m in message.split("|")), err
+
+
+def test_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKNN_DEBUG", "1")
+    code, _, err = run(capsys, "run", "nosuch.param")
+    assert code == 2
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("vknn: error: ")
+
+
+def test_errors_of_our_own_say_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: Path
+) -> None:
+    monkeypatch.setattr("vknn.cli.info.run", lambda args: 1 / 0)
+    code, _, err = run(capsys, "info", model)
+    assert code == 3
+    assert err == (
+        "vknn: internal error: ZeroDivisionError: division by zero (VKNN_DEBUG=1 shows where)\n"
+    )
+    monkeypatch.setattr("vknn.cli.info.run", lambda args: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert run(capsys, "info", model)[0] == 130
+
+
+def test_the_module_runs_and_knows_its_commands() -> None:
+    for argv, code in ((["--help"], 0), (["--version"], 0), ([], 2), (["nosuch"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-m", "vknn", *argv], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "vknn", "bench", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--peer" in done.stdout
