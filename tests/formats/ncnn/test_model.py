@@ -34,6 +34,14 @@ def test_the_graph_speaks_in_the_files_words(tmp_path: Path) -> None:
     assert "conv1: float32[1, 4, 8, 8]" in format_graph(graph)
 
 
+def test_what_passes_through_keeps_its_name(tmp_path: Path) -> None:
+    """Even where the layer's name begins the blob's."""
+    model = load(tmp_path, "Input i 0 1 a/b", "Dropout a 1 1 a/b c", "Split a 1 2 c d e")
+    graph = model.build({"a/b": TensorType((3,))})
+    assert [v.name for v in graph.inputs] == ["a/b"]
+    assert {v.name for v in graph.outputs.values()} == {"a/b"}
+
+
 def test_shapes_come_from_the_run_and_not_from_hints(tmp_path: Path) -> None:
     model = formats.load(write(tmp_path, SMALL))
     for size in (3, 8, 21):

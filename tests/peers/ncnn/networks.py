@@ -28,8 +28,8 @@ NETWORKS: dict[str, tuple[int, int, int]] = {
 }
 
 
-#: Blobs to compare beside the outputs, where these say too little: a softmax over an axis of size 1,
-#: and detections, whose order and number hang on the last bit of their scores.
+#: Blobs to compare beside the outputs, where these say too little: a softmax over an axis of size
+#: 1, and detections, whose order and number hang on the last bit of their scores.
 TAPS = {"vision_transformer": ("cls_score",), "yolov4-tiny": ("29_208", "36_259")}
 
 

@@ -155,6 +155,24 @@ def test_a_weight_scale_of_zero_gives_the_bias(backend: str) -> None:
     check(line, image(3, 7, 9), weights=weights, backend=backend, tolerance=1e-6)
 
 
+def test_relu_of_int8(backend: str) -> None:
+    text = whole_net(
+        "Input in 0 1 x", "Convolution a 1 1 x a 0=8 1=3 5=1 6=216 8=101", "ReLU r 1 1 a y"
+    )
+    compare_with_ncnn(text, None, {"x": image(3, 9, 9)}, (backend,), tolerance=1e-6)
+
+
+@pytest.mark.parametrize("middle", [
+    "Padding p 1 1 a b 0=1 1=2 2=1 5=3.7",
+    "Crop p 1 1 a b 0=1 3=-233 4=-233 5=-233",
+    "Flatten p 1 1 a b",
+    "Split p 1 1 a b",
+])  # fmt: skip
+def test_int8_blobs_move(middle: str, backend: str) -> None:
+    text = whole_net("Input in 0 1 x", "Convolution a 1 1 x a 0=8 1=3 5=1 6=216 8=101", middle)
+    compare_with_ncnn(text, None, {"x": image(3, 9, 9)}, (backend,), tolerance=1e-6)
+
+
 def test_int8_blobs_pass_between_layers(backend: str) -> None:
     """The second layer takes the first one's int8 output as it is; ReLU keeps it int8."""
     text = whole_net(

@@ -150,11 +150,13 @@ def _convert(
         text = str(error)
         raise ShapeError(text if text.startswith(prefix) else prefix + text) from error
     values = [result] if isinstance(result, Value) else list(result)
+    # What is new here carries the name of its first blob; what passes through keeps its own.
+    named = set(inputs)
     for name, value in zip(record.tops, values, strict=True):
         blobs[name] = value
-        # What is new here carries the name of the blob; what passes through keeps its own.
-        if value.constant is None and value.name.startswith(f"{record.name}/"):
+        if value.constant is None and value not in named:
             value.name = name
+            named.add(value)
 
 
 def _demanded_types(layers: Iterable[BoundLayer]) -> dict[str, DType]:

@@ -246,7 +246,7 @@ def padding(c: Context[PaddingParams]) -> Value:
     if not any(flat_pads(full)):
         return c.x
     mode, value = _PAD_MODES[p.type], p.value
-    if c.x.type.dtype is not DType.FLOAT32:
+    if c.x.type.dtype.is_integer:
         value = float(int(value))
     op = Pad(pads=flat_pads(full), mode=mode, value=value)
     if n < 3 or not c.weights or mode != "constant":
