@@ -1,4 +1,4 @@
-"""The command line: ``vknn devices | info | run | verify | profile | bench``."""
+"""The command line: ``vknn devices | info | run | verify | profile | bench | tune``."""
 
 from vknn.cli.main import main
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": "run every operator on the device and with NumPy, and compare",
     "profile": "time every dispatch",
     "bench": "time whole runs, the cold start and device memory",
+    "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
 

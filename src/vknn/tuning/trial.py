@@ -13,21 +13,31 @@ from vknn.tuning.worker import Measure, Open, Pose
 
 #: A candidate this many times slower than the best is not measured again.
 HOPELESS = 3.0
+#: Times are as good as equal up to this factor: what is left is noise.
+MARGIN = 1.03
 #: Opening a device, or NumPy's part of a problem, may take this many times a candidate's time.
 PATIENCE = 10.0
 
 
 @dataclass
 class Result:
-    """Microseconds of each candidate that works (its best run), and why others were struck off."""
+    """Microseconds of each candidate that works (its best run), and why others were struck off.
 
+    ``names``: all candidates, the lowest estimate first.
+    """
+
+    names: tuple[str, ...]
     times: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
     @property
     def winner(self) -> str | None:
-        """The fastest candidate; None where all were struck off."""
-        return min(self.times, key=lambda name: self.times[name], default=None)
+        """Of the candidates that are as good as the fastest, the one of the lowest estimate.
+
+        None where all were struck off.
+        """
+        enough = MARGIN * min(self.times.values(), default=0.0)
+        return next((n for n in self.names if n in self.times and self.times[n] <= enough), None)
 
 
 class Trials:
@@ -55,7 +65,7 @@ class Trials:
 
         Raises DeviceError where the device cannot be opened.
         """
-        result = Result()
+        result = Result(contest.names)
         for _ in range(self._runs):
             best = min(result.times.values(), default=float("inf"))
             for name in contest.names:
