@@ -21,8 +21,8 @@ INPUT4F(3, bias);
 #include "common/epilogue.glsl"
 
 const int LANES = 8;
-layout(constant_id = 10) const int ROWS = 4;
-layout(constant_id = 11) const int COLS = 4;  // an even number
+layout(constant_id = 10) const int ROWS = 2;
+layout(constant_id = 11) const int COLS = 8;  // an even number
 const int LOADS = COLS / 2;                   // vec4s of b that a lane loads for a vec4 of k
 
 layout(push_constant) uniform P {

@@ -181,8 +181,10 @@ def subgroup_tile(product: Product, limits: DeviceLimits) -> Tile | None:
     suits = limits.subgroup_size == 8 and "subgroup_shuffle" in limits.features
     if limits.kind != "cpu" or not suits or product.m < 6:
         return None
-    rows = next((r for r in (4, 2) if ceil_div(product.m, 8 * r) * 8 * r <= 1.34 * product.m), 1)
-    return Tile(rows, 4 if product.n > 8 else 2, 8, 1)
+    # Few rows a lane: rows of a lie far apart, and many of them at once fall into one cache set.
+    rows = 2 if ceil_div(product.m, 16) * 16 <= 1.34 * product.m else 1
+    cols = next((c for c in (8, 4) if product.n > 2 * c), 2)
+    return Tile(rows, cols, 8, 1)
 
 
 def fits_device(product: Product, limits: DeviceLimits) -> bool:
