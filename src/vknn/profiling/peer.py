@@ -40,7 +40,8 @@ class NcnnPeer:
         """Outputs by blob name."""
         extractor = self._net.create_extractor()
         for name, array in feeds.items():
-            mat = self._ncnn.Mat(np.ascontiguousarray(array, np.float32))
+            # A Mat over an array has no padding between its channels; its clone has.
+            mat = self._ncnn.Mat(np.ascontiguousarray(array, np.float32)).clone()
             extractor.input(name, mat)
         return {name: self._extract(extractor, name) for name in self._outputs}
 
