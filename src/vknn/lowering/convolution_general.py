@@ -20,12 +20,13 @@ from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """The slow form that takes every convolution."""
-    total = shape.batch * shape.m4 * shape.pixels
-    if not fits(ceil_div(total, lane_count(problem.limits)), problem.limits):
+    total, limits = shape.batch * shape.m4 * shape.pixels, problem.limits
+    rounds = 5 + 4 * (1 + shape.group_in * (1 + shape.taps))
+    if rounds > limits.max_loop_rounds or not fits(ceil_div(total, lane_count(limits)), limits):
         return []
     emit = functools.partial(_emit, shape=shape)
     # A product needs two scalar reads with their addresses and bounds.
-    cost = 2 * DISPATCH_COST + shape.flops * (5e-4 if problem.limits.kind == "cpu" else 4e-5)
+    cost = 2 * DISPATCH_COST + shape.flops * (5e-4 if limits.kind == "cpu" else 4e-5)
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
 
 

@@ -18,6 +18,7 @@ from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.grids import CPU_GROUP_COST, fits, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
+from vknn.plan import DeviceLimits
 
 #: Subgroup size that the shuffling form of the kernel is written for.
 SHUFFLE_LANES = 8
@@ -51,8 +52,17 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile; none where a vec4 of channels belongs to two groups."""
     if not shape.whole_vectors:
         return []
-    tiles = [t for t in _tiles(problem) if fits(_group_count(shape, t), problem.limits)]
+    tiles = [tile for tile in _tiles(problem) if _fits(problem.limits, shape, tile)]
     return [_candidate(problem, shape, tile) for tile in tiles]
+
+
+def _fits(limits: DeviceLimits, shape: ConvShape, tile: ConvTile) -> bool:
+    """True where the device allows the dispatch, its loop and the packed weights."""
+    steps = shape.taps * ceil_div(shape.group_in, 4)
+    weights = 16 * _blocks(shape, tile).total
+    loops = steps < limits.max_loop_rounds
+    seen = weights <= limits.max_storage_buffer_range
+    return loops and seen and fits(_group_count(shape, tile), limits)
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
