@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn import reference
 from vknn.crosscheck.comparison import Comparison, compare
+from vknn.crosscheck.order import in_order_of
 from vknn.crosscheck.report import Report, Row
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Graph, Node, TensorType, Value
@@ -123,10 +124,13 @@ class _Check:
         bounds = allowances(node.op, inputs, expected, tolerance=self.tolerance)
         alone, side = self._isolated(node, known)
         for index, value in enumerate(node.outputs):
-            isolated = compare(alone[index], expected[index], bounds[index]) if alone else None
-            wide = _widened(bounds[index], expected[index], self.cumulative_tolerance)
-            cumulative = compare(after[value], expected[index], wide)
-            self._keep(value.name, expected[index], alone[index] if alone else None, after[value])
+            right, bound = expected[index], bounds[index]
+            single = in_order_of(node.op, alone[index], right) if alone else None
+            chained = in_order_of(node.op, after[value], right)
+            isolated = compare(single, right, bound) if single is not None else None
+            wide = _widened(bound, right, self.cumulative_tolerance)
+            cumulative = compare(chained, right, wide)
+            self._keep(value.name, right, single, chained)
             yield Row(
                 node=node.name,
                 layer=node.origin.name,

@@ -1,0 +1,33 @@
+"""Results whose order hangs on comparisons of nearly equal numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.graph import Op
+from vknn.ops.detection import YoloDetection
+
+_CONFIDENCE = 1
+#: Confidences that are at most this far apart may change places.
+_NEAR = 1e-5
+
+
+def in_order_of(op: Op, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """``actual`` with its rows in the order of ``expected``, where ``op`` sorts them.
+
+    Detections are sorted by confidence; rounding may swap two that are nearly equal. Rows only
+    change places with rows of nearly the same confidence. Other ops: ``actual`` as it is.
+    """
+    if not isinstance(op, YoloDetection) or actual.shape != expected.shape:
+        return actual
+    rows, wanted = actual[0].copy(), expected[0]
+    confidences = actual[0, :, _CONFIDENCE].astype(np.float64)
+    for place in range(len(rows)):
+        end = place + 1
+        while end < len(rows) and abs(confidences[place] - confidences[end]) < _NEAR:
+            end += 1
+        if end - place > 1:
+            distance = np.abs(rows[place:end] - wanted[place]).sum(axis=1)
+            nearest = place + int(np.argmin(distance))
+            rows[[place, nearest]] = rows[[nearest, place]]
+    return rows[None]
