@@ -1,5 +1,7 @@
 """Folding of specialization constants in SPIR-V: needs a compiler, no device."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,8 @@ void main() {
     b[0] = v;
 }
 """
-NOP, BRANCH, SELECTION_MERGE = 1 << 16, 2 << 16 | 249, 3 << 16 | 247
+NOP, LABEL, BRANCH = 1 << 16, 2 << 16 | 248, 2 << 16 | 249
+SELECTION_MERGE = 3 << 16 | 247
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +69,53 @@ def test_conditions_on_floats_are_left(spirv: bytes) -> None:
 @pytest.mark.parametrize("data", [b"", b"abc", b"\x03\x02\x23\x07" * 2, bytes(400)])
 def test_what_is_no_module_stays(data: bytes) -> None:
     assert Module.parse(data).fold({}) == data[: len(data) // 4 * 4]
+
+
+CONDITIONS = [
+    ("A == 3", lambda a, b: a == 3),
+    ("A != 3", lambda a, b: a != 3),
+    ("A > B", lambda a, b: a > b),
+    ("A >= B", lambda a, b: a >= b),
+    ("A < B", lambda a, b: a < b),
+    ("A <= B", lambda a, b: a <= b),
+    ("A == 3 || B == 2", lambda a, b: a == 3 or b == 2),
+    ("A == 3 && B == 2", lambda a, b: a == 3 and b == 2),
+    ("!(A == 3)", lambda a, b: a != 3),
+    ("(A == 3) == (B == 2)", lambda a, b: (a == 3) == (b == 2)),
+    ("(A == 3) != (B == 2)", lambda a, b: (a == 3) != (b == 2)),
+    ("(A & 2) == 2", lambda a, b: a & 2 == 2),
+    ("(A | B) == 3", lambda a, b: a | b == 3),
+    ("(A ^ B) == 1", lambda a, b: a ^ b == 1),
+    ("A + B == 5", lambda a, b: a + b == 5),
+    ("A - B == 1", lambda a, b: a - b == 1),
+    ("A * B == 6", lambda a, b: a * b == 6),
+]
+
+
+@pytest.mark.parametrize(("condition", "meaning"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
+def test_conditions(condition: str, meaning: Callable[[int, int], bool]) -> None:
+    """The side taken is the one that holds the store; every pair of values is tried."""
+    module = compile_glsl(
+        f"""#version 450
+layout(local_size_x = 1) in;
+layout(constant_id = 1) const int A = 0;
+layout(constant_id = 2) const int B = 0;
+layout(set = 0, binding = 0, std430) buffer Out {{ float b[]; }};
+void main() {{ if ({condition}) b[0] = 1.0; }}
+"""
+    )
+    places = {}
+    for a in (-1, 1, 2, 3):
+        for b in (-2, 1, 2, 3):
+            (target,) = switch_targets(specialized(module, [(1, a), (2, b)]))
+            places.setdefault(meaning(a, b), set()).add(target)
+    assert all(len(labels) == 1 for labels in places.values())
+    # Of the two labels the body's stands first in the module.
+    assert places[True] != places[False]
+    code = words(module).tolist()
+    at = {taken: _label_place(code, next(iter(labels))) for taken, labels in places.items()}
+    assert at[True] < at[False]
+
+
+def _label_place(code: list[int], label: int) -> int:
+    return next(i for i in range(len(code) - 1) if code[i] == LABEL and code[i + 1] == label)

@@ -36,14 +36,16 @@ _FUNCTION_WORD = 5 << 16 | 54
 _LABEL_WORD = 2 << 16 | 248
 _NOP_WORD = 1 << 16
 
+#: Opcodes of OpSpecConstantOp: add, subtract, multiply; equal, not equal, or, and, not, select of
+#: bools; equal, not equal, >, >=, <, <= of signed integers; or, exclusive or, and of bits.
 _OPERATORS: dict[int, Callable[..., int]] = {
     128: operator.add,
     130: operator.sub,
     132: operator.mul,
     164: lambda a, b: int(bool(a) == bool(b)),
     165: lambda a, b: int(bool(a) != bool(b)),
-    166: lambda a, b: int(a and b),
-    167: lambda a, b: int(a or b),
+    166: lambda a, b: int(bool(a) or bool(b)),
+    167: lambda a, b: int(bool(a) and bool(b)),
     168: lambda a: int(not a),
     169: lambda c, a, b: a if c else b,
     170: lambda a, b: int(a == b),
@@ -113,7 +115,8 @@ class Module:
                 values[result] = int(value)
         for result, code, operands in self._operations:
             if all(o in values for o in operands):
-                values[result] = _OPERATORS[code](*(values[o] for o in operands))
+                value = _OPERATORS[code](*(values[o] for o in operands))
+                values[result] = _signed(value & 0xFFFFFFFF)
         return values
 
     def _scan(self) -> None:
