@@ -18,7 +18,9 @@ from vknn.lowering.registry import Candidate, Problem, lowers
 
 @dataclass(frozen=True)
 class Misbehaving(Op):
-    """y = x."""
+    """y = x. ``broken``: the reference fails."""
+
+    broken: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = inputs
@@ -27,7 +29,8 @@ class Misbehaving(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = inputs
-        assert x is not None
+        if self.broken or x is None:
+            raise ArithmeticError("no reference")
         return (x,)
 
 

@@ -17,7 +17,7 @@ from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
 from vknn.runtime import environment
 from vknn.runtime.tuned import Entry, database_file, load, store
-from vknn.tuning import tune
+from vknn.tuning import Report, tune
 from vknn.tuning.jobs import find_jobs
 from vknn.tuning.trial import MARGIN, Result
 from vknn.tuning.tune import tune_jobs
@@ -94,12 +94,16 @@ def test_a_session_takes_what_the_database_says(
         assert labels(session) == usual
 
 
-def test_what_misbehaves_is_struck_off() -> None:
+def misbehave(broken: bool = False) -> Report:
     builder = GraphBuilder()
     x = builder.input("x", TensorType((1, 64)))
-    graph = builder.finish({"y": builder.add(Misbehaving(), x)})
+    graph = builder.finish({"y": builder.add(Misbehaving(broken), x)})
     jobs = find_jobs(graph.nodes, shared_device().limits, LoweringOptions())
-    report = tune_jobs(jobs, shared_device(), "misbehaving", runs=2, timeout=6.0)
+    return tune_jobs(jobs, shared_device(), "misbehaving", runs=2, timeout=6.0)
+
+
+def test_what_misbehaves_is_struck_off() -> None:
+    report = misbehave()
     (row,) = report.rows
     assert row.times.keys() == {"often", "once"}
     assert row.winner == "once"
@@ -110,6 +114,14 @@ def test_what_misbehaves_is_struck_off() -> None:
     assert "wrong results" in row.failures["wrong"]
     (entry,) = load(database()).values()
     assert entry.tried["crashes"] == "failed"
+
+
+def test_what_cannot_be_checked_is_not_chosen() -> None:
+    (row,) = misbehave(broken=True).rows
+    assert row.winner is None
+    assert len(row.failures) == 6
+    assert set(row.failures.values()) == {"the reference: ArithmeticError: no reference"}
+    assert load(database()) == {}
 
 
 def test_of_equals_the_lowest_estimate_wins() -> None:

@@ -11,8 +11,8 @@ from vknn.tuning.child import Child, ChildError
 from vknn.tuning.jobs import Contest, Job
 from vknn.tuning.worker import Measure, Open, Pose
 
-#: A candidate this many times slower than the best is not measured again.
-HOPELESS = 3.0
+#: A candidate this many times slower than the best is not measured again after so many rounds.
+HOPELESS, PROBATION = 3.0, 2
 #: Times are as good as equal up to this factor: what is left is noise.
 MARGIN = 1.03
 #: Opening a device, or NumPy's part of a problem, may take this many times a candidate's time.
@@ -51,6 +51,7 @@ class Trials:
         self._seed = seed
         self._child: Child | None = None
         self._posed: Job | None = None
+        self._refused: tuple[Job, str] | None = None
 
     def __enter__(self) -> Trials:
         return self
@@ -66,10 +67,10 @@ class Trials:
         Raises DeviceError where the device cannot be opened.
         """
         result = Result(contest.names)
-        for _ in range(self._runs):
+        for number in range(self._runs):
             best = min(result.times.values(), default=float("inf"))
             for name in contest.names:
-                slow = result.times.get(name, 0.0) > HOPELESS * best
+                slow = number >= PROBATION and result.times.get(name, 0.0) > HOPELESS * best
                 if not slow and name not in result.failures:
                     self._measure(job, contest, name, result)
         return result
@@ -95,10 +96,13 @@ class Trials:
             answer = self._ask(request, PATIENCE * self._timeout)
             if "failed" in answer:
                 raise DeviceError(f"cannot open {self._snapshot.name}: {answer['failed']}")
+        if self._refused is not None and self._refused[0] is job:
+            return self._refused[1]
         if self._posed is not job:
             answer = self._ask(Pose(job, self._seed), PATIENCE * self._timeout)
             if "failed" in answer:
-                return f"the reference: {answer['failed']}"
+                self._refused = job, f"the reference: {answer['failed']}"
+                return self._refused[1]
             self._posed = job
         return None
 
