@@ -11,10 +11,23 @@
              i##_end = min((linear_group() + 1) * (chunk), count); \
          i < i##_end; i += int(gl_WorkGroupSize.x))
 
-// a = quotient * b + rest
-void divide_rest(int a, int b, out int quotient, out int rest) {
-    quotient = divide(a, b);
-    rest = a - quotient * b;
+// 1: no index is above 2^20 (vknn.lowering.indexing), where a float quotient needs no correction: with
+// half a unit added it is at least 1 / 2b away from the next whole number, and its error is less,
+// even where a division is right to 2.5 units in the last place only.
+layout(constant_id = 99) const int FEW_ITEMS = 0;
+
+// a / b for a >= 0, b > 0, exact
+int quotient(int a, int b) {
+    int q;
+    if (FEW_ITEMS != 0) q = int((float(a) + 0.5) * (1.0 / float(b)));
+    else q = divide(a, b);
+    return q;
+}
+
+// a = q * b + rest
+void divide_rest(int a, int b, out int q, out int rest) {
+    q = quotient(a, b);
+    rest = a - q * b;
 }
 
 #endif

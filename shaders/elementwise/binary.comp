@@ -41,19 +41,25 @@ layout(push_constant) uniform P {
     int size[6], stride_x[6], stride_w[6];
 } p;
 
+// Axis d, written out so that every index is a constant.
+#define WALK(d) \
+    if (RANK > 5 - d) { \
+        int at = rest; \
+        if (RANK > 6 - d) divide_rest(at, p.size[d], rest, at); \
+        in_x += at * p.stride_x[d]; \
+        in_w += at * p.stride_w[d]; \
+    }
+
 // Places in x and w of item (or element) e of the output.
 void places(int e, out int in_x, out int in_w) {
     in_x = in_w = 0;
-    int rest = e, at;
-    for (int d = 5; d > 6 - RANK; --d) {
-        divide_rest(rest, p.size[d], rest, at);
-        in_x += at * p.stride_x[d];
-        in_w += at * p.stride_w[d];
-    }
-    if (RANK > 0) {
-        in_x += rest * p.stride_x[6 - RANK];
-        in_w += rest * p.stride_w[6 - RANK];
-    }
+    int rest = e;
+    WALK(5)
+    WALK(4)
+    WALK(3)
+    WALK(2)
+    WALK(1)
+    WALK(0)
     if (DIRECT_X != 0) in_x = e;
     if (DIRECT_W != 0) in_w = e;
 }
@@ -92,8 +98,8 @@ void main() {
         load(i, v, u);
         int channel = 0;
         if (LOCATE != 0) {
-            int row = divide(i, p.spatial);
-            channel = row - divide(row, p.blocks) * p.blocks;
+            int row = quotient(i, p.spatial);
+            channel = row - quotient(row, p.blocks) * p.blocks;
         }
 #if ELEM == 0
         BINARY_OP(CODE, v, v, u)

@@ -32,8 +32,8 @@ void main() {
         VEC4 v = LOAD4(x, i);
         int channel = 0;
         if (LOCATE != 0) {
-            int row = divide(i, p.spatial);
-            channel = row - divide(row, p.blocks) * p.blocks;
+            int row = quotient(i, p.spatial);
+            channel = row - quotient(row, p.blocks) * p.blocks;
         }
 #if ELEM == 0
         UNARY_OP(CODE, v, v, A, B)

@@ -44,93 +44,120 @@ layout(push_constant) uniform P {
 int mapped(int d, int c, inout bool inside) {
     if (d == SPLIT) c *= p.split_step;
     c -= p.before[d];
-    if (PAD == 0) return c;
-    int last = p.extent[d] - 1;
-    if (PAD == 1) inside = inside && c >= 0 && c <= last;
-    if (PAD == 3) c = last - abs(last - abs(c));
-    return clamp(c, 0, last);
+    if (PAD != 0) {
+        int last = p.extent[d] - 1;
+        if (PAD == 1) inside = inside && c >= 0 && c <= last;
+        if (PAD == 3) c = last - abs(last - abs(c));
+        c = clamp(c, 0, last);
+    }
+    return c;
 }
 
 int offset(int d, int c) {
-    if (d != SPLIT) return c * p.stride[d];
-    if (SHUFFLE != 0) {
-        int per_group = p.channels / SHUFFLE;
-        c = (c % SHUFFLE) * per_group + c / SHUFFLE;
+    int at = c * p.stride[d];
+    if (d == SPLIT) {
+        if (SHUFFLE != 0) {
+            int group, member;
+            divide_rest(c, SHUFFLE, member, group);
+            c = group * (p.channels / SHUFFLE) + member;
+        }
+        at = (c >> 2) * p.stride[d] + (c & 3);
     }
-    return (c >> 2) * p.stride[d] + (c & 3);
+    return at;
 }
 
-void decode(int e, out int at[6]) {
-    for (int d = 5; d > 6 - RANK; --d) divide_rest(e, p.size[d], e, at[d]);
-    at[6 - RANK] = e;
-}
+// Axis d, written out so that every index is a constant: adds to `address`, takes away from `rest`.
+// Along the channels of a C4 output each lane has its own place (lane_offset).
+#define WALK(d) \
+    if (RANK > 5 - d) { \
+        int c = rest; \
+        if (RANK > 6 - d) divide_rest(c, p.size[d], rest, c); \
+        if (d == CHANNEL) channel = c; \
+        if (WIDE != 0 || OUT_C4 == 0) { \
+            address += offset(d, mapped(d, c, inside)); \
+        } else { \
+            if (d != CHANNEL) address += offset(d, mapped(d, c, inside)); \
+        } \
+    }
 
-// Address in the input and whether there is one. Lane k of a C4 output has channel 4 * block + k.
-int source(int at[6], int k, out bool inside) {
+// Address in the input of item (or element) e of the output and whether there is one; the place
+// along CHANNEL.
+int source(int e, out bool inside, out int channel) {
     inside = true;
-    int address = p.base;
-    for (int d = 5; d >= 6 - RANK; --d) {
-        int c = OUT_C4 != 0 && WIDE == 0 && d == CHANNEL ? at[d] * 4 + k : at[d];
-        address += offset(d, mapped(d, c, inside));
-    }
+    channel = 0;
+    int address = p.base, rest = e;
+    WALK(5)
+    WALK(4)
+    WALK(3)
+    WALK(2)
+    WALK(1)
+    WALK(0)
     return address;
 }
 
-SCALAR constant(int channel) { return VALUES != 0 ? LOAD1(values, channel) : FILL; }
-
-#if WIDE
-void move(int i) {
-    int at[6];
-    decode(i, at);
-    bool inside;
-    int from = source(at, 0, inside);
-    VEC4 v = LOAD4(x, from);
-    if (PAD == 1) {
-        if (!inside) {
-            v = VEC4(FILL);
-            if (VALUES != 0) {
-                int c = at[CHANNEL < 0 ? 0 : CHANNEL] * 4, last = p.channels - 1;
-                v = VEC4(constant(min(c, last)), constant(min(c + 1, last)),
-                         constant(min(c + 2, last)), constant(min(c + 3, last)));
-            }
-        }
-    }
-    if (TAIL != 0) v = zero_tail(v, at[CHANNEL < 0 ? 0 : CHANNEL], p.channels);
-    STORE4(y, i, v);
-}
-#else
-SCALAR element(int at[6], int k) {
-    bool inside;
-    int c = at[CHANNEL < 0 ? 0 : CHANNEL] * (OUT_C4 != 0 ? 4 : 1) + k;
-    int from = source(at, k, inside);
-    SCALAR v = LOAD1(x, from);
-    if (PAD == 1) {
-        if (!inside) v = constant(c);
-    }
+SCALAR constant(int channel) {
+    SCALAR v = FILL;
+    if (VALUES != 0) v = LOAD1(values, channel);
     return v;
 }
 
+#if WIDE
 void move(int i) {
-    int at[6];
-    if (OUT_C4 != 0) {
-        decode(i, at);
-        int block = at[CHANNEL < 0 ? 0 : CHANNEL], last = p.channels - 1 - block * 4;
-        VEC4 v = VEC4(element(at, 0), element(at, min(1, last)),
-                      element(at, min(2, last)), element(at, min(3, last)));
-        STORE4(y, i, zero_tail(v, block, p.channels));
-        return;
+    bool inside;
+    int block;
+    int from = source(i, inside, block);
+    VEC4 v = LOAD4(x, from);
+    if (PAD == 1) {
+        int c = block * 4, last = p.channels - 1;
+        VEC4 fill = VEC4(FILL);
+        if (VALUES != 0) fill = VEC4(constant(min(c, last)), constant(min(c + 1, last)),
+                                     constant(min(c + 2, last)), constant(min(c + 3, last)));
+        v = inside ? v : fill;
     }
-    // The last item may reach behind the tensor; what it puts there is never read.
-    int last = p.elements - 1;
+    if (TAIL != 0) v = zero_tail(v, block, p.channels);
+    STORE4(y, i, v);
+}
+#else
+SCALAR element(int from, bool inside, int channel) {
+    SCALAR v = LOAD1(x, from);
+    if (PAD == 1) v = inside ? v : constant(channel);
+    return v;
+}
+
+// Lane c & 3 of a C4 output.
+SCALAR lane(int address, bool inside, int c) {
+#define LANE_OFFSET(d) if (CHANNEL == d) address += offset(d, mapped(d, c, inside));
+    LANE_OFFSET(5)
+    LANE_OFFSET(4)
+    LANE_OFFSET(3)
+    LANE_OFFSET(2)
+    LANE_OFFSET(1)
+    LANE_OFFSET(0)
+    return element(address, inside, c);
+}
+
+SCALAR single(int e) {
+    bool inside;
+    int channel;
+    int from = source(e, inside, channel);
+    return element(from, inside, channel);
+}
+
+void move(int i) {
     VEC4 v;
-    decode(min(i * 4, last), at);
-    v.x = element(at, 0);
-    decode(min(i * 4 + 1, last), at);
-    v.y = element(at, 0);
-    decode(min(i * 4 + 2, last), at);
-    v.z = element(at, 0);
-    decode(min(i * 4 + 3, last), at);
-    v.w = element(at, 0);
+    if (OUT_C4 != 0) {
+        bool inside;
+        int block;
+        int from = source(i, inside, block), c = block * 4, last = p.channels - 1;
+        v = VEC4(lane(from, inside, c), lane(from, inside, min(c + 1, last)),
+                 lane(from, inside, min(c + 2, last)), lane(from, inside, min(c + 3, last)));
+        v = zero_tail(v, block, p.channels);
+    } else {
+        // The last item may reach behind the tensor; what it puts there is never read.
+        int e = i * 4, last = p.elements - 1;
+        v = VEC4(single(e), single(min(e + 1, last)), single(min(e + 2, last)),
+                 single(min(e + 3, last)));
+    }
     STORE4(y, i, v);
 }
 #endif

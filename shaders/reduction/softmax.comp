@@ -5,9 +5,10 @@
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
-// y = exp(x - max) / sum along an axis. A line has `count` elements, `inner` apart: vec4s (WIDE) or
-// scalars. ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of
-// which `axis` count; otherwise four lines lie side by side in a vec4.
+// y = exp(x - max) / sum along an axis. A line has `count` vec4s, `inner` apart. ACROSS: the axis runs
+// through the lanes of the vec4s (rows of LINEAR, channels of C4), of which `axis` count; otherwise
+// four lines lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
+// are `inner` apart.
 #if WIDE
 INPUT4F(0, x);
 OUTPUT4F(1, y);
@@ -29,21 +30,24 @@ layout(push_constant) uniform P {
 vec4 element(int base, int k) {
 #if WIDE
     vec4 v = LOAD4(x, base + k * p.inner);
+#else
+    int last = p.axis - 1, e = 4 * k;
+    vec4 v = vec4(LOAD1(x, base + e * p.inner), LOAD1(x, base + min(e + 1, last) * p.inner),
+                  LOAD1(x, base + min(e + 2, last) * p.inner),
+                  LOAD1(x, base + min(e + 3, last) * p.inner));
+#endif
     if (ACROSS != 0) v = mix(vec4(-M_INF), v, lessThan(4 * k + ivec4(0, 1, 2, 3), ivec4(p.axis)));
     return v;
-#else
-    return vec4(LOAD1(x, base + k * p.inner));
-#endif
 }
 
 vec4 line_max(vec4 v) {
-    if (ACROSS != 0) return vec4(row_max(max(max(v.x, v.y), max(v.z, v.w))));
-    return LANES > 1 ? vec4(row_max(v.x)) : v;
+    if (ACROSS != 0) v = vec4(row_max(max(max(v.x, v.y), max(v.z, v.w))));
+    return v;
 }
 
 vec4 line_sum(vec4 v) {
-    if (ACROSS != 0) return vec4(row_sum((v.x + v.y) + (v.z + v.w)));
-    return LANES > 1 ? vec4(row_sum(v.x)) : v;
+    if (ACROSS != 0) v = vec4(row_sum((v.x + v.y) + (v.z + v.w)));
+    return v;
 }
 
 void main() {
@@ -52,7 +56,11 @@ void main() {
     bool inside = line < p.lines;
     int outer, place;
     divide_rest(min(line, p.lines - 1), p.inner, outer, place);
+#if WIDE
     int base = outer * p.count * p.inner + place;
+#else
+    int base = outer * p.axis * p.inner + place;
+#endif
 
     vec4 most = vec4(-M_INF);
     for (int k = lane; k < p.count; k += LANES) most = max(most, element(base, k));
@@ -71,7 +79,11 @@ void main() {
 #if WIDE
         STORE4(y, base + k * p.inner, v);
 #else
-        STORE1(y, base + k * p.inner, v.x);
+        int to = base + 4 * k * p.inner, behind = p.axis - 4 * k;
+        STORE1(y, to, v.x);
+        if (behind > 1) STORE1(y, to + p.inner, v.y);
+        if (behind > 2) STORE1(y, to + 2 * p.inner, v.z);
+        if (behind > 3) STORE1(y, to + 3 * p.inner, v.w);
 #endif
     }
 }

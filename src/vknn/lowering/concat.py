@@ -66,6 +66,7 @@ def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, sta
         groups=share.groups,
         local=share.local,
         push=[count, share.chunk, length // unit, total // unit, start // unit],
+        spec=share.spec,
         defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
     )
 
@@ -105,6 +106,6 @@ def _place_channels(
             *(count, share.chunk, spatial, start, channels),
             *(blocks_in, blocks_out, first, covered),
         ],
-        spec={10: int(last)},
+        spec={10: int(last), **share.spec},
         defines={"ELEM": int(not target.is_float)},
     )

@@ -115,7 +115,7 @@ def _emit_unary(op: Op, x: TensorType, layout: Layout) -> Emit:
         count = storage_bytes(x, layout) // 16
         share = grid(emitter.problem.limits, count)
         spec = _shared_constants(emitter.problem.epilogue, x, layout)
-        spec |= {_CODE: 0 if not is_float and isinstance(op, _INTEGER_NOOPS) else step.code}
+        spec |= share.spec | {_CODE: 0 if not is_float and isinstance(op, _INTEGER_NOOPS) else step.code}
         emitter.dispatch(
             "elementwise/unary",
             [read4(emitter.input(0)), write(emitter.output())],
@@ -174,12 +174,12 @@ def _emit_binary(op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> Emit
     def emit(emitter: Emitter) -> None:
         is_float = y.dtype.is_float
         count = storage_bytes(y, layout) // 16
-        share = grid(emitter.problem.limits, count)
+        share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
         lead = [0] * (MAX_AXES - len(plan.sizes))
         one, other = plan.operands
         read = read4 if plan.wide else read1
         spec = _shared_constants(emitter.problem.epilogue, y, layout)
-        spec |= {_CODE: BINARY[type(op)], _RANK: len(plan.sizes)}
+        spec |= share.spec | {_CODE: BINARY[type(op)], _RANK: len(plan.sizes)}
         spec |= {_DIRECT_X: int(one.direct), _DIRECT_W: int(other.direct)}
         spec |= {_SPLAT_X: int(one.splat), _SPLAT_W: int(other.splat)}
         emitter.dispatch(

@@ -106,9 +106,9 @@ def gather(
     to_c4 = target is Layout.C4
     vectors = math.prod(d.size for d in dims)
     count = vectors if wide or to_c4 else -(-vectors // 4)
-    share = grid(emitter.problem.limits, count)
+    share = grid(emitter.problem.limits, count, vectors)
     x, y = emitter.input(0), emitter.output()
-    spec = {
+    spec = share.spec | {
         _RANK: max(1, len(program.dims)),
         _CHANNEL: program.channel + lead if program.channel >= 0 else -1,
         _OUT_C4: int(to_c4),

@@ -13,13 +13,21 @@ CPU_GROUPS = 128
 GPU_GROUPS = 1 << 14
 
 
+#: Specialization constant FEW_ITEMS, and what counts as few.
+_FEW_ITEMS, _FEW = 99, 1 << 20
+
+
 @dataclass(frozen=True)
 class Grid:
-    """Workgroups, their size, and how many items in a row each takes (push constant ``chunk``)."""
+    """Workgroups, their size, and how many items in a row each takes (push constant ``chunk``).
+
+    ``spec`` goes into the specialization constants of a shader that includes common/indexing.glsl.
+    """
 
     groups: tuple[int, int, int]
     local: tuple[int, int, int]
     chunk: int
+    spec: dict[int, int]
 
 
 def group_size(limits: DeviceLimits) -> int:
@@ -30,10 +38,14 @@ def group_size(limits: DeviceLimits) -> int:
     return min(64, most)
 
 
-def grid(limits: DeviceLimits, items: int) -> Grid:
-    """Shares ``items`` out: one dimension of workgroups with chunks of about equal size."""
+def grid(limits: DeviceLimits, items: int, indices: int | None = None) -> Grid:
+    """Shares ``items`` out: one dimension of workgroups with chunks of about equal size.
+
+    ``indices``: how large the indices are that the shader takes apart (by default ``items``).
+    """
     size = group_size(limits)
     most = min(limits.max_group_count[0], CPU_GROUPS if limits.kind == "cpu" else GPU_GROUPS)
     groups = max(1, min(math.ceil(items / size), most))
     chunk = math.ceil(items / groups / size) * size
-    return Grid((max(1, math.ceil(items / chunk)), 1, 1), (size, 1, 1), max(chunk, size))
+    few = int(max(items, indices or 0) < _FEW)
+    return Grid((max(1, math.ceil(items / chunk)), 1, 1), (size, 1, 1), chunk, {_FEW_ITEMS: few})

@@ -37,7 +37,7 @@ def repack(
     wide, packs = spatial % 4 == 0, target_layout is Layout.C4
     vectors = n * blocks * (spatial // 4 if wide else spatial)
     count = vectors if wide or packs else -(-type_.size // 4)
-    share = grid(emitter.problem.limits, count)
+    share = grid(emitter.problem.limits, count, type_.size)
     push = [count, share.chunk, channels, blocks, spatial]
     emitter.dispatch(
         "movement/pack" if packs else "movement/unpack",
@@ -45,6 +45,7 @@ def repack(
         groups=share.groups,
         local=share.local,
         push=push if packs else [*push, type_.size],
+        spec=share.spec,
         defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
     )
 

@@ -23,7 +23,7 @@ _LATENCY = 1.0
 
 @dataclass(frozen=True)
 class _Lines:
-    """Lines of ``count`` elements, ``inner`` apart (see shaders/reduction/softmax.comp)."""
+    """``lines`` of ``count`` vec4s, ``inner`` apart (see shaders/reduction/softmax.comp)."""
 
     lines: int
     count: int
@@ -34,7 +34,7 @@ class _Lines:
     def shape(self, limits: DeviceLimits) -> RowShape:
         """How many lanes share a line."""
         single = limits.kind != "cpu" and self.inner > 1 and self.lines >= 4096
-        if single or (self.wide and not self.across):
+        if single or not self.across:
             size = row_shape(1 << 20, 1, limits).local[0] if limits.kind == "cpu" else 64
             return RowShape(1, min(size, limits.max_group_invocations))
         return row_shape(self.lines, self.count, limits)
@@ -59,11 +59,10 @@ def _lines(x: TensorType, axis: int, layout: Layout) -> _Lines:
         return _Lines(outer * inner, dims[axis], inner, True, axis == 1)
     inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
     if inner == 1:
-        wide = size % 4 == 0
-        return _Lines(outer, size // 4 if wide else size, 1, wide, wide)
-    wide = inner % 4 == 0
-    inner = inner // 4 if wide else inner
-    return _Lines(outer * inner, size, inner, wide, False)
+        return _Lines(outer, -(-size // 4), 1, size % 4 == 0, True)
+    if inner % 4:
+        return _Lines(outer * inner, -(-size // 4), inner, False, True)
+    return _Lines(outer * inner // 4, size, inner // 4, True, False)
 
 
 def _candidate(x: TensorType, axis: int, layout: Layout, limits: DeviceLimits) -> Candidate:

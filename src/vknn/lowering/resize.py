@@ -69,7 +69,7 @@ def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]
                 *(*reversed(sizes), *unused),
                 *(*reversed(x.dims[2:]), *unused),
             ],
-            spec={_TAPS: TAPS[op.mode], _AXES: len(sizes)},
+            spec=share.spec | {_TAPS: TAPS[op.mode], _AXES: len(sizes)},
             defines={"ELEM": int(not target.is_float)},
             flops=2 * TAPS[op.mode] ** len(sizes) * y.size,
         )
