@@ -117,16 +117,19 @@ def check_op(
     access: Sequence[str] = ACCESS_MODES,
     host: bool = False,
     kind: str | None = None,
+    max_loop_rounds: int | None = None,
 ) -> None:
     """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
 
     ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
     magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
-    as for another kind of device ("discrete": the candidates for GPUs).
+    as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
+    a device whose lanes may run loops no longer than that.
     """
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
-    limits = dataclasses.replace(limits, kind=kind or limits.kind)
+    rounds = max_loop_rounds or limits.max_loop_rounds
+    limits = dataclasses.replace(limits, kind=kind or limits.kind, max_loop_rounds=rounds)
     if host:
         assert not candidates(graph.nodes[0], limits, LoweringOptions())
         return

@@ -57,6 +57,8 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 // Read and written by the same dispatch; always a storage buffer.
 #define INOUT1F(b, name) layout(set = 0, binding = b, std430) buffer name##_block { float name[]; }
 #define INOUT1I(b, name) layout(set = 0, binding = b, std430) buffer name##_block { int name[]; }
+#define INOUT4F(b, name) layout(set = 0, binding = b, std430) buffer name##_block { vec4 name[]; }
+#define INOUT4I(b, name) layout(set = 0, binding = b, std430) buffer name##_block { ivec4 name[]; }
 #define STORE4(name, i, v) name[i] = (v)
 #define STORE1(name, i, v) name[i] = (v)
 
@@ -65,11 +67,13 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define INPUT1(b, name) INPUT1F(b, name)
 #define OUTPUT4(b, name) OUTPUT4F(b, name)
 #define OUTPUT1(b, name) OUTPUT1F(b, name)
+#define INOUT4(b, name) INOUT4F(b, name)
 #else
 #define INPUT4(b, name) INPUT4I(b, name)
 #define INPUT1(b, name) INPUT1I(b, name)
 #define OUTPUT4(b, name) OUTPUT4I(b, name)
 #define OUTPUT1(b, name) OUTPUT1I(b, name)
+#define INOUT4(b, name) INOUT4I(b, name)
 #endif
 
 // C4 layout: [N, ceil(C/4), spatial..., 4]. The lanes behind the last channel stay zero in every tensor.

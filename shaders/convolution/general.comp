@@ -1,5 +1,5 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2 ELEM=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0,1 ADD=0,1
 #extension GL_GOOGLE_include_directive : require
 // Convolution of one to three spatial axes in any groups, weights as the model has them. For the
 // cases that no faster kernel takes: a lane computes one pixel of four output channels, each of
@@ -7,12 +7,19 @@
 //
 // x [N, c4, D, H, W] and y [N, m4, D, H, W] in C4. w: [channels][group_in][taps] scalars, then the
 // bias, [channels], where HAS_BIAS.
+//
+// A dispatch takes `count` input channels of each group from the `first` on: drivers may end a lane's
+// loops (DeviceLimits.max_loop_rounds), so what takes many rounds is cut. ADD: y holds the sum so far.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 INPUT1(0, x);
 INPUT1(1, w);
+#if ADD
+INOUT4(2, y);
+#else
 OUTPUT4(2, y);
+#endif
 #if ELEM == 0
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
@@ -30,6 +37,7 @@ layout(push_constant) uniform P {
     int dilation_d, dilation_h, dilation_w;
     int pad_d, pad_h, pad_w;
     int bias;
+    int first, count;         // input channels of a group
 } p;
 
 // Sum over one input plane; `from` counts scalars.
@@ -68,12 +76,20 @@ void main() {
 
     int in_plane = p.in_d * p.in_h * p.in_w;
     int taps = p.kernel_d * p.kernel_h * p.kernel_w;
+#if ADD
+    VEC4 v = y[id];
+#else
     VEC4 v = VEC4(0);
+#endif
     for (int q = 0; q < 4; q++) {
         int channel = min(4 * m + q, p.channels - 1);
-        int c = divide(channel, p.group_out) * p.group_in;
+        int c = divide(channel, p.group_out) * p.group_in + p.first;
+#if ADD
+        SCALAR sum = v[q];
+#else
         SCALAR sum = HAS_BIAS ? LOAD1(w, p.bias + channel) : SCALAR(0);
-        for (int k = 0; k < p.group_in; k++, c++) {
+#endif
+        for (int k = p.first; k < p.first + p.count; k++, c++) {
             int from = 4 * (image * p.c4 + c / 4) * in_plane + c % 4;
             sum += correlate(from, (channel * p.group_in + k) * taps, origin);
         }

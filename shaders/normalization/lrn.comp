@@ -1,6 +1,7 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // Local response normalisation over a window of channels, depth, rows and columns:
 // y = x * (bias + alpha * sum of squares) ^ -beta. A lane computes a vec4 of channels of a pixel.
 //
@@ -21,7 +22,7 @@ layout(push_constant) uniform P {
 // Adds the squares of the four channels from channel `first` on to those sums whose window, around
 // channel `centre` + lane, holds them.
 vec4 add_squares(vec4 sum, vec4 v, int first, int centre) {
-    for (int q = 0; q < 4; q++) {
+    [[unroll]] for (int q = 0; q < 4; q++) {
         ivec4 distance = ivec4(first + q - centre) - ivec4(0, 1, 2, 3);
         float square = v[q] * v[q];
         sum += vec4(distance.x >= -p.before_c && distance.x <= p.after_c ? square : 0.0,

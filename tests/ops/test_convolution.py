@@ -126,6 +126,28 @@ def test_conv_integer_with_run_time_weights() -> None:
     check_op(ConvInteger((1, 1), (1, 1, 1, 1), (1, 1)), *arrays)
 
 
+@pytest.mark.parametrize("name", ["3x3", "groups of three", "uneven groups", "3-D groups"])
+def test_long_sums_take_several_dispatches(name: str) -> None:
+    """As on a device that ends loops sooner: every kernel but the general one is out."""
+    base, x, w = CASES[name]
+    arrays = random(*x), random(*w), random(w[0])
+    taps = int(np.prod(w[2:]))
+    most = 4 * (taps + 4) + 1 + 4 * (taps + 2) * (w[1] // 3)
+    (y,) = base.reference(*arrays)
+    op = Fused(base, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
+    check_op(op, *arrays, random(*y.shape), constants=(1, 2), max_loop_rounds=most)
+    integers = ConvInteger(base.strides, base.pads, base.dilations, base.group)
+    given = [(10 * a).astype(np.int8) for a in arrays[:2]]
+    check_op(integers, *given, access=("storage",), max_loop_rounds=most)
+
+
+def test_more_products_than_a_lane_may_add_in_one_dispatch() -> None:
+    x, w = random(1, 3, 1, 50_000), random(2, 3, 1, 50_000)
+    check_op(conv(2), x, w, constants=(1,), tolerance=1e-4, access=("storage",))
+    x, w = random(1, 2, 1, 70_000), random(2, 1, 1, 70_000)
+    check_op(conv(2, group=2), x, w, constants=(1,), host=True)
+
+
 def test_special_values_pass_through() -> None:
     x = random(1, 5, 4, 4)
     x[0, 2, 1, 1], x[0, 4, 2, 3] = np.nan, np.inf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers import check_op
-from vknn.ops.elementwise import Add, Fused, FusedStep, Sigmoid
+from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.pooling import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
@@ -108,3 +108,68 @@ def test_tail(base) -> None:
     op = Fused(base, (FusedStep(Add(), 0), FusedStep(Sigmoid(), None)))
     check_op(op, x, random(*y.shape))
     check_op(op, x, random(1, 5, 1, 1), constants=(1,))
+
+
+LARGE_WINDOWS = {
+    "2-D": WINDOWS["wide"],
+    "3-D": ((2, 3, 9), (1, 2, 1), (1, 1, 3, 0, 1, 2), (1, 3, 4, 5, 11)),
+    "1-D": ((12,), (5,), (4, 3), (1, 5, 31)),
+    "in the padding": ((2, 9), (2, 3), (3, 10, 2, 9), (1, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_WINDOWS)
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("count_include_pad", [False, True])
+def test_large_windows_are_pooled_by_rows_first(
+    name: str, average: bool, count_include_pad: bool
+) -> None:
+    """As on a device that ends loops sooner."""
+    kernel, strides, pads, shape = LARGE_WINDOWS[name]
+    base = MaxPool(kernel, strides, pads)
+    if average:
+        base = AveragePool(kernel, strides, pads, count_include_pad)
+    x = random(*shape)
+    (y,) = base.reference(x)
+    op = Fused(base, (FusedStep(Relu(), None), FusedStep(Add(), 0)))
+    check_op(op, x, random(*y.shape), access=("image",), max_loop_rounds=kernel[-1] + 3)
+
+
+def test_windows_too_large_for_the_loops_of_a_lane() -> None:
+    x = random(1, 2, 272, 274) + 1
+    check_op(AveragePool((270, 260), (3, 7), (0, 1, 2, 0)), x, access=("storage",))
+    check_op(MaxPool((270, 260), (3, 7), (0, 0, 0, 0)), x, access=("storage",))
+    x = np.random.default_rng(0).integers(-100, 100, (1, 2, 270, 262)).astype(np.int8)
+    check_op(MaxPool((270, 260), (1, 1), (0, 0, 0, 0)), x, access=("storage",))
+    check_op(MaxPool((1, 70_000), (1, 1), (0, 0, 0, 0)), random(1, 2, 3, 70_001), host=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 300, 301), (1, 2, 1, 70_000), (1, 2, 30_000, 3)])
+@pytest.mark.parametrize(
+    "op",
+    [
+        GlobalAveragePool(),
+        GlobalMaxPool(),
+        AdaptiveAveragePool((1, 1)),
+        AdaptiveMaxPool((1, 1)),
+    ],
+    ids=lambda op: op.type_name,
+)
+def test_large_images(op, shape: tuple[int, ...]) -> None:
+    """More pixels than a lane may go through."""
+    check_op(op, random(*shape) + 1, access=("storage",))
+    check_op(op, random(*shape) + 1, access=("storage",), kind="discrete")
+
+
+def test_a_window_that_is_the_image_is_pooled_as_one() -> None:
+    shape = (1, 2, 300, 301)
+    check_op(AveragePool((300, 301), (1, 1), (0, 0, 0, 0)), random(*shape) + 1, access=("storage",))
+    check_op(MaxPool((300, 301), (1, 1), (0, 0, 0, 0)), random(*shape), access=("storage",))
+
+
+@pytest.mark.parametrize("op", [AdaptiveAveragePool((2, 1)), AdaptiveMaxPool((2, 1))])
+def test_large_adaptive_windows_are_pooled_by_rows_first(op) -> None:
+    shape = (1, 2, 600, 301)
+    fused = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
+    check_op(fused, random(*shape) + 1, random(1, 2, 2, 1), access=("storage",))
+    check_op(op, random(1, 2, 3, 140_001), host=True)

@@ -9,7 +9,7 @@ import numpy as np
 from vknn.graph import TensorType
 from vknn.lowering.convolution_shape import triple
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read4, write
-from vknn.lowering.grids import fits, lane_count, spread
+from vknn.lowering.grids import fits, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.normalization import LRN, BatchNormalization
@@ -39,6 +39,8 @@ def local_response(problem: Problem) -> list[Candidate]:
     if not 2 <= x.rank <= 5 or 0 in axes or not _placeable(x, problem):
         return []
     window = math.prod(b + a + 1 for b, a in zip(op.before, op.after, strict=True))
+    if not fits_loops(problem.limits, *_window_loops(op, x)):
+        return []
     cost = DISPATCH_COST + 8 * x.size * BYTE_COST * window
     return [Candidate("window", (Layout.C4,), (Layout.C4,), _emit_lrn, cost)]
 
@@ -99,14 +101,24 @@ def _emit_lrn(emitter: Emitter) -> None:
         [read4(emitter.input(0)), write(emitter.output())],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[total, ceil_div(x.dims[1], 4), x.dims[1], *spatial, *_reach(op, x.rank), *factors],
+        push=[total, ceil_div(x.dims[1], 4), x.dims[1], *spatial, *_reach(op, x), *factors],
         flops=4 * x.size,
     )
 
 
-def _reach(op: LRN, rank: int) -> list[int]:
-    """Before and after along channels, depth, height and width."""
-    reach = {a % rank: (b, c) for a, b, c in zip(op.axes, op.before, op.after, strict=True)}
-    spatial: list[tuple[int, int]] = [reach.get(axis, (0, 0)) for axis in range(2, rank)]
-    spatial = [(0, 0)] * (3 - len(spatial)) + spatial
-    return [value for pair in (reach.get(1, (0, 0)), *spatial) for value in pair]
+def _reach(op: LRN, x: TensorType) -> list[int]:
+    """Before and after along channels, depth, height and width; never beyond x."""
+    reach = {a % x.rank: (b, c) for a, b, c in zip(op.axes, op.before, op.after, strict=True)}
+    pairs = [reach.get(axis, (0, 0)) for axis in range(1, x.rank)]
+    kept = [(min(b, s - 1), min(a, s - 1)) for (b, a), s in zip(pairs, x.dims[1:], strict=True)]
+    kept[1:1] = [(0, 0)] * (4 - len(kept))
+    return [value for pair in kept for value in pair]
+
+
+def _window_loops(op: LRN, x: TensorType) -> list[int]:
+    """Rounds of the loops over a window: blocks of channels, depth, height, width."""
+    reach = _reach(op, x)
+    around = [b + a for b, a in zip(reach[::2], reach[1::2], strict=True)]
+    blocks = min(ceil_div(x.dims[1], 4), ceil_div(around[0] + 4, 4) + 1)
+    sizes = triple(x.dims[2:], 1)
+    return [blocks, *(min(s, r + 1) for s, r in zip(sizes, around[1:], strict=True))]

@@ -8,7 +8,14 @@ import numpy as np
 
 from vknn.lowering.convolution_shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.emitter import Emitter, ceil_div, read4, write
-from vknn.lowering.grids import CPU_GROUP_COST, fits, lane_count, spread
+from vknn.lowering.grids import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
 
@@ -42,7 +49,14 @@ def _lanes(shape: ConvShape, width: int) -> int:
 
 
 def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
-    return fits(ceil_div(_lanes(shape, width), lane_count(problem.limits)), problem.limits)
+    limits = problem.limits
+    groups = ceil_div(_lanes(shape, width), lane_count(limits))
+    packed = 4 * shape.c4 * (shape.taps + 1)
+    return (
+        fits(groups, limits)
+        and fits_loops(limits, shape.kernel[1])
+        and fits_buffer(limits, packed)
+    )
 
 
 def _cost(problem: Problem, shape: ConvShape, width: int) -> float:

@@ -12,22 +12,31 @@ from vknn.lowering.convolution_shape import (
     has_bias,
     input_layouts,
 )
-from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, write
-from vknn.lowering.grids import fits, lane_count, spread
+from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, update, write
+from vknn.lowering.grids import fits, fits_buffer, lane_count, rounds, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
+from vknn.plan import DeviceLimits
 
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """The slow form that takes every convolution."""
-    total, limits = shape.batch * shape.m4 * shape.pixels, problem.limits
-    rounds = 5 + 4 * (1 + shape.group_in * (1 + shape.taps))
-    if rounds > limits.max_loop_rounds or not fits(ceil_div(total, lane_count(limits)), limits):
+    limits = problem.limits
+    total = shape.batch * shape.m4 * shape.pixels
+    weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))
+    placed = fits(ceil_div(total, lane_count(limits)), limits) and fits_buffer(limits, weights)
+    if not placed or not _most_channels(shape, limits):
         return []
     emit = functools.partial(_emit, shape=shape)
     # A product needs two scalar reads with their addresses and bounds.
     cost = 2 * DISPATCH_COST + shape.flops * (5e-4 if limits.kind == "cpu" else 4e-5)
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
+
+
+def _most_channels(shape: ConvShape, limits: DeviceLimits) -> int:
+    """Input channels that a lane may take in one dispatch: each for four output channels."""
+    for_a_channel = rounds(4, 1, shape.taps) - rounds(4, 0)
+    return max(0, limits.max_loop_rounds - rounds(4, 0)) // for_a_channel
 
 
 def _emit(emitter: Emitter, shape: ConvShape) -> None:
@@ -36,19 +45,23 @@ def _emit(emitter: Emitter, shape: ConvShape) -> None:
     total = shape.batch * shape.m4 * shape.pixels
     push = [shape.pixels, total, shape.c4, shape.m4, shape.channels_out]
     push += [shape.group_in, shape.group_out, *shape.size_in, *shape.size_out[1:]]
-    count = shape.channels_out * shape.group_in * shape.taps
-    integer = not emitter.output().is_float
-    emitter.dispatch(
-        "convolution/general",
-        [read1(emitter.input(0)), read1(weights), write(emitter.output())],
-        groups=spread(ceil_div(total, lanes), limits),
-        local=(lanes, 1, 1),
-        push=[*push, *shape.geometry(), count],
-        spec={10: int(has_bias(emitter.problem))},
-        defines={"ELEM": int(integer)},
-        epilogue=None if integer else 1,
-        flops=shape.flops,
-    )
+    push += [*shape.geometry(), shape.channels_out * shape.group_in * shape.taps]
+    y = emitter.output()
+    most = _most_channels(shape, limits)
+    for first in range(0, shape.group_in, most):
+        count = min(most, shape.group_in - first)
+        emitter.dispatch(
+            "convolution/general",
+            [read1(emitter.input(0)), read1(weights), update(y) if first else write(y)],
+            groups=spread(ceil_div(total, lanes), limits),
+            local=(lanes, 1, 1),
+            push=[*push, first, count],
+            spec={10: int(has_bias(emitter.problem))},
+            defines={"ELEM": int(not y.is_float), "ADD": int(first > 0)},
+            epilogue=1 if y.is_float else None,
+            tail=first + count == shape.group_in,
+            flops=shape.flops * count // shape.group_in,
+        )
 
 
 def _constant(emitter: Emitter) -> Ref | None:

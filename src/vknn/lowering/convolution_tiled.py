@@ -15,7 +15,14 @@ from vknn.lowering.convolution_shape import (
     input_layouts,
 )
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.grids import CPU_GROUP_COST, fits, lane_count, spread
+from vknn.lowering.grids import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
 from vknn.plan import DeviceLimits
@@ -77,7 +84,7 @@ def _tiles(problem: Problem) -> list[ConvTile]:
     lanes = lane_count(limits)
     shuffles = "subgroup_shuffle" in limits.features
     if limits.kind == "cpu":
-        forms = [(4, 4), (8, 2), (2, 4), (1, 4)]
+        forms = [(4, 4), (3, 8), (2, 4), (1, 4)]
         tiles = [ConvTile(n, m, lanes) for n, m in forms]
         if shuffles and limits.subgroup_size == SHUFFLE_LANES == lanes:
             tiles = [ConvTile(n, m, lanes, True) for n, m in forms] + tiles[:1]

@@ -143,6 +143,7 @@ class Emitter:
         spec: Mapping[int, int | float] | None = None,
         defines: Mapping[str, int | str] | None = None,
         epilogue: int | None = None,
+        tail: bool = True,
         access: str | None = None,
         flops: int = 0,
         label: str | None = None,
@@ -151,7 +152,8 @@ class Emitter:
 
         ``bindings`` in order of binding number. ``epilogue``: how many operand bindings the
         shader's epilogue declares (they come after the others); 4 with the tail's constants is
-        done here. None: the shader has no epilogue. ``epilogue_scalar`` shaders say so through
+        done here. None: the shader has no epilogue. ``tail=False``: it has one, but the steps are
+        left to a later dispatch. ``epilogue_scalar`` shaders say so through
         ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
         ``access``: how inputs are read; by default the device's preference where they fit.
         ``push``: ints and floats in the order of the shader's push-constant block.
@@ -160,7 +162,7 @@ class Emitter:
         constants: dict[int, int | float] = dict(enumerate(local))
         constants.update(spec or {})
         if epilogue is not None:
-            constants.update(epilogue_constants(self.problem.epilogue))
+            constants.update(epilogue_constants(self.problem.epilogue) if tail else {})
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)

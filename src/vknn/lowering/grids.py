@@ -1,4 +1,4 @@
-"""Workgroup counts of kernels whose work is numbered in one row (shaders/common/grid.glsl)."""
+"""What a dispatch may be: workgroups numbered in a row (common/grid.glsl), loops, buffers."""
 
 from __future__ import annotations
 
@@ -34,3 +34,24 @@ def fits(groups: int, limits: DeviceLimits) -> bool:
     """True where :func:`spread` can place the workgroups and a shader can number their lanes."""
     x, y, z = limits.max_group_count
     return groups <= x * y * z and groups * lane_count(limits) < 1 << 31
+
+
+def rounds(*nested: int) -> int:
+    """Rounds of loops nested in each other, the outermost first, with those that only end them."""
+    total = 0
+    for count in reversed(nested):
+        total = count * (1 + total) + 1
+    return total
+
+
+def fits_loops(limits: DeviceLimits, *nested: int, times: int = 1) -> bool:
+    """True where a lane may run loops nested so, ``times`` one after the other.
+
+    Loops that the shader unrolls do not count. See DeviceLimits.max_loop_rounds.
+    """
+    return times * rounds(*nested) <= limits.max_loop_rounds
+
+
+def fits_buffer(limits: DeviceLimits, count: int) -> bool:
+    """True where a shader can see all of a buffer of ``count`` 32-bit elements."""
+    return 4 * count <= limits.max_storage_buffer_range

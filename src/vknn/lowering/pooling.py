@@ -6,14 +6,13 @@ import functools
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from vknn.graph import TensorType
-from vknn.lowering.convolution_shape import triple
-from vknn.lowering.emitter import Emitter, ceil_div, read4, write
-from vknn.lowering.grids import CPU_GROUP_COST, fits, lane_count, spread
+from vknn.lowering.convolution_shape import Triple, triple
+from vknn.lowering.emitter import Emitter, Ref, ceil_div, read4, write
+from vknn.lowering.grids import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
-from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem, lowers
+from vknn.lowering.pooling_window import pool_window, pooling_cost, window_candidates
+from vknn.lowering.registry import Candidate, Problem, lowers
 from vknn.ops.pooling import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
@@ -24,58 +23,87 @@ from vknn.ops.pooling import (
 )
 from vknn.plan import DeviceLimits
 
-#: Widest window (along a row) and most inputs of a row that a lane keeps in registers.
-WIDEST_KERNEL = 8
-MOST_SPAN = 24
+#: Inputs that a lane of global_shared.comp takes where there are more lanes to be had: sums of
+#: more float32 numbers one after the other lose accuracy.
+MOST_INPUTS = 4096
 
 
 @lowers(MaxPool, AveragePool)
 def windowed(problem: Problem) -> list[Candidate]:
-    """Lanes of one to four pixels; wide windows one pixel a lane."""
-    op, limits = problem.op, problem.limits
+    """Windows; where there is one, which is the image, also what pools whole images."""
+    op, x = problem.op, _input(problem)
     assert isinstance(op, MaxPool | AveragePool)
     if len(op.kernel) > 3:
         return []
-    found = []
-    for width in (4, 2, 1):
-        unrolled = op.kernel[-1] <= WIDEST_KERNEL and _span(op, width) <= MOST_SPAN
-        lanes = _window_lanes(problem.outputs[0], width)
-        if (unrolled or width == 1) and fits(ceil_div(lanes, lane_count(limits)), limits):
-            emit = functools.partial(_emit_window, width=width, unrolled=unrolled)
-            reads = math.prod(op.kernel[:-1]) * (_span(op, width) if unrolled else op.kernel[-1])
-            cost = _cost(limits, lanes, 70 * reads + 60 * width + 150)
-            found.append(_candidate(f"window{width}", emit, cost))
-    return found
+    window = pool_window(problem)
+    whole_ones = _whole(problem) if window.whole and x.dtype.is_float else []
+    return [*whole_ones, *window_candidates(problem, window)]
 
 
 @lowers(GlobalAveragePool, GlobalMaxPool)
 def whole(problem: Problem) -> list[Candidate]:
     """A lane or a workgroup for each vec4 of channels."""
-    x, limits = _input(problem), problem.limits
-    total = x.dims[0] * ceil_div(x.dims[1], 4)
-    pixels = math.prod(x.dims[2:])
-    found = []
-    if fits(ceil_div(total, lane_count(limits)), limits):
-        cost = _cost(limits, total, 70 * pixels)
-        found.append(_candidate("lane", _emit_lanes, cost))
-    lanes = _shared_lanes(limits)
-    if fits(total, limits):
-        steps = ceil_div(pixels, lanes) + 4 * int(math.log2(lanes))
-        found.append(_candidate("shared", _emit_shared, _cost(limits, total * lanes, 70 * steps)))
-    return found
+    return _whole(problem)
 
 
 @lowers(AdaptiveAveragePool, AdaptiveMaxPool)
 def adaptive(problem: Problem) -> list[Candidate]:
-    """A lane for each output pixel of a vec4 of channels."""
-    op, limits = problem.op, problem.limits
+    """A lane for each output pixel of a vec4 of channels; rows by themselves where that is much."""
+    op = problem.op
     assert isinstance(op, AdaptiveAveragePool | AdaptiveMaxPool)
-    lanes = _window_lanes(problem.outputs[0], 1)
-    if len(op.output_size) > 3 or not fits(ceil_div(lanes, lane_count(limits)), limits):
+    found = _whole(problem) if math.prod(op.output_size) == 1 else []
+    if len(op.output_size) > 3:
+        return found
+    return found + _adaptive_candidates(problem, triple(op.output_size, 1))
+
+
+def _whole(problem: Problem) -> list[Candidate]:
+    x, limits = _input(problem), problem.limits
+    total = x.dims[0] * ceil_div(x.dims[1], 4)
+    pixels = math.prod(x.dims[2:])
+    found = []
+    loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
+    if loops and fits(ceil_div(total, lane_count(limits)), limits):
+        found.append(_candidate("lane", _emit_lanes, pooling_cost(limits, total, 70 * pixels)))
+    lanes = _shared_lanes(limits, pixels)
+    halvings = lanes.bit_length()
+    if fits(total, limits) and fits_loops(limits, ceil_div(pixels, lanes) + halvings):
+        steps = ceil_div(pixels, lanes) + 4 * halvings
+        cost = pooling_cost(limits, total * lanes, 70 * steps)
+        found.append(_candidate("shared", _emit_shared, cost))
+    return found
+
+
+def _adaptive_candidates(problem: Problem, size_out: Triple) -> list[Candidate]:
+    x, limits = _input(problem), problem.limits
+    size_in = triple(x.dims[2:], 1)
+    sizes = _window_sizes(size_in, size_out)
+    cost = pooling_cost(limits, _lanes(x, size_out), 70 * math.prod(sizes))
+    if _adapts(problem, size_in, size_out):
+        emit = functools.partial(_emit_adaptive, size_out=size_out)
+        return [_candidate("adaptive", emit, cost)]
+    middle = (*size_in[:2], size_out[2])
+    many = _lanes(x, middle)
+    separate = _adapts(problem, size_in, middle) and _adapts(problem, middle, size_out)
+    if not separate or not fits_buffer(limits, 4 * many):
         return []
-    x, y = _input(problem), problem.outputs[0]
-    reads = math.prod(ceil_div(a, b) + 1 for a, b in zip(x.dims[2:], y.dims[2:], strict=True))
-    return [_candidate("adaptive", _emit_adaptive, _cost(limits, lanes, 70 * reads))]
+    emit = functools.partial(_emit_adaptive_rows, middle=middle, size_out=size_out)
+    return [_candidate("adaptive_rows", emit, cost + pooling_cost(limits, many, 70 * sizes[2]))]
+
+
+def _adapts(problem: Problem, size_in: Triple, size_out: Triple) -> bool:
+    """True where one dispatch can do it."""
+    x, limits = _input(problem), problem.limits
+    # The shader multiplies a place of the output with the input's size.
+    largest = max((o + 1) * i + o for i, o in zip(size_in, size_out, strict=True))
+    placed = fits(ceil_div(_lanes(x, size_out), lane_count(limits)), limits)
+    return placed and largest < 1 << 31 and fits_loops(limits, *_window_sizes(size_in, size_out))
+
+
+def _window_sizes(size_in: Triple, size_out: Triple) -> list[int]:
+    """Sizes of the largest windows."""
+    pairs = zip(size_in, size_out, strict=True)
+    return [i // o if i % o == 0 else min(i, ceil_div(i, o) + 1) for i, o in pairs]
 
 
 def _candidate(name: str, emit: Callable[[Emitter], None], cost: float) -> Candidate:
@@ -88,71 +116,14 @@ def _input(problem: Problem) -> TensorType:
     return x
 
 
-def _cost(limits: DeviceLimits, lanes: int, instructions: int) -> float:
-    """Microseconds of so many lanes, each of so many instructions."""
-    if limits.kind == "cpu":
-        groups = ceil_div(lanes, lane_count(limits))
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + instructions * 1.5e-4) / 2
-    return DISPATCH_COST + max(1.0, lanes / 16384) * instructions * 2e-4
-
-
-def _span(op: MaxPool | AveragePool, width: int) -> int:
-    dilation = _dilations(op)[-1]
-    return (width - 1) * op.strides[-1] + (op.kernel[-1] - 1) * dilation + 1
-
-
-def _dilations(op: MaxPool | AveragePool) -> tuple[int, ...]:
-    found = op.dilations if isinstance(op, MaxPool) else None
-    return found or (1,) * len(op.kernel)
-
-
-def _window_lanes(y: TensorType, width: int) -> int:
-    n, c, *spatial, columns = y.dims
-    return n * ceil_div(c, 4) * math.prod(spatial) * ceil_div(columns, width)
+def _lanes(x: TensorType, size_out: Triple) -> int:
+    """vec4s of an output of the spatial size ``size_out``."""
+    return x.dims[0] * ceil_div(x.dims[1], 4) * math.prod(size_out)
 
 
 def _averages(emitter: Emitter) -> int:
     averages = (AveragePool, GlobalAveragePool, AdaptiveAveragePool)
     return int(isinstance(emitter.problem.op, averages))
-
-
-def _emit_window(emitter: Emitter, width: int, unrolled: bool) -> None:
-    op, x, y = emitter.problem.op, _input(emitter.problem), emitter.problem.outputs[0]
-    assert isinstance(op, MaxPool | AveragePool)
-    axes, limits = len(op.kernel), emitter.problem.limits
-    kernel, strides = triple(op.kernel, 1), triple(op.strides, 1)
-    dilations, pads = triple(_dilations(op), 1), triple(op.pads[:axes], 0)
-    lanes, total = lane_count(limits), _window_lanes(y, width)
-    is_float = x.dtype.is_float
-    push: list[int | float] = [total, ceil_div(y.dims[-1], width), ceil_div(x.dims[1], 4)]
-    push += [x.dims[1], *triple(x.dims[2:], 1), *triple(y.dims[2:], 1), *kernel]
-    push += [*strides[:2], *dilations[:2], *pads, _lowest(x)]
-    count_padding = isinstance(op, AveragePool) and op.count_include_pad
-    emitter.dispatch(
-        "pooling/window",
-        [read4(emitter.input(0)), write(emitter.output())],
-        groups=spread(ceil_div(total, lanes), limits),
-        local=(lanes, 1, 1),
-        push=push,
-        spec={
-            10: _averages(emitter),
-            11: int(count_padding),
-            12: width,
-            13: kernel[2] if unrolled else 0,
-            14: strides[2],
-            15: dilations[2],
-        },
-        defines={"ELEM": int(not is_float)},
-        epilogue=1 if is_float else None,
-        flops=y.size * math.prod(kernel),
-    )
-
-
-def _lowest(x: TensorType) -> int | float:
-    """What MaxPool's padding holds: the lowest finite number of the host's dtype."""
-    if x.dtype.is_float:
-        return float(np.finfo(x.dtype.numpy).min)
-    return int(np.iinfo(x.dtype.numpy).min)
 
 
 def _emit_lanes(emitter: Emitter) -> None:
@@ -172,38 +143,58 @@ def _emit_lanes(emitter: Emitter) -> None:
     )
 
 
-def _shared_lanes(limits: DeviceLimits) -> int:
-    """A power of two."""
-    return 1 << (lane_count(limits).bit_length() - 1)
+def _shared_lanes(limits: DeviceLimits, pixels: int) -> int:
+    """Lanes that share an image, a power of two: the more, the larger it is."""
+    lanes = 1 << (lane_count(limits).bit_length() - 1)
+    most = min(limits.max_group_size[0], limits.max_group_invocations, limits.shared_memory // 16)
+    while pixels > MOST_INPUTS * lanes and 2 * lanes <= most:
+        lanes *= 2
+    return lanes
 
 
 def _emit_shared(emitter: Emitter) -> None:
     x, limits = _input(emitter.problem), emitter.problem.limits
-    c4, lanes = ceil_div(x.dims[1], 4), _shared_lanes(limits)
-    total = x.dims[0] * c4
+    c4, pixels = ceil_div(x.dims[1], 4), math.prod(x.dims[2:])
+    lanes, total = _shared_lanes(limits, pixels), x.dims[0] * c4
     emitter.dispatch(
         "pooling/global_shared",
         [read4(emitter.input(0)), write(emitter.output())],
         groups=spread(total, limits),
         local=(lanes, 1, 1),
-        push=[total, c4, x.dims[1], math.prod(x.dims[2:])],
+        push=[total, c4, x.dims[1], pixels],
         spec={10: _averages(emitter), 11: lanes},
         epilogue=1,
         flops=x.size,
     )
 
 
-def _emit_adaptive(emitter: Emitter) -> None:
-    x, y, limits = _input(emitter.problem), emitter.problem.outputs[0], emitter.problem.limits
-    total, lanes = _window_lanes(y, 1), lane_count(limits)
-    sizes = [*triple(x.dims[2:], 1), *triple(y.dims[2:], 1)]
+def _emit_adaptive(emitter: Emitter, size_out: Triple) -> None:
+    size_in = triple(_input(emitter.problem).dims[2:], 1)
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, emitter.output(), size_out)
+
+
+def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> None:
+    """Rows first, then what is left: all rows of a window have as many inputs."""
+    x = _input(emitter.problem)
+    size_in = triple(x.dims[2:], 1)
+    rows = emitter.scratch("rows", 4 * _lanes(x, middle))
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, tail=False)
+    _dispatch_adaptive(emitter, rows, middle, emitter.output(), size_out)
+
+
+def _dispatch_adaptive(
+    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, tail: bool = True
+) -> None:
+    source, limits = _input(emitter.problem), emitter.problem.limits
+    total, lanes = _lanes(source, size_out), lane_count(limits)
     emitter.dispatch(
         "pooling/adaptive",
-        [read4(emitter.input(0)), write(emitter.output())],
+        [read4(x), write(y)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[total, ceil_div(x.dims[1], 4), x.dims[1], *sizes],
+        push=[total, ceil_div(source.dims[1], 4), source.dims[1], *size_in, *size_out],
         spec={10: _averages(emitter)},
         epilogue=1,
-        flops=x.size,
+        tail=tail,
+        flops=4 * source.dims[0] * ceil_div(source.dims[1], 4) * math.prod(size_in),
     )
