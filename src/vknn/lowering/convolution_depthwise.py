@@ -27,8 +27,6 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """Candidates of one to eight pixels a lane; none with run-time weights or a depth axis."""
     if not shape.is_depthwise or shape.has_depth or constant_weights(problem) is None:
         return []
-    if shape.kernel[1] > problem.limits.max_loop_rounds:
-        return []
     widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
     return [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
 

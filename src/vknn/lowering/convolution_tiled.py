@@ -65,10 +65,8 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _fits(limits: DeviceLimits, shape: ConvShape, tile: ConvTile) -> bool:
     """True where the device allows the dispatch, its loop and the packed weights."""
-    steps = shape.taps * ceil_div(shape.group_in, 4)
-    weights = 16 * _blocks(shape, tile).total
-    loops = steps < limits.max_loop_rounds
-    seen = weights <= limits.max_storage_buffer_range
+    loops = fits_loops(limits, shape.taps * ceil_div(shape.group_in, 4))
+    seen = fits_buffer(limits, 4 * _blocks(shape, tile).total)
     return loops and seen and fits(_group_count(shape, tile), limits)
 
 
