@@ -12,14 +12,20 @@ INPUT4(0, x);
 INPUT1(0, x);
 #endif
 OUTPUT4(1, y);
-layout(push_constant) uniform P { int count, chunk, channels, channels4, spatial, elements; } p;
+layout(push_constant) uniform P { int count, chunk, channels, channels4, spatial, last; } p;
 
 #if !WIDE
-SCALAR element(int e) {
-    int row, s, n, c;
-    divide_rest(e, p.spatial, row, s);
-    divide_rest(row, p.channels, n, c);
-    return LOAD1(x, ((n * p.channels4 + (c >> 2)) * p.spatial + s) * 4 + (c & 3));
+// The element at (n, c, s); moves on to the next one.
+SCALAR next(inout int n, inout int c, inout int s) {
+    SCALAR v = LOAD1(x, ((n * p.channels4 + (c >> 2)) * p.spatial + s) * 4 + (c & 3));
+    s += 1;
+    int carry = s == p.spatial ? 1 : 0;
+    s = carry != 0 ? 0 : s;
+    c += carry;
+    carry = c == p.channels ? 1 : 0;
+    c = carry != 0 ? 0 : c;
+    n = min(n + carry, p.last);
+    return v;
 }
 #endif
 
@@ -37,9 +43,15 @@ void main() {
         if (c + 3 < p.channels) STORE4(y, to + columns * 3, VEC4(v0.w, v1.w, v2.w, v3.w));
 #else
         // The last item may reach behind the tensor; what it puts there is never read.
-        int e = i * 4;
-        ivec4 at = min(ivec4(e, e + 1, e + 2, e + 3), p.elements - 1);
-        STORE4(y, i, VEC4(element(at.x), element(at.y), element(at.z), element(at.w)));
+        int row, s, n, c;
+        divide_rest(i * 4, p.spatial, row, s);
+        divide_rest(row, p.channels, n, c);
+        VEC4 v;
+        v.x = next(n, c, s);
+        v.y = next(n, c, s);
+        v.z = next(n, c, s);
+        v.w = next(n, c, s);
+        STORE4(y, i, v);
 #endif
     }
 }

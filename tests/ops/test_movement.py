@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from helpers import check_op
+from helpers import check_op, run_graph, shared_device, single_op_graph
 from vknn.graph import Op
+from vknn.lowering import LoweringOptions
 from vknn.ops.movement import (
     ChannelShuffle,
     Concat,
@@ -143,6 +146,9 @@ def test_pad_of_integers() -> None:
         (1, [(1, 1, 3), (1, 1, 3), (1, 1, 3), (1, 2, 3), (1, 13, 3)]),
         (1, [(2, 5, 2, 3), (2, 13, 2, 3)]),
         (1, [(2, 4, 2, 3), (2, 3, 2, 3)]),
+        (1, [(2, 6, 3), (2, 7, 3)]),
+        (1, [(1, 7, 3), (1, 9, 3)]),
+        (1, [(1, 1, 3), (1, 3, 3)]),
         (0, [(2, 5, 3), (1, 5, 3)]),
         (2, [(1, 5, 3, 2), (1, 5, 1, 2)]),
         (3, [(2, 5, 3, 2), (2, 5, 3, 4)]),
@@ -181,3 +187,12 @@ def test_channel_shuffle(channels: int, group: int) -> None:
 def test_big_enough_for_several_items_a_lane() -> None:
     check_op(Transpose((0, 2, 3, 1)), ramp(1, 21, 67, 71), access=("storage",))
     check_op(Pad((0, 0, 1, 1, 0, 0, 1, 1)), ramp(1, 13, 65, 63), access=("texel",))
+
+
+def test_workgroups_of_a_gpu() -> None:
+    x = ramp(1, 13, 29, 31)
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    for op in (Transpose((0, 2, 3, 1)), Pad((0, 0, 1, 1, 0, 0, 1, 1)), Slice((1,), (9,), (1,))):
+        graph = single_op_graph(op, [x])
+        actual = run_graph(graph, limits, LoweringOptions(), {"x0": x})["y0"]
+        np.testing.assert_array_equal(actual, op.reference(x)[0])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from helpers import check_op
+from helpers import check_op, run_graph, shared_device, single_op_graph
+from vknn.lowering import Layout, LoweringOptions
 from vknn.ops.reduction import Softmax
 
 RANDOM = np.random.default_rng(11)
@@ -44,3 +47,17 @@ def test_large_and_infinite_values() -> None:
     x = np.array([[1e4, 1e4 + 1, -1e4, -np.inf], [3e38, -3e38, 0, 1]], np.float32)
     check_op(Softmax(-1), x, tolerance=1e-6)
     check_op(Softmax(1), x, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize(
+    ("axis", "shape"),
+    [(1, (1, 1000, 1, 1)), (1, (2, 37, 3, 5)), (-1, (3, 129)), (-1, (70, 6)), (2, (1, 5, 9, 3))],
+)
+def test_workgroups_of_a_gpu(axis: int, shape: tuple[int, ...], layout: Layout) -> None:
+    """Lines shared by several lanes, as on devices that are no CPU."""
+    x = normal(*shape)
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    graph = single_op_graph(Softmax(axis), [x])
+    actual = run_graph(graph, limits, LoweringOptions(layout=layout), {"x0": x})["y0"]
+    np.testing.assert_allclose(actual, Softmax(axis).reference(x)[0], rtol=1e-5, atol=1e-7)

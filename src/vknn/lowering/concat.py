@@ -75,14 +75,39 @@ def _lanes(types: Sequence[TensorType], y: TensorType) -> Candidate:
     """Channels of C4 tensors that begin within a block of four."""
 
     def emit(emitter: Emitter) -> None:
+        if len(types) == 2:
+            _join_channels(emitter, types[0], types[1], y)
+            return
         start = 0
         for index, type_ in enumerate(types):
             _place_channels(emitter, index, type_, y, start)
             start += type_.dims[1]
 
     layouts = (Layout.C4,) * len(types)
-    cost = len(types) * DISPATCH_COST + 16 * y.size * BYTE_COST
+    dispatches = 1 if len(types) == 2 else len(types)
+    cost = dispatches * (DISPATCH_COST + 8 * y.size * BYTE_COST)
     return Candidate("lanes_c4", layouts, (Layout.C4,), emit, cost)
+
+
+def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType) -> None:
+    n, channels, *rest = y.dims
+    spatial = math.prod(rest)
+    blocks_x, blocks_w, blocks = (-(-c // 4) for c in (x.dims[1], w.dims[1], channels))
+    count = n * blocks * spatial
+    share = grid(emitter.problem.limits, count)
+    target = emitter.output()
+    emitter.dispatch(
+        "movement/join_channels",
+        [read4(emitter.input(0)), read4(emitter.input(1)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=[
+            *(count, share.chunk, spatial, x.dims[1], w.dims[1]),
+            *(blocks_x, blocks_w, blocks),
+        ],
+        spec=share.spec,
+        defines={"ELEM": int(not target.is_float)},
+    )
 
 
 def _place_channels(

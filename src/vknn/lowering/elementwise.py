@@ -109,13 +109,14 @@ def _shared_constants(
 
 def _emit_unary(op: Op, x: TensorType, layout: Layout) -> Emit:
     def emit(emitter: Emitter) -> None:
-        step = unary_step(op)
         is_float = x.dtype.is_float
+        step = unary_step(op)
+        noop = not is_float and isinstance(op, _INTEGER_NOOPS)
         low, high = _integer_attributes(op, x.dtype)
         count = storage_bytes(x, layout) // 16
         share = grid(emitter.problem.limits, count)
         spec = _shared_constants(emitter.problem.epilogue, x, layout)
-        spec |= share.spec | {_CODE: 0 if not is_float and isinstance(op, _INTEGER_NOOPS) else step.code}
+        spec |= share.spec | {_CODE: 0 if noop else step.code}
         emitter.dispatch(
             "elementwise/unary",
             [read4(emitter.input(0)), write(emitter.output())],

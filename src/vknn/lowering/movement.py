@@ -44,7 +44,7 @@ def repack(
         [read4(source) if wide else read1(source), write(target)],
         groups=share.groups,
         local=share.local,
-        push=push if packs else [*push, type_.size],
+        push=push if packs else [*push, n - 1],
         spec=share.spec,
         defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
     )

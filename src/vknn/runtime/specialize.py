@@ -130,11 +130,12 @@ class Module:
         self._scan_constants(self.code[: first[0]].tolist())
         body = self.code[first[0] :]
         labels = np.flatnonzero(body[:-2] == _LABEL_WORD)
-        phis = {int(body[i + 1]) for i in labels if body[i + 2] & 0xFFFF == _PHI}
-        words = body.tolist()
-        for at in np.flatnonzero(body == _SELECTION_MERGE_WORD).tolist():
-            selection = _selection(words, at, int(first[0]))
-            if selection is not None and words[at + 1] not in phis:
+        phis = set(body[labels + 1][body[labels + 2] & 0xFFFF == _PHI].tolist())
+        for at in np.flatnonzero(body[:-5] == _SELECTION_MERGE_WORD).tolist():
+            size = _MERGE_SIZE + (int(body[at + _MERGE_SIZE]) >> 16)
+            words = body[at : at + size].tolist()
+            selection = _selection(words, at + int(first[0]))
+            if selection is not None and words[1] not in phis:
                 self._selections.append(selection)
 
     def _scan_constants(self, words: list[int]) -> None:
@@ -164,19 +165,18 @@ def _parsed(spirv: bytes) -> Module:
     return Module.parse(spirv)
 
 
-def _selection(words: list[int], merge: int, base: int) -> _Selection | None:
-    """The selection whose OpSelectionMerge is ``words[merge]``; places count from ``base``."""
-    at = merge + _MERGE_SIZE
-    code, size = words[at] & 0xFFFF, words[at] >> 16
-    selector, default = words[at + 1], words[at + 2]
+def _selection(words: list[int], start: int) -> _Selection | None:
+    """The selection that ``words`` (an OpSelectionMerge and what follows) are, at ``start``."""
+    merge, branch = words[:_MERGE_SIZE], words[_MERGE_SIZE:]
+    assert merge[0] == _SELECTION_MERGE_WORD
+    code = branch[0] & 0xFFFF
     if code == _BRANCH_CONDITIONAL:
-        targets = {0: words[at + 3]}
+        targets = {0: branch[3]}
     elif code == _SWITCH:
-        pairs = words[at + 3 : at + size]
-        targets = {_signed(a): b for a, b in zip(pairs[::2], pairs[1::2], strict=True)}
+        targets = {_signed(a): b for a, b in zip(branch[3::2], branch[4::2], strict=True)}
     else:
         return None
-    return _Selection(base + merge, _MERGE_SIZE + size, selector, default, targets)
+    return _Selection(start, len(words), branch[1], branch[2], targets)
 
 
 def _jump(code: np.ndarray, selection: _Selection, target: int) -> None:
