@@ -179,7 +179,10 @@ def test_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
     check_op(Expand(target), ramp(*shape))
 
 
-@pytest.mark.parametrize(("channels", "group"), [(8, 2), (6, 3), (6, 2), (4, 4), (5, 1), (20, 5)])
+@pytest.mark.parametrize(
+    ("channels", "group"),
+    [(8, 2), (12, 2), (20, 2), (6, 3), (6, 2), (4, 2), (4, 4), (5, 1), (20, 5)],
+)
 def test_channel_shuffle(channels: int, group: int) -> None:
     check_op(ChannelShuffle(group), ramp(2, channels, 3, 2))
 

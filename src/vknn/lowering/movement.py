@@ -138,10 +138,33 @@ def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
         (Axis(n, 0), Axis(per, 2), Axis(op.group, 1), Axis(spatial, 3)),
     )
     blocks = Gather(x, y, tuple(Axis(s, a) for a, s in enumerate(x.dims)), shuffle=op.group)
+    pairs = op.group == 2 and per % 2 == 0
     return [
         _candidate(seen, Layout.LINEAR, Layout.LINEAR),
-        _candidate(blocks, Layout.C4, Layout.C4),
+        _interleave(x) if pairs else _candidate(blocks, Layout.C4, Layout.C4),
     ]
+
+
+def _interleave(x: TensorType) -> Candidate:
+    """The channels of two halves in turn, in C4."""
+    n, channels, *rest = x.dims
+    spatial, blocks = math.prod(rest), -(-channels // 4)
+
+    def emit(emitter: Emitter) -> None:
+        share = grid(emitter.problem.limits, n * blocks * spatial)
+        target = emitter.output()
+        emitter.dispatch(
+            "movement/interleave",
+            [read4(emitter.input(0)), write(target)],
+            groups=share.groups,
+            local=share.local,
+            push=[n * blocks * spatial, share.chunk, spatial, blocks, channels],
+            spec=share.spec,
+            defines={"ELEM": int(not target.is_float)},
+        )
+
+    cost = DISPATCH_COST + 2 * storage_bytes(x, Layout.C4) * BYTE_COST
+    return Candidate("interleave_c4", (Layout.C4,), (Layout.C4,), emit, cost)
 
 
 def _views(x: TensorType, y: TensorType) -> list[Candidate]:
