@@ -61,7 +61,7 @@ class Session:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
         self._owns_device = not isinstance(device, Device)
-        self.device: Device | None = device if isinstance(device, Device) else _open(device)
+        self.device: Device | None = device if isinstance(device, Device) else choose_device(device)
         pool = WeightPool(self.device) if self.device is not None else None
         choices: Mapping[str, str] = {}
         if tuned and self.device is not None and "tuning" not in self._disabled:
@@ -178,8 +178,8 @@ class Session:
         return graph
 
 
-def _open(selector: str) -> Device | None:
-    """The device, or None for the NumPy reference."""
+def choose_device(selector: str) -> Device | None:
+    """The device that a selector means (as for Session), opened; None for the NumPy reference."""
     global _warned_without_device
     if selector == "auto":
         selector = environment.device()

@@ -12,6 +12,7 @@ import pytest
 
 from small_model import SHAPE, write_small_model
 from vknn.cli import main
+from vknn.cli.output import progress
 from vknn.ops.pooling import GlobalAveragePool
 
 
@@ -168,6 +169,7 @@ ERRORS = [
     (["run", "MODEL", "--weights", "nosuch.bin"], "nosuch.bin: no such weights file"),
     (["verify", "MODEL", "--shape", "3,a"], "'3,a' is no shape"),
     (["verify", "MODEL", "--shape", "x=3,4"], "does not start with NAME="),
+    (["info", "MODEL", "--disable", "fusion,x"], "no part is called x; known: texel,"),
     (["profile", "MODEL", "--runs", "0"], "at least one run"),
     (["info", "MODEL", "--plan", "--shape", "7,8,8"], "channels"),
 ]
@@ -214,6 +216,17 @@ def test_errors_of_our_own_say_so(
     )
     monkeypatch.setattr("vknn.cli.info.run", lambda args: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(capsys, "info", model)[0] == 130
+
+
+def test_progress_goes_to_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress("x") as tell:
+        assert tell is None
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress("x") as tell:
+        assert tell is not None
+        tell(1, 2, "something")
+    with progress("x", quiet=True) as tell:
+        assert tell is None
 
 
 def test_the_module_runs_and_knows_its_commands() -> None:

@@ -40,6 +40,7 @@ def test_on_numpy(model: Path) -> None:
     result = bench(model, runs=1, warmup=0, device="numpy")
     assert result.memory is None
     assert result.cold["load"] > 0
+    assert result.device == "NumPy"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ncnn") is None, reason="needs the ncnn wheel")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
+from vknn.runtime.environment import PARTS
 from vknn.session import Session
 
 
@@ -92,14 +93,23 @@ def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
         yield ModelFiles(args.model, weights)
 
 
+def disabled(args: argparse.Namespace) -> frozenset[str]:
+    """The names given with --disable."""
+    names = frozenset(name.strip() for name in args.disable.split(",") if name.strip())
+    if unknown := sorted(names - PARTS.keys()):
+        raise VknnError(
+            f"--disable: no part is called {', '.join(unknown)}; {', '.join(PARTS)} are"
+        )
+    return names
+
+
 @contextmanager
 def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Session]:
     """A session for the model on the device asked for (or ``device``)."""
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
-        disable = [name.strip() for name in args.disable.split(",") if name.strip()]
         selector = args.device if device is None else device
-        session = Session(files.model, files.weights, device=selector, disable=disable)
+        session = Session(files.model, files.weights, device=selector, disable=disabled(args))
         yield stack.enter_context(session)
 
 

@@ -8,7 +8,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from vknn.cli.arguments import add_inputs, add_model, add_runs, model_files, opened, shapes
+from vknn.cli.arguments import (
+    add_inputs,
+    add_model,
+    add_runs,
+    disabled,
+    model_files,
+    opened,
+    shapes,
+)
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.profiling import bench
@@ -42,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
             feeds,
             weights=files.weights,
             device=args.device,
+            disable=disabled(args),
             runs=args.runs,
             warmup=args.warmup,
             shapes=sizes,

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from vknn.cli.arguments import add_model, add_shape, opened, shapes
+from vknn.cli.arguments import add_model, add_shape, disabled, opened, shapes
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
@@ -84,7 +84,7 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
 
 
 def _rewritten(args: argparse.Namespace, graph: Graph) -> Graph:
-    return run_passes(graph, frozenset(n.strip() for n in args.disable.split(",")))
+    return run_passes(graph, disabled(args))
 
 
 def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -16,8 +16,7 @@ from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.profiling.peer import NcnnPeer
-from vknn.runtime import open_device
-from vknn.session import HOST_DEVICES, Session
+from vknn.session import Session, choose_device
 from vknn.subject import Shapes, complete_feeds
 
 Progress = Callable[[int, int, str], None]
@@ -122,6 +121,7 @@ def bench(
     *,
     weights: Path | None = None,
     device: str = "auto",
+    disable: Iterable[str] = (),
     runs: int = 20,
     warmup: int = 3,
     shapes: Shapes | None = None,
@@ -131,6 +131,7 @@ def bench(
 ) -> Benchmark:
     """Times ``runs`` runs of a model after ``warmup`` others, and how it starts.
 
+    ``device`` and ``disable`` as for Session; ``inputs``, ``shapes``, ``seed`` as for vknn.verify.
     ``peer`` "ncnn": the ncnn wheel runs the same model on the same Vulkan device in 32-bit floats,
     its runs in turn with ours, so that both meet the same machine. Raises VknnError where the peer
     is not installed or cannot run the model.
@@ -141,7 +142,7 @@ def bench(
         raise VknnError(f"no peer is called {peer!r}; known: {', '.join(PEERS)}")
     with ExitStack() as stack:
         cold: dict[str, float] = {}
-        session = _open(path, weights, device, cold, stack)
+        session = _open(path, weights, device, disable, cold, stack)
         feeds = complete_feeds(session, inputs, shapes, seed)
         outputs = _first_run(session, feeds, cold)
         other = _peer(path, weights, session, stack) if peer else None
@@ -166,17 +167,21 @@ def bench(
 
 
 def _open(
-    path: Path, weights: Path | None, selector: str, cold: dict[str, float], stack: ExitStack
+    path: Path,
+    weights: Path | None,
+    selector: str,
+    disable: Iterable[str],
+    cold: dict[str, float],
+    stack: ExitStack,
 ) -> Session:
     begin = time.perf_counter()
-    if selector in HOST_DEVICES:
-        session = stack.enter_context(Session(path, weights, device=selector))
-        cold["load"] = time.perf_counter() - begin
-        return session
-    device = stack.enter_context(open_device("auto" if selector == "vulkan" else selector))
-    device.reset_peak()
+    device = choose_device(selector)
+    if device is not None:
+        stack.enter_context(device)
+        device.reset_peak()
     opened = time.perf_counter()
-    session = stack.enter_context(Session(path, weights, device=device))
+    session = Session(path, weights, device=device or "numpy", disable=disable)
+    stack.enter_context(session)
     cold["device"], cold["load"] = opened - begin, time.perf_counter() - opened
     return session
 

@@ -1,0 +1,116 @@
+"""Plans, made by hand, that ask of a device one thing at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from vknn.graph import DType, TensorType
+from vknn.plan import (
+    Access,
+    Barrier,
+    Binding,
+    Buffer,
+    Copy,
+    DeviceLimits,
+    Dispatch,
+    Plan,
+    Port,
+    Role,
+    Step,
+    View,
+)
+
+ACCESS = {View.STORAGE: "0", View.TEXEL: "1", View.IMAGE: "2"}
+FORMS = {View.STORAGE: "storage buffer", View.TEXEL: "texelFetch", View.IMAGE: "imageLoad"}
+TRANSFER = "vkCmdCopyBuffer"
+#: Steps of a round in profiling/fma.comp.
+FMA_STEPS = 64
+#: The buffers of every plan, by index: a small output, and two to copy between.
+RESULT, SOURCE, TARGET = 0, 1, 2
+
+
+def lanes(limits: DeviceLimits) -> int:
+    """Invocations of a workgroup: one subgroup on a CPU, several on a GPU."""
+    wanted = limits.subgroup_size if limits.kind == "cpu" else 128
+    return min(wanted, limits.max_group_invocations, limits.max_group_size[0])
+
+
+def fma(limits: DeviceLimits, chains: int, groups: int, rounds: int) -> Plan:
+    """Multiply-adds on ``chains`` vec4s a lane."""
+    lanes_ = lanes(limits)
+    dispatch = Dispatch(
+        kernel="profiling/fma",
+        variant=(("VECTORS", str(chains)),),
+        specialization=_local(lanes_),
+        push=struct.pack("<iff", rounds, 0.999, 0.001),
+        bindings=(Binding(RESULT, Access.WRITE),),
+        groups=(groups, 1, 1),
+        flops=2 * 4 * chains * FMA_STEPS * rounds * lanes_ * groups,
+    )
+    return _plan("multiply-adds", [dispatch])
+
+
+def copy(limits: DeviceLimits, view: View, items: int, nbytes: int) -> Plan:
+    """A copy by a shader that reads through ``view``, ``items`` vec4s a lane."""
+    count = nbytes // 16
+    needed = -(-count // (lanes(limits) * items))
+    width = min(needed, limits.max_group_count[0])
+    dispatch = Dispatch(
+        kernel="profiling/copy",
+        variant=(("ACCESS", ACCESS[view]),),
+        specialization=(*_local(lanes(limits)), (10, items)),
+        push=struct.pack("<i", count),
+        bindings=(Binding(SOURCE, Access.READ, view), Binding(TARGET, Access.WRITE)),
+        groups=(width, -(-needed // width), 1),
+        nbytes=2 * nbytes,
+    )
+    return _plan("copy", [dispatch], nbytes)
+
+
+def transfer(nbytes: int) -> Plan:
+    """A copy by the driver."""
+    return _plan("transfer", [Copy(SOURCE, TARGET, nbytes)], nbytes)
+
+
+def nothing(
+    limits: DeviceLimits, dispatches: int, *, groups: int = 1, barriers: bool = False
+) -> Plan:
+    """Dispatches that do nothing to speak of."""
+    dispatch = Dispatch(
+        kernel="profiling/nothing",
+        variant=(),
+        specialization=_local(lanes(limits)),
+        push=b"",
+        bindings=(Binding(RESULT, Access.WRITE),),
+        groups=(groups, 1, 1),
+    )
+    steps: list[Step] = []
+    for number in range(dispatches):
+        if number and barriers:
+            steps.append(Barrier((RESULT,)))
+        steps.append(dispatch)
+    return _plan("nothing", steps)
+
+
+def _local(lanes_: int) -> tuple[tuple[int, int], ...]:
+    return ((0, lanes_), (1, 1), (2, 1))
+
+
+def _plan(name: str, steps: Sequence[Step], nbytes: int = 0) -> Plan:
+    """A plan without inputs whose only output is 16 bytes: nothing is uploaded or downloaded."""
+    room = max(16, -(-nbytes // 256) * 256)
+    buffers = (
+        Buffer("result", Role.OUTPUT, 0, 16),
+        Buffer("source", Role.ACTIVATION, 0, max(16, nbytes)),
+        Buffer("target", Role.ACTIVATION, room, max(16, nbytes)),
+    )
+    return Plan(
+        name=name,
+        buffers=buffers,
+        arenas={Role.OUTPUT: 16, Role.ACTIVATION: 2 * room},
+        steps=tuple(steps),
+        submits=(len(steps),),
+        inputs={},
+        outputs={"result": Port(RESULT, TensorType((4,), DType.FLOAT32))},
+    )

@@ -1,0 +1,207 @@
+"""``vknn bench --device-limits``: what a device can do at best, for kernels to be measured against.
+
+Arithmetic: multiply-adds in registers. Memory: a copy, read and written bytes together. Overheads:
+a submit that is waited for, a dispatch, a workgroup. Each figure is the best of several runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from vknn.errors import DeviceError
+from vknn.plan import View
+from vknn.profiling import limit_plans as plans
+from vknn.runtime import Device, Executable
+
+Progress = Callable[[int, int, str], None]
+
+#: Bytes that are copied: beyond every cache, within the buffers of every device.
+COPY_BYTES = {"cpu": 64 << 20}
+COPY_BYTES_ELSEWHERE = 256 << 20
+ROUNDS = 128
+CHAINS = (1, 2, 3, 4)
+ITEMS = (1, 4, 16)
+DISPATCHES = 200
+GROUPS = 4096
+RUNS = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A device's peaks. ``fma``: GFLOP/s by vec4 chains a lane; ``copy``: GB/s (read and written)
+    by form; ``submit``, ``dispatch``, ``dispatch_barrier``, ``group``: seconds."""
+
+    device: str
+    driver: str
+    fma: dict[str, float] = field(default_factory=dict)
+    copy: dict[str, float] = field(default_factory=dict)
+    submit: float = 0.0
+    dispatch: float = 0.0
+    dispatch_barrier: float = 0.0
+    group: float = 0.0
+
+    @property
+    def gflops(self) -> float:
+        """The most GFLOP/s of any form; a multiply-add counts as two."""
+        return max(self.fma.values(), default=0.0)
+
+    @property
+    def gbytes(self) -> float:
+        """The most GB/s of any form of copy."""
+        return max(self.copy.values(), default=0.0)
+
+    @property
+    def shader_gbytes(self) -> float:
+        """The most GB/s of copies by a shader: what a kernel can reach."""
+        forms = (v for k, v in self.copy.items() if k != plans.TRANSFER)
+        return max(forms, default=0.0)
+
+    def to_json(self) -> str:
+        """Everything as JSON; times in seconds."""
+        peaks = {"gflops": self.gflops, "gbytes": self.gbytes, "shader_gbytes": self.shader_gbytes}
+        return json.dumps({**asdict(self), **peaks}, indent=2)
+
+    def __rich__(self) -> RenderableType:
+        title = f"{self.device} ({self.driver})"
+        overheads = {
+            "submit and wait": self.submit,
+            "a dispatch": self.dispatch,
+            "a dispatch and a barrier": self.dispatch_barrier,
+            "a workgroup": self.group,
+        }
+        return Group(
+            title,
+            _table("multiply-adds in registers", "vec4 chains", "GFLOP/s", self.fma, 1),
+            _table("copy, read + write", "form", "GB/s", self.copy, 1),
+            _table("overheads", "", "us", {k: 1e6 * v for k, v in overheads.items()}, 2),
+        )
+
+    def __str__(self) -> str:
+        console = Console(width=120, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+
+def measure_limits(
+    device: Device,
+    *,
+    runs: int = RUNS,
+    seconds: float = 0.02,
+    copy_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> Limits:
+    """Measures a device. ``seconds``: how long one dispatch of the arithmetic is to take;
+    ``copy_bytes``: how much is copied. Raises DeviceError and its kin."""
+    meter = _Meter(device, runs, progress)
+    fma = {str(chains): _fma(meter, chains, seconds) for chains in CHAINS}
+    nbytes = copy_bytes or COPY_BYTES.get(device.limits.kind, COPY_BYTES_ELSEWHERE)
+    snapshot = device.snapshot
+    return Limits(
+        device=device.name,
+        driver=f"{snapshot.driver_name} {snapshot.driver_info}".strip(),
+        fma=fma,
+        copy=_copies(meter, min(nbytes, device.limits.max_storage_buffer_range)),
+        **_overheads(meter),
+    )
+
+
+class _Meter:
+    """Times plans; counts the steps of the measurement."""
+
+    def __init__(self, device: Device, runs: int, progress: Progress | None) -> None:
+        self.device, self.limits, self.runs = device, device.limits, max(1, runs)
+        self._progress, self._done = progress, 0
+        self._total = len(CHAINS) + 1 + 3 * len(ITEMS) + 4
+
+    def step(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total, what)
+        self._done += 1
+
+    def device_seconds(self, plan: plans.Plan, runs: int | None = None) -> float:
+        """From the begin of the first command to the end of the last; the best of the runs."""
+        with Executable(self.device, plan) as executable:
+            times = []
+            executable.run({})
+            for _ in range(runs or self.runs):
+                timed = executable.profile({})
+                times.append(float(timed.spans.max() - timed.spans.min()) * 1e-9)
+        return min(times)
+
+    def host_seconds(self, plan: plans.Plan) -> float:
+        """From the submit to the fence, as the host sees it; the best of the runs."""
+        with Executable(self.device, plan) as executable:
+            executable.run({})
+            return min(executable.time_submits() for _ in range(4 * self.runs))
+
+
+def _fma(meter: _Meter, chains: int, seconds: float) -> float:
+    """GFLOP/s. The dispatch grows until it is long enough to be measured."""
+    meter.step(f"multiply-adds, {chains} chains")
+    limits, groups = meter.limits, 64
+    while True:
+        plan = plans.fma(limits, chains, groups, min(ROUNDS, limits.max_loop_rounds))
+        time = meter.device_seconds(plan, 1)
+        if time >= seconds or groups * 4 > limits.max_group_count[0]:
+            break
+        groups *= 4
+    best = min(time, meter.device_seconds(plan))
+    return plan.dispatches[0].flops / best / 1e9 if best else 0.0
+
+
+def _copies(meter: _Meter, nbytes: int) -> dict[str, float]:
+    """GB/s by form. Forms that a device cannot do, for the length of its texel buffers, are left
+    out."""
+    found = {}
+    for view in View:
+        if view is not View.STORAGE and nbytes // 16 > meter.limits.max_texel_buffer_elements:
+            continue
+        for items in ITEMS:
+            name = f"{plans.FORMS[view]}, {items} vec4 a lane"
+            meter.step(name)
+            time = meter.device_seconds(plans.copy(meter.limits, view, items, nbytes))
+            found[name] = 2 * nbytes / time / 1e9 if time else 0.0
+    meter.step(plans.TRANSFER)
+    time = meter.device_seconds(plans.transfer(nbytes))
+    found[plans.TRANSFER] = 2 * nbytes / time / 1e9 if time else 0.0
+    return found
+
+
+def _overheads(meter: _Meter) -> dict[str, float]:
+    """Differences of whole submits without timestamps, which would cost more than what they time."""
+    meter.step("submit")
+    limits = meter.limits
+    one = meter.host_seconds(plans.nothing(limits, 1))
+    meter.step("dispatches")
+    many = meter.host_seconds(plans.nothing(limits, DISPATCHES))
+    meter.step("barriers")
+    ordered = meter.host_seconds(plans.nothing(limits, DISPATCHES, barriers=True))
+    meter.step("workgroups")
+    wide = meter.host_seconds(plans.nothing(limits, 1, groups=GROUPS))
+    return {
+        "submit": one,
+        "dispatch": max(0.0, many - one) / (DISPATCHES - 1),
+        "dispatch_barrier": max(0.0, ordered - one) / (DISPATCHES - 1),
+        "group": max(0.0, wide - one) / (GROUPS - 1),
+    }
+
+
+def _table(title: str, what: str, unit: str, rows: dict[str, float], digits: int) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(what)
+    table.add_column(unit, justify="right")
+    for name, value in rows.items():
+        table.add_row(name, f"{value:,.{digits}f}")
+    return table
+
+
+def check_timestamps(device: Device) -> None:
+    """Raises DeviceError where the device has no timestamps."""
+    if "timestamps" not in device.limits.features:
+        raise DeviceError(f"{device.name} has no timestamps (or VKNN_DISABLE names them)")
