@@ -53,3 +53,11 @@ def test_masked_out_keys() -> None:
 def test_large_scores_do_not_overflow() -> None:
     q, k = 100 * floats(1, 5, 8), 100 * floats(1, 9, 8)
     check_op(Attention(1, 1.0), q, k, floats(1, 9, 8), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_more_keys_than_the_loops_of_a_lane_take(depth: int) -> None:
+    """Scalars stay on the host beyond 65,535 keys, vec4s beyond four times as many."""
+    for keys, host in ((50_000, False), (70_000, depth == 3), (270_000, True)):
+        q, k, v = floats(1, 2, depth), floats(1, keys, depth), floats(1, keys, depth)
+        check_op(Attention(1, 0.5), q, k, v, host=host, tolerance=1e-4, access=("storage",))

@@ -45,3 +45,14 @@ def test_lrn_of_other_ranks() -> None:
     check_op(LRN((1,), (1,), (1,)), random(3, 6))
     check_op(LRN((1, 2), (1, 1), (1, 1)), random(1, 6, 3, 4, 2))
     check_op(LRN((0,), (1,), (1,)), random(3, 6), host=True)
+
+
+def test_windows_larger_than_the_loops_of_a_lane() -> None:
+    op, x = LRN((2, 3), (2, 2), (2, 2), 0.01), random(1, 6, 9, 11)
+    check_op(op, x, access=("storage",), max_loop_rounds=50)
+    check_op(op, x, host=True, max_loop_rounds=30)
+    check_op(LRN((2, 3), (150, 150), (150, 150), 0.01), random(1, 2, 300, 300), host=True)
+
+
+def test_windows_far_beyond_the_input() -> None:
+    check_op(LRN((1, 3), (1 << 40, 1), (2, 1 << 33), 0.01), random(1, 6, 2, 5))

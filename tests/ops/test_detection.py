@@ -68,3 +68,9 @@ def test_more_boxes_than_one_dispatch_may_compare() -> None:
     x[:, 4::6] = RNG.permutation(spread).reshape(1, 3, 37, 41)
     x[:, 5::6] = 1.0
     check_op(op, x, access=("storage",))
+
+
+def test_more_boxes_than_the_loops_of_a_lane_take() -> None:
+    op = detector(1, 3, 1)
+    check_op(op, *maps(1, 3, (5, 7)), access=("storage",), max_loop_rounds=40)
+    check_op(op, *maps(1, 3, (5, 11)), host=True, max_loop_rounds=40)

@@ -294,3 +294,11 @@ def test_big_enough_for_several_items_a_lane() -> None:
     x = normal(1, 13, 67, 71)
     check_op(ew.Add(), x, normal(1, 13, 1, 1), tolerance=1e-6, access=("texel",))
     check_op(ew.Sigmoid(), x, tolerance=1e-6, access=("storage",))
+
+
+def test_lanes_take_no_more_than_their_loops_allow() -> None:
+    """As on a device that ends loops sooner."""
+    x, w = normal(1, 5, 40, 41), normal(5, 1, 41)
+    check_op(ew.Neg(), x, access=("storage",), max_loop_rounds=40)
+    check_op(ew.Add(), x, w, access=("storage",), max_loop_rounds=40)
+    check_op(ew.Cast(DType.INT32), x, access=("storage",), max_loop_rounds=40)

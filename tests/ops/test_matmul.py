@@ -128,3 +128,19 @@ def test_as_for_a_gpu(
     check_op(op, floats(*a), floats(*b), bias, constants=constants, access=STORAGE, kind="discrete")
     small = [RNG.integers(-128, 128, shape, dtype=np.int8) for shape in (a, b)]
     check_op(MatMulInteger(transpose_b), *small, access=STORAGE, kind="discrete")
+
+
+@pytest.mark.parametrize("constants", [(), (1,)])
+@pytest.mark.parametrize("m, n", [(1, 4), (3, 4), (7, 8)])
+def test_more_products_than_the_loops_of_a_lane_take(
+    m: int, n: int, constants: tuple[int, ...]
+) -> None:
+    """By vec4s a lane takes four in a round; beyond that they are the host's."""
+    a, b = floats(m, 100_000), floats(100_000, n)
+    check_op(MatMul(), a, b, constants=constants, tolerance=1e-4, access=STORAGE)
+    check_op(MatMul(), a, b, constants=constants, tolerance=1e-4, access=STORAGE, kind="discrete")
+    a, b = floats(m, 70_001), floats(70_001, n)
+    check_op(MatMul(), a, b, constants=constants, host=m > 1, tolerance=1e-4, access=STORAGE)
+    check_op(MatMul(), floats(m, 270_000), floats(270_000, n), constants=constants, host=True)
+    small = [RNG.integers(-9, 9, x, dtype=np.int8) for x in ((m, 70_001), (70_001, n))]
+    check_op(MatMulInteger(), *small, constants=constants, host=True)

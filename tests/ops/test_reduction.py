@@ -61,3 +61,24 @@ def test_workgroups_of_a_gpu(axis: int, shape: tuple[int, ...], layout: Layout) 
     graph = single_op_graph(Softmax(axis), [x])
     actual = run_graph(graph, limits, LoweringOptions(layout=layout), {"x0": x})["y0"]
     np.testing.assert_allclose(actual, Softmax(axis).reference(x)[0], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape"),
+    [
+        (-1, (17, 90_001)),
+        (-1, (2, 90_004)),
+        (1, (1, 90_000, 1, 1)),
+        (1, (1, 30_000, 4)),
+        (1, (1, 30_000, 3)),
+        (2, (1, 5, 30_000)),
+        (0, (30_000, 4)),
+    ],
+)
+def test_lines_longer_than_the_loops_of_a_lane(axis: int, shape: tuple[int, ...]) -> None:
+    check_op(Softmax(axis), normal(*shape), tolerance=1e-4, access=("storage",))
+    check_op(Softmax(axis), normal(*shape), tolerance=1e-4, access=("storage",), kind="discrete")
+
+
+def test_lines_that_no_workgroup_can_take() -> None:
+    check_op(Softmax(-1), normal(2, 40_000), host=True, max_loop_rounds=30)

@@ -53,3 +53,10 @@ def test_nearest_of_integers() -> None:
 
 def test_too_many_axes_stay_on_the_host() -> None:
     check_op(Resize((2, 2, 2, 2)), normal(1, 1, 1, 1, 1, 1), host=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_lanes_take_no_more_than_their_loops_allow(mode: str) -> None:
+    """As on a device that ends loops sooner."""
+    op = Resize((37, 41), mode, "half_pixel", (9 / 37, 8 / 41))
+    check_op(op, normal(1, 5, 9, 8), access=("storage",), max_loop_rounds=60)

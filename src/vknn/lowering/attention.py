@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.grids import fits_buffer, fits_loops
 from vknn.lowering.layouts import Layout
 from vknn.lowering.matmul import emit_scalar, emit_tile
 from vknn.lowering.product import Axis, Product, fits_device, subgroup_tile
@@ -29,7 +30,7 @@ def attention(problem: Problem) -> Sequence[Candidate]:
     limits = problem.limits
     scores_bytes = 4 * sizes.rows * sizes.padded
     products = sizes.scores(), sizes.values()
-    if scores_bytes > limits.max_storage_buffer_range:
+    if not fits_buffer(limits, sizes.rows * sizes.padded):
         return []
     if not all(fits_device(p, limits) for p in products):
         return []
@@ -42,7 +43,7 @@ def attention(problem: Problem) -> Sequence[Candidate]:
     for wide in (True, False):
         if wide and (sizes.depth % 4 or sizes.value_depth % 4):
             continue
-        if not wide and max(sizes.depth, sizes.keys) > limits.max_loop_rounds:
+        if not all(fits_loops(limits, ceil_div(p.k, 4) if wide else p.k) for p in products):
             continue
         cost = 3 * DISPATCH_COST + work * (1 if wide else 3)
         name = "vec4" if wide else "scalar"

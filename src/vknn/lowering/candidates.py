@@ -8,7 +8,7 @@ from vknn.errors import ShapeError
 from vknn.graph import Node, TensorType
 from vknn.lowering.choices import chosen
 from vknn.lowering.epilogue import encode_steps
-from vknn.lowering.layouts import Layout, on_device, storage_bytes
+from vknn.lowering.layouts import on_device, storage_bytes
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem, rule_for
 from vknn.ops.elementwise import Fused
 from vknn.plan import DeviceLimits
@@ -35,10 +35,10 @@ def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> li
     """The ways to run a node on the device, best filtered by ``options``; empty: on the host."""
     base = node.op.base if isinstance(node.op, Fused) else node.op
     rule = rule_for(type(base))
-    if rule is None or not _fits(node, limits):
+    if rule is None or not _possible(node):
         return []
     problem = make_problem(node, limits, options)
-    return _preferred(list(rule(problem)), problem)
+    return _preferred([c for c in rule(problem) if _fits(c, problem)], problem)
 
 
 def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:
@@ -52,8 +52,8 @@ def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:
     return found
 
 
-def _fits(node: Node, limits: DeviceLimits) -> bool:
-    """True when every tensor can lie in a device buffer that a shader can see whole."""
+def _possible(node: Node) -> bool:
+    """True when every tensor is one that a device buffer can hold."""
     present = [t for t in node.input_types if t is not None]
     if any(not t.is_static for t in present):
         return False
@@ -62,10 +62,17 @@ def _fits(node: Node, limits: DeviceLimits) -> bool:
     except ShapeError:
         return False
     types: Sequence[TensorType] = [*present, *outputs]
-    return all(t.is_static and on_device(t) and _small(t, limits) for t in types)
+    return all(t.is_static and on_device(t) and t.size > 0 for t in types)
 
 
-def _small(type_: TensorType, limits: DeviceLimits) -> bool:
-    layouts = [Layout.LINEAR, Layout.C4] if type_.rank >= 2 else [Layout.LINEAR]
-    sizes = [storage_bytes(type_, layout) for layout in layouts]
-    return type_.size > 0 and max(sizes) <= limits.max_storage_buffer_range
+def _fits(candidate: Candidate, problem: Problem) -> bool:
+    """True when a shader can see each tensor whole, in the layout that the candidate has it in."""
+    held = [
+        (t, layout)
+        for t, layout in zip(problem.inputs, candidate.inputs, strict=True)
+        if t is not None and layout is not None
+    ]
+    held += zip(problem.outputs, candidate.outputs, strict=True)
+    held += [(t, candidate.outputs[0]) for t in problem.epilogue.operands]
+    most = problem.limits.max_storage_buffer_range
+    return all(storage_bytes(t, layout) <= most for t, layout in held)

@@ -117,8 +117,7 @@ def _reach(op: LRN, x: TensorType) -> list[int]:
 
 def _window_loops(op: LRN, x: TensorType) -> list[int]:
     """Rounds of the loops over a window: blocks of channels, depth, height, width."""
-    reach = _reach(op, x)
-    around = [b + a for b, a in zip(reach[::2], reach[1::2], strict=True)]
-    blocks = min(ceil_div(x.dims[1], 4), ceil_div(around[0] + 4, 4) + 1)
-    sizes = triple(x.dims[2:], 1)
-    return [blocks, *(min(s, r + 1) for s, r in zip(sizes, around[1:], strict=True))]
+    before, after, *spatial = _reach(op, x)
+    blocks = min(ceil_div(x.dims[1], 4), ceil_div(before, 4) + 1 + ceil_div(after, 4))
+    reaches = zip(triple(x.dims[2:], 1), spatial[::2], spatial[1::2], strict=True)
+    return [blocks, *(min(size, b + 1 + a) for size, b, a in reaches)]

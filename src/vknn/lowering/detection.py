@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
-from vknn.lowering.grids import lane_count, spread
+from vknn.lowering.grids import fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.detection import YoloDetection
@@ -32,7 +32,9 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, YoloDetection)
     maps = tuple(t for t in problem.inputs if t is not None)
     boxes = problem.outputs[0].dims[1]
-    if max(ceil_div(boxes, 4), op.num_class) > problem.limits.max_loop_rounds:
+    if not fits_loops(problem.limits, max(ceil_div(boxes, 4), op.num_class)):
+        return []
+    if not fits_buffer(problem.limits, 8 * boxes):
         return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):

@@ -167,7 +167,7 @@ class Emitter:
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)
         variant = {"ACCESS": ACCESS_MODES[mode][0], **(defines or {})}
-        payload = b"".join(struct.pack("<f" if isinstance(p, float) else "<i", p) for p in push)
+        payload = _pack(kernel, push)
         if len(payload) > self.problem.limits.max_push_constants:
             raise ValueError(f"{kernel}: {len(payload)} bytes of push constants are too many")
         self._check_groups(kernel, groups, local)
@@ -223,6 +223,13 @@ class Emitter:
         over_size = any(s > m for s, m in zip(local, limits.max_group_size, strict=True))
         if over_count or over_size or math.prod(local) > limits.max_group_invocations:
             raise ShapeError(f"{kernel}: {groups} workgroups of {local} exceed the device's limits")
+
+
+def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
+    try:
+        return b"".join(struct.pack("<f" if isinstance(p, float) else "<i", p) for p in push)
+    except (struct.error, OverflowError) as error:
+        raise ShapeError(f"{kernel}: {list(push)} do not fit 32 bits") from error
 
 
 def epilogue_constants(epilogue: Epilogue) -> dict[int, int | float]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from vknn.lowering.grids import spread
 from vknn.plan import DeviceLimits
 
 #: Workgroups that keep every core of a CPU device busy; each one costs time of its own there.
 CPU_GROUPS = 128
 #: Most workgroups on other devices, for work that has that many items.
 GPU_GROUPS = 1 << 14
-
+#: Rounds of the loops within an item of most kernels, at the most.
+ITEM_ROUNDS = 15
 
 #: Specialization constant FEW_ITEMS, and what counts as few.
 _FEW_ITEMS, _FEW = 99, 1 << 20
@@ -38,14 +39,19 @@ def group_size(limits: DeviceLimits) -> int:
     return min(64, most)
 
 
-def grid(limits: DeviceLimits, items: int, indices: int | None = None) -> Grid:
-    """Shares ``items`` out: one dimension of workgroups with chunks of about equal size.
+def grid(
+    limits: DeviceLimits, items: int, indices: int | None = None, item_rounds: int = ITEM_ROUNDS
+) -> Grid:
+    """Shares ``items`` out among workgroups in a row, with chunks of about equal size.
 
     ``indices``: how large the indices are that the shader takes apart (by default ``items``).
+    ``item_rounds``: rounds of the loops within an item; a lane gets no more items than its loops
+    allow.
     """
     size = group_size(limits)
     most = min(limits.max_group_count[0], CPU_GROUPS if limits.kind == "cpu" else GPU_GROUPS)
-    groups = max(1, min(math.ceil(items / size), most))
-    chunk = math.ceil(items / groups / size) * size
+    in_a_lane = max(1, (limits.max_loop_rounds - 1) // (1 + item_rounds))
+    groups = max(1, min(-(-items // size), most), -(-items // (size * in_a_lane)))
+    chunk = -(-items // (groups * size)) * size
     few = int(max(items, indices or 0) < _FEW)
-    return Grid((max(1, math.ceil(items / chunk)), 1, 1), (size, 1, 1), chunk, {_FEW_ITEMS: few})
+    return Grid(spread(-(-items // chunk), limits), (size, 1, 1), chunk, {_FEW_ITEMS: few})

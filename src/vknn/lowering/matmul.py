@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.grids import lane_count, spread
+from vknn.lowering.grids import fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.product import (
     Product,
@@ -212,6 +212,24 @@ class _Plan:
     def packs_bias(self) -> bool:
         return self.packs_b and _bias(self.problem) is not None
 
+    @property
+    def block(self) -> int:
+        """vec4s in the panels of a packed b: what a workgroup reads of a row."""
+        return min(_block(self.kernel, self.product, self.problem.limits), self.n4)
+
+    @property
+    def n4(self) -> int:
+        return ceil_div(self.product.n, 4)
+
+    @property
+    def fits(self) -> bool:
+        """True where the device's loops are long enough and it can see the packed b whole."""
+        limits, k = self.problem.limits, self.product.k
+        if not fits_loops(limits, k if self.kernel == "scalar" else ceil_div(k, 4)):
+            return False
+        packed = ceil_div(self.n4, self.block) * self.block * 4 * (k + 1)
+        return not self.packs_b or fits_buffer(limits, packed)
+
     def inputs(self) -> tuple[Layout | None, ...]:
         layouts: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]
         if self.packs_b:
@@ -249,7 +267,7 @@ class _Plan:
     def _packed(self, emitter: Emitter) -> Packed:
         product, b = self.product, self.problem.constants[1]
         assert b is not None
-        block = _block(self.kernel, product, self.problem.limits)
+        block = self.block
         bias = _bias(self.problem)
         transposed = product.b_row == 1 and product.b_col != 1
         flat = b.reshape(product.n, product.k).T if transposed else b.reshape(-1, product.n)
@@ -257,7 +275,7 @@ class _Plan:
         key = f"b{'t' if transposed else ''}{block}"
         ref = emitter.weight(key, lambda: pack_columns(_float(flat), bias, block), *sources)
         panel = product.k * block
-        bias_at = -1 if bias is None else ceil_div(product.n, 4 * block) * panel
+        bias_at = -1 if bias is None else ceil_div(self.n4, block) * panel
         return Packed(ref, block, panel, bias_at)
 
 
@@ -271,7 +289,7 @@ _EMIT: dict[str, Callable[..., None]] = {
 
 
 def _block(kernel: str, product: Product, limits: DeviceLimits) -> int:
-    """vec4s in the panels of a packed b: what a workgroup of the kernel reads of a row."""
+    """vec4s that a workgroup of the kernel reads of a row of b."""
     if kernel == "row":
         return row_split(product, limits).block
     if kernel == "scalar":
@@ -307,9 +325,7 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
         if subgroup_tile(product, problem.limits) is not None:
             found.append("subgroup")
         found.append("tile")
-    found.append("scalar")
-    rounds = {name: product.k if name == "scalar" else ceil_div(product.k, 4) for name in found}
-    return [name for name in found if rounds[name] <= problem.limits.max_loop_rounds]
+    return [*found, "scalar"]
 
 
 @lowers(MatMul)
@@ -328,6 +344,8 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
     packed = _Plan(problem, product, "scalar").packs_b
     for place, kernel in enumerate(_kernels(problem, product, packed)):
         plan = _Plan(problem, product, kernel)
+        if not plan.fits:
+            continue
         cost = DISPATCH_COST + work * (3 if kernel == "scalar" else 1 + place)
         found.append(Candidate(kernel, plan.inputs(), (Layout.LINEAR,), plan.emit, cost))
     return found
@@ -343,7 +361,7 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
     product = make_product(a.dims, b.dims, False, op.transpose_b)
     if product is None or not fits_device(product, problem.limits):
         return []
-    if product.k > problem.limits.max_loop_rounds:
+    if not fits_loops(problem.limits, product.k):
         return []
     tile = choose_tile(product, problem.limits)
 

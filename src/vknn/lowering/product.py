@@ -173,6 +173,8 @@ def choose_tile(product: Product, limits: DeviceLimits) -> Tile:
         waste_n = ceil_div(column_tiles, lanes) * lanes / column_tiles
         return Tile(rows, cols, lanes, 1) if waste_m < waste_n else wide
     local_m = min(4, 1 << (row_tiles - 1).bit_length())
+    while ceil_div(row_tiles, local_m) > limits.max_group_count[0] and 2 * local_m <= lanes:
+        local_m *= 2
     return Tile(rows, cols, local_m, lanes // local_m)
 
 

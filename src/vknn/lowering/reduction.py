@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, read1, read4, write
+from vknn.lowering.grids import lane_count
 from vknn.lowering.layouts import Layout, allows, storage_bytes
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape, row_shape
@@ -33,11 +34,14 @@ class _Lines:
 
     def shape(self, limits: DeviceLimits) -> RowShape:
         """How many lanes share a line."""
+        alone = RowShape(1, lane_count(limits))
         single = limits.kind != "cpu" and self.inner > 1 and self.lines >= 4096
-        if single or not self.across:
-            size = row_shape(1 << 20, 1, limits).local[0] if limits.kind == "cpu" else 64
-            return RowShape(1, min(size, limits.max_group_invocations))
+        if not self.across or (single and alone.fits(self.lines, self.count, limits)):
+            return alone
         return row_shape(self.lines, self.count, limits)
+
+    def fits(self, limits: DeviceLimits) -> bool:
+        return self.shape(limits).fits(self.lines, self.count, limits)
 
 
 @lowers(Softmax)
@@ -46,27 +50,39 @@ def softmax(problem: Problem) -> Sequence[Candidate]:
     (x,), op = problem.inputs, problem.op
     assert x is not None and isinstance(op, Softmax)
     axis = op.axis % x.rank
-    layouts = [layout for layout in Layout if allows(x, layout)]
-    return [_candidate(x, axis, layout, problem.limits) for layout in layouts]
+    found = []
+    for layout in Layout:
+        lines = _lines(x, axis, layout, problem.limits) if allows(x, layout) else None
+        if lines is not None:
+            found.append(_candidate(x, axis, layout, lines, problem.limits))
+    return found
 
 
-def _lines(x: TensorType, axis: int, layout: Layout) -> _Lines:
+def _lines(x: TensorType, axis: int, layout: Layout, limits: DeviceLimits) -> _Lines | None:
+    """The best way to see the lines; None where they are too many or too long for the device."""
+    return next((lines for lines in _views(x, axis, layout) if lines.fits(limits)), None)
+
+
+def _views(x: TensorType, axis: int, layout: Layout) -> list[_Lines]:
     dims = list(x.dims)
     size = dims[axis]
     if layout is Layout.C4:
         dims[1] = -(-dims[1] // 4)
-        inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
-        return _Lines(outer * inner, dims[axis], inner, True, axis == 1)
     inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
+    if layout is Layout.C4:
+        return [_Lines(outer * inner, dims[axis], inner, True, axis == 1)]
     if inner == 1:
-        return _Lines(outer, -(-size // 4), 1, size % 4 == 0, True)
+        return [_Lines(outer, -(-size // 4), 1, size % 4 == 0, True)]
+    # A line that four lanes of a vec4 do not share may be shared by many lanes of a workgroup.
+    gathered = _Lines(outer * inner, -(-size // 4), inner, False, True)
     if inner % 4:
-        return _Lines(outer * inner, -(-size // 4), inner, False, True)
-    return _Lines(outer * inner // 4, size, inner // 4, True, False)
+        return [gathered]
+    return [_Lines(outer * inner // 4, size, inner // 4, True, False), gathered]
 
 
-def _candidate(x: TensorType, axis: int, layout: Layout, limits: DeviceLimits) -> Candidate:
-    what = _lines(x, axis, layout)
+def _candidate(
+    x: TensorType, axis: int, layout: Layout, what: _Lines, limits: DeviceLimits
+) -> Candidate:
     shape = what.shape(limits)
     cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST + x.size * _FLOPS * FLOP_COST
     if limits.kind != "cpu":

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, read4, write
+from vknn.lowering.grids import fits_buffer, rounds
 from vknn.lowering.indexing import grid
 from vknn.lowering.layouts import Layout, storage_bytes
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
@@ -27,6 +28,9 @@ def resize(problem: Problem) -> Sequence[Candidate]:
     axes = len(op.sizes)
     # Tables hold indices as float32.
     if not 1 <= axes <= MAX_AXES or max(x.dims[2:]) >= 1 << 24:
+        return []
+    table = 2 * max(2, TAPS[op.mode]) * sum(op.sizes)
+    if not fits_buffer(problem.limits, table):
         return []
     taps = TAPS[op.mode] ** axes
     moved = storage_bytes(x, Layout.C4) + storage_bytes(y, Layout.C4)
@@ -55,7 +59,10 @@ def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]
     def emit(emitter: Emitter) -> None:
         n, channels, *sizes = y.dims
         count = n * -(-channels // 4) * math.prod(sizes)
-        share = grid(emitter.problem.limits, count)
+        taps = TAPS[op.mode] if op.mode != "nearest" else 0
+        share = grid(
+            emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes))
+        )
         table = emitter.weight(f"table {op} {x.dims[2:]}", lambda: sampling_table(op, x.dims[2:]))
         unused = [1] * (MAX_AXES - len(sizes))
         target = emitter.output()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.emitter import ceil_div
-from vknn.lowering.grids import fits, spread
+from vknn.lowering.grids import fits, fits_loops, spread
 from vknn.plan import DeviceLimits
 
 #: Loops over a row in the kernels that reduce rows.
 PASSES = 3
+#: Rounds that the loops over lanes add to each of them, at the most.
+LANE_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,21 @@ class RowShape:
 
     def fits(self, rows: int, width: int, limits: DeviceLimits) -> bool:
         """True where the device can have so many workgroups, and loops long enough."""
-        rounds = PASSES * ceil_div(width, self.lanes)
-        return rounds <= limits.max_loop_rounds and fits(ceil_div(rows, self.rows), limits)
+        return _loops(width, self.lanes, limits) and fits(ceil_div(rows, self.rows), limits)
+
+
+def _loops(width: int, lanes: int, limits: DeviceLimits) -> bool:
+    return fits_loops(limits, ceil_div(width, lanes) + LANE_ROUNDS, times=PASSES)
 
 
 def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
     """A row a lane on a CPU, unless there are few rows; on a GPU as many lanes as a row feeds."""
     if limits.kind == "cpu":
         size = limits.subgroup_size
-        most = limits.max_loop_rounds // PASSES
-        if width < 16 or (rows >= 2 * size and width <= most):
+        if width < 16 or (rows >= 2 * size and _loops(width, 1, limits)):
             return RowShape(1, size)
-        while ceil_div(width, size) > most and 2 * size <= limits.max_group_invocations:
+        most = min(limits.max_group_invocations, limits.max_group_size[0])
+        while not _loops(width, size, limits) and 2 * size <= most:
             size *= 2
         return RowShape(size, 1)
     size = min(128, limits.max_group_invocations)
