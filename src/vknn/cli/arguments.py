@@ -15,9 +15,9 @@ from vknn.runtime.environment import PARTS
 from vknn.session import Session
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """The model, its weights and the device."""
-    parser.add_argument("model", type=Path, help="the model file")
+def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
+    """The model (``optional``: or none), its weights and the device."""
+    parser.add_argument("model", type=Path, nargs="?" if optional else None, help="the model file")
     group = parser.add_argument_group("model and device")
     weights = group.add_mutually_exclusive_group()
     weights.add_argument("--weights", type=Path, help="the weights file, if not beside the model")
@@ -97,9 +97,8 @@ def disabled(args: argparse.Namespace) -> frozenset[str]:
     """The names given with --disable."""
     names = frozenset(name.strip() for name in args.disable.split(",") if name.strip())
     if unknown := sorted(names - PARTS.keys()):
-        raise VknnError(
-            f"--disable: no part is called {', '.join(unknown)}; {', '.join(PARTS)} are"
-        )
+        known = ", ".join(PARTS)
+        raise VknnError(f"--disable: no part is called {', '.join(unknown)}; known: {known}")
     return names
 
 
