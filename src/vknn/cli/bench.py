@@ -19,25 +19,38 @@ from vknn.cli.arguments import (
 )
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
-from vknn.profiling import bench
+from vknn.errors import VknnError
+from vknn.profiling import bench, measure_limits
 from vknn.profiling.bench import PEERS
+from vknn.runtime import open_device
+from vknn.session import HOST_DEVICES
 
 #: Where vknn and the drivers keep compiled shaders.
 _CACHES = ("VKNN_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
+    add_model(parser, optional=True)
     add_inputs(parser, random=True)
     add_runs(parser, runs=20, warmup=3)
     parser.add_argument("--peer", choices=PEERS, help="measure this engine too, in turn")
     parser.add_argument(
         "--empty-caches", action="store_true", help="start with no compiled shaders on disk"
     )
+    parser.add_argument(
+        "--device-limits",
+        action="store_true",
+        help="measure the device in place of a model: arithmetic, memory, overheads",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Times runs and the cold start."""
+    """Times runs and the cold start, or measures the device."""
+    if args.device_limits:
+        _device_limits(args)
+        return
+    if args.model is None:
+        raise VknnError("name a model file (or --device-limits)")
     with ExitStack() as stack:
         if args.empty_caches:
             stack.enter_context(_empty_caches())
@@ -62,6 +75,20 @@ def run(args: argparse.Namespace) -> None:
         write_json(result.to_json())
     else:
         show(result)
+
+
+def _device_limits(args: argparse.Namespace) -> None:
+    if args.model is not None:
+        raise VknnError("--device-limits measures the device: it takes no model")
+    if args.device in HOST_DEVICES:
+        raise VknnError("--device-limits needs a Vulkan device")
+    selector = "auto" if args.device == "vulkan" else args.device
+    with open_device(selector) as device, progress("limits", args.json) as tell:
+        limits = measure_limits(device, progress=tell)
+    if args.json:
+        write_json(limits.to_json())
+    else:
+        show(limits)
 
 
 @contextmanager

@@ -1,7 +1,17 @@
 """Where the time goes: per dispatch on the device, per run on the host, and at a cold start."""
 
 from vknn.profiling.bench import Benchmark, Series, bench
+from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.profile import Profile, profile
 from vknn.profiling.records import Entry
 
-__all__ = ["Benchmark", "Entry", "Profile", "Series", "bench", "profile"]
+__all__ = [
+    "Benchmark",
+    "Entry",
+    "Limits",
+    "Profile",
+    "Series",
+    "bench",
+    "measure_limits",
+    "profile",
+]

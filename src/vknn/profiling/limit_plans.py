@@ -14,6 +14,7 @@ from vknn.plan import (
     Copy,
     DeviceLimits,
     Dispatch,
+    Fill,
     Plan,
     Port,
     Role,
@@ -24,10 +25,14 @@ from vknn.plan import (
 ACCESS = {View.STORAGE: "0", View.TEXEL: "1", View.IMAGE: "2"}
 FORMS = {View.STORAGE: "storage buffer", View.TEXEL: "texelFetch", View.IMAGE: "imageLoad"}
 TRANSFER = "vkCmdCopyBuffer"
-#: Steps of a round in profiling/fma.comp.
-FMA_STEPS = 64
+#: Forms of profiling/fma.comp: chains of vec4 a lane, and steps in a row.
+FMA_FORMS = tuple((chains, steps) for chains in (1, 2, 3, 4) for steps in (4, 16, 64))
+#: Steps of a chain in all.
+FMA_LENGTH = 8192
 #: The buffers of every plan, by index: a small output, and two to copy between.
 RESULT, SOURCE, TARGET = 0, 1, 2
+#: What was never written may be no memory yet.
+_FILLED: tuple[Step, ...] = (Fill(SOURCE, 0x3F800000), Barrier((SOURCE,)))
 
 
 def lanes(limits: DeviceLimits) -> int:
@@ -36,41 +41,50 @@ def lanes(limits: DeviceLimits) -> int:
     return min(wanted, limits.max_group_invocations, limits.max_group_size[0])
 
 
-def fma(limits: DeviceLimits, chains: int, groups: int, rounds: int) -> Plan:
-    """Multiply-adds on ``chains`` vec4s a lane."""
+def fma(limits: DeviceLimits, chains: int, steps: int, groups: int) -> Plan:
+    """Multiply-adds on ``chains`` vec4s a lane, ``steps`` of them in a row."""
     lanes_ = lanes(limits)
+    rounds = min(FMA_LENGTH // steps, limits.max_loop_rounds)
     dispatch = Dispatch(
         kernel="profiling/fma",
-        variant=(("VECTORS", str(chains)),),
+        variant=(("STEPS", str(steps)), ("VECTORS", str(chains))),
         specialization=_local(lanes_),
         push=struct.pack("<iff", rounds, 0.999, 0.001),
         bindings=(Binding(RESULT, Access.WRITE),),
         groups=(groups, 1, 1),
-        flops=2 * 4 * chains * FMA_STEPS * rounds * lanes_ * groups,
+        flops=2 * 4 * chains * steps * rounds * lanes_ * groups,
     )
     return _plan("multiply-adds", [dispatch])
 
 
 def copy(limits: DeviceLimits, view: View, items: int, nbytes: int) -> Plan:
-    """A copy by a shader that reads through ``view``, ``items`` vec4s a lane."""
-    count = nbytes // 16
-    needed = -(-count // (lanes(limits) * items))
-    width = min(needed, limits.max_group_count[0])
+    """A copy by a shader that reads through ``view``, ``items`` vec4s a lane; of ``nbytes`` or the
+    next smaller amount of whole rows of workgroups."""
+    tile = 16 * items * lanes(limits)
+    groups = max(1, nbytes // tile)
+    width = min(groups, limits.max_group_count[0])
+    height = groups // width
+    copied = width * height * tile
     dispatch = Dispatch(
         kernel="profiling/copy",
         variant=(("ACCESS", ACCESS[view]),),
         specialization=(*_local(lanes(limits)), (10, items)),
-        push=struct.pack("<i", count),
+        push=b"",
         bindings=(Binding(SOURCE, Access.READ, view), Binding(TARGET, Access.WRITE)),
-        groups=(width, -(-needed // width), 1),
-        nbytes=2 * nbytes,
+        groups=(width, height, 1),
+        nbytes=2 * copied,
     )
-    return _plan("copy", [dispatch], nbytes)
+    return _plan("copy", [*_FILLED, dispatch], copied)
 
 
 def transfer(nbytes: int) -> Plan:
     """A copy by the driver."""
-    return _plan("transfer", [Copy(SOURCE, TARGET, nbytes)], nbytes)
+    return _plan("transfer", [*_FILLED, Copy(SOURCE, TARGET, nbytes)], nbytes)
+
+
+def fill() -> Plan:
+    """A command of no consequence."""
+    return _plan("fill", [Fill(RESULT)])
 
 
 def nothing(

@@ -7,14 +7,14 @@ a submit that is waited for, a dispatch, a workgroup. Each figure is the best of
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-from vknn.errors import DeviceError
-from vknn.plan import View
+from vknn.plan import Plan, View
 from vknn.profiling import limit_plans as plans
 from vknn.runtime import Device, Executable
 
@@ -23,8 +23,6 @@ Progress = Callable[[int, int, str], None]
 #: Bytes that are copied: beyond every cache, within the buffers of every device.
 COPY_BYTES = {"cpu": 64 << 20}
 COPY_BYTES_ELSEWHERE = 256 << 20
-ROUNDS = 128
-CHAINS = (1, 2, 3, 4)
 ITEMS = (1, 4, 16)
 DISPATCHES = 200
 GROUPS = 4096
@@ -33,8 +31,8 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """A device's peaks. ``fma``: GFLOP/s by vec4 chains a lane; ``copy``: GB/s (read and written)
-    by form; ``submit``, ``dispatch``, ``dispatch_barrier``, ``group``: seconds."""
+    """A device's peaks. ``fma``: GFLOP/s by form; ``copy``: GB/s (read and written) by form;
+    ``submit``, ``dispatch``, ``dispatch_barrier``, ``group``: seconds."""
 
     device: str
     driver: str
@@ -76,7 +74,7 @@ class Limits:
         }
         return Group(
             title,
-            _table("multiply-adds in registers", "vec4 chains", "GFLOP/s", self.fma, 1),
+            _table("multiply-adds in registers", "form", "GFLOP/s", self.fma, 1),
             _table("copy, read + write", "form", "GB/s", self.copy, 1),
             _table("overheads", "", "us", {k: 1e6 * v for k, v in overheads.items()}, 2),
         )
@@ -99,7 +97,7 @@ def measure_limits(
     """Measures a device. ``seconds``: how long one dispatch of the arithmetic is to take;
     ``copy_bytes``: how much is copied. Raises DeviceError and its kin."""
     meter = _Meter(device, runs, progress)
-    fma = {str(chains): _fma(meter, chains, seconds) for chains in CHAINS}
+    fma = {_form(*form): _fma(meter, *form, seconds) for form in plans.FMA_FORMS}
     nbytes = copy_bytes or COPY_BYTES.get(device.limits.kind, COPY_BYTES_ELSEWHERE)
     snapshot = device.snapshot
     return Limits(
@@ -117,41 +115,54 @@ class _Meter:
     def __init__(self, device: Device, runs: int, progress: Progress | None) -> None:
         self.device, self.limits, self.runs = device, device.limits, max(1, runs)
         self._progress, self._done = progress, 0
-        self._total = len(CHAINS) + 1 + 3 * len(ITEMS) + 4
+        self._total = len(plans.FMA_FORMS) + 1 + 3 * len(ITEMS) + 4
 
     def step(self, what: str) -> None:
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total, what)
         self._done += 1
 
-    def device_seconds(self, plan: plans.Plan, runs: int | None = None) -> float:
-        """From the begin of the first command to the end of the last; the best of the runs."""
+    def command_seconds(self, plan: Plan, runs: int | None = None) -> float:
+        """The device's time for the last command of a plan; the best of the runs."""
         with Executable(self.device, plan) as executable:
-            times = []
             executable.run({})
-            for _ in range(runs or self.runs):
-                timed = executable.profile({})
-                times.append(float(timed.spans.max() - timed.spans.min()) * 1e-9)
+            spans = [executable.profile({}).spans[-1] for _ in range(runs or self.runs)]
+        return min(float(end - begin) for begin, end in spans) * 1e-9
+
+    def submit_seconds(self, plan: Plan) -> float:
+        """From a submit to the end of the wait, as the host sees it; the best of the runs."""
+        with Executable(self.device, plan) as executable:
+            executable.run({})
+            submits = [executable.profile({}).submits[0] for _ in range(4 * self.runs)]
+        return min(float(end - begin) for begin, end in submits)
+
+    def run_seconds(self, plan: Plan) -> float:
+        """A whole run without timestamps; the best of the runs."""
+        with Executable(self.device, plan) as executable:
+            executable.run({})
+            times = []
+            for _ in range(4 * self.runs):
+                begin = time.perf_counter()
+                executable.run({})
+                times.append(time.perf_counter() - begin)
         return min(times)
 
-    def host_seconds(self, plan: plans.Plan) -> float:
-        """From the submit to the fence, as the host sees it; the best of the runs."""
-        with Executable(self.device, plan) as executable:
-            executable.run({})
-            return min(executable.time_submits() for _ in range(4 * self.runs))
+
+def _form(chains: int, steps: int) -> str:
+    return f"{chains} vec4 a lane, {steps} steps a round"
 
 
-def _fma(meter: _Meter, chains: int, seconds: float) -> float:
+def _fma(meter: _Meter, chains: int, steps: int, seconds: float) -> float:
     """GFLOP/s. The dispatch grows until it is long enough to be measured."""
-    meter.step(f"multiply-adds, {chains} chains")
+    meter.step(f"multiply-adds, {_form(chains, steps)}")
     limits, groups = meter.limits, 64
     while True:
-        plan = plans.fma(limits, chains, groups, min(ROUNDS, limits.max_loop_rounds))
-        time = meter.device_seconds(plan, 1)
-        if time >= seconds or groups * 4 > limits.max_group_count[0]:
+        plan = plans.fma(limits, chains, steps, groups)
+        took = meter.command_seconds(plan, 1)
+        if took >= seconds or groups * 4 > limits.max_group_count[0]:
             break
         groups *= 4
-    best = min(time, meter.device_seconds(plan))
+    best = min(took, meter.command_seconds(plan))
     return plan.dispatches[0].flops / best / 1e9 if best else 0.0
 
 
@@ -165,27 +176,29 @@ def _copies(meter: _Meter, nbytes: int) -> dict[str, float]:
         for items in ITEMS:
             name = f"{plans.FORMS[view]}, {items} vec4 a lane"
             meter.step(name)
-            time = meter.device_seconds(plans.copy(meter.limits, view, items, nbytes))
-            found[name] = 2 * nbytes / time / 1e9 if time else 0.0
+            plan = plans.copy(meter.limits, view, items, nbytes)
+            took = meter.command_seconds(plan)
+            found[name] = plan.dispatches[0].nbytes / took / 1e9 if took else 0.0
     meter.step(plans.TRANSFER)
-    time = meter.device_seconds(plans.transfer(nbytes))
-    found[plans.TRANSFER] = 2 * nbytes / time / 1e9 if time else 0.0
+    took = meter.command_seconds(plans.transfer(nbytes))
+    found[plans.TRANSFER] = 2 * nbytes / took / 1e9 if took else 0.0
     return found
 
 
 def _overheads(meter: _Meter) -> dict[str, float]:
-    """Differences of whole submits without timestamps, which would cost more than what they time."""
+    """By differences of whole runs: timestamps would cost more than what they are to time."""
     meter.step("submit")
     limits = meter.limits
-    one = meter.host_seconds(plans.nothing(limits, 1))
+    submit = meter.submit_seconds(plans.fill())
+    one = meter.run_seconds(plans.nothing(limits, 1))
     meter.step("dispatches")
-    many = meter.host_seconds(plans.nothing(limits, DISPATCHES))
+    many = meter.run_seconds(plans.nothing(limits, DISPATCHES))
     meter.step("barriers")
-    ordered = meter.host_seconds(plans.nothing(limits, DISPATCHES, barriers=True))
+    ordered = meter.run_seconds(plans.nothing(limits, DISPATCHES, barriers=True))
     meter.step("workgroups")
-    wide = meter.host_seconds(plans.nothing(limits, 1, groups=GROUPS))
+    wide = meter.run_seconds(plans.nothing(limits, 1, groups=GROUPS))
     return {
-        "submit": one,
+        "submit": submit,
         "dispatch": max(0.0, many - one) / (DISPATCHES - 1),
         "dispatch_barrier": max(0.0, ordered - one) / (DISPATCHES - 1),
         "group": max(0.0, wide - one) / (GROUPS - 1),
@@ -199,9 +212,3 @@ def _table(title: str, what: str, unit: str, rows: dict[str, float], digits: int
     for name, value in rows.items():
         table.add_row(name, f"{value:,.{digits}f}")
     return table
-
-
-def check_timestamps(device: Device) -> None:
-    """Raises DeviceError where the device has no timestamps."""
-    if "timestamps" not in device.limits.features:
-        raise DeviceError(f"{device.name} has no timestamps (or VKNN_DISABLE names them)")
