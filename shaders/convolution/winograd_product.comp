@@ -1,0 +1,82 @@
+#version 450
+#pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#if SHUFFLE
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+// Winograd's second step: for each place in a tile, the product of the transformed weights and the
+// transformed input over all input channels. A lane computes TN tiles times TM vec4s of channels.
+//
+// v: [place][c4][tile] vec4s. u: [place][block][c4][4][TM] vec4s of output channels, the 4 for the
+// lanes of an input vec4. product: [place][m4][tile].
+//
+// SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
+// workgroups of one subgroup of 8 and an even TM.
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+
+INPUT4F(0, v);
+INPUT4F(1, u);
+OUTPUT4F(2, product);
+
+layout(constant_id = 10) const int TN = 4;
+layout(constant_id = 11) const int TM = 4;
+
+layout(push_constant) uniform P {
+    int total, chunks, blocks;  // workgroups; those of a row of tiles; blocks of output channels
+    int tiles, c4, m4;
+} p;
+
+void main() {
+    int id = linear_group();
+    if (id >= p.total) return;
+    int lane = int(gl_LocalInvocationID.x);
+    int lanes = int(gl_WorkGroupSize.x);
+    int row = divide(id, p.chunks);
+    int first = (id - row * p.chunks) * TN * lanes + lane;
+    int place = divide(row, p.blocks);
+    int block = row - place * p.blocks;
+    int tiles = p.tiles, c4 = p.c4;
+
+    int at[TN];
+    [[unroll]] for (int i = 0; i < TN; i++) at[i] = min(first + i * lanes, tiles - 1);
+    vec4 sum[TN * TM];
+    [[unroll]] for (int i = 0; i < TN * TM; i++) sum[i] = vec4(0.0);
+
+    int plane = place * c4 * tiles;
+    int weight = row * c4 * 4 * TM;
+    for (int c = 0; c < c4; c++) {
+        vec4 a[TN];
+        [[unroll]] for (int i = 0; i < TN; i++) a[i] = LOAD4(v, plane + at[i]);
+#if SHUFFLE
+        vec4 held[TM / 2];
+        [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(u, weight + s * 8 + lane);
+#define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
+#else
+#define WEIGHT(q, j) LOAD4(u, weight + (q) * TM + (j))
+#endif
+        // A sum takes its four products in a row, so that it can stay in a register meanwhile.
+        [[unroll]] for (int j = 0; j < TM; j++) {
+            vec4 b0 = WEIGHT(0, j), b1 = WEIGHT(1, j), b2 = WEIGHT(2, j), b3 = WEIGHT(3, j);
+            [[unroll]] for (int i = 0; i < TN; i++) {
+                vec4 s = fma(vec4(a[i].x), b0, sum[i * TM + j]);
+                s = fma(vec4(a[i].y), b1, s);
+                s = fma(vec4(a[i].z), b2, s);
+                sum[i * TM + j] = fma(vec4(a[i].w), b3, s);
+            }
+        }
+        plane += tiles;
+        weight += 4 * TM;
+    }
+
+    int m = block * TM, m4 = p.m4;
+    int target = (place * m4 + m) * tiles + first;
+    [[unroll]] for (int j = 0; j < TM; j++) {
+        [[unroll]] for (int i = 0; i < TN; i++) {
+            if (first + i * lanes < tiles && m + j < m4)
+                STORE4(product, target + j * tiles + i * lanes, sum[i * TM + j]);
+        }
+    }
+}
