@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,22 @@ def pytest_report_header() -> str:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees pipelines or tuning results that another one, or the user, left behind."""
     monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def _every_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test plans: no two live buffers overlap and every hazard has a barrier."""
+    from vknn.lowering import check_plan, lower
+
+    module = sys.modules[lower.__module__]
+    assemble = module.assemble
+
+    def checked(*arguments: Any) -> Any:
+        plan = assemble(*arguments)
+        check_plan(plan)
+        return plan
+
+    monkeypatch.setattr(module, "assemble", checked)
 
 
 @pytest.fixture(scope="session")

@@ -139,3 +139,22 @@ def test_scheduled_random_commands_have_no_open_hazard(seed):
 
     plan = small_plan(add_barriers(commands, made), made)
     _check_barriers(plan)
+
+
+def test_every_plan_that_a_test_makes_is_checked(monkeypatch):
+    """The suite's own fixture: a planner that forgets barriers does not get past it."""
+    import sys
+
+    from vknn.graph import GraphBuilder
+    from vknn.lowering import lower
+    from vknn.ops.elementwise import Exp
+    from vknn.ops.movement import Transpose
+    from vknn.plan import DeviceLimits
+
+    monkeypatch.setattr(
+        sys.modules["vknn.lowering.assembly"], "add_barriers", lambda commands, _: list(commands)
+    )
+    g = GraphBuilder()
+    y = g.add(Transpose((1, 0)), g.add(Exp(), g.input("x", TensorType((3, 5)))))
+    with pytest.raises(PlanError, match="no barrier"):
+        lower(g.finish({"y": y}), DeviceLimits())
