@@ -3,6 +3,7 @@
 After a wanted change: VKNN_UPDATE_GOLDEN=1 pytest tests/lowering/test_plans.py, and read the diff.
 """
 
+import itertools
 import os
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_switching_aliasing_off_keeps_tensors_apart():
     assert apart.arenas[Role.ACTIVATION] > shared.arenas[Role.ACTIVATION]
     activations = [b for b in apart.buffers if b.role is Role.ACTIVATION and "//" not in b.name]
     ends = sorted((b.offset, b.offset + b.nbytes) for b in activations)
-    assert all(a[1] <= b[0] for a, b in zip(ends, ends[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))
 
 
 def test_guards_lie_behind_every_buffer():

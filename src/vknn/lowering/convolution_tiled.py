@@ -25,7 +25,6 @@ from vknn.lowering.grids import (
 )
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
-from vknn.plan import DeviceLimits
 
 #: Subgroup size that the shuffling form of the kernel is written for.
 SHUFFLE_LANES = 8
@@ -59,15 +58,18 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile; none where a vec4 of channels belongs to two groups."""
     if not shape.whole_vectors:
         return []
-    tiles = [tile for tile in _tiles(problem) if _fits(problem.limits, shape, tile)]
+    tiles = [tile for tile in _tiles(problem) if _fits(problem, shape, tile)]
     return [_candidate(problem, shape, tile) for tile in tiles]
 
 
-def _fits(limits: DeviceLimits, shape: ConvShape, tile: ConvTile) -> bool:
-    """True where the device allows the dispatch, its loop and the packed weights."""
+def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
+    """True where the device allows the dispatches, their loop and the packed weights."""
+    limits, packed = problem.limits, _blocks(shape, tile).total
+    groups = _group_count(shape, tile)
+    if constant_weights(problem) is None:
+        groups = max(groups, ceil_div(packed, lane_count(limits)))
     loops = fits_loops(limits, shape.taps * ceil_div(shape.group_in, 4))
-    seen = fits_buffer(limits, 4 * _blocks(shape, tile).total)
-    return loops and seen and fits(_group_count(shape, tile), limits)
+    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
-from vknn.lowering.grids import fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.grids import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.detection import YoloDetection
@@ -34,7 +34,8 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     boxes = problem.outputs[0].dims[1]
     if not fits_loops(problem.limits, max(ceil_div(boxes, 4), op.num_class)):
         return []
-    if not fits_buffer(problem.limits, 8 * boxes):
+    groups = ceil_div(boxes, lane_count(problem.limits))
+    if not fits_buffer(problem.limits, 8 * boxes) or not fits(groups, problem.limits):
         return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):

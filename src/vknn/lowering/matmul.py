@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.grids import fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.grids import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.product import (
     Product,
     Tile,
+    allows_groups,
     choose_tile,
     fits_device,
     make_product,
@@ -84,7 +85,7 @@ def emit_tile(
         groups=tile.groups(product),
         local=tile.local,
         push=[*push, *product.batch_push(4, 4, 4)],
-        spec=tile.spec,
+        spec={10: tile.rows, 11: tile.cols} if subgroup else tile.spec,
         defines={"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)},
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
@@ -153,7 +154,7 @@ def emit_row(
     emitter.dispatch(
         "matmul/row",
         [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else []),
-        groups=(ceil_div(n4, shape.block), 1, product.count),
+        groups=shape.groups(product),
         local=(shape.lanes_n, shape.lanes_k, 1),
         push=[n4, product.k, a_step // 4, b_step // 4, b_row, block, panel, bias_at],
         spec={10: shape.cols, 11: shape.lanes_n, 12: shape.lanes_k},
@@ -174,6 +175,9 @@ class RowSplit:
     @property
     def block(self) -> int:
         return self.cols * self.lanes_n
+
+    def groups(self, product: Product) -> tuple[int, int, int]:
+        return ceil_div(product.n, 4 * self.block), 1, product.count
 
 
 def row_split(product: Product, limits: DeviceLimits) -> RowSplit:
@@ -223,12 +227,17 @@ class _Plan:
 
     @property
     def fits(self) -> bool:
-        """True where the device's loops are long enough and it can see the packed b whole."""
+        """True where the device allows the loops, the workgroups and the packed b."""
         limits, k = self.problem.limits, self.product.k
         if not fits_loops(limits, k if self.kernel == "scalar" else ceil_div(k, 4)):
             return False
+        if self.kernel == "row":
+            groups = row_split(self.product, limits).groups(self.product)
+            if not allows_groups(groups, limits):
+                return False
         packed = ceil_div(self.n4, self.block) * self.block * 4 * (k + 1)
-        return not self.packs_b or fits_buffer(limits, packed)
+        finish = ceil_div(self.problem.outputs[0].size, lane_count(limits))
+        return (not self.packs_b or fits_buffer(limits, packed)) and fits(finish, limits)
 
     def inputs(self) -> tuple[Layout | None, ...]:
         layouts: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]

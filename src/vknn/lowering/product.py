@@ -171,26 +171,50 @@ def choose_tile(product: Product, limits: DeviceLimits) -> Tile:
         # Lanes along the axis that fills them best.
         waste_m = ceil_div(row_tiles, lanes) * lanes / row_tiles
         waste_n = ceil_div(column_tiles, lanes) * lanes / column_tiles
-        return Tile(rows, cols, lanes, 1) if waste_m < waste_n else wide
-    local_m = min(4, 1 << (row_tiles - 1).bit_length())
-    while ceil_div(row_tiles, local_m) > limits.max_group_count[0] and 2 * local_m <= lanes:
-        local_m *= 2
-    return Tile(rows, cols, local_m, lanes // local_m)
+        best = Tile(rows, cols, lanes, 1) if waste_m < waste_n else wide
+    else:
+        local_m = min(4, 1 << (row_tiles - 1).bit_length())
+        best = Tile(rows, cols, local_m, lanes // local_m)
+    return _enlarged(best, product, limits)
+
+
+def _enlarged(tile: Tile, product: Product, limits: DeviceLimits) -> Tile:
+    """The tile with other or more lanes where the device cannot have so many workgroups."""
+    most = min(limits.max_group_invocations, limits.max_group_size[0])
+    most_m, most_n, _ = limits.max_group_count
+    while True:
+        # The kernel for scalars has tiles half as wide.
+        rows, columns, _ = replace(tile, cols=max(1, tile.cols // 2)).groups(product)
+        m, n = tile.local_m, tile.local_n
+        if rows > most_m and n > 1 and 2 * columns <= most_n:
+            tile = replace(tile, local_m=2 * m, local_n=n // 2)
+        elif columns > most_n and m > 1 and 2 * rows <= most_m:
+            tile = replace(tile, local_m=m // 2, local_n=2 * n)
+        elif (rows > most_m or columns > most_n) and 2 * m * n <= most:
+            doubled = {"local_m": 2 * m} if rows > most_m else {"local_n": 2 * n}
+            tile = replace(tile, **doubled)
+        else:
+            return tile
 
 
 def subgroup_tile(product: Product, limits: DeviceLimits) -> Tile | None:
-    """The tile of matmul/tile_subgroup; None where the device or the rows do not suit it."""
+    """The tile of matmul/tile_subgroup; None where the device or the sizes do not suit it."""
     suits = limits.subgroup_size == 8 and "subgroup_shuffle" in limits.features
     if limits.kind != "cpu" or not suits or product.m < 6:
         return None
     # Few rows a lane: rows of a lie far apart, and many of them at once fall into one cache set.
     rows = 2 if ceil_div(product.m, 16) * 16 <= 1.34 * product.m else 1
     cols = next((c for c in (8, 4) if product.n > 2 * c), 2)
-    return Tile(rows, cols, 8, 1)
+    tile = Tile(rows, cols, 8, 1)
+    return tile if allows_groups(tile.groups(product), limits) else None
 
 
 def fits_device(product: Product, limits: DeviceLimits) -> bool:
     """True where even the smaller tiles need no more workgroups than the device allows."""
     tile = choose_tile(product, limits)
-    groups = replace(tile, cols=max(1, tile.cols // 2)).groups(product)
+    return allows_groups(replace(tile, cols=max(1, tile.cols // 2)).groups(product), limits)
+
+
+def allows_groups(groups: tuple[int, int, int], limits: DeviceLimits) -> bool:
+    """True where a dispatch may have so many workgroups along each axis."""
     return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))

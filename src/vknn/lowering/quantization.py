@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.grids import lane_count, spread
+from vknn.lowering.grids import fits, lane_count, spread
 from vknn.lowering.layouts import Layout, packed_shape
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
@@ -29,6 +29,9 @@ def quantization(problem: Problem) -> Sequence[Candidate]:
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
         if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
+            continue
+        count = ceil_div(math.prod(packed_shape(x, layout)), 4)
+        if not fits(ceil_div(count, lane_count(problem.limits)), problem.limits):
             continue
         emit = _Emit(op, x, layout, axis)
         cost = DISPATCH_COST + 8 * math.prod(packed_shape(x, layout)) * BYTE_COST
