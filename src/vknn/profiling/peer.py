@@ -1,4 +1,4 @@
-"""Another engine to measure against: the ncnn wheel on Vulkan."""
+"""Another engine to measure against: the ncnn wheel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ import numpy as np
 
 from vknn.errors import VknnError
 
+#: Ways to run it: Vulkan with 32-bit floats, Vulkan as it comes, and the CPU with two threads.
+VARIANTS = ("fp32", "default", "cpu")
+CPU_THREADS = 2
+
 
 class NcnnPeer:
-    """An ncnn network on a Vulkan device, computing and storing 32-bit floats.
+    """An ncnn network, by default on a Vulkan device, computing and storing 32-bit floats.
 
-    ``device``: the name of the device; ``outputs``: the blobs to extract. Raises VknnError where
-    the wheel is missing, has no such device, or does not load the files.
+    ``device``: the name of the device; ``outputs``: the blobs to extract; ``variant``: one of
+    VARIANTS. Raises VknnError where the wheel is missing, has no such device, or does not load the
+    files.
     """
 
     def __init__(
@@ -25,13 +30,19 @@ class NcnnPeer:
         weights: str | os.PathLike[str] | None,
         device: str,
         outputs: Sequence[str],
+        variant: str = "fp32",
     ) -> None:
         self._ncnn = ncnn = _import()
         self._outputs = list(outputs)
         self.name = f"ncnn {ncnn.__version__}"
         self._net = net = ncnn.Net()
-        _only_float32(net.opt)
-        net.set_vulkan_device(self._index(device))
+        net.opt.use_vulkan_compute = variant != "cpu"
+        if variant != "default":
+            _only_float32(net.opt)
+        if variant == "cpu":
+            net.opt.num_threads = CPU_THREADS
+        else:
+            net.set_vulkan_device(self._index(device))
         bin_path = Path(weights) if weights is not None else Path(param).with_suffix(".bin")
         if net.load_param(str(param)) != 0 or net.load_model(str(bin_path)) != 0:
             raise VknnError(f"ncnn cannot load {param} with {bin_path}")
@@ -72,7 +83,6 @@ def _import() -> Any:
 
 
 def _only_float32(options: Any) -> None:
-    options.use_vulkan_compute = True
     for name in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
         if hasattr(options, f"use_{name}"):
             setattr(options, f"use_{name}", False)
