@@ -18,6 +18,7 @@ layout(push_constant) uniform P {
     int tiles_image, tiles_w;      // tiles of an image, of a row
     int c4, in_h, in_w;
     int pad_h, pad_w;
+    int place_step;                // vec4s of v from place to place
 } p;
 
 void main() {
@@ -44,11 +45,11 @@ void main() {
         TRANSFORM_INPUT(d)
         [[unroll]] for (int i = 0; i < SIDE; i++) half_way[i * SIDE + j] = d[i];
     }
-    int stride = p.total;
+    int step_ = p.place_step;
     [[unroll]] for (int i = 0; i < SIDE; i++) {
         vec4 d[SIDE];
         [[unroll]] for (int j = 0; j < SIDE; j++) d[j] = half_way[i * SIDE + j];
         TRANSFORM_INPUT(d)
-        [[unroll]] for (int j = 0; j < SIDE; j++) STORE4(v, (i * SIDE + j) * stride + id, d[j]);
+        [[unroll]] for (int j = 0; j < SIDE; j++) STORE4(v, (i * SIDE + j) * step_ + id, d[j]);
     }
 }

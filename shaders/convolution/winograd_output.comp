@@ -22,6 +22,7 @@ layout(push_constant) uniform P {
     int tiles_image, tiles_w;      // tiles of an image, of a row
     int m4, out_h, out_w;
     int channels;
+    int place_step;                // vec4s of product from place to place
 } p;
 
 void main() {
@@ -34,12 +35,12 @@ void main() {
     int row = divide(tile, p.tiles_w);
     ivec2 size = ivec2(p.out_w, p.out_h);
     ivec2 origin = ivec2(tile - row * p.tiles_w, row) * TILE;
-    int stride = p.total, channels = p.channels;
+    int step_ = p.place_step, channels = p.channels;
 
     vec4 half_way[TILE * SIDE];
     [[unroll]] for (int j = 0; j < SIDE; j++) {
         vec4 d[SIDE];
-        [[unroll]] for (int i = 0; i < SIDE; i++) d[i] = LOAD4(product, (i * SIDE + j) * stride + id);
+        [[unroll]] for (int i = 0; i < SIDE; i++) d[i] = LOAD4(product, (i * SIDE + j) * step_ + id);
         TRANSFORM_OUTPUT(d)
         [[unroll]] for (int i = 0; i < TILE; i++) half_way[i * SIDE + j] = d[i];
     }

@@ -27,6 +27,7 @@ layout(constant_id = 11) const int TM = 4;
 layout(push_constant) uniform P {
     int total, chunks, blocks;  // workgroups; those of a row of tiles; blocks of output channels
     int tiles, c4, m4;
+    int v_step, product_step;   // vec4s from place to place
 } p;
 
 void main() {
@@ -45,9 +46,11 @@ void main() {
     vec4 sum[TN * TM];
     [[unroll]] for (int i = 0; i < TN * TM; i++) sum[i] = vec4(0.0);
 
-    int plane = place * c4 * tiles;
+    int plane = place * p.v_step;
     int weight = row * c4 * 4 * TM;
-    for (int c = 0; c < c4; c++) {
+    // The end is tested behind the body: CPU drivers would run it once more, masked.
+    int c = 0;
+    do {
         vec4 a[TN];
         [[unroll]] for (int i = 0; i < TN; i++) a[i] = LOAD4(v, plane + at[i]);
 #if SHUFFLE
@@ -69,10 +72,11 @@ void main() {
         }
         plane += tiles;
         weight += 4 * TM;
-    }
+        c++;
+    } while (c < c4);
 
     int m = block * TM, m4 = p.m4;
-    int target = (place * m4 + m) * tiles + first;
+    int target = place * p.product_step + m * tiles + first;
     [[unroll]] for (int j = 0; j < TM; j++) {
         [[unroll]] for (int i = 0; i < TN; i++) {
             if (first + i * lanes < tiles && m + j < m4)

@@ -95,6 +95,18 @@ def test_rounding_is_allowed_and_mistakes_are_not(op, inputs) -> None:  # type: 
     assert compare(wrong, y, loose).ok
 
 
+def test_winograd_mixes_the_pixels_and_taps_of_a_tile() -> None:
+    """Large pixels and taps that never meet in a direct sum do in Winograd's."""
+    x, w = np.full((1, 1, 3, 3), 1e-3, np.float32), np.full((1, 1, 3, 3), 1e-3, np.float32)
+    x[0, 0, 2, 2] = w[0, 0, 0, 0] = 1.0
+    plain = Conv((1, 1), (0,) * 4, (1, 1))
+    (bound,) = allowances(plain, [x, w], plain.reference(x, w))
+    assert bound.allowed.min() > 20 * UNIT
+    strided = Conv((2, 2), (0,) * 4, (1, 1))
+    (bound,) = allowances(strided, [x, w], strided.reference(x, w))
+    assert bound.allowed.max() < UNIT
+
+
 @pytest.mark.parametrize(
     ("op", "inputs"),
     [

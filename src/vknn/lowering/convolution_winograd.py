@@ -55,6 +55,14 @@ class Tiling:
         """Pixels under a tile: products for each pair of channels."""
         return (self.size + 2) ** 2
 
+    def step(self, width: int) -> int:
+        """vec4s from place to place of transformed tiles, ``width`` vec4s of channels.
+
+        At an odd number of 64 bytes: steps of many KiB would crowd all places of a tile into one
+        set of a cache.
+        """
+        return ceil_div(self.count * width - 4, 8) * 8 + 4
+
 
 @dataclass(frozen=True)
 class ProductTile:
@@ -119,7 +127,7 @@ def _fits(limits: DeviceLimits, tiling: Tiling, tile: ProductTile) -> bool:
     widest = max(tiling.c4, tiling.m4)
     channels = ceil_div(tiling.m4, tile.block) * tile.block
     groups = max(tile.groups(tiling), ceil_div(tiling.count * widest, lanes))
-    numbers = 4 * tiling.places * max(tiling.count * widest, 4 * tiling.c4 * channels)
+    numbers = 4 * tiling.places * max(tiling.step(widest), 4 * tiling.c4 * channels)
     loops = fits_loops(limits, tiling.c4)
     return loops and fits(groups, limits) and fits_buffer(limits, numbers)
 
@@ -144,8 +152,8 @@ def _transform_cost(limits: DeviceLimits, tiling: Tiling) -> float:
     if limits.kind == "cpu":
         groups_in = ceil_div(tiling.count * tiling.c4, lanes)
         groups_out = ceil_div(tiling.count * tiling.m4, lanes)
-        work = groups_in * (140 * tiling.places + 300)
-        work += groups_out * (80 * (tiling.places + pixels) + 300)
+        work = groups_in * (230 * tiling.places + 300)
+        work += groups_out * (120 * (tiling.places + pixels) + 300)
         groups = (groups_in + groups_out) * CPU_GROUP_COST
         return 2 * DISPATCH_COST + (groups + work * 1.5e-4) / 2
     moves = max(1.0, tiling.count * tiling.c4 / 16384) * 2 * tiling.places
@@ -154,9 +162,8 @@ def _transform_cost(limits: DeviceLimits, tiling: Tiling) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tiling: Tiling, tile: ProductTile) -> None:
-    of_place = 4 * tiling.places * tiling.count
-    v = emitter.scratch("tiles", of_place * tiling.c4)
-    product = emitter.scratch("product", of_place * tiling.m4)
+    v = emitter.scratch("tiles", 4 * tiling.places * tiling.step(tiling.c4))
+    product = emitter.scratch("product", 4 * tiling.places * tiling.step(tiling.m4))
     _emit_input(emitter, shape, tiling, v)
     _emit_product(emitter, tiling, tile, v, product)
     _emit_output(emitter, shape, tiling, product)
@@ -171,7 +178,7 @@ def _emit_input(emitter: Emitter, shape: ConvShape, tiling: Tiling, v: Ref) -> N
         [read4(emitter.input(0)), write(v)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *shape.size_in[1:], *shape.pads[1:]],
+        push=[*push, *shape.size_in[1:], *shape.pads[1:], tiling.step(tiling.c4)],
         defines={"TILE": tiling.size},
         label=f"{emitter.label} tiles",
     )
@@ -186,13 +193,14 @@ def _emit_product(
         f"winograd{tiling.size}.{tile.block}", lambda: pack_winograd(tiling.size, tile.block, w), w
     )
     groups = tile.groups(tiling)
+    steps = tiling.step(tiling.c4), tiling.step(tiling.m4)
     push = [groups, tile.chunks(tiling), ceil_div(tiling.m4, tile.block)]
     emitter.dispatch(
         "convolution/winograd_product",
         [read4(v), read4(u), write(product)],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
-        push=[*push, tiling.count, tiling.c4, tiling.m4],
+        push=[*push, tiling.count, tiling.c4, tiling.m4, *steps],
         spec={10: tile.tiles, 11: tile.block},
         defines={"SHUFFLE": int(tile.shuffle)},
         flops=32 * tiling.places * tiling.count * tiling.c4 * tiling.m4,
@@ -212,7 +220,7 @@ def _emit_output(emitter: Emitter, shape: ConvShape, tiling: Tiling, product: Re
         [read4(product), read4(bias), write(emitter.output())],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *shape.size_out[1:], shape.channels_out],
+        push=[*push, *shape.size_out[1:], shape.channels_out, tiling.step(tiling.m4)],
         defines={"TILE": tiling.size},
         epilogue=1,
     )
