@@ -85,7 +85,6 @@ def test_building_without_a_compiler_says_what_to_install(tmp_path: Path) -> Non
     assert "apt install glslc" in done.stdout + done.stderr
 
 
-@pytest.mark.slow
 def test_installed_wheel_runs_the_demo_model_without_a_compiler(
     wheel: Path, tmp_path: Path
 ) -> None:
