@@ -239,14 +239,16 @@ def pack_winograd(size: int, block: int, w: np.ndarray) -> np.ndarray:
     ``w`` [M, C, 3, 3]; what is missing of the last block and the last vec4 is 0.
     """
     channels_out, channels_in = w.shape[:2]
-    blocks, c4 = ceil_div(channels_out, 4 * block), ceil_div(channels_in, 4)
-    padded = np.zeros((9, blocks * 4 * block, 4 * c4), np.float64)
-    padded[:, :channels_out, :channels_in] = w.reshape(channels_out, channels_in, 9).transpose(
-        2, 0, 1
-    )
-    split = padded.reshape(9, blocks, 4 * block, 4 * c4).swapaxes(2, 3)
+    blocks, c4, width = ceil_div(channels_out, 4 * block), ceil_div(channels_in, 4), 4 * block
     _, g, _ = matrices(size)
-    return (np.kron(g, g) @ split.reshape(9, -1)).astype(np.float32).ravel()
+    both = np.kron(g, g)  # of rows and of columns: [place, tap]
+    packed = np.zeros((len(both), blocks, 4 * c4, width), np.float32)
+    # A block at a time: a large layer in float64 would not stay in the caches.
+    for index in range(blocks):
+        own = w[index * width : (index + 1) * width].reshape(-1, channels_in * 9)
+        taps = np.ascontiguousarray(own.T, np.float64).reshape(channels_in, 9, -1)
+        packed[:, index, :channels_in, : len(own)] = np.matmul(both, taps).swapaxes(0, 1)
+    return packed.ravel()
 
 
 def matrices(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
