@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.metadata
+import os
 import re
 import sys
 import tempfile
@@ -33,6 +34,8 @@ from vknn.errors import VknnError  # noqa: E402
 FOLDER = ROOT.parent / "shared" / "benchmark" / "ncnn"
 PAGE = ROOT / "docs" / "performance.md"
 RESULTS = ROOT / "benchmarks" / "results"
+#: Above this load average something else is running.
+BUSY = 0.7
 
 
 def main() -> int:
@@ -78,6 +81,9 @@ def _measure(args: argparse.Namespace) -> results.Comparison | None:
         budget=args.budget,
         cpu=not args.skip_cpu,
     )
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > BUSY:
+        _say(f"the machine is busy (load {load:.1f}): these figures will say little")
     with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
         place = Workplace(Path(folder), settings)
         if place.layer is None:
@@ -97,7 +103,7 @@ def _measure(args: argparse.Namespace) -> results.Comparison | None:
         networks=networks,
         limits=place.limits,
         overhead=overhead,
-        settings=asdict(settings),
+        settings={**asdict(settings), "load": load},
     )
 
 

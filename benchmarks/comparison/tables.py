@@ -87,10 +87,10 @@ def update_page(page: Path, comparison: Comparison) -> None:
 
 def _headline(comparison: Comparison) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in comparison.versions.items())
-    limits = comparison.limits
-    peaks = ""
+    limits, load = comparison.limits, comparison.settings.get("load")
+    peaks = "" if load is None else f" Load when it began: {load:.1f}."
     if limits:
-        peaks = (
+        peaks += (
             f" Peaks: {limits['gflops']:.0f} GFLOP/s, {limits['shader_gbytes']:.1f} GB/s by a "
             f"shader, {limits['gbytes']:.1f} GB/s by the driver's copy; a dispatch "
             f"{1e6 * limits['dispatch']:.0f} us, a submit {1e6 * limits['submit']:.0f} us."
