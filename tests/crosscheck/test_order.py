@@ -28,3 +28,11 @@ def test_other_rows_stay() -> None:
     np.testing.assert_array_equal(in_order_of(DETECTION, actual, expected), actual)
     assert in_order_of(Relu(), actual, expected) is actual
     assert in_order_of(DETECTION, actual[:, :2], expected).shape == (1, 2, 6)
+
+
+def test_results_as_a_caller_gets_them() -> None:
+    """Without the leading axis that a device's result has."""
+    expected = rows(0.9, 0.8, 0.8, 0.7)[0]
+    np.testing.assert_array_equal(
+        in_order_of(DETECTION, expected[[0, 2, 1, 3]], expected), expected
+    )

@@ -20,8 +20,9 @@ def in_order_of(op: Op, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """
     if not isinstance(op, YoloDetection) or actual.shape != expected.shape:
         return actual
-    rows, wanted = actual[0].copy(), expected[0]
-    confidences = actual[0, :, _CONFIDENCE].astype(np.float64)
+    wanted = expected.reshape(-1, expected.shape[-1])
+    rows = actual.reshape(wanted.shape).copy()
+    confidences = rows[:, _CONFIDENCE].astype(np.float64)
     for place in range(len(rows)):
         end = place + 1
         while end < len(rows) and abs(confidences[place] - confidences[end]) < _NEAR:
@@ -30,4 +31,4 @@ def in_order_of(op: Op, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
             distance = np.abs(rows[place:end] - wanted[place]).sum(axis=1)
             nearest = place + int(np.argmin(distance))
             rows[[place, nearest]] = rows[[nearest, place]]
-    return rows[None]
+    return rows.reshape(actual.shape)
