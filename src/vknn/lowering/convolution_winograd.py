@@ -139,7 +139,7 @@ def _product_cost(limits: DeviceLimits, tiling: Tiling, tile: ProductTile) -> fl
     groups = tile.groups(tiling)
     if limits.kind == "cpu":
         step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
-        work = step * tiling.c4 + 500 + 100 * tile.tiles * tile.block
+        work = step * tiling.c4 + 500 + 270 * tile.tiles * tile.block
         return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
     waves = max(1.0, groups * tile.lanes / 16384)
     return DISPATCH_COST + waves * tiling.c4 * (4 * products + 8 * loads) * 2e-4
