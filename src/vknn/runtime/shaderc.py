@@ -96,8 +96,13 @@ class Library:
     """libshaderc, loaded in place."""
 
     def __init__(self, path: str) -> None:
+        import ctypes
+
         import cffi
 
+        # A library that is missing or damaged (Debian 12's lacks symbols) shows here at once; cffi
+        # would go on to look for it with ldconfig, gcc and ld, which takes a quarter of a second.
+        ctypes.CDLL(path)
         self._ffi = cffi.FFI()
         self._ffi.cdef(_DECLARATIONS)
         self._lib: Any = self._ffi.dlopen(path)
