@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -74,6 +75,8 @@ def missing_packages(*, testing: bool) -> list[str]:
         "libvulkan1": has_loader(),
         "mesa-vulkan-drivers": has_driver(),
         "glslc": shutil.which("glslc") is not None,
+        # Debian keeps what venv needs in a package of its own.
+        "python3-venv": importlib.util.find_spec("ensurepip") is not None,
     }
     if testing:
         wanted["vulkan-validationlayers"] = has_layer()
@@ -143,9 +146,7 @@ def swiftshader() -> dict[str, str]:
 
 def _unpack_swiftshader(folder: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise SystemExit(
-            "error: SwiftShader comes from Debian's chromium-common; no apt-get"
-        )
+        raise SystemExit("error: SwiftShader comes from Debian's chromium-common; no apt-get")
     folder.mkdir(parents=True, exist_ok=True)
     say("fetching SwiftShader out of Debian's chromium-common package")
     if os.geteuid() == 0:
