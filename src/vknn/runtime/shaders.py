@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -159,6 +160,7 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         compiled = pool.map(shaderc.compiler().compile, batches)
         modules = [module for batch in compiled for module in batch]
+    shutil.rmtree(target, ignore_errors=True)
     _copy_sources(root, target / "sources")
     _write_archive(target / ARCHIVE, names, jobs, modules)
     return len(modules)
