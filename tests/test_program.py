@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from helpers import shared_device
-from vknn.graph import GraphBuilder, Op, TensorType
-from vknn.ops.elementwise import Add, Relu
+from vknn import reference
+from vknn.graph import GraphBuilder, Op, TensorType, validate
+from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
+from vknn.passes.fusion import unfuse
 from vknn.program import Program, Target
 
 
@@ -131,3 +133,36 @@ def test_values_of_one_name_are_kept_apart(target):
     data = array(3)
     np.testing.assert_allclose(program.run({"x": data})["y"], 2 * data + 3, rtol=1e-6)
     program.close()
+
+
+def test_a_fused_node_that_no_kernel_takes_whole_runs_on_the_device_in_parts(target):
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3, 1, 5)))
+    w = g.input("w", TensorType((3, 4, 1)))
+    channel = g.constant(array(1, 3, 1, 1), "channel")
+    steps = (FusedStep(Mul(), operand=0), FusedStep(Sub(), scalar=2.0, reverse=True))
+    steps += (FusedStep(Relu()),)
+    y = g.add(Fused(Add(), steps), x, w, channel)
+    program = Program(g.finish({"y": y}), target)
+    a, b = array(2, 3, 1, 5), array(3, 4, 1)
+    expected = np.maximum(2 - (a + b) * array(1, 3, 1, 1), 0)
+    np.testing.assert_allclose(program.run({"x": a, "w": b})["y"], expected, rtol=1e-5, atol=1e-6)
+    if target.device is not None:
+        assert set(program.placement.values()) == {"vulkan"}
+    program.close()
+
+
+def test_parts_of_a_fused_node_mean_what_it_means():
+    steps = (FusedStep(Mul(), operand=0), FusedStep(Sub(), scalar=2.0, reverse=True))
+    for count in range(3):
+        op = Fused(Relu(), steps[:count])
+        g = GraphBuilder()
+        arrays = [array(2, 3, 4), array(2, 3, 4, seed=1)][: 1 + op.operand_count]
+        values = [g.input(f"x{i}", TensorType((2, 3, 4))) for i in range(len(arrays))]
+        graph = g.finish({"y": g.add(op, *values)})
+        parts = graph.replace(unfuse(graph.nodes[0]))
+        validate(parts)
+        feeds = {f"x{i}": a for i, a in enumerate(arrays)}
+        np.testing.assert_array_equal(
+            reference.run(parts, feeds)["y"], reference.run(graph, feeds)["y"]
+        )

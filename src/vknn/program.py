@@ -21,6 +21,8 @@ from vknn import debug, reference
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, WeightCache, candidates, lower
+from vknn.ops.elementwise import Fused
+from vknn.passes.fusion import unfuse
 from vknn.plan import Plan
 from vknn.runtime import Device, Executable, WeightPool
 
@@ -68,9 +70,9 @@ class Program:
     """A graph made ready to run on a target. Close it to free its device memory."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
-        self.graph = graph
-        _name_apart(graph)
         self._target = target
+        self.graph = graph = self._with_tails_apart(graph)
+        _name_apart(graph)
         #: Seconds spent on plans, and on pipelines, weights and command buffers.
         self.timings = {"plan": 0.0, "prepare": 0.0}
         self._lock = threading.RLock()
@@ -143,6 +145,16 @@ class Program:
     def _device_can(self, node: Node) -> bool:
         device = self._target.device
         return device is not None and bool(candidates(node, device.limits, self._target.options))
+
+    def _with_tails_apart(self, graph: Graph) -> Graph:
+        """The graph; a fused node that no kernel takes whole is taken apart again."""
+        if self._target.device is None:
+            return graph
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            whole = not isinstance(node.op, Fused) or self._device_can(node)
+            nodes += [node] if whole or not _is_static(node) else unfuse(node)
+        return graph.replace(nodes)
 
     def _segment(
         self, nodes: list[Node], number: int, groups: list[list[Node]], needed: set[Value]
@@ -222,15 +234,18 @@ def _split_static(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
     """Nodes whose input types are known, and those behind a data-dependent shape."""
     ready: list[Node] = []
     deferred: list[Node] = []
-    late: set[Value] = set()
+    late: set[Value | None] = set()
     for node in nodes:
-        present = [v for v in node.inputs if v is not None]
-        if any(v in late or not v.type.is_static for v in present):
+        if not _is_static(node) or not late.isdisjoint(node.inputs):
             deferred.append(node)
             late.update(node.outputs)
         else:
             ready.append(node)
     return ready, deferred
+
+
+def _is_static(node: Node) -> bool:
+    return all(t is None or t.is_static for t in node.input_types)
 
 
 def _group(nodes: list[Node], on_device: set[Node]) -> list[list[Node]]:

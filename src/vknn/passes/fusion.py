@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from vknn.graph import DType, Fusion, Node, Op, TensorType, Value
 from vknn.graph.graph import Graph
 from vknn.ops.elementwise import Binary, Fused, FusedStep, Unary
@@ -24,6 +26,28 @@ def fuse_elementwise(graph: Graph) -> Graph:
     that the other's result is ready when it runs.
     """
     return sweep(graph, _fuse)
+
+
+def unfuse(node: Node) -> list[Node]:
+    """The nodes that a Fused node stands for: its base, then a node for each step."""
+    op = node.op
+    assert isinstance(op, Fused)
+    own, extra = op.split(node.inputs)
+    (type_,) = node.output_types
+    names = [f"{node.name}.{i}" for i in range(len(op.steps))]
+    results = [*(Value(name, type_) for name in names), node.outputs[0]]
+    nodes = [Node(op.base, own, (results[0],), names[0], node.origin)] if op.steps else []
+    for number, step in enumerate(op.steps):
+        inputs: list[Value] = [results[number]]
+        if step.scalar is not None:
+            scalar = np.asarray(step.scalar, type_.dtype.numpy)
+            inputs.append(Value(f"{names[number]}.scalar", TensorType.of(scalar), scalar))
+        elif step.operand is not None:
+            inputs.append(extra[step.operand])
+        inputs = inputs[::-1] if step.reverse else inputs
+        name = names[number + 1] if number + 1 < len(names) else node.name
+        nodes.append(Node(step.op, tuple(inputs), (results[number + 1],), name, node.origin))
+    return nodes or [Node(op.base, own, node.outputs, node.name, node.origin)]
 
 
 def _fuse(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
