@@ -1,16 +1,20 @@
 """Programs: device and host segments, data-dependent shapes, continuations."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
 
-from helpers import shared_device
 from vknn import reference
 from vknn.graph import GraphBuilder, Op, TensorType, validate
+from vknn.lowering.splitting import split_columns
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
+from vknn.ops.matmul import MatMul
 from vknn.passes.fusion import unfuse
 from vknn.program import Program, Target
+from vknn.runtime import open_device
 
 
 @dataclass(frozen=True)
@@ -166,3 +170,31 @@ def test_parts_of_a_fused_node_mean_what_it_means():
         np.testing.assert_array_equal(
             reference.run(parts, feeds)["y"], reference.run(graph, feeds)["y"]
         )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed, bias):
+    device = open_device()
+    device.limits = dataclasses.replace(device.limits, max_storage_buffer_range=8192)
+    matrix = array(37, 120)
+    g = GraphBuilder()
+    x = g.input("x", TensorType((3, 37)))
+    b = g.constant(matrix.T.copy() if transposed else matrix, "b")
+    offset = g.constant(array(120), "bias") if bias else None
+    product = Fused(MatMul(transpose_b=transposed), (FusedStep(Relu()),))
+    program = Program(g.finish({"y": g.add(product, x, b, offset)}), Target(device))
+    a = array(3, 37, seed=1)
+    expected = np.maximum(a @ matrix + (array(120) if bias else 0), 0)
+    np.testing.assert_allclose(program.run({"x": a})["y"], expected, rtol=1e-4, atol=1e-5)
+    assert set(program.placement.values()) == {"vulkan"}
+    assert sum(isinstance(n.op, MatMul) for n in program.graph.nodes) > 2
+    program.close()
+    device.close()
+
+
+def test_a_small_matrix_is_not_split():
+    g = GraphBuilder()
+    x = g.input("x", TensorType((3, 37)))
+    graph = g.finish({"y": g.add(MatMul(), x, g.constant(array(37, 8)), None)})
+    assert split_columns(graph.nodes[0], 1 << 27) is None

@@ -21,6 +21,7 @@ from vknn import debug, reference
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, WeightCache, candidates, lower
+from vknn.lowering.splitting import split_columns
 from vknn.ops.elementwise import Fused
 from vknn.passes.fusion import unfuse
 from vknn.plan import Plan
@@ -71,7 +72,7 @@ class Program:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self._target = target
-        self.graph = graph = self._with_tails_apart(graph)
+        self.graph = graph = self._taken_apart(graph)
         _name_apart(graph)
         #: Seconds spent on plans, and on pipelines, weights and command buffers.
         self.timings = {"plan": 0.0, "prepare": 0.0}
@@ -146,15 +147,21 @@ class Program:
         device = self._target.device
         return device is not None and bool(candidates(node, device.limits, self._target.options))
 
-    def _with_tails_apart(self, graph: Graph) -> Graph:
-        """The graph; a fused node that no kernel takes whole is taken apart again."""
+    def _taken_apart(self, graph: Graph) -> Graph:
+        """The graph; a node that no kernel takes whole stands in parts where those fit better."""
         if self._target.device is None:
             return graph
-        nodes: list[Node] = []
-        for node in graph.nodes:
-            whole = not isinstance(node.op, Fused) or self._device_can(node)
-            nodes += [node] if whole or not _is_static(node) else unfuse(node)
-        return graph.replace(nodes)
+        return graph.replace([part for node in graph.nodes for part in self._parts(node)])
+
+    def _parts(self, node: Node) -> list[Node]:
+        device = self._target.device
+        if device is None or not _is_static(node) or self._device_can(node):
+            return [node]
+        if isinstance(node.op, Fused):
+            parts: list[Node] | None = unfuse(node)
+        else:
+            parts = split_columns(node, device.limits.max_storage_buffer_range)
+        return [node] if parts is None else [p for part in parts for p in self._parts(part)]
 
     def _segment(
         self, nodes: list[Node], number: int, groups: list[list[Node]], needed: set[Value]

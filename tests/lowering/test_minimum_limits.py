@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from tests.helpers import single_op_graph
 
-from helpers import single_op_graph
 from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, op_classes
 from vknn.lowering import LoweringOptions, candidates, check_plan, lower
 from vknn.lowering.epilogue import BINARY, UNARY

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers import ACCESS_MODES, check_op
 
-from helpers import ACCESS_MODES, check_op
 from vknn.lowering.convolution_depthwise import pack_depthwise
 from vknn.lowering.convolution_tiled import pack_conv
 from vknn.ops.convolution import Conv, ConvInteger

@@ -6,8 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from helpers import (
+from tests.helpers import (
     ACCESS_MODES,
     GUARD_BYTES,
     assert_close,
@@ -15,6 +14,7 @@ from helpers import (
     shared_device,
     single_op_graph,
 )
+
 from vknn.crosscheck import allowances
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import check_op, run_graph, shared_device, single_op_graph
 
-from helpers import check_op, run_graph, shared_device, single_op_graph
 from vknn.graph import DType, Op
 from vknn.lowering import LoweringOptions, epilogue
 from vknn.ops import elementwise as ew

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.helpers import check_op, run_graph, shared_device, single_op_graph
 
-from helpers import check_op, run_graph, shared_device, single_op_graph
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions
 from vknn.ops.movement import (

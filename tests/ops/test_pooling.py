@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers import check_op
 
-from helpers import check_op
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.pooling import (
     AdaptiveAveragePool,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers import check_op
 
-from helpers import check_op
 from vknn.ops.resize import Resize
 
 RANDOM = np.random.default_rng(13)
