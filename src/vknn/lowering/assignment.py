@@ -77,8 +77,16 @@ class _Assignment:
         return min(offers, key=lambda c: self.cost_around(node, c))
 
 
-def assign(graph: Graph, options: Mapping[Node, Sequence[Candidate]]) -> dict[Node, Candidate]:
-    """A candidate for every node of the graph; each node must have at least one in ``options``."""
+def assign(
+    graph: Graph, options: Mapping[Node, Sequence[Candidate]], *, together: bool = True
+) -> dict[Node, Candidate]:
+    """A candidate for every node of the graph; each node must have at least one in ``options``.
+
+    ``together=False`` ("layouts" in VKNN_DISABLE): the cheapest of each node by itself, whatever
+    repacks come of it.
+    """
+    if not together:
+        return {node: min(offers, key=lambda c: c.cost) for node, offers in options.items()}
     state = _Assignment(graph, options)
     for node in graph.nodes:
         state.choice[node] = state.best(node)

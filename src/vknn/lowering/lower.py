@@ -34,7 +34,7 @@ def lower(
     missing = [str(node.origin) for node, found in offers.items() if not found]
     if missing:
         raise UnsupportedLayerError(missing)
-    chosen = assign(graph, offers)
+    chosen = assign(graph, offers, together="layouts" not in options.disabled)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
     for value in graph.inputs:
         lowering.add_input(value)

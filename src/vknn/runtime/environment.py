@@ -76,6 +76,7 @@ PARTS = {
     "unified": "mapping device memory; all transfers are staged, as on a discrete GPU",
     "pipeline-cache": "the pipeline cache on disk",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
+    "layouts": "choosing layouts for the whole graph (each operator takes its own cheapest)",
     "winograd": "Winograd convolutions",
     "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",
     "dead-code": "pass: removing nodes that nobody needs",
