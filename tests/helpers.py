@@ -17,6 +17,8 @@ from vknn.plan import DeviceLimits, Plan
 from vknn.runtime import Device, Executable, WeightPool, open_device
 
 GUARD_BYTES = 64
+#: Error of one rounding to float16, and room for the constants that are rounded too.
+HALF_STORAGE = 2 * 2.0**-11
 ACCESS_MODES = ("storage", "texel", "image")
 
 
@@ -43,15 +45,20 @@ def single_op_graph(
     return builder.finish({f"y{i}": v for i, v in enumerate(outputs)})
 
 
-def variants(graph: Graph, limits: DeviceLimits) -> Iterator[LoweringOptions]:
+def variants(
+    graph: Graph, limits: DeviceLimits, precision: str = "fp32"
+) -> Iterator[LoweringOptions]:
     """Lowering options that make each candidate of the single node be taken once."""
     seen = set()
-    for candidate in candidates(graph.nodes[0], limits, LoweringOptions()):
+    for candidate in candidates(graph.nodes[0], limits, LoweringOptions(precision=precision)):
         key = (candidate.name, candidate.outputs[0])
         if key not in seen:
             seen.add(key)
             yield LoweringOptions(
-                guard=GUARD_BYTES, algorithm=candidate.name, layout=candidate.outputs[0]
+                guard=GUARD_BYTES,
+                algorithm=candidate.name,
+                layout=candidate.outputs[0],
+                precision=precision,
             )
 
 
@@ -65,20 +72,29 @@ def run_graph(
     with WeightPool(device) as pool, Executable(device, plan, pool) as executable:
         results = executable.run(feeds)
         executable.check_guards()
-        for value in graph.outputs.values():
-            _check_tail(value, plan, executable)
+        for name, value in graph.outputs.items():
+            _check_tail(value, plan, executable, plan.outputs[name].width)
     return results
 
 
-def _check_tail(value: Value, plan: Plan, executable: Executable) -> None:
-    """The lanes behind the last channel of a result in C4 are zero."""
+def _check_tail(value: Value, plan: Plan, executable: Executable, width: int) -> None:
+    """The lanes behind the last channel of a result in C4 are zero. ``width``: of an element."""
     names = [b.name for b in plan.buffers]
     if f"{value.name}.c4" not in names or not value.type.is_static or value.type.dims[1] % 4 == 0:
         return
-    raw = executable.read(names.index(f"{value.name}.c4")).view(np.int32)
+    raw = executable.read(names.index(f"{value.name}.c4")).view(f"u{width}")
     shape = packed_shape(value.type, Layout.C4)
     tail = raw[: math.prod(shape)].reshape(shape)[:, -1, ..., value.type.dims[1] % 4 :]
-    assert not (tail & 0x7FFFFFFF).any(), f"{value.name}: lanes behind the last channel not zero"
+    # Shifted: -0.0 is a zero too.
+    assert not (tail << 1).any(), f"{value.name}: lanes behind the last channel not zero"
+
+
+def rounded_to_half(array: np.ndarray | None) -> np.ndarray | None:
+    """Floats as they are once float16 has held them; everything else as it is."""
+    if array is None or array.dtype.kind != "f":
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(array.dtype)
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str) -> None:
@@ -119,30 +135,37 @@ def check_op(
     host: bool = False,
     kind: str | None = None,
     max_loop_rounds: int | None = None,
+    precision: str = "fp32",
 ) -> None:
     """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
 
     ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
     magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
     as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
-    a device whose lanes may run loops no longer than that.
+    a device whose lanes may run loops no longer than that. ``precision``: in "fp16" the inputs are
+    rounded to float16 first, and what storing the output as float16 costs is tolerated on top.
     """
+    if precision == "fp16":
+        arrays = tuple(rounded_to_half(a) for a in arrays)
+        tolerance += HALF_STORAGE
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
     rounds = max_loop_rounds or limits.max_loop_rounds
     limits = dataclasses.replace(limits, kind=kind or limits.kind, max_loop_rounds=rounds)
     if host:
-        assert not candidates(graph.nodes[0], limits, LoweringOptions())
+        assert not candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
         return
     expected = op.reference(*arrays)
     feeds = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in constants}
     tried = 0
-    for options in variants(graph, limits):
+    if precision == "fp16":  # what float16 cannot hold is infinite
+        expected = tuple(np.where(np.isinf(h := rounded_to_half(y)), h, y) for y in expected)
+    for options in variants(graph, limits, precision):
         for mode in access:
             moded = dataclasses.replace(limits, preferred_access=mode)
             results = run_graph(graph, moded, options, feeds)
             layout = options.layout.value if isinstance(options.layout, Layout) else "-"
-            context = f"{op} [{options.algorithm}, {layout}, {mode}]"
+            context = f"{op} [{options.algorithm}, {layout}, {mode}, {precision}]"
             for i, want in enumerate(expected):
                 assert_close(results[f"y{i}"], want, tolerance, context)
             tried += 1

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 MASKED=0,1
+#pragma vknn variants ACCESS=0,1,2 MASKED=1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -8,8 +9,8 @@
 // y = softmax(x + mask) over rows of `count` scores that lie in `width` vec4s; the rest of a row of y
 // is zero, whatever x has there. The mask has a step for each axis of [batch, heads, queries, keys].
 
-INPUT4F(0, x);
-OUTPUT4F(1, y);
+INPUT4S(0, x);
+OUTPUT4S(1, y);
 #if MASKED == 1
 INPUT1F(2, mask);
 #endif

@@ -4,7 +4,10 @@
 // Compile-time variants (see `#pragma vknn variants`):
 //   ACCESS 0 storage buffer, 1 uniform texel buffer (texelFetch), 2 storage texel buffer (imageLoad)
 //   ELEM   0 float, 1 int       what the tensors named without a suffix hold
-// Tensors declared with suffix I (INPUT1I...) hold int and with F float, whatever ELEM is.
+//   HALF   0 floats lie in memory as float32, 1 as float16 (some kernels know further values). Shaders
+//          compute in float32 in either case: what they load and store is converted.
+// Tensors declared with suffix I (INPUT1I...) hold int and with F float, whatever ELEM is; those with
+// S hold float32 whatever HALF is: scratch, statistics, tables, what float16 has no range for.
 // Indices count vec4s for the 4 forms and scalars for the 1 forms. Stores always go to storage buffers.
 
 #ifndef VKNN_TENSOR_GLSL
@@ -15,6 +18,9 @@
 #endif
 #ifndef ELEM
 #define ELEM 0
+#endif
+#ifndef HALF
+#define HALF 0
 #endif
 
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
@@ -27,6 +33,9 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define VEC4 ivec4
 #endif
 
+#if HALF > 0
+#include "common/half.glsl"
+#else
 #if ACCESS == 0
 #define INPUT4F(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { vec4 name[]; }
 #define INPUT4I(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { ivec4 name[]; }
@@ -61,6 +70,12 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define INOUT4I(b, name) layout(set = 0, binding = b, std430) buffer name##_block { ivec4 name[]; }
 #define STORE4(name, i, v) name[i] = (v)
 #define STORE1(name, i, v) name[i] = (v)
+
+#define INPUT4S(b, name) INPUT4F(b, name)
+#define INPUT1S(b, name) INPUT1F(b, name)
+#define OUTPUT4S(b, name) OUTPUT4F(b, name)
+#define OUTPUT1S(b, name) OUTPUT1F(b, name)
+#endif
 
 #if ELEM == 0
 #define INPUT4(b, name) INPUT4F(b, name)

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Depthwise convolution of two spatial axes, one output channel for each input channel. A lane

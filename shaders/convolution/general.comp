@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 ADD=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 ADD=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 // Convolution of one to three spatial axes in any groups, weights as the model has them. For the
 // cases that no faster kernel takes: a lane computes one pixel of four output channels, each of

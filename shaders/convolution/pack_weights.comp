@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 // Packs weights that are known only at run time for the kernel "conv": a lane writes one vec4 of
 // output channels, of a weight or, behind the weights, of the bias.

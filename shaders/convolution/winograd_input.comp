@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 TILE=2,4
+#pragma vknn variants ACCESS=0,1,2 TILE=2,4 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Winograd's first step: B^T d B of each input tile, for TILE x TILE outputs of a 3x3 kernel. A lane
@@ -10,7 +11,7 @@
 #include "common/grid.glsl"
 
 INPUT4F(0, x);
-OUTPUT4F(1, v);
+OUTPUT4S(1, v);
 #include "convolution/winograd.glsl"
 
 layout(push_constant) uniform P {

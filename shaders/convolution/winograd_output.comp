@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 TILE=2,4
+#pragma vknn variants ACCESS=0,1,2 TILE=2,4 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Winograd's last step: A^T m A of each tile of products, bias and tail. A lane has one tile and one
@@ -10,7 +11,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-INPUT4F(0, product);
+INPUT4S(0, product);
 INPUT4F(1, bias);
 OUTPUT4F(2, y);
 #define EPILOGUE_BINDING 3

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1
+#pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE
@@ -17,9 +18,9 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-INPUT4F(0, v);
+INPUT4S(0, v);
 INPUT4F(1, u);
-OUTPUT4F(2, product);
+OUTPUT4S(2, product);
 
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;

@@ -8,9 +8,9 @@
 // order: a box's place is the number of boxes before it. sorted[2 * place] must start as -1 in x, the
 // mark that ends the list.
 
-INPUT4F(0, scores);
-INPUT4F(1, rows);
-OUTPUT4F(2, sorted);
+INPUT4S(0, scores);
+INPUT4S(1, rows);
+OUTPUT4S(2, sorted);
 
 layout(push_constant) uniform P { int count; } p;
 

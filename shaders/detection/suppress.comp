@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
@@ -11,7 +12,7 @@
 // A dispatch judges boxes `first` to `last` - 1: a long list takes several, because a driver may end a
 // shader's loops after 65,535 rounds (Mesa's llvmpipe) or call it hung.
 
-INPUT4F(0, sorted);
+INPUT4S(0, sorted);
 coherent INOUT1I(1, gone);
 OUTPUT1F(2, y);
 INOUT1I(3, count);

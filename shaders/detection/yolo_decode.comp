@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -9,9 +10,9 @@
 // Below the threshold its score is -1 and its row is not written.
 
 INPUT1F(0, x);
-INPUT1F(1, anchors);  // width / net width, height / net height for each box of a cell
-OUTPUT1F(2, scores);
-OUTPUT4F(3, rows);
+INPUT1S(1, anchors);  // width / net width, height / net height for each box of a cell
+OUTPUT1S(2, scores);
+OUTPUT4S(3, rows);
 
 layout(constant_id = 10) const int C4 = 0;
 

@@ -1,5 +1,7 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 FROM_INT=0,1 TO_INT=0,1
+#pragma vknn variants ACCESS=0,1,2 FROM_INT=0 TO_INT=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 FROM_INT=1 TO_INT=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"

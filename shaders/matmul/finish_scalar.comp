@@ -1,12 +1,13 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 // c = tail(x): for a product whose bias takes the binding that the tail's operand needs.
 
-INPUT1F(0, x);
+INPUT1S(0, x);
 OUTPUT1F(1, c);
 #define EPILOGUE_BINDING 2
 #define EPILOGUE_SCALAR

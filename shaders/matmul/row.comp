@@ -1,16 +1,18 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 SEPARATE_BIAS=0,1
+#pragma vknn variants ACCESS=0,1,2 SEPARATE_BIAS=0,1 HALF=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
+#include "matmul/storage.glsl"
 
 // One row times a matrix: c[n] = sum over k of a[k] * b[k, n] + bias[n], for each batch entry. Bound by
 // reading b. A lane sums 4 COLS columns over every local_size_y-th vec4 of k; the lanes of a column
 // are added up through shared memory. b holds vec4s along n in panels of b_block vec4s.
 
-INPUT4F(0, a);
+INPUT4A(0, a);
 INPUT4F(1, b);
-OUTPUT4F(2, c);
+OUTPUT4C(2, c);
 #if SEPARATE_BIAS == 1
 INPUT4F(3, bias);
 #define EPILOGUE_OPERANDS 0

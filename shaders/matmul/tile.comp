@@ -1,17 +1,19 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1
+#pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1 HALF=1,2,3
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
+#include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
 
 // c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n], a tile of ROWS x 4 COLS results a lane.
 // a holds vec4s along k. b holds vec4s along n (B_ALONG_K 0), its columns in panels of b_block vec4s,
 // or along k (B_ALONG_K 1: b is stored transposed).
 
-INPUT4F(0, a);
+INPUT4A(0, a);
 INPUT4F(1, b);
-OUTPUT4F(2, c);
+OUTPUT4C(2, c);
 #if SEPARATE_BIAS == 1
 INPUT4F(3, bias);
 #define EPILOGUE_OPERANDS 0

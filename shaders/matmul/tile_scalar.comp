@@ -1,21 +1,23 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 B_PACKED=0,1 SEPARATE_BIAS=0,1
+#pragma vknn variants ACCESS=0,1,2 B_PACKED=0,1 SEPARATE_BIAS=0,1 HALF=1,2,3
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
+#include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
 
 // c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n] for any sizes and any strides: a, c and
 // the run-time b are addressed by scalars. A tile of ROWS x 4 COLS results a lane.
 // B_PACKED 1: b is a constant, vec4s along n in panels of b_block vec4s.
 
-INPUT1F(0, a);
+INPUT1A(0, a);
 #if B_PACKED == 1
 INPUT4F(1, b);
 #else
 INPUT1F(1, b);
 #endif
-OUTPUT1F(2, c);
+OUTPUT1C(2, c);
 #if SEPARATE_BIAS == 1
 INPUT1F(3, bias);
 #define EPILOGUE_OPERANDS 0

@@ -1,18 +1,20 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1
+#pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1 HALF=1,2,3
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common/tensor.glsl"
+#include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
 
 // As matmul/tile, for workgroups of one subgroup of 8 lanes: all of them compute the same columns, so
 // each vec4 of b is loaded by one lane and handed to the others by a shuffle with a constant index.
 
-INPUT4F(0, a);
+INPUT4A(0, a);
 INPUT4F(1, b);
-OUTPUT4F(2, c);
+OUTPUT4C(2, c);
 #if SEPARATE_BIAS == 1
 INPUT4F(3, bias);
 #define EPILOGUE_OPERANDS 0

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // y = x * scale + shift for each channel; a lane takes UNROLL vec4s, a workgroup's width apart.
@@ -9,7 +10,7 @@
 #include "common/grid.glsl"
 
 INPUT4(0, x);
-INPUT4(1, w);
+INPUT4S(1, w);
 OUTPUT4(2, y);
 
 layout(constant_id = 10) const int UNROLL = 4;

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 // Pooling to a given size: window i of an axis runs from floor(i * in / out) to ceil((i + 1) * in / out).
 // A lane computes one pixel of a vec4 of channels.

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 // Maximum or mean of a whole image, one workgroup of LANES (a power of two) a vec4 of channels.
 //

@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Maximum or mean of windows over one to three spatial axes. A lane computes TX pixels of a row for

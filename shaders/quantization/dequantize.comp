@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -8,8 +9,8 @@
 // y = x * scale + bias.
 
 INPUT4I(0, x);
-INPUT1F(1, scale);
-INPUT1F(2, bias);
+INPUT1S(1, scale);
+INPUT1S(2, bias);
 OUTPUT4F(3, y);
 
 layout(constant_id = 10) const int C4 = 0;

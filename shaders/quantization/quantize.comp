@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
+#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -9,7 +10,7 @@
 // y = clip(round(x / scale) + zero, low, high); x * scale where MULTIPLY is set.
 
 INPUT4F(0, x);
-INPUT1F(1, scale);
+INPUT1S(1, scale);
 INPUT1I(2, zero);
 OUTPUT4I(3, y);
 

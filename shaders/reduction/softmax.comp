@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 WIDE=0,1
+#pragma vknn variants ACCESS=0,1,2 WIDE=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"

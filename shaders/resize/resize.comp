@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
@@ -9,7 +10,7 @@
 // index and weight, for each place PAIRS of them (a whole number of vec4s), first those of the
 // innermost axis. With one tap the weight is not looked at, so integers may be moved as well.
 INPUT4(0, x);
-INPUT4F(1, table);
+INPUT4S(1, table);
 OUTPUT4(2, y);
 
 layout(constant_id = 10) const int TAPS = 1;

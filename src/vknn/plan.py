@@ -183,15 +183,17 @@ Step = Dispatch | Copy | Fill | Barrier
 class Port:
     """An input or output of a plan: host-side type, dense row-major in ``buffer``.
 
-    On the device every float is 32 bits (or 16 with fp16 storage) and every integer and bool
+    On the device a float is 32 bits (or 16 in a plan of precision "fp16"), every integer and bool
     32 bits. ``count``: buffer with one int32, the size of the first open dimension, where ``type``
     is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
+    ``width``: bytes of an element in the buffer.
     """
 
     buffer: int
     type: TensorType
     count: int | None = None
     open_axis: int = 0
+    width: int = 4
 
 
 @dataclass(frozen=True)

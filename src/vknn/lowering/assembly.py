@@ -60,7 +60,7 @@ def assemble(
         arenas=arenas,
         steps=steps,
         submits=cut_submits(steps, limits.kind),
-        inputs={n: Port(index[ref], type_) for n, (ref, type_) in inputs.items()},
+        inputs={n: Port(index[r], type_, width=r.width) for n, (r, type_) in inputs.items()},
         outputs={n: _port(result, index) for n, result in outputs.items()},
         constants={index[r]: r.data for r in refs if r.data is not None},
         guards=tuple(guards),
@@ -70,8 +70,8 @@ def assemble(
 def _port(result: Result, index: Mapping[Ref, int]) -> Port:
     ref, type_, bound, count = result
     if count is None:
-        return Port(index[ref], type_)
-    return Port(index[ref], bound, index[count], type_.shape.index(None))
+        return Port(index[ref], type_, width=ref.width)
+    return Port(index[ref], bound, index[count], type_.shape.index(None), ref.width)
 
 
 def _collect(

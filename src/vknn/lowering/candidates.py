@@ -75,4 +75,5 @@ def _fits(candidate: Candidate, problem: Problem) -> bool:
     held += zip(problem.outputs, candidate.outputs, strict=True)
     held += [(t, candidate.outputs[0]) for t in problem.epilogue.operands]
     most = problem.limits.max_storage_buffer_range
-    return all(storage_bytes(t, layout) <= most for t, layout in held)
+    half = problem.options.half
+    return all(storage_bytes(t, layout, half) <= most for t, layout in held)

@@ -24,15 +24,16 @@ LONGEST_ATTRIBUTE = 200
 def problem_key(problem: Problem) -> str:
     """A problem as text that is the same in every process: what its running time depends on.
 
-    Op and attributes, types, which inputs are constants, and the tail's operations; not the data,
-    and not the device.
+    Op and attributes, types, which inputs are constants, the tail's operations and the precision;
+    not the data, and not the device.
     """
     inputs = ", ".join(
         _type(type_, constant is not None)
         for type_, constant in zip(problem.inputs, problem.constants, strict=True)
     )
     outputs = ", ".join(str(t) for t in problem.outputs)
-    return f"{_op(problem.op)}: {inputs} -> {outputs}{_tail(problem.epilogue)}"
+    precision = " in fp16" if problem.options.half else ""
+    return f"{_op(problem.op)}: {inputs} -> {outputs}{_tail(problem.epilogue)}{precision}"
 
 
 def form_of(candidate: Candidate) -> str:

@@ -44,7 +44,7 @@ def _rows(types: Sequence[TensorType], y: TensorType, axis: int, layout: Layout)
         for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
             if rows == 1:
                 x, target = emitter.input(index), emitter.output()
-                emitter.copy(x, target, 4 * length, target_offset=4 * start)
+                emitter.copy(x, target, x.width * length, target_offset=x.width * start)
             else:
                 _place(emitter, index, rows, length, total, start)
 

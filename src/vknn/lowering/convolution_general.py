@@ -25,7 +25,10 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     total = shape.batch * shape.m4 * shape.pixels
     weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))
     placed = fits(ceil_div(total, lane_count(limits)), limits) and fits_buffer(limits, weights)
-    if not placed or not _most_channels(shape, limits):
+    most = _most_channels(shape, limits)
+    # A sum that one dispatch leaves to the next lies in y: float16 would round it on the way.
+    in_parts = most < shape.group_in and problem.options.half and problem.outputs[0].dtype.is_float
+    if not placed or not most or in_parts:
         return []
     emit = functools.partial(_emit, shape=shape)
     # A product needs two scalar reads with their addresses and bounds.
@@ -81,7 +84,7 @@ def _joined(emitter: Emitter) -> Ref:
         return w
     assert types[1] is not None and types[2] is not None
     bias, count, extra = emitter.input(2), types[1].size, types[2].size
-    joined = emitter.scratch("weights", count + extra, dtype=types[1].dtype)
-    emitter.copy(w, joined, 4 * count)
-    emitter.copy(bias, joined, 4 * extra, 0, 4 * count)
+    joined = emitter.scratch("weights", count + extra, dtype=types[1].dtype, as_tensor=True)
+    emitter.copy(w, joined, w.width * count)
+    emitter.copy(bias, joined, w.width * extra, 0, w.width * count)
     return joined

@@ -181,7 +181,7 @@ def _packed_on_device(emitter: Emitter, shape: ConvShape, tile: ConvTile, blocks
     w, limits = emitter.input(1), emitter.problem.limits
     bias = emitter.inputs[2] if has_bias(emitter.problem) else None
     dtype = DType.FLOAT32 if w.is_float else DType.INT32
-    packed = emitter.scratch("packed", 4 * blocks.total, dtype=dtype)
+    packed = emitter.scratch("packed", 4 * blocks.total, dtype=dtype, as_tensor=True)
     lanes = lane_count(limits)
     emitter.dispatch(
         "convolution/pack_weights",

@@ -74,7 +74,7 @@ class _Emit:
         key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
         bindings = [
             read1(emitter.input(number)),
-            read1(emitter.weight(key, lambda: anchors)),
+            read1(emitter.weight(key, lambda: anchors, single=True)),
             write(scores),
             write(rows),
         ]

@@ -12,7 +12,7 @@ from vknn.lowering.broadcasting import MAX_AXES, Broadcast, broadcast, operand_l
 from vknn.lowering.emitter import Emitter, read1, read4, write
 from vknn.lowering.epilogue import BINARY, CHANNEL_FLAG, UNARY, unary_step
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.layouts import Layout, allows, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Epilogue, Problem, lowers
 from vknn.ops import elementwise as ew
 
@@ -113,7 +113,7 @@ def _emit_unary(op: Op, x: TensorType, layout: Layout) -> Emit:
         step = unary_step(op)
         noop = not is_float and isinstance(op, _INTEGER_NOOPS)
         low, high = _integer_attributes(op, x.dtype)
-        count = storage_bytes(x, layout) // 16
+        count = vector_count(x, layout)
         share = grid(emitter.problem.limits, count)
         spec = _shared_constants(emitter.problem.epilogue, x, layout)
         spec |= share.spec | {_CODE: 0 if noop else step.code}
@@ -174,7 +174,7 @@ def _location_needed(epilogue: Epilogue) -> bool:
 def _emit_binary(op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> Emit:
     def emit(emitter: Emitter) -> None:
         is_float = y.dtype.is_float
-        count = storage_bytes(y, layout) // 16
+        count = vector_count(y, layout)
         share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
         lead = [0] * (MAX_AXES - len(plan.sizes))
         one, other = plan.operands
@@ -214,7 +214,7 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 def _emit_cast(x: TensorType, y: TensorType, layout: Layout) -> Emit:
     def emit(emitter: Emitter) -> None:
-        count = storage_bytes(x, layout) // 16
+        count = vector_count(x, layout)
         share = grid(emitter.problem.limits, count)
         low, high = 0, 0
         if y.dtype.is_integer:

@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType
+from vknn.lowering.layouts import buffer_bytes, element_bytes
 from vknn.lowering.registry import Epilogue, Problem
 from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Role, View
 
@@ -24,7 +25,8 @@ class Ref:
     """A buffer while a plan is being made.
 
     ``data``: packed bytes of a weight. ``parent``: the buffer that this one is a view of, from
-    byte ``offset`` on. ``role`` counts for roots (buffers without a parent).
+    byte ``offset`` on. ``role`` counts for roots (buffers without a parent). ``width``: bytes of an
+    element, 4, or 2 for float16.
     """
 
     name: str
@@ -34,6 +36,12 @@ class Ref:
     parent: Ref | None = None
     offset: int = 0
     role: Role = Role.ACTIVATION
+    width: int = 4
+
+    @property
+    def half(self) -> bool:
+        """True where the elements are float16."""
+        return self.width == 2
 
     @property
     def root(self) -> Ref:
@@ -92,7 +100,7 @@ class WeightCache:
         full_key = (key, *(id(s) for s in sources))
         if full_key not in self._entries:
             packed = np.ascontiguousarray(make())
-            if packed.dtype.itemsize != 4:
+            if packed.dtype.itemsize != 4 and packed.dtype != np.float16:
                 raise ValueError(f"packed weight {key!r} has dtype {packed.dtype}, not 32 bits")
             self._entries[full_key] = (packed, sources)
         return self._entries[full_key][0]
@@ -121,16 +129,43 @@ class Emitter:
     def output(self, index: int = 0) -> Ref:
         return self.outputs[index]
 
-    def weight(self, key: str, make: Callable[[], np.ndarray], *sources: np.ndarray) -> Ref:
-        """A constant buffer; ``make`` packs it (32-bit elements) once a ``key`` and ``sources``."""
-        data = self.weights.get(key, sources, make)
-        nbytes = max(16, -(-data.nbytes // 16) * 16)
-        return Ref(f"{self.label}.{key}", nbytes, data.dtype.kind == "f", data, role=Role.WEIGHT)
+    def weight(
+        self,
+        key: str,
+        make: Callable[[], np.ndarray],
+        *sources: np.ndarray,
+        single: bool = False,
+    ) -> Ref:
+        """A constant buffer; ``make`` packs it (32-bit elements) once a ``key`` and ``sources``.
 
-    def scratch(self, name: str, count: int, *, dtype: DType = DType.FLOAT32) -> Ref:
-        """A buffer of ``count`` 32-bit elements that lives only within this node."""
-        nbytes = max(16, -(-4 * count // 16) * 16)
-        return Ref(f"{self.label}.{name}", nbytes, dtype.is_float)
+        Floats are stored as the plan's precision says, or with ``single`` as float32 always: for
+        tables and statistics, which a shader declares with suffix S.
+        """
+        if self.half and not single:
+            data = self.weights.get(f"{key} fp16", sources, lambda: _halved(make()))
+        else:
+            data = self.weights.get(key, sources, make)
+        is_float, nbytes = data.dtype.kind == "f", buffer_bytes(data.size, data.itemsize)
+        name, width = f"{self.label}.{key}", data.itemsize
+        return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=width)
+
+    def scratch(
+        self, name: str, count: int, *, dtype: DType = DType.FLOAT32, as_tensor: bool = False
+    ) -> Ref:
+        """A buffer of ``count`` elements that lives only within this node.
+
+        They have 32 bits (shaders declare it with suffix S), or with ``as_tensor`` those that a
+        tensor of ``dtype`` has.
+        """
+        width = element_bytes(dtype, self.half and as_tensor)
+        return Ref(
+            f"{self.label}.{name}", buffer_bytes(count, width), dtype.is_float, width=width
+        )
+
+    @property
+    def half(self) -> bool:
+        """True where tensors are stored as float16."""
+        return self.problem.options.half
 
     def dispatch(
         self,
@@ -156,6 +191,7 @@ class Emitter:
         left to a later dispatch. ``epilogue_scalar`` shaders say so through
         ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
         ``access``: how inputs are read; by default the device's preference where they fit.
+        HALF=1 is added to ``defines`` where a buffer holds float16 and they do not name it.
         ``push``: ints and floats in the order of the shader's push-constant block.
         """
         bound = list(bindings)
@@ -166,7 +202,8 @@ class Emitter:
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)
-        variant = {"ACCESS": ACCESS_MODES[mode][0], **(defines or {})}
+        half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
+        variant = {"ACCESS": ACCESS_MODES[mode][0], **half, **(defines or {})}
         payload = _pack(kernel, push)
         if len(payload) > self.problem.limits.max_push_constants:
             raise ValueError(f"{kernel}: {len(payload)} bytes of push constants are too many")
@@ -189,7 +226,7 @@ class Emitter:
     def copy(
         self, source: Ref, target: Ref, nbytes: int, source_offset: int = 0, target_offset: int = 0
     ) -> None:
-        """Copies bytes from buffer to buffer (offsets and size multiples of 4)."""
+        """Copies bytes from buffer to buffer (offsets and size: whole elements)."""
         step = Copy(0, 1, nbytes, source_offset, target_offset, self.nodes, self.label)
         self.commands.append((step, [source, target]))
 
@@ -211,7 +248,8 @@ class Emitter:
         mode = wanted or limits.preferred_access
         reads = [b for b in bound if b.access is Access.READ]
         fits = all(
-            b.ref.nbytes // (4 * b.texels) <= limits.max_texel_buffer_elements for b in reads
+            b.ref.nbytes // (b.ref.width * b.texels) <= limits.max_texel_buffer_elements
+            for b in reads
         )
         return mode if mode == "storage" or (fits and "texel" not in disabled) else "storage"
 
@@ -251,8 +289,30 @@ def ceil_div(a: int, b: int) -> int:
 
 def _binding(index: int, bound: Bound, mode: str) -> Binding:
     view = ACCESS_MODES[mode][1] if bound.access is Access.READ else View.STORAGE
-    if bound.texels == 4:
-        format_ = Format.RGBA32_SFLOAT if bound.ref.is_float else Format.RGBA32_SINT
-    else:
-        format_ = Format.R32_SFLOAT if bound.ref.is_float else Format.R32_SINT
-    return Binding(index, bound.access, view, format_)
+    if view is View.IMAGE and bound.ref.half and bound.texels == 1:
+        view = View.TEXEL  # shaders/common/half.glsl says why
+    return Binding(index, bound.access, view, _FORMATS[_element(bound.ref), bound.texels])
+
+
+def _element(ref: Ref) -> str:
+    if not ref.is_float:
+        return "int"
+    return "half" if ref.half else "float"
+
+
+_FORMATS = {
+    ("float", 1): Format.R32_SFLOAT,
+    ("float", 4): Format.RGBA32_SFLOAT,
+    ("half", 1): Format.R16_SFLOAT,
+    ("half", 4): Format.RGBA16_SFLOAT,
+    ("int", 1): Format.R32_SINT,
+    ("int", 4): Format.RGBA32_SINT,
+}
+
+
+def _halved(packed: np.ndarray) -> np.ndarray:
+    """Floats as float16, rounded to nearest even; what is beyond its range becomes infinite."""
+    if packed.dtype.kind != "f":
+        return packed
+    with np.errstate(over="ignore"):
+        return packed.astype(np.float16)

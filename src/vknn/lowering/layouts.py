@@ -13,8 +13,9 @@ from vknn.graph.types import DType, TensorType
 class Layout(enum.Enum):
     """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
 
-    In both an element takes 32 bits: float32 for floats, int32 for integers and bool. A buffer's
-    size is rounded up to 16 bytes, so that it can be read as vec4s to its end.
+    In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
+    (precision "fp16") floats take 16, as float16. A buffer's size is rounded up to 16 bytes, so that
+    it can be read as vec4s to its end.
     """
 
     LINEAR = "linear"
@@ -32,9 +33,11 @@ def on_device(type_: TensorType) -> bool:
     return type_.dtype in DEVICE_DTYPES
 
 
-def storage_dtype(dtype: DType) -> np.dtype:
+def storage_dtype(dtype: DType, half: bool = False) -> np.dtype:
     """dtype of an element in a device buffer."""
-    return np.dtype(np.float32) if dtype.is_float else np.dtype(np.int32)
+    if dtype.is_float:
+        return np.dtype(np.float16 if half else np.float32)
+    return np.dtype(np.int32)
 
 
 def allows(type_: TensorType, layout: Layout) -> bool:
@@ -50,9 +53,24 @@ def packed_shape(type_: TensorType, layout: Layout) -> tuple[int, ...]:
     return (n, -(-c // 4), *spatial, 4)
 
 
-def storage_bytes(type_: TensorType, layout: Layout) -> int:
+def storage_bytes(type_: TensorType, layout: Layout, half: bool = False) -> int:
     """Size of the buffer, at least 16 bytes, a multiple of 16."""
-    return max(16, -(-4 * math.prod(packed_shape(type_, layout)) // 16) * 16)
+    return buffer_bytes(math.prod(packed_shape(type_, layout)), element_bytes(type_.dtype, half))
+
+
+def element_bytes(dtype: DType, half: bool = False) -> int:
+    """Bytes of an element in a device buffer."""
+    return storage_dtype(dtype, half).itemsize
+
+
+def buffer_bytes(count: int, width: int = 4) -> int:
+    """Size of a buffer of ``count`` elements: at least 16 bytes, a multiple of 16."""
+    return max(16, -(-width * count // 16) * 16)
+
+
+def vector_count(type_: TensorType, layout: Layout) -> int:
+    """vec4s of elements in the buffer, the last one perhaps in part behind the tensor's end."""
+    return max(1, -(-math.prod(packed_shape(type_, layout)) // 4))
 
 
 def same_bytes(type_: TensorType) -> bool:
@@ -60,9 +78,10 @@ def same_bytes(type_: TensorType) -> bool:
     return type_.rank >= 2 and type_.dims[1] % 4 == 0 and math.prod(type_.dims[2:]) == 1
 
 
-def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
-    """``array`` as it lies in the buffer (contiguous, 32-bit elements)."""
-    array = np.ascontiguousarray(array, storage_dtype(DType.of(array)))
+def pack(array: np.ndarray, layout: Layout, half: bool = False) -> np.ndarray:
+    """``array`` as it lies in the buffer (contiguous, in its storage dtype)."""
+    with np.errstate(over="ignore"):  # beyond float16's range lies infinity
+        array = np.ascontiguousarray(array, storage_dtype(DType.of(array), half))
     if layout is Layout.LINEAR:
         return array
     n, c, *spatial = array.shape

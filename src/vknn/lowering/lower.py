@@ -10,7 +10,7 @@ from vknn.lowering.assembly import PendingCommand, assemble
 from vknn.lowering.assignment import assign, wanted_layouts
 from vknn.lowering.candidates import candidates, make_problem
 from vknn.lowering.emitter import Emitter, Ref, WeightCache
-from vknn.lowering.layouts import Layout, pack, same_bytes, storage_bytes, storage_dtype
+from vknn.lowering.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
 from vknn.lowering.movement import repack
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
@@ -95,7 +95,9 @@ class _Lowering:
         """The LINEAR buffer of a result, its host type, its bound and its count."""
         ref = self._want(value, Layout.LINEAR)
         if ref.root.role in (Role.INPUT, Role.WEIGHT):
-            source, ref = ref, Ref(self._unique(f"{value.name}.copy"), ref.nbytes, ref.is_float)
+            source = ref
+            name = self._unique(f"{value.name}.copy")
+            ref = Ref(name, source.nbytes, source.is_float, width=source.width)
             emitter = self._identity(value, source, ref)
             emitter.copy(source, ref, ref.nbytes)
             self._take(emitter)
@@ -157,12 +159,12 @@ class _Lowering:
     def _constant(self, value: Value, layout: Layout) -> Ref:
         array = value.constant
         assert array is not None
-        data = self.weights.get(
-            f"{layout.value}{value.type}", (array,), lambda: pack(array, layout)
-        )
-        nbytes = storage_bytes(value.type, layout)
-        is_float = data.dtype.kind == "f"
-        return Ref(self._unique(value.name), nbytes, is_float, data, role=Role.WEIGHT)
+        half = self.options.half
+        key = f"{layout.value}{value.type}" + (" fp16" if half else "")
+        data = self.weights.get(key, (array,), lambda: pack(array, layout, half))
+        nbytes = storage_bytes(value.type, layout, half)
+        name, is_float = self._unique(value.name), data.dtype.kind == "f"
+        return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=data.itemsize)
 
     def _identity(self, value: Value, source: Ref, target: Ref) -> Emitter:
         type_ = self.bounds.get(value, value.type)
@@ -179,13 +181,17 @@ class _Lowering:
         parent = self.refs[value, layout]
         if candidate.view_offset % self.limits.alignment:
             return False
-        nbytes = storage_bytes(source.type, candidate.outputs[0])
+        nbytes = storage_bytes(source.type, candidate.outputs[0], self.options.half)
         if candidate.view_offset + nbytes > parent.nbytes:
             return False
         name = f"{parent.root.name}//{self._unique(source.name)}"
-        is_float = storage_dtype(source.type.dtype).kind == "f"
         self.refs[source, candidate.outputs[0]] = Ref(
-            name, nbytes, is_float, parent=parent, offset=candidate.view_offset
+            name,
+            nbytes,
+            source.type.dtype.is_float,
+            parent=parent,
+            offset=candidate.view_offset,
+            width=parent.width,
         )
         self.bounds[source] = source.type
         return True
@@ -194,8 +200,9 @@ class _Lowering:
         name = self._unique(
             value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}"
         )
-        is_float = storage_dtype(type_.dtype).kind == "f"
-        ref = Ref(name, storage_bytes(type_, layout), is_float)
+        half = self.options.half
+        nbytes, width = storage_bytes(type_, layout, half), element_bytes(type_.dtype, half)
+        ref = Ref(name, nbytes, type_.dtype.is_float, width=width)
         self.refs[value, layout] = ref
         self.bounds[value] = type_
         return ref

@@ -97,7 +97,7 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
     for layout in Layout:
         place = _row_start(x, axes, layout) if allows(x, layout) else None
         if place is not None:
-            views.append(_view(layout, 4 * place))
+            views.append(_view(layout, problem.element_bytes(x) * place))
     return [*views, *_gathers(Gather(x, y, tuple(axes)))]
 
 

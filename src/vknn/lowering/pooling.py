@@ -177,7 +177,7 @@ def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> N
     """Rows first, then what is left: all rows of a window have as many inputs."""
     x = _input(emitter.problem)
     size_in = triple(x.dims[2:], 1)
-    rows = emitter.scratch("rows", 4 * _lanes(x, middle))
+    rows = emitter.scratch("rows", 4 * _lanes(x, middle), as_tensor=True)
     _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, tail=False)
     _dispatch_adaptive(emitter, rows, middle, emitter.output(), size_out)
 

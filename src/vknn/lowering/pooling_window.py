@@ -161,7 +161,7 @@ def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int
     x, y = emitter.input(0), emitter.output()
     source = emitter.problem.inputs[0]
     assert source is not None
-    rows = emitter.scratch("rows", between, dtype=source.dtype)
+    rows = emitter.scratch("rows", between, dtype=source.dtype, as_tensor=True)
     _dispatch(emitter, first, 1, x, rows, tail=False)
     _dispatch(emitter, second, 1, rows, y)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +25,14 @@ def quantization(problem: Problem) -> Sequence[Candidate]:
     assert x is not None
     vectors = [t is not None and t.size > 1 for t in problem.inputs[1:]]
     axis = op.axis % x.rank if x.rank else 0
-    # Parameters are read by their own indices, so their layout is LINEAR always.
-    parameters = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs[1:])
+    # Parameters are read by their own indices, so their layout is LINEAR always. Scales stay
+    # float32, which a tensor is not where tensors are float16: there they must be constants.
+    parameters = tuple(
+        Layout.LINEAR if t is not None and not _kept_single(problem, i) else None
+        for i, t in enumerate(problem.inputs[1:], 1)
+    )
+    if any(_kept_single(problem, i) and c is None for i, c in enumerate(problem.constants)):
+        return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
         if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
@@ -39,6 +46,12 @@ def quantization(problem: Problem) -> Sequence[Candidate]:
     return found
 
 
+def _kept_single(problem: Problem, index: int) -> bool:
+    """True for the float parameters where tensors are float16."""
+    type_ = problem.inputs[index] if 0 < index < len(problem.inputs) else None
+    return problem.options.half and type_ is not None and type_.dtype.is_float
+
+
 @dataclass(frozen=True)
 class _Emit:
     op: QuantizeLinear | DequantizeLinear
@@ -50,7 +63,7 @@ class _Emit:
         op, limits = self.op, emitter.problem.limits
         quantize = isinstance(op, QuantizeLinear)
         second_dtype = DType.INT32 if quantize else DType.FLOAT32
-        scale, second = emitter.input(1), self._second(emitter, second_dtype)
+        scale, second = self._parameter(emitter, 1), self._second(emitter, second_dtype)
         types = emitter.problem.inputs
         vectors = [len(types) > i and (t := types[i]) is not None and t.size > 1 for i in (1, 2)]
         count = ceil_div(math.prod(packed_shape(self.x, self.layout)), 4)
@@ -80,5 +93,15 @@ class _Emit:
     def _second(self, emitter: Emitter, dtype: DType) -> Ref:
         """The zero point or bias; a zero where there is none."""
         if len(emitter.inputs) > 2 and emitter.problem.inputs[2] is not None:
-            return emitter.input(2)
-        return emitter.weight(f"zero {dtype.value}", lambda: np.zeros(4, dtype.numpy))
+            return self._parameter(emitter, 2)
+        zeros = np.zeros(4, dtype.numpy)
+        return emitter.weight(f"zero {dtype.value}", lambda: zeros, single=True)
+
+    def _parameter(self, emitter: Emitter, index: int) -> Ref:
+        problem = emitter.problem
+        if not _kept_single(problem, index):
+            return emitter.input(index)
+        data = problem.constants[index]
+        assert data is not None
+        pack = functools.partial(np.ascontiguousarray, data, np.float32)
+        return emitter.weight("float32 parameter", pack, data, single=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vknn.graph import Op, TensorType
-from vknn.lowering.layouts import Layout
+from vknn.lowering.layouts import Layout, element_bytes
 from vknn.plan import DeviceLimits
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class LoweringOptions:
     ``algorithm``: take the candidate of this name wherever one offers it (tests, tuning).
     ``layout``: take candidates whose first output has this layout where there are some (tests).
     ``choices``: measured choices, candidate names by key (see vknn.lowering.choices).
+    ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32 always.
     """
 
     disabled: frozenset[str] = frozenset()
@@ -32,6 +33,12 @@ class LoweringOptions:
     algorithm: str | None = None
     layout: Layout | None = None
     choices: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    precision: str = "fp32"
+
+    @property
+    def half(self) -> bool:
+        """True where tensors are stored as float16."""
+        return self.precision == "fp16"
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,10 @@ class Problem:
     limits: DeviceLimits
     options: LoweringOptions = field(default_factory=LoweringOptions)
     epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def element_bytes(self, type_: TensorType) -> int:
+        """Bytes of an element of such a tensor in its buffer."""
+        return element_bytes(type_.dtype, self.options.half)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,8 @@ def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]
         share = grid(
             emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes))
         )
-        table = emitter.weight(f"table {op} {x.dims[2:]}", lambda: sampling_table(op, x.dims[2:]))
+        key = f"table {op} {x.dims[2:]}"
+        table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
         unused = [1] * (MAX_AXES - len(sizes))
         target = emitter.output()
         emitter.dispatch(

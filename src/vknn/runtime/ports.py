@@ -122,8 +122,9 @@ class Edges:
 
     def store(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Copies the inputs in, converting to the device's dtypes as it goes."""
-        for name, tensor in self._inputs.items():
-            np.copyto(tensor, feeds[name], casting="unsafe")
+        with np.errstate(over="ignore"):  # beyond float16's range lies infinity
+            for name, tensor in self._inputs.items():
+                np.copyto(tensor, feeds[name], casting="unsafe")
         for memory in self._into.memories:
             memory.flush()
 
@@ -159,7 +160,7 @@ def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -
 
 
 def _tensor(port: Port, raw: np.ndarray) -> np.ndarray:
-    storage = np.dtype(np.float32 if port.type.dtype.is_float else np.int32)
+    storage = np.dtype(f"f{port.width}" if port.type.dtype.is_float else np.int32)
     return raw[: port.type.size * storage.itemsize].view(storage).reshape(port.type.dims)
 
 

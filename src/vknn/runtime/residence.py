@@ -14,8 +14,9 @@ from vknn.runtime.recorder import Place
 from vknn.runtime.weights import Weight, WeightPool
 
 GUARD_BYTE = 0xA5
-#: A float NaN, and an integer far from any index: what arenas start with under VKNN_VALIDATE.
-POISON = 0x7FC0A5A5
+#: NaN as a float and as two float16, and an integer far from any index: what arenas start with
+#: under VKNN_VALIDATE.
+POISON = 0x7FC17FC1
 
 
 class Residence:

@@ -1,0 +1,75 @@
+// The declarations and accesses of common/tensor.glsl where floats lie in memory as float16 (HALF).
+// Each tensor gets a function of its own that loads or stores it, for a macro that is given a name
+// cannot know what the name's tensor holds. Behind the function stands its declaration once more,
+// to take the semicolon.
+//
+// Scalars of 16 bits are read by texelFetch in both texel modes: a uniform texel buffer of R16_SFLOAT
+// is there on every device, a storage texel buffer is not.
+
+#ifndef VKNN_HALF_GLSL
+#define VKNN_HALF_GLSL
+
+#extension GL_EXT_shader_16bit_storage : require
+
+#define BUFFER_IN(b, name, type, wide) \
+    layout(set = 0, binding = b, std430) readonly buffer name##_block { type name[]; }; \
+    wide name##_load(int i) { return wide(name[i]); } \
+    wide name##_load(int i)
+#define TEXEL_IN(b, name, sampler, wide) \
+    layout(set = 0, binding = b) uniform sampler name; \
+    wide name##_load(int i) { return wide(texelFetch(name, i)); } \
+    wide name##_load(int i)
+#define IMAGE_IN(b, name, format, image, wide) \
+    layout(set = 0, binding = b, format) uniform readonly image name; \
+    wide name##_load(int i) { return wide(imageLoad(name, i)); } \
+    wide name##_load(int i)
+#define BUFFER_OUT(b, name, type, wide) \
+    layout(set = 0, binding = b, std430) writeonly buffer name##_block { type name[]; }; \
+    void name##_store(int i, wide v) { name[i] = type(v); } \
+    void name##_store(int i, wide v)
+#define BUFFER_INOUT(b, name, type) \
+    layout(set = 0, binding = b, std430) buffer name##_block { type name[]; }; \
+    void name##_store(int i, type v) { name[i] = v; } \
+    void name##_store(int i, type v)
+
+#if ACCESS == 0
+#define INPUT4F(b, name) BUFFER_IN(b, name, f16vec4, vec4)
+#define INPUT1F(b, name) BUFFER_IN(b, name, float16_t, float)
+#define INPUT4S(b, name) BUFFER_IN(b, name, vec4, vec4)
+#define INPUT1S(b, name) BUFFER_IN(b, name, float, float)
+#define INPUT4I(b, name) BUFFER_IN(b, name, ivec4, ivec4)
+#define INPUT1I(b, name) BUFFER_IN(b, name, int, int)
+#elif ACCESS == 1
+#define INPUT4F(b, name) TEXEL_IN(b, name, samplerBuffer, vec4)
+#define INPUT1F(b, name) TEXEL_IN(b, name, samplerBuffer, float)
+#define INPUT4S(b, name) TEXEL_IN(b, name, samplerBuffer, vec4)
+#define INPUT1S(b, name) TEXEL_IN(b, name, samplerBuffer, float)
+#define INPUT4I(b, name) TEXEL_IN(b, name, isamplerBuffer, ivec4)
+#define INPUT1I(b, name) TEXEL_IN(b, name, isamplerBuffer, int)
+#else
+#define INPUT4F(b, name) IMAGE_IN(b, name, rgba16f, imageBuffer, vec4)
+#define INPUT1F(b, name) TEXEL_IN(b, name, samplerBuffer, float)
+#define INPUT4S(b, name) IMAGE_IN(b, name, rgba32f, imageBuffer, vec4)
+#define INPUT1S(b, name) IMAGE_IN(b, name, r32f, imageBuffer, float)
+#define INPUT4I(b, name) IMAGE_IN(b, name, rgba32i, iimageBuffer, ivec4)
+#define INPUT1I(b, name) IMAGE_IN(b, name, r32i, iimageBuffer, int)
+#endif
+
+#define OUTPUT4F(b, name) BUFFER_OUT(b, name, f16vec4, vec4)
+#define OUTPUT1F(b, name) BUFFER_OUT(b, name, float16_t, float)
+#define OUTPUT4S(b, name) BUFFER_OUT(b, name, vec4, vec4)
+#define OUTPUT1S(b, name) BUFFER_OUT(b, name, float, float)
+#define OUTPUT4I(b, name) BUFFER_OUT(b, name, ivec4, ivec4)
+#define OUTPUT1I(b, name) BUFFER_OUT(b, name, int, int)
+// Sums that several dispatches add to stay in 32 bits: there is no INOUT of float16.
+#define INOUT4S(b, name) BUFFER_INOUT(b, name, vec4)
+#define INOUT1S(b, name) BUFFER_INOUT(b, name, float)
+#define INOUT4I(b, name) BUFFER_INOUT(b, name, ivec4)
+#define INOUT1I(b, name) BUFFER_INOUT(b, name, int)
+
+#define LOAD4(name, i) name##_load(int(i))
+#define LOAD1(name, i) name##_load(int(i))
+#define STORE4(name, i, v) name##_store(int(i), v)
+#define STORE1(name, i, v) name##_store(int(i), v)
+
+#endif
