@@ -13,24 +13,24 @@
 
 #define BUFFER_IN(b, name, type, wide) \
     layout(set = 0, binding = b, std430) readonly buffer name##_block { type name[]; }; \
-    wide name##_load(int i) { return wide(name[i]); } \
-    wide name##_load(int i)
+    wide name##_load(int place_) { return wide(name[place_]); } \
+    wide name##_load(int place_)
 #define TEXEL_IN(b, name, sampler, wide) \
     layout(set = 0, binding = b) uniform sampler name; \
-    wide name##_load(int i) { return wide(texelFetch(name, i)); } \
-    wide name##_load(int i)
+    wide name##_load(int place_) { return wide(texelFetch(name, place_)); } \
+    wide name##_load(int place_)
 #define IMAGE_IN(b, name, format, image, wide) \
     layout(set = 0, binding = b, format) uniform readonly image name; \
-    wide name##_load(int i) { return wide(imageLoad(name, i)); } \
-    wide name##_load(int i)
+    wide name##_load(int place_) { return wide(imageLoad(name, place_)); } \
+    wide name##_load(int place_)
 #define BUFFER_OUT(b, name, type, wide) \
     layout(set = 0, binding = b, std430) writeonly buffer name##_block { type name[]; }; \
-    void name##_store(int i, wide v) { name[i] = type(v); } \
-    void name##_store(int i, wide v)
+    void name##_store(int place_, wide value_) { name[place_] = type(value_); } \
+    void name##_store(int place_, wide value_)
 #define BUFFER_INOUT(b, name, type) \
     layout(set = 0, binding = b, std430) buffer name##_block { type name[]; }; \
-    void name##_store(int i, type v) { name[i] = v; } \
-    void name##_store(int i, type v)
+    void name##_store(int place_, type value_) { name[place_] = value_; } \
+    void name##_store(int place_, type value_)
 
 #if ACCESS == 0
 #define INPUT4F(b, name) BUFFER_IN(b, name, f16vec4, vec4)

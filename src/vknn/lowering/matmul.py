@@ -18,6 +18,7 @@ from vknn.lowering.product import (
     allows_groups,
     choose_tile,
     fits_device,
+    half_define,
     make_product,
     pack_columns,
     subgroup_tile,
@@ -87,9 +88,8 @@ def emit_tile(
         push=[*push, *product.batch_push(4, 4, 4)],
         spec={10: tile.rows, 11: tile.cols} if subgroup else tile.spec,
         defines={
-            "B_ALONG_K": int(along_k),
-            "SEPARATE_BIAS": int(bias is not None),
-            **_storage(a, ref, c),
+            **{"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)},
+            **half_define(a, ref, c),
         },
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
@@ -125,9 +125,8 @@ def emit_scalar(
         push=[*push, product.alpha, *product.batch_push()],
         spec=tile.spec,
         defines={
-            "B_PACKED": int(packed),
-            "SEPARATE_BIAS": int(bias is not None),
-            **_storage(a, bound_b.ref, c),
+            **{"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)},
+            **half_define(a, bound_b.ref, c),
         },
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
@@ -166,7 +165,7 @@ def emit_row(
         local=(shape.lanes_n, shape.lanes_k, 1),
         push=[n4, product.k, a_step // 4, b_step // 4, b_row, block, panel, bias_at],
         spec={10: shape.cols, 11: shape.lanes_n, 12: shape.lanes_k},
-        defines={"SEPARATE_BIAS": int(bias is not None), **_storage(a, ref, c)},
+        defines={"SEPARATE_BIAS": int(bias is not None), **half_define(a, ref, c)},
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
     )
@@ -197,15 +196,6 @@ def row_split(product: Product, limits: DeviceLimits) -> RowSplit:
         return RowSplit(cols, lanes, 1)
     lanes_n = 8 if n4 < 1024 else 16
     return RowSplit(1, lanes_n, min(128, limits.max_group_invocations) // lanes_n)
-
-
-def _storage(a: Ref, b: Ref, c: Ref) -> dict[str, int]:
-    """HALF as shaders/matmul/storage.glsl has it."""
-    if not b.half:
-        return {}
-    if not a.half and not c.half:
-        raise ValueError("no kernel has only b in float16")
-    return {"HALF": 1 if a.half and c.half else 2 if a.half else 3}
 
 
 def _operand_count(epilogue: bool, bias: Ref | None) -> int | None:

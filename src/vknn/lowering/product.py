@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vknn.lowering.emitter import ceil_div
+from vknn.lowering.emitter import Ref, ceil_div
 from vknn.plan import DeviceLimits
 
 
@@ -218,3 +218,12 @@ def fits_device(product: Product, limits: DeviceLimits) -> bool:
 def allows_groups(groups: tuple[int, int, int], limits: DeviceLimits) -> bool:
     """True where a dispatch may have so many workgroups along each axis."""
     return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))
+
+
+def half_define(a: Ref, b: Ref, c: Ref) -> dict[str, int]:
+    """HALF as shaders/matmul/storage.glsl has it; nothing where all is float32."""
+    if not b.half:
+        return {}
+    if not a.half and not c.half:
+        raise ValueError("no kernel has b alone in float16")
+    return {"HALF": 1 if a.half and c.half else 2 if a.half else 3}
