@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from vknn.crosscheck.storage import infinite_beyond_half, rounded
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, Value
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, lower
 from vknn.lowering.layouts import packed_shape
@@ -89,14 +90,6 @@ def _check_tail(value: Value, plan: Plan, executable: Executable, width: int) ->
     assert not (tail << 1).any(), f"{value.name}: lanes behind the last channel not zero"
 
 
-def rounded_to_half(array: np.ndarray | None) -> np.ndarray | None:
-    """Floats as they are once float16 has held them; everything else as it is."""
-    if array is None or array.dtype.kind != "f":
-        return array
-    with np.errstate(over="ignore"):
-        return array.astype(np.float16).astype(array.dtype)
-
-
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str) -> None:
     """Same shape, same dtype; integers equal; floats within ``tolerance`` of the largest one."""
     assert actual.shape == expected.shape, f"{context}: shape {actual.shape}, not {expected.shape}"
@@ -146,7 +139,7 @@ def check_op(
     rounded to float16 first, and what storing the output as float16 costs is tolerated on top.
     """
     if precision == "fp16":
-        arrays = tuple(rounded_to_half(a) for a in arrays)
+        arrays = tuple(rounded(a) for a in arrays)
         tolerance += HALF_STORAGE
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
@@ -159,7 +152,7 @@ def check_op(
     feeds = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in constants}
     tried = 0
     if precision == "fp16":  # what float16 cannot hold is infinite
-        expected = tuple(np.where(np.isinf(h := rounded_to_half(y)), h, y) for y in expected)
+        expected = tuple(infinite_beyond_half(y) for y in expected)
     for options in variants(graph, limits, precision):
         for mode in access:
             moded = dataclasses.replace(limits, preferred_access=mode)

@@ -26,7 +26,9 @@ from vknn.runtime.tuned import tuning_choices
 MAX_PROGRAMS = 8
 
 HOST_DEVICES = ("numpy", "reference")
+PRECISIONS = ("fp32", "fp16")
 _warned_without_device = False
+_warned_without_half = False
 
 
 class Session:
@@ -36,11 +38,14 @@ class Session:
     lie beside the first under the same stem. ``device``: "auto" (the best Vulkan device, or NumPy
     without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
     "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
-    "fp32". ``disable``: names of passes and abilities to switch off, as in VKNN_DISABLE.
-    ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
+    "fp32", or "fp16" to store tensors and weights as float16 on the device, half the memory and
+    traffic; arithmetic stays in float32, and so does the NumPy reference. ``disable``: names of
+    passes and abilities to switch off, as in VKNN_DISABLE; "fp16" among them makes the precision
+    "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
 
     Safe to use from several threads; runs of one session follow each other. Raises
-    ModelFormatError, UnsupportedLayerError or DeviceError.
+    ModelFormatError, UnsupportedLayerError or DeviceError, VknnError for a precision that the
+    device cannot have.
     """
 
     def __init__(
@@ -53,8 +58,9 @@ class Session:
         disable: Iterable[str] = (),
         tuned: bool = True,
     ) -> None:
-        if precision != "fp32":
-            raise VknnError(f"precision {precision!r} is not supported; use precision='fp32'")
+        if precision not in PRECISIONS:
+            known = " or ".join(map(repr, PRECISIONS))
+            raise VknnError(f"precision {precision!r} is not supported; use {known}")
         self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
         self._disabled = frozenset(disable) | environment.disabled()
         self._lock = threading.RLock()
@@ -62,11 +68,19 @@ class Session:
         self._closed = False
         self._owns_device = not isinstance(device, Device)
         self.device: Device | None = device if isinstance(device, Device) else choose_device(device)
+        try:
+            self.precision = _usable_precision(precision, self.device, self._disabled)
+        except BaseException:
+            if self.device is not None and self._owns_device:
+                self.device.close()
+            raise
         pool = WeightPool(self.device) if self.device is not None else None
         choices: Mapping[str, str] = {}
         if tuned and self.device is not None and "tuning" not in self._disabled:
             choices = tuning_choices(self.device.snapshot)
-        options = LoweringOptions(disabled=self._disabled, choices=choices)
+        options = LoweringOptions(
+            disabled=self._disabled, choices=choices, precision=self.precision
+        )
         self._target = Target(self.device, options, pool=pool, debug=environment.debug())
         self._last: Program | None = None
 
@@ -196,3 +210,23 @@ def choose_device(selector: str) -> Device | None:
                 f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=3
             )
         return None
+
+
+def _usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:
+    """The precision that a session gets; raises VknnError where the device has no float16."""
+    global _warned_without_half
+    if precision == "fp32" or device is None:
+        return "fp32"
+    if "fp16" in disabled:
+        if not _warned_without_half:
+            _warned_without_half = True
+            warnings.warn(
+                "fp16 is disabled: precision='fp16' becomes 'fp32'", RuntimeWarning, stacklevel=3
+            )
+        return "fp32"
+    if "fp16_storage" not in device.limits.features:
+        raise VknnError(
+            f"{device.name} has no 16-bit storage (storageBuffer16BitAccess), which "
+            "precision='fp16' needs; use precision='fp32' or another device"
+        )
+    return precision

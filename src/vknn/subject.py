@@ -28,13 +28,16 @@ def opened(
     weights: Path | None = None,
     *,
     device: str | Device = "auto",
+    precision: str = "fp32",
     disable: Iterable[str] = (),
 ) -> Iterator[Session]:
     """The session given, or one made for the duration from a file with these options."""
     if isinstance(subject, Session):
         yield subject
         return
-    with Session(subject, weights, device=device, disable=disable) as session:
+    with Session(
+        subject, weights, device=device, precision=precision, disable=disable
+    ) as session:
         yield session
 
 

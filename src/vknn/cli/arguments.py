@@ -12,7 +12,7 @@ from pathlib import Path
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.runtime.environment import PARTS
-from vknn.session import Session
+from vknn.session import PRECISIONS, Session
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -26,6 +26,12 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     )
     group.add_argument(
         "--device", default="auto", help="auto, vulkan, vulkan:1, part of a name, or numpy"
+    )
+    group.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="fp32",
+        help="how the device stores tensors and weights (fp32); it computes in fp32",
     )
     group.add_argument(
         "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
@@ -108,7 +114,13 @@ def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Sess
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
         selector = args.device if device is None else device
-        session = Session(files.model, files.weights, device=selector, disable=disabled(args))
+        session = Session(
+            files.model,
+            files.weights,
+            device=selector,
+            precision=args.precision,
+            disable=disabled(args),
+        )
         yield stack.enter_context(session)
 
 

@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
             feeds,
             weights=files.weights,
             device=args.device,
+            precision=args.precision,
             disable=disabled(args),
             runs=args.runs,
             warmup=args.warmup,

@@ -25,8 +25,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cumulative-tolerance",
         type=float,
-        default=CUMULATIVE,
-        help=f"error allowed to any value, relative to its largest element ({CUMULATIVE:g})",
+        help="error allowed to any value, relative to its largest element "
+        f"({', '.join(f'{share:g} in {name}' for name, share in CUMULATIVE.items())})",
     )
     group.add_argument(
         "--before-passes", action="store_true", help="check the graph as it was read"

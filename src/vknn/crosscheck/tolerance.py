@@ -18,7 +18,10 @@ are accumulated, and a *factor*, how many units of rounding they may gather:
   carries the allowance of what is before it through its steps in the same way.
 - Ops that only move or compare elements, and integers: nothing is allowed.
 
-``unit`` is half the distance from 1 to the next number: 2^-24 in fp32.
+``unit`` is half the distance from 1 to the next number: 2^-24 in fp32. ``storage`` is that of what
+results are stored in where it is coarser (2^-11 for float16, vknn.crosscheck.storage), for inputs
+that were rounded to it beforehand: it allows one more rounding of the result, and two of what a sum
+accumulates, for weights that are rounded after they were transformed.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.crosscheck.storage import HALF_TINY
 from vknn.graph import Op
 from vknn.ops.attention import Attention
 from vknn.ops.convolution import Conv
@@ -86,6 +90,7 @@ def allowances(
     outputs: Sequence[np.ndarray],
     *,
     unit: float = UNIT,
+    storage: float = 0.0,
     tolerance: float | None = None,
 ) -> list[Allowance]:
     """What each output of ``op`` may err by, given the reference's inputs and outputs.
@@ -94,18 +99,37 @@ def allowances(
     """
     with np.errstate(all="ignore"):
         if isinstance(op, Fused):
-            return [_fused(op, inputs, unit, tolerance)]
-        return [_single(op, inputs, y, i, unit, tolerance) for i, y in enumerate(outputs)]
+            found = [_fused(op, inputs, unit, storage, tolerance)]
+        else:
+            found = [
+                _single(op, inputs, y, i, unit, storage, tolerance) for i, y in enumerate(outputs)
+            ]
+        return [_stored(a, y, storage) for a, y in zip(found, outputs, strict=True)]
+
+
+def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
+    """With the rounding of the result to what it is stored in."""
+    if not storage or y.dtype.kind != "f":
+        return allowance
+    rounding = storage * _finite(np.abs(y.astype(np.float64))) + HALF_TINY
+    return Allowance(allowance.magnitude, allowance.allowed + rounding)
 
 
 def _single(
-    op: Op, inputs: Arrays, y: np.ndarray, index: int, unit: float, tolerance: float | None
+    op: Op,
+    inputs: Arrays,
+    y: np.ndarray,
+    index: int,
+    unit: float,
+    storage: float,
+    tolerance: float | None,
 ) -> Allowance:
     rule = _RULES.get(type(op))
     if rule is None:
         return _elementwise(op, inputs, y, index, unit, tolerance)
     magnitude, factor = rule(op, inputs, y)
     relative = unit * factor if tolerance is None or not factor else tolerance
+    relative += 2.0 * storage if factor else 0.0
     return Allowance(magnitude, _finite(relative * magnitude) + (TINY if factor else 0.0))
 
 
@@ -139,10 +163,12 @@ def _is_float(x: np.ndarray | None) -> bool:
     return x is not None and x.dtype.kind == "f"
 
 
-def _fused(op: Fused, inputs: Arrays, unit: float, tolerance: float | None) -> Allowance:
+def _fused(
+    op: Fused, inputs: Arrays, unit: float, storage: float, tolerance: float | None
+) -> Allowance:
     own, extra = op.split(tuple(inputs))
     (value,) = op.base.reference(*own)
-    before = _single(op.base, own, value, 0, unit, tolerance)
+    before = _single(op.base, own, value, 0, unit, storage, tolerance)
     magnitude, allowed = before.magnitude, before.allowed
     for step in op.steps:
         other = _step_operand(step, extra, value)

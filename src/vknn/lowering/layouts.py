@@ -14,8 +14,8 @@ class Layout(enum.Enum):
     """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
 
     In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
-    (precision "fp16") floats take 16, as float16. A buffer's size is rounded up to 16 bytes, so that
-    it can be read as vec4s to its end.
+    (precision "fp16") floats take 16, as float16. A buffer's size is rounded up to 16 bytes, so
+    that it can be read as vec4s to its end.
     """
 
     LINEAR = "linear"

@@ -80,6 +80,7 @@ def emit_tile(
     a_row, c_row = product.a_row // 4, product.c_row // 4
     push = [product.m, n4, k4, b_count, a_row, b_row, block, panel, c_row, bias_at, product.alpha]
     bindings = [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else [])
+    defines = {"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)}
     emitter.dispatch(
         kernel,
         bindings,
@@ -87,10 +88,7 @@ def emit_tile(
         local=tile.local,
         push=[*push, *product.batch_push(4, 4, 4)],
         spec={10: tile.rows, 11: tile.cols} if subgroup else tile.spec,
-        defines={
-            **{"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)},
-            **half_define(a, ref, c),
-        },
+        defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
         label=label,
@@ -117,6 +115,7 @@ def emit_scalar(
         bound_b, b_row, block, panel, bias_at = read1(b), product.b_row, ONE_PANEL, 0, -1
     push = [product.m, product.n, product.k, product.a_row, product.a_col, b_row, product.b_col]
     push += [block, panel, product.c_row, bias_at]
+    defines = {"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)}
     emitter.dispatch(
         "matmul/tile_scalar",
         [read1(a), bound_b, write(c)] + ([read1(bias)] if bias else []),
@@ -124,10 +123,7 @@ def emit_scalar(
         local=tile.local,
         push=[*push, product.alpha, *product.batch_push()],
         spec=tile.spec,
-        defines={
-            **{"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)},
-            **half_define(a, bound_b.ref, c),
-        },
+        defines=defines | half_define(a, bound_b.ref, c),
         epilogue=_operand_count(epilogue, bias),
         flops=product.flops,
         label=label,

@@ -155,19 +155,20 @@ def profile(
     warmup: int = 2,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
+    precision: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Profile:
     """Times every dispatch of a model on the device, and every op that runs on the host.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``: as for :func:`vknn.verify`. Plain
-    and timed runs take turns, ``runs`` of each after ``warmup``. Raises DeviceError where the
-    device has no timestamps.
+    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
+    :func:`vknn.verify`. Plain and timed runs take turns, ``runs`` of each after ``warmup``. Raises
+    DeviceError where the device has no timestamps.
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
-    with opened(subject, weights, device=device) as session:
+    with opened(subject, weights, device=device, precision=precision) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         program, encoded = session.program(feeds), session.encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}

@@ -30,17 +30,18 @@ def tune(
     timeout: float = 60.0,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
+    precision: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Times every kernel that could run a layer, and has later sessions take the fastest.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``: as for :func:`vknn.verify`; the
-    inputs' shapes are what matters. Each distinct problem is measured alone, on random data, with
-    all its candidates ``runs`` times in turn; the shortest time counts. A candidate whose results
-    are wrong, or that fails or takes longer than ``timeout`` seconds to get ready and run, is
-    struck off: candidates run in a process of their own.
+    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
+    :func:`vknn.verify`; the inputs' shapes are what matters. Each distinct problem is measured
+    alone, on random data, with all its candidates ``runs`` times in turn; the shortest time counts.
+    A candidate whose results are wrong, or that fails or takes longer than ``timeout`` seconds to
+    get ready and run, is struck off: candidates run in a process of their own.
 
     The winners go into a database in the user's cache directory, by device and driver version;
     sessions opened from then on use them. Raises DeviceError without a Vulkan device that has
@@ -48,7 +49,7 @@ def tune(
     """
     if runs < 1 or timeout <= 0:
         raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
-    with opened(subject, weights, device=device) as session:
+    with opened(subject, weights, device=device, precision=precision) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
         program = session.program(feeds)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.comparison import compare
+from vknn.crosscheck.storage import HALF_UNIT, as_held
 from vknn.crosscheck.tolerance import allowances
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
 from vknn.formats import TensorSpec
@@ -124,6 +125,8 @@ class Worker:
                 spec = TensorSpec(f"x{index}", type_.shape, type_.dtype)
                 made = random_array(spec, type_.shape, random)
             inputs.append(constant if made is None else made)
+        if job.options.half:
+            inputs = as_held(job.op, inputs)
         with np.errstate(all="ignore"):
             expected = tuple(np.asarray(r) for r in job.op.reference(*inputs))
         self._posed = _Posed(job, inputs, expected)
@@ -171,7 +174,8 @@ class Worker:
 
 def _check(posed: _Posed, results: Mapping[str, np.ndarray]) -> None:
     """Raises VknnError where results are further from the reference than arithmetic explains."""
-    bounds = allowances(posed.job.op, posed.inputs, posed.expected)
+    storage = HALF_UNIT if posed.job.options.half else 0.0
+    bounds = allowances(posed.job.op, posed.inputs, posed.expected, storage=storage)
     for index, (expected, bound) in enumerate(zip(posed.expected, bounds, strict=True)):
         result = compare(results[f"y{index}"], expected, bound)
         if not result.ok:

@@ -1,0 +1,43 @@
+"""What float16 storage does to the numbers that an operator works on (precision "fp16")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.graph import Op
+from vknn.ops.elementwise import Fused
+from vknn.ops.normalization import BatchNormalization
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+
+#: Half the distance from 1 to the next float16.
+HALF_UNIT = 2.0**-11
+#: Half the distance between neighbouring numbers near 0, and room for a second rounding.
+HALF_TINY = 2.0**-24
+
+#: Ops whose parameters the device keeps in float32: scales and statistics.
+_SINGLE_PARAMETERS = (BatchNormalization, QuantizeLinear, DequantizeLinear)
+
+
+def as_held(op: Op, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+    """The inputs of an op as a device holds them in float16; integers as they are."""
+    base = op.base if isinstance(op, Fused) else op
+    own = len(op.split(tuple(inputs))[0]) if isinstance(op, Fused) else len(inputs)
+    kept = range(1, own) if isinstance(base, _SINGLE_PARAMETERS) else ()
+    return [x if i in kept else rounded(x) for i, x in enumerate(inputs)]
+
+
+def rounded(array: np.ndarray | None) -> np.ndarray | None:
+    """Floats to the nearest float16, infinite beyond its range; in the array's own dtype."""
+    if array is None or array.dtype.kind != "f":
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(array.dtype)
+
+
+def infinite_beyond_half(array: np.ndarray) -> np.ndarray:
+    """The array, infinite where float16 has no number for it."""
+    held = rounded(array)
+    assert held is not None
+    return np.where(np.isinf(held), held, array) if array.dtype.kind == "f" else array
