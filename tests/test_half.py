@@ -1,0 +1,155 @@
+"""Sessions of precision "fp16": whole networks, cross-checks, devices without 16-bit storage."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_model import SHAPE, write_small_model
+
+import vknn
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.runtime import open_device
+from vknn.subject import complete_feeds
+from vknn.tuning import tune
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_small_model(tmp_path)
+
+
+def picture() -> dict[str, np.ndarray]:
+    return {"data": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
+
+
+def error(path: Path, weights: Path | None = None) -> float:
+    """The largest difference between fp16 and fp32, as a share of the output's range."""
+    results = []
+    for precision in ("fp32", "fp16"):
+        with vknn.Session(path, weights, device="vulkan", precision=precision) as session:
+            assert session.precision == precision
+            results.append(session.run(complete_feeds(session)))
+            assert set(session.placement.values()) == {"vulkan"}
+    worst = 0.0
+    for name, right in results[0].items():
+        assert results[1][name].dtype == right.dtype
+        difference = np.abs(results[1][name] - right).max() / np.abs(right).max()
+        worst = max(worst, float(difference))
+    return worst
+
+
+def test_a_small_network(model: Path) -> None:
+    assert 0 < error(model) < 5e-3
+
+
+@pytest.mark.parametrize("network", ["squeezenet", "mobilenet_v2"])
+def test_a_benchmark_network(network: str, shared: Path, tmp_path: Path) -> None:
+    path, weights = shared / "benchmark" / "ncnn" / f"{network}.param", tmp_path / "net.bin"
+    write_random_weights(path, weights)
+    assert 0 < error(path, weights) < 1e-2
+
+
+def test_half_the_memory(model: Path) -> None:
+    sizes = []
+    for precision in ("fp32", "fp16"):
+        with vknn.Session(model, device="vulkan", precision=precision) as session:
+            (plan,) = session.program(picture()).plans
+            sizes.append(sum(b.nbytes for b in plan.buffers))
+            assert {a.itemsize for a in plan.constants.values()} == {4 if len(sizes) == 1 else 2}
+    assert sizes[1] < 0.7 * sizes[0]
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_verify(model: Path, passes: bool) -> None:
+    report = vknn.verify(model, device="vulkan", precision="fp16", passes=passes)
+    assert report.ok, str(report)
+    isolated = [r.isolated.max_rel for r in report.rows if r.isolated is not None]
+    assert max(isolated) > 1e-5  # float16 leaves its traces
+
+
+def test_verify_finds_what_float16_does_not_explain(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vknn.ops.pooling import GlobalAveragePool
+
+    true = GlobalAveragePool.reference
+
+    def wrong(self: GlobalAveragePool, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (y,) = true(self, *inputs)
+        y[0, 4] *= 1.02
+        return (y,)
+
+    monkeypatch.setattr(GlobalAveragePool, "reference", wrong)
+    report = vknn.verify(model, device="vulkan", precision="fp16", cumulative_tolerance=0.1)
+    row = report.first_failure
+    assert row is not None
+    assert row.layer == "pool"
+
+
+def test_a_device_without_16_bit_storage_is_refused(model: Path) -> None:
+    with open_device() as device:
+        features = device.limits.features - {"fp16_storage"}
+        device.limits = dataclasses.replace(device.limits, features=features)
+        with pytest.raises(vknn.VknnError, match=r"no 16-bit storage.*precision='fp32'"):
+            vknn.Session(model, device=device, precision="fp16")
+        with vknn.Session(model, device=device) as session:
+            session.run(picture())
+
+
+def test_disabled_it_is_fp32_and_says_so_once(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vknn.session._warned_without_half", False)
+    monkeypatch.setenv("VKNN_DISABLE", "fp16")
+    with pytest.warns(RuntimeWarning, match="becomes 'fp32'"):
+        session = vknn.Session(model, device="vulkan", precision="fp16")
+    assert session.precision == "fp32"
+    session.run(picture())
+    session.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vknn.Session(model, device="vulkan", precision="fp16").close()
+
+
+def test_numpy_computes_as_ever(model: Path) -> None:
+    with (
+        vknn.Session(model, device="numpy", precision="fp16") as half,
+        vknn.Session(model, device="numpy") as single,
+    ):
+        assert half.precision == "fp32"
+        a, b = half.run(picture()), single.run(picture())
+    np.testing.assert_array_equal(a["out"], b["out"])
+
+
+def test_a_staged_device(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VKNN_DISABLE", "unified")
+    assert error(model) < 5e-3
+
+
+def test_tuning_keeps_precisions_apart(model: Path) -> None:
+    with vknn.Session(model, device="vulkan", precision="fp16", tuned=False) as session:
+        if "timestamps" not in session.device.limits.features:  # type: ignore[union-attr]
+            pytest.skip("the device has no timestamps")
+        report = tune(session, picture(), runs=1)
+    assert report.rows
+    assert all(row.key.endswith(" in fp16") for row in report.rows)
+    assert not any(row.failures for row in report.rows), str(report)
+    assert error(model) < 5e-3
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "profile", "bench"])
+def test_on_the_command_line(
+    command: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vknn.cli.main import main
+
+    array = tmp_path / "x.npy"
+    np.save(array, picture()["data"])
+    argv = [command, str(model), "--input", str(array), "--precision", "fp16"]
+    argv += ["--runs", "1", "--warmup", "0"] if command in ("profile", "bench") else []
+    assert main([*argv, "--device", "vulkan", "--json"]) == 0
+    assert capsys.readouterr().out.startswith("{")
