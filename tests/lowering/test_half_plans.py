@@ -6,13 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.lowering.test_plans import DEVICES, NETWORKS
+from tests.lowering.declarations import check_declarations
+from tests.lowering.test_minimum_limits import FAMILIES, _with_tails, check_limits
+from tests.lowering.test_plans import CPU, DEVICES, NETWORKS
 
 from vknn.graph import GraphBuilder, TensorType
-from vknn.lowering import Layout, LoweringOptions, check_plan, format_plan, lower
+from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, format_plan, lower
 from vknn.lowering.layouts import pack, storage_bytes, vector_count
 from vknn.ops.elementwise import Relu
 from vknn.ops.movement import Slice
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
 from vknn.plan import Format, Plan, Role, View
 from vknn.runtime import glsl
 
@@ -79,3 +82,39 @@ def test_views_begin_at_whole_elements() -> None:
     (view,) = [b for b in plan.buffers if "//" in b.name]
     root = next(b for b in plan.buffers if b.name == view.name.split("//")[0])
     assert view.offset - root.offset == 2 * 512 * 2
+
+
+SHUFFLING = dataclasses.replace(
+    CPU,
+    subgroup_size=8,
+    max_group_invocations=1024,
+    features=CPU.features | {"subgroup_shuffle"},
+)
+LIMITS = {**DEVICES, "shuffling": SHUFFLING}
+
+
+@pytest.mark.parametrize(
+    ("device", "access"),
+    [("shuffling", "image"), ("shuffling", "texel"), ("cpu", "storage"), ("discrete", "storage")],
+)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kernel_declares_what_it_is_given(
+    family: str, precision: str, device: str, access: str
+) -> None:
+    """Every candidate of every op: a buffer's elements are those that the shader reads there."""
+    limits = dataclasses.replace(LIMITS[device], preferred_access=access)
+    cases = list(FAMILIES[family]())
+    for case in [*cases, *_with_tails(cases)]:
+        graph = case.graph()
+        found = candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
+        scales = isinstance(case.op, QuantizeLinear | DequantizeLinear) and not case.constants
+        assert found or (precision == "fp16" and scales), f"{case}: no candidate"
+        for candidate in found:
+            options = LoweringOptions(
+                algorithm=candidate.name, layout=candidate.outputs[0], precision=precision
+            )
+            plan = lower(graph, limits, options)
+            check_limits(plan, limits)
+            for dispatch in plan.dispatches:
+                check_declarations(dispatch)
