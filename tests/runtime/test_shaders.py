@@ -31,6 +31,7 @@ def root(tmp_path: Path) -> Path:
         "family/kernel.comp": KERNEL,
         "common/tensor.glsl": '#include "common/constants.glsl"\n'
         + (REAL_ROOT / "common/tensor.glsl").read_text(),
+        "common/half.glsl": (REAL_ROOT / "common/half.glsl").read_text(),
         "common/constants.glsl": "#define ADDED 1\n",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

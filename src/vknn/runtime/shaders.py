@@ -44,7 +44,10 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     expanded = glsl.expand(text, f"{kernel}.comp", root)
     if glsl.checkout_root() is None:
         return _packaged(kernel, variant, glsl.content_hash(expanded, dict(variant)))
-    listed = [variant, *(v for v in glsl.variants(text, kernel) if v != variant)]
+    # What a session is likely to ask for next; it has one precision.
+    half = "HALF" in dict(variant)
+    near = [v for v in glsl.variants(text, kernel) if ("HALF" in dict(v)) == half]
+    listed = [variant, *(v for v in near if v != variant)]
     return _compiled([Job(expanded, f"{kernel}.comp", dict(v)) for v in listed])[0]
 
 
