@@ -6,8 +6,7 @@
 // Scalars of 16 bits are read by texelFetch in both texel modes: a uniform texel buffer of R16_SFLOAT
 // is there on every device, a storage texel buffer is not.
 
-#ifndef VKNN_HALF_GLSL
-#define VKNN_HALF_GLSL
+#if HALF > 0
 
 #extension GL_EXT_shader_16bit_storage : require
 

@@ -23,6 +23,8 @@
 #define HALF 0
 #endif
 
+#include "common/half.glsl"
+
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
 #if ELEM == 0
@@ -33,9 +35,7 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define VEC4 ivec4
 #endif
 
-#if HALF > 0
-#include "common/half.glsl"
-#else
+#if HALF == 0
 #if ACCESS == 0
 #define INPUT4F(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { vec4 name[]; }
 #define INPUT4I(b, name) layout(set = 0, binding = b, std430) readonly buffer name##_block { ivec4 name[]; }
@@ -75,6 +75,8 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define INPUT1S(b, name) INPUT1F(b, name)
 #define OUTPUT4S(b, name) OUTPUT4F(b, name)
 #define OUTPUT1S(b, name) OUTPUT1F(b, name)
+#define INOUT4S(b, name) INOUT4F(b, name)
+#define INOUT1S(b, name) INOUT1F(b, name)
 #endif
 
 #if ELEM == 0
