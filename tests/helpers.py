@@ -29,6 +29,12 @@ def shared_device() -> Device:
     return open_device()
 
 
+def skip_without_half() -> None:
+    """Skips the test on a device that cannot store float16."""
+    if "fp16_storage" not in shared_device().limits.features:
+        pytest.skip(f"{shared_device().name} has no 16-bit storage")
+
+
 def single_op_graph(
     op: Op, arrays: Sequence[np.ndarray | None], constants: Sequence[int] = ()
 ) -> Graph:
@@ -136,9 +142,11 @@ def check_op(
     magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
     as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
     a device whose lanes may run loops no longer than that. ``precision``: in "fp16" the inputs are
-    rounded to float16 first, and what storing the output as float16 costs is tolerated on top.
+    rounded to float16 first, and what storing the output as float16 costs is tolerated on top;
+    the test is skipped where the device has none.
     """
     if precision == "fp16":
+        skip_without_half()
         arrays = tuple(rounded(a) for a in arrays)
         tolerance += HALF_STORAGE
     graph = single_op_graph(op, arrays, constants)

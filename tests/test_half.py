@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import skip_without_half
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
@@ -20,6 +21,13 @@ from vknn.tuning import tune
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return write_small_model(tmp_path)
+
+
+@pytest.fixture
+def half(model: Path) -> Path:
+    """The model, where the device can store float16."""
+    skip_without_half()
+    return model
 
 
 def picture() -> dict[str, np.ndarray]:
@@ -42,21 +50,22 @@ def error(path: Path, weights: Path | None = None) -> float:
     return worst
 
 
-def test_a_small_network(model: Path) -> None:
-    assert 0 < error(model) < 5e-3
+def test_a_small_network(half: Path) -> None:
+    assert 0 < error(half) < 5e-3
 
 
 @pytest.mark.parametrize("network", ["squeezenet", "mobilenet_v2"])
 def test_a_benchmark_network(network: str, shared: Path, tmp_path: Path) -> None:
+    skip_without_half()
     path, weights = shared / "benchmark" / "ncnn" / f"{network}.param", tmp_path / "net.bin"
     write_random_weights(path, weights)
     assert 0 < error(path, weights) < 1e-2
 
 
-def test_half_the_memory(model: Path) -> None:
+def test_half_the_memory(half: Path) -> None:
     sizes = []
     for precision in ("fp32", "fp16"):
-        with vknn.Session(model, device="vulkan", precision=precision) as session:
+        with vknn.Session(half, device="vulkan", precision=precision) as session:
             (plan,) = session.program(picture()).plans
             sizes.append(sum(b.nbytes for b in plan.buffers))
             assert {a.itemsize for a in plan.constants.values()} == {4 if len(sizes) == 1 else 2}
@@ -64,15 +73,15 @@ def test_half_the_memory(model: Path) -> None:
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_verify(model: Path, passes: bool) -> None:
-    report = vknn.verify(model, device="vulkan", precision="fp16", passes=passes)
+def test_verify(half: Path, passes: bool) -> None:
+    report = vknn.verify(half, device="vulkan", precision="fp16", passes=passes)
     assert report.ok, str(report)
     isolated = [r.isolated.max_rel for r in report.rows if r.isolated is not None]
     assert max(isolated) > 1e-5  # float16 leaves its traces
 
 
 def test_verify_finds_what_float16_does_not_explain(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vknn.ops.pooling import GlobalAveragePool
 
@@ -84,7 +93,7 @@ def test_verify_finds_what_float16_does_not_explain(
         return (y,)
 
     monkeypatch.setattr(GlobalAveragePool, "reference", wrong)
-    report = vknn.verify(model, device="vulkan", precision="fp16", cumulative_tolerance=0.1)
+    report = vknn.verify(half, device="vulkan", precision="fp16", cumulative_tolerance=0.1)
     row = report.first_failure
     assert row is not None
     assert row.layer == "pool"
@@ -125,31 +134,31 @@ def test_numpy_computes_as_ever(model: Path) -> None:
     np.testing.assert_array_equal(a["out"], b["out"])
 
 
-def test_a_staged_device(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_staged_device(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKNN_DISABLE", "unified")
-    assert error(model) < 5e-3
+    assert error(half) < 5e-3
 
 
-def test_tuning_keeps_precisions_apart(model: Path) -> None:
-    with vknn.Session(model, device="vulkan", precision="fp16", tuned=False) as session:
+def test_tuning_keeps_precisions_apart(half: Path) -> None:
+    with vknn.Session(half, device="vulkan", precision="fp16", tuned=False) as session:
         if "timestamps" not in session.device.limits.features:  # type: ignore[union-attr]
             pytest.skip("the device has no timestamps")
         report = tune(session, picture(), runs=1)
     assert report.rows
     assert all(row.key.endswith(" in fp16") for row in report.rows)
     assert not any(row.failures for row in report.rows), str(report)
-    assert error(model) < 5e-3
+    assert error(half) < 5e-3
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "profile", "bench"])
 def test_on_the_command_line(
-    command: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from vknn.cli.main import main
 
     array = tmp_path / "x.npy"
     np.save(array, picture()["data"])
-    argv = [command, str(model), "--input", str(array), "--precision", "fp16"]
+    argv = [command, str(half), "--input", str(array), "--precision", "fp16"]
     argv += ["--runs", "1", "--warmup", "0"] if command in ("profile", "bench") else []
     assert main([*argv, "--device", "vulkan", "--json"]) == 0
     assert capsys.readouterr().out.startswith("{")

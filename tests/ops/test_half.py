@@ -6,7 +6,13 @@ import functools
 
 import numpy as np
 import pytest
-from tests.helpers import check_op, run_graph, shared_device, single_op_graph
+from tests.helpers import (
+    check_op,
+    run_graph,
+    shared_device,
+    single_op_graph,
+    skip_without_half,
+)
 from tests.ops.test_detection import detector, maps
 
 from vknn.graph import DType, Op
@@ -269,6 +275,7 @@ def test_detection() -> None:
 
 
 def test_results_are_rounded_to_nearest() -> None:
+    skip_without_half()
     x = 1 + np.arange(64, dtype=np.float32) / 1024
     w = np.full(64, 1 + 1 / 1024, np.float32)
     graph = single_op_graph(ew.Mul(), [x, w])
