@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.elementwise import Fused
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
 
@@ -22,10 +21,8 @@ _SINGLE_PARAMETERS = (BatchNormalization, QuantizeLinear, DequantizeLinear)
 
 def as_held(op: Op, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
     """The inputs of an op as a device holds them in float16; integers as they are."""
-    base = op.base if isinstance(op, Fused) else op
-    own = len(op.split(tuple(inputs))[0]) if isinstance(op, Fused) else len(inputs)
-    kept = range(1, own) if isinstance(base, _SINGLE_PARAMETERS) else ()
-    return [x if i in kept else rounded(x) for i, x in enumerate(inputs)]
+    parameters = isinstance(op, _SINGLE_PARAMETERS)  # these take no tail
+    return [x if parameters and i > 0 else rounded(x) for i, x in enumerate(inputs)]
 
 
 def rounded(array: np.ndarray | None) -> np.ndarray | None:
