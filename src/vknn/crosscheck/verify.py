@@ -135,10 +135,10 @@ class _Check:
             single = in_order_of(node.op, alone[index], goal) if alone else None
             chained = in_order_of(node.op, after[value], right)
             isolated = compare(single, goal, bound) if single is not None else None
-            if goal.shape != right.shape:  # the number of detections hangs on roundings
-                bound = Allowance(np.abs(right), np.zeros(1))
-            wide = _widened(bound, right, self.cumulative_tolerance)
-            cumulative = compare(chained, right, wide)
+            cumulative = None
+            if not self._at_random(value):
+                wide = _widened(bound, right, self.cumulative_tolerance)
+                cumulative = compare(chained, right, wide)
             self._keep(value.name, right, single, chained)
             yield Row(
                 node=node.name,
@@ -150,6 +150,13 @@ class _Check:
                 isolated=isolated,
                 cumulative=cumulative,
             )
+
+    def _at_random(self, value: Value) -> bool:
+        """True where the roundings of float16 decide what there is to compare: detections.
+
+        What comes behind all other operators then says nothing; alone, an operator gets the same.
+        """
+        return not value.type.is_static and self.session.precision == "fp16"
 
     def _goals(
         self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
@@ -201,6 +208,8 @@ class _Check:
             exact = Allowance(np.abs(expected), np.zeros(1))
             bound = _widened(exact, expected, self.cumulative_tolerance)
             result = actual[name]
+            if self._at_random(value):
+                continue
             if value in makers:
                 result = in_order_of(makers[value], result, expected)
             found.append((name, compare(result, expected, bound)))
