@@ -109,9 +109,7 @@ def test_a_device_without_16_bit_storage_is_refused(model: Path) -> None:
             session.run(picture())
 
 
-def test_disabled_it_is_fp32_and_says_so_once(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disabled_it_is_fp32_and_says_so_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vknn.session._warned_without_half", False)
     monkeypatch.setenv("VKNN_DISABLE", "fp16")
     with pytest.warns(RuntimeWarning, match="becomes 'fp32'"):

@@ -35,9 +35,7 @@ def opened(
     if isinstance(subject, Session):
         yield subject
         return
-    with Session(
-        subject, weights, device=device, precision=precision, disable=disable
-    ) as session:
+    with Session(subject, weights, device=device, precision=precision, disable=disable) as session:
         yield session
 
 

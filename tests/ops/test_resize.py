@@ -28,9 +28,7 @@ def normal(*shape: int) -> np.ndarray:
         ((2, 3, 2, 3, 4), (5, 3, 7)),
     ],
 )
-def test_modes(
-    shape: tuple[int, ...], sizes: tuple[int, ...], mode: str, coordinates: str
-) -> None:
+def test_modes(shape: tuple[int, ...], sizes: tuple[int, ...], mode: str, coordinates: str) -> None:
     check_op(Resize(sizes, mode, coordinates), normal(*shape), tolerance=1e-6, access=("texel",))
 
 

@@ -68,9 +68,7 @@ def test_a_network_is_tuned_and_sessions_use_it(net: Path) -> None:
         assert f"Conv {row.winner}" in labels(session)
 
 
-def test_a_session_takes_what_the_database_says(
-    net: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_takes_what_the_database_says(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with vknn.Session(net) as session:
         (job,) = find_jobs(
             session.program(picture()).graph.nodes,

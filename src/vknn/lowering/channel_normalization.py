@@ -75,9 +75,7 @@ def _affine(emitter: Emitter) -> Ref:
     assert isinstance(op, BatchNormalization)
     vectors = [c for c in emitter.problem.constants[1:] if c is not None]
     key = f"batch_norm.{op.epsilon!r}"
-    return emitter.weight(
-        key, lambda: pack_affine(op.epsilon, *vectors), *vectors, single=True
-    )
+    return emitter.weight(key, lambda: pack_affine(op.epsilon, *vectors), *vectors, single=True)
 
 
 def pack_affine(

@@ -110,9 +110,7 @@ def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType
     )
 
 
-def _place_channels(
-    emitter: Emitter, index: int, x: TensorType, y: TensorType, start: int
-) -> None:
+def _place_channels(emitter: Emitter, index: int, x: TensorType, y: TensorType, start: int) -> None:
     n, channels, *rest = x.dims
     spatial = math.prod(rest)
     end = start + channels

@@ -51,9 +51,7 @@ def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
     groups = ceil_div(_lanes(shape, width), lane_count(limits))
     packed = 4 * shape.c4 * (shape.taps + 1)
     return (
-        fits(groups, limits)
-        and fits_loops(limits, shape.kernel[1])
-        and fits_buffer(limits, packed)
+        fits(groups, limits) and fits_loops(limits, shape.kernel[1]) and fits_buffer(limits, packed)
     )
 
 

@@ -158,9 +158,7 @@ class Emitter:
         tensor of ``dtype`` has.
         """
         width = element_bytes(dtype, self.half and as_tensor)
-        return Ref(
-            f"{self.label}.{name}", buffer_bytes(count, width), dtype.is_float, width=width
-        )
+        return Ref(f"{self.label}.{name}", buffer_bytes(count, width), dtype.is_float, width=width)
 
     @property
     def half(self) -> bool:

@@ -60,9 +60,7 @@ def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]
         n, channels, *sizes = y.dims
         count = n * -(-channels // 4) * math.prod(sizes)
         taps = TAPS[op.mode] if op.mode != "nearest" else 0
-        share = grid(
-            emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes))
-        )
+        share = grid(emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes)))
         key = f"table {op} {x.dims[2:]}"
         table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
         unused = [1] * (MAX_AXES - len(sizes))

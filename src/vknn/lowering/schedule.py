@@ -34,9 +34,7 @@ class _Range:
         return self.role is other.role and self.start < other.end and other.start < self.end
 
 
-def byte_ranges(
-    command: Command, buffers: Sequence[Buffer]
-) -> tuple[list[_Range], list[_Range]]:
+def byte_ranges(command: Command, buffers: Sequence[Buffer]) -> tuple[list[_Range], list[_Range]]:
     """The ranges that a command reads and those that it writes. Weights never change: left out."""
     reads, writes = [], []
     for index, access in accesses(command):

@@ -183,9 +183,7 @@ def _open(
         stack.enter_context(device)
         device.reset_peak()
     opened = time.perf_counter()
-    session = Session(
-        path, weights, device=device or "numpy", precision=precision, disable=disable
-    )
+    session = Session(path, weights, device=device or "numpy", precision=precision, disable=disable)
     stack.enter_context(session)
     cold["device"], cold["load"] = opened - begin, time.perf_counter() - opened
     return session

@@ -72,9 +72,7 @@ class Job:
         return builder.finish(dict(zip(names, outputs, strict=True)))
 
 
-def find_jobs(
-    nodes: Iterable[Node], limits: DeviceLimits, options: LoweringOptions
-) -> list[Job]:
+def find_jobs(nodes: Iterable[Node], limits: DeviceLimits, options: LoweringOptions) -> list[Job]:
     """A job for each distinct problem that has more than one candidate in some form."""
     options = dataclasses.replace(options, choices={}, guard=GUARD_BYTES)
     jobs: dict[str, Job] = {}
