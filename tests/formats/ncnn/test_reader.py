@@ -71,8 +71,8 @@ def test_names_keep_their_bytes() -> None:
     assert (record.name, record.bottoms, record.tops) == ("a/b:0@x,y", ("110:12",), ("größe",))
 
 
-def test_text_behind_the_last_layer_is_not_read() -> None:
-    assert len(parse_param((SMALL + "Noop n 1 1 prob x\n# end").encode()).layers) == 6
+def test_a_noop_behind_the_last_layer_is_not_read() -> None:
+    assert len(parse_param((SMALL + "Noop n 1 1 prob x\n").encode()).layers) == 6
 
 
 def test_content_tells_a_param_file() -> None:
@@ -97,6 +97,9 @@ BAD = [
     ("7767517\n99999999999 4\n", "does not fit into 32 bits"),
     ("7767517\n1 1\nConvolution c 2 1 a b d", "2 blobs|3 blobs"),
     (net("Input i 0 1 a", layer_count=2), "type of layer 2 of 2"),
+    (net("Input i 0 1 a", "ReLU r 1 1 a b", layer_count=1), "says 1 layers but more follow: ReLU"),
+    (net("Input i 0 1 a", "Noop n 1 1 a b", "ReLU r 1 1 a c", layer_count=1), "more follow: ReLU"),
+    (net("Input i 0 1 a") + "\nrubbish", "what follows layer 1, the last by the header"),
     (net("Input i 0"), "number of outputs of layer 1"),
     (net("Input i 0 x a"), "not a whole number"),
     (net("Input i 0 900000000 a"), "more than the file can hold"),

@@ -23,6 +23,7 @@ _ARRAY_KEY = -23300
 _MIN_LAYER_BYTES = 8
 
 _WORD = re.compile(r"\s*(\S+)", re.ASCII)
+_NOT_SPACE = re.compile(r"\S", re.ASCII)
 _KEY = re.compile(r"\s*([+-]?\d+)=", re.ASCII)
 _QUOTED = re.compile(r'"([^"\n]*)"?')
 _BARE = re.compile(r"\S*", re.ASCII)
@@ -61,13 +62,26 @@ class _Parser:
         if blob_count > _MAX_BLOBS:
             raise self.error(f"absurd blob count {blob_count}")
         layers = tuple(self.layer(f"layer {i + 1} of {layer_count}") for i in range(layer_count))
-        # Like ncnn, whatever stands behind the last layer is not read: files with more layers than
-        # their header says are in use.
         net = NetRecord(layers)
         distinct = len(set(net.blobs()).union(*(layer.bottoms for layer in layers)))
         if distinct > blob_count:
             raise self.error(f"{distinct} blobs are named but the header says {blob_count}", 0)
+        self.check_end(layer_count)
         return net
+
+    def check_end(self, layer_count: int) -> None:
+        """Refuses layers that the header does not count, which ncnn would drop in silence.
+
+        Noop layers, which compute nothing, are let pass: files with one too many are in use.
+        """
+        while rest := _NOT_SPACE.search(self.text, self.position):
+            surplus = self.layer(f"what follows layer {layer_count}, the last by the header")
+            if surplus.type != "Noop":
+                raise self.error(
+                    f"the header says {layer_count} layers but more follow: "
+                    f"{surplus.type} {surplus.name!r}",
+                    rest.start(),
+                )
 
     def layer(self, which: str) -> LayerRecord:
         type_ = self.name(f"type of {which}")
