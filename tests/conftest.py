@@ -63,7 +63,7 @@ def _every_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def checked(*arguments: Any) -> Any:
         plan = assemble(*arguments)
-        check_plan(plan)
+        check_plan(plan, arguments[4])
         return plan
 
     monkeypatch.setattr(module, "assemble", checked)

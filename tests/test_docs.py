@@ -54,6 +54,36 @@ def test_the_worked_example_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+LAYER_EXAMPLE = """
+import numpy as np, pathlib, vknn
+folder = pathlib.Path({folder!r})
+(folder / "net.param").write_text(
+    "7767517\\n2 2\\nInput i 0 1 data\\nSwitch s 1 1 data y 0=3 1=0.5\\n"
+)
+(folder / "net.bin").write_bytes(np.array([1, 2, 3], np.float32).tobytes())
+image = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
+{code}
+report = vknn.verify("net.param", {{"data": image}})
+assert report.ok and {{row.placement for row in report.rows}} == {{"vulkan"}}, report
+assert outputs["y"].shape == image.shape
+"""
+
+
+@pytest.mark.device
+def test_the_layer_of_ones_own_runs(tmp_path: Path) -> None:
+    code = "\n".join(blocks(ROOT / "docs" / "custom-layers.md", "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", LAYER_EXAMPLE.format(folder=str(tmp_path), code=code)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_readmes_snippet_runs() -> None:
     (snippet,) = blocks(ROOT / "README.md", "python")
     done = subprocess.run(

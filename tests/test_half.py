@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers import skip_without_half
+from tests.helpers import shared_device, skip_without_half
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
@@ -109,12 +109,54 @@ def test_a_device_without_16_bit_storage_is_refused(model: Path) -> None:
             session.run(picture())
 
 
+def skip_without_half_arithmetic() -> None:
+    with open_device() as device:
+        if "fp16_arithmetic" not in device.limits.features:
+            pytest.skip(f"{device.name} has no 16-bit arithmetic")
+
+
+def test_arithmetic(half: Path) -> None:
+    skip_without_half_arithmetic()
+    results = []
+    for arithmetic in ("fp32", "fp16"):
+        with vknn.Session(
+            half, device="vulkan", precision="fp16", arithmetic=arithmetic
+        ) as session:
+            assert session.arithmetic == arithmetic
+            results.append(session.run(picture())["out"])
+            (plan,) = session.program(picture()).plans
+            used = any(("HALF_SUMS", "1") in d.variant for d in plan.dispatches)
+            assert used == (arithmetic == "fp16")
+    difference = np.abs(results[1] - results[0]).max() / np.abs(results[0]).max()
+    assert difference < 1e-2
+    report = vknn.verify(half, device="vulkan", precision="fp16", arithmetic="fp16")
+    assert report.ok, str(report)
+
+
+def test_arithmetic_needs_what_it_needs(model: Path) -> None:
+    with pytest.raises(vknn.VknnError, match="needs precision='fp16'"):
+        vknn.Session(model, device="numpy", arithmetic="fp16")
+    with pytest.raises(vknn.VknnError, match="'bf16' is not supported"):
+        vknn.Session(model, device="numpy", precision="fp16", arithmetic="bf16")
+    with vknn.Session(model, device="numpy", precision="fp16", arithmetic="fp16") as session:
+        assert session.arithmetic == "fp32"
+
+
+def test_a_device_without_16_bit_arithmetic_is_refused(half: Path) -> None:
+    with open_device() as device:
+        features = device.limits.features - {"fp16_arithmetic"}
+        device.limits = dataclasses.replace(device.limits, features=features)
+        with pytest.raises(vknn.VknnError, match=r"no 16-bit arithmetic.*arithmetic='fp32'"):
+            vknn.Session(half, device=device, precision="fp16", arithmetic="fp16")
+        vknn.Session(half, device=device, precision="fp16").close()
+
+
 def test_disabled_it_is_fp32_and_says_so_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vknn.session._warned_without_half", False)
     monkeypatch.setenv("VKNN_DISABLE", "fp16")
     with pytest.warns(RuntimeWarning, match="becomes 'fp32'"):
         session = vknn.Session(model, device="vulkan", precision="fp16")
-    assert session.precision == "fp32"
+    assert session.precision == session.arithmetic == "fp32"
     session.run(picture())
     session.close()
     with warnings.catch_warnings():
@@ -157,6 +199,8 @@ def test_on_the_command_line(
     array = tmp_path / "x.npy"
     np.save(array, picture()["data"])
     argv = [command, str(half), "--input", str(array), "--precision", "fp16"]
+    if "fp16_arithmetic" in shared_device().limits.features:
+        argv += ["--arithmetic", "fp16"]
     argv += ["--runs", "1", "--warmup", "0"] if command in ("profile", "bench") else []
     assert main([*argv, "--device", "vulkan", "--json"]) == 0
     assert capsys.readouterr().out.startswith("{")

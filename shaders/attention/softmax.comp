@@ -7,7 +7,8 @@
 #include "common/mathf.glsl"
 
 // y = softmax(x + mask) over rows of `count` scores that lie in `width` vec4s; the rest of a row of y
-// is zero, whatever x has there. The mask has a step for each axis of [batch, heads, queries, keys].
+// is zero, whatever x has there. The mask has a step for each axis of [batch, heads, queries, keys] and
+// begins at mask_first.
 
 INPUT4S(0, x);
 OUTPUT4S(1, y);
@@ -25,6 +26,7 @@ layout(push_constant) uniform P {
     int width;
     int queries;
     int heads;
+    int mask_first;
     int batch_step;
     int head_step;
     int query_step;
@@ -48,8 +50,8 @@ void main() {
     row = min(row, p.rows - 1);
     int base = row * p.width;
     int query = row % p.queries, head = row / p.queries % p.heads;
-    int mask_base = row / (p.queries * p.heads) * p.batch_step + head * p.head_step
-        + query * p.query_step;
+    int mask_base = p.mask_first + row / (p.queries * p.heads) * p.batch_step
+        + head * p.head_step + query * p.query_step;
 
     vec4 most4 = vec4(-M_INF);
     for (int i = lane; i < p.width; i += LANES) most4 = max(most4, scores(base, mask_base, i));

@@ -72,6 +72,7 @@
 #define BOP_FLOOR_DIV 11
 #define BOP_LOG_ADD_EXP 12
 #define BOP_PRELU 13
+#define BOP_MOD 14
 
 vec4 op_clip(vec4 v, float a, float b) {
     vec4 y = if_(lessThan(v, vec4(a)), vec4(a), v);
@@ -90,6 +91,12 @@ vec4 op_shrink(vec4 v, float bias, float lambd) {
 
 // below where v < 0, v elsewhere
 vec4 op_negative_part(vec4 v, vec4 below) { return if_(lessThan(v, vec4(0.0)), below, v); }
+
+// A remainder moved to the sign of the divisor.
+vec4 op_sign_of(vec4 rest, vec4 w) {
+    vec4 moved = if_(lessThan(rest * sign(w), vec4(0.0)), rest + w, rest);
+    return if_(equal(rest, vec4(0.0)), rest, moved);
+}
 
 vec4 op_signs(vec4 v) {
     vec4 y = if_(greaterThan(v, vec4(0.0)), vec4(1.0), v);
@@ -161,6 +168,7 @@ vec4 op_signs(vec4 v) {
     case BOP_FLOOR_DIV: y = m_floordiv(v, w); break; \
     case BOP_LOG_ADD_EXP: y = m_logaddexp(v, w); break; \
     case BOP_PRELU: y = op_negative_part(v, v * w); break; \
+    case BOP_MOD: y = op_sign_of(m_fmod(v, w), w); break; \
     }
 
 #endif

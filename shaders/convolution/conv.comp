@@ -1,6 +1,9 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 SHUFFLE=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2,3,4
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE
@@ -16,19 +19,15 @@
 //
 // SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
 // workgroups of one subgroup of 8 and an even TM.
+//
+// QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
+#include "convolution/sums.glsl"
 
 INPUT4(0, x);
-INPUT4(1, w);
+INPUT4W(1, w);
 OUTPUT4(2, y);
-#if ELEM == 0
-#define EPILOGUE_BINDING 3
-#include "common/epilogue.glsl"
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
 
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
@@ -77,9 +76,11 @@ void main() {
 
     VEC4 sum[TN * TM];
     [[unroll]] for (int j = 0; j < TM; j++) {
-        VEC4 b = LOAD4(w, p.bias + block * TM + j);
+        VEC4 b = BIAS(p.bias + block * TM + j);
         [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
     }
+    PARTIAL_SUMS(partial, TN * TM)
+    ZERO_POINT
 
     // Read here, not in the loops: CPU drivers read a push constant anew wherever it stands.
     ivec3 kernel = ivec3(p.kernel_w, p.kernel_h, p.kernel_d);
@@ -88,7 +89,7 @@ void main() {
     int cg4 = p.cg4;
     int taps = AXES == 0 ? 1 : (AXES == 3 ? kernel.z : 1) * kernel.y * kernel.x;
     int steps = taps * cg4;
-    int weight = block * (steps * 4 * TM);
+    int weight = block * (steps * WEIGHT_ROWS * TM);
     // One loop over taps and channels, without branches: CPU drivers run the body of a loop once
     // more, masked, and carry every sum through each level of a nest.
     int c = 0;
@@ -96,17 +97,17 @@ void main() {
     for (int step_ = 0; step_ < steps; step_++) {
         int plane = source + c * in_plane;
         ivec3 shift = k * dilation;
-        VEC4 a[TN];
+        INPUT_FACTOR a[TN];
         [[unroll]] for (int i = 0; i < TN; i++) {
             ivec3 at = origin[i] + shift;
             if (AXES == 0) {
-                a[i] = LOAD4(x, plane + at.x);
+                a[i] = TAKE(LOAD4(x, plane + at.x));
             } else {
                 bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
                 if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);
                 int place = ((AXES == 3 ? at.z * size.y : 0) + at.y) * size.x + at.x;
-                a[i] = LOAD4(x, plane + (inside ? place : 0));
-                a[i] = inside ? a[i] : VEC4(0);
+                a[i] = TAKE(LOAD4(x, plane + (inside ? place : 0)));
+                a[i] = inside ? a[i] : OUTSIDE;
             }
         }
         c++;
@@ -121,24 +122,40 @@ void main() {
             }
         }
 #if SHUFFLE
-        VEC4 held[TM / 2];
+        WEIGHT4 held[TM / 2];
         [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
 #define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
 #else
 #define WEIGHT(q, j) LOAD4(w, weight + (q) * TM + (j))
 #endif
+#if QUANT == 3
+        [[unroll]] for (int j = 0; j < TM; j++) {
+            ivec4 b = WEIGHT(0, j);
+            [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] += dots(a[i], b);
+        }
+#else
         // A sum takes its four products in a row, so that it can stay in a register meanwhile.
         [[unroll]] for (int j = 0; j < TM; j++) {
-            VEC4 b0 = WEIGHT(0, j), b1 = WEIGHT(1, j), b2 = WEIGHT(2, j), b3 = WEIGHT(3, j);
+#if QUANT == 4
+            ivec4 b = WEIGHT(0, j);
+            vec4 b0 = ROW_OF_BYTES(b, 0), b1 = ROW_OF_BYTES(b, 1);
+            vec4 b2 = ROW_OF_BYTES(b, 2), b3 = ROW_OF_BYTES(b, 3);
+#else
+            FACTOR b0 = AS_FACTOR(WEIGHT(0, j)), b1 = AS_FACTOR(WEIGHT(1, j));
+            FACTOR b2 = AS_FACTOR(WEIGHT(2, j)), b3 = AS_FACTOR(WEIGHT(3, j));
+#endif
             [[unroll]] for (int i = 0; i < TN; i++) {
-                VEC4 v = MULTIPLY_ADD(VEC4(a[i].x), b0, sum[i * TM + j]);
-                v = MULTIPLY_ADD(VEC4(a[i].y), b1, v);
-                v = MULTIPLY_ADD(VEC4(a[i].z), b2, v);
-                sum[i * TM + j] = MULTIPLY_ADD(VEC4(a[i].w), b3, v);
+                FACTOR v = MULTIPLY_ADD(FACTOR(a[i].x), b0, SUM(sum, partial)[i * TM + j]);
+                v = MULTIPLY_ADD(FACTOR(a[i].y), b1, v);
+                v = MULTIPLY_ADD(FACTOR(a[i].z), b2, v);
+                SUM(sum, partial)[i * TM + j] = MULTIPLY_ADD(FACTOR(a[i].w), b3, v);
             }
         }
-        weight += 4 * TM;
+#endif
+        weight += WEIGHT_ROWS * TM;
+        ADD_PARTIAL_SUMS(sum, partial, TN * TM, step_)
     }
+    ADD_LAST_SUMS(sum, partial, TN * TM)
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * TM;
     int end = (group + 1) * p.mg4;
@@ -147,10 +164,7 @@ void main() {
         [[unroll]] for (int j = 0; j < TM; j++) {
             if (pixel < p.pixels && m + j < end) {
                 int at = (image * p.m4 + m + j) * p.pixels + pixel;
-                VEC4 v = sum[i * TM + j];
-#if ELEM == 0
-                v = epilogue4(v, at, m + j);
-#endif
+                VEC4 v = RESULT(sum, i * TM + j, at, m + j, p.m4);
                 STORE4(y, at, zero_tail(v, m + j, p.channels));
             }
         }

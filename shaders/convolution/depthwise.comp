@@ -1,30 +1,28 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Depthwise convolution of two spatial axes, one output channel for each input channel. A lane
-// computes TX pixels of a row for a vec4 of channels and reads each input value once a kernel row.
+// Depthwise convolution of one to three spatial axes, one output channel for each input channel. A
+// lane computes TX pixels of a row for a vec4 of channels and reads each input value once a kernel row.
 //
-// x [N, c4, in_h, in_w] and y [N, c4, out_h, out_w] in C4. w: [c4][kernel_h][KERNEL] vec4s, then the bias, [c4].
+// x [N, c4, D, H, W] and y [N, c4, D, H, W] in C4. w: [c4][tap] vec4s, then the bias, [c4].
+//
+// QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
+#include "convolution/sums.glsl"
 
 INPUT4(0, x);
-INPUT4(1, w);
+INPUT4W(1, w);
 OUTPUT4(2, y);
-#if ELEM == 0
-#define EPILOGUE_BINDING 3
-#include "common/epilogue.glsl"
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
 
 layout(constant_id = 10) const int TX = 4;
 layout(constant_id = 11) const int KERNEL = 3;    // along the row
 layout(constant_id = 12) const int STRIDE = 1;    // along the row
 layout(constant_id = 13) const int DILATION = 1;  // along the row
+layout(constant_id = 14) const int AXES = 2;      // spatial axes: 3, or at most 2
 const int SPAN = (TX - 1) * STRIDE + (KERNEL - 1) * DILATION + 1;
 
 layout(push_constant) uniform P {
@@ -34,6 +32,7 @@ layout(push_constant) uniform P {
     int kernel_h, stride_h, dilation_h;
     int pad_h, pad_w;
     int bias;
+    int in_d, out_d, kernel_d, stride_d, dilation_d, pad_d;
 } p;
 
 void main() {
@@ -43,43 +42,65 @@ void main() {
     int first = (id - line * p.tiles) * TX;
     int plane = divide(line, p.out_h);
     int row = line - plane * p.out_h;
+    int layer = 0;
+    if (AXES == 3) {
+        layer = plane;
+        plane = divide(plane, p.out_d);
+        layer -= plane * p.out_d;
+    }
     int c = plane - divide(plane, p.c4) * p.c4;
     int left = first * STRIDE - p.pad_w;
 
     VEC4 sum[TX];
-    VEC4 b = LOAD4(w, p.bias + c);
+    VEC4 b = BIAS(p.bias + c);
     [[unroll]] for (int i = 0; i < TX; i++) sum[i] = b;
+    PARTIAL_SUMS(partial, TX)
+    ZERO_POINT
 
-    int at_y = row * p.stride_h - p.pad_h;
-    int weight = c * p.kernel_h * KERNEL;
-    int end = weight + p.kernel_h * KERNEL;
-    int in_h = p.in_h, in_w = p.in_w, dilation_h = p.dilation_h;
+    int top = row * p.stride_h - p.pad_h, at_y = top;
+    int rows = p.kernel_h, ky = 0, line_ = 0;
+    int at_z = AXES == 3 ? layer * p.stride_d - p.pad_d : 0;
+    int taps = (AXES == 3 ? p.kernel_d : 1) * rows * KERNEL;
+    int weight = c * taps;
+    int end = weight + taps;
+    int in_d = p.in_d, in_h = p.in_h, in_w = p.in_w, dilation_d = p.dilation_d, dilation_h = p.dilation_h;
     do {  // tested at the end: CPU drivers run a body once more, masked, where the test comes first
         bool inside = uint(at_y) < uint(in_h);
-        int from = (plane * in_h + (inside ? at_y : 0)) * in_w;
-        VEC4 a[SPAN];
+        int first_row = plane;
+        if (AXES == 3) {
+            inside = inside && uint(at_z) < uint(in_d);
+            first_row = plane * in_d + (inside ? at_z : 0);
+        }
+        int from = (first_row * in_h + (inside ? at_y : 0)) * in_w;
+        INPUT_FACTOR a[SPAN];
         [[unroll]] for (int s = 0; s < SPAN; s++) {
             int at_x = left + s;
             bool valid = inside && uint(at_x) < uint(in_w);
-            VEC4 v = LOAD4(x, from + (valid ? at_x : 0));
-            a[s] = valid ? v : VEC4(0);
+            INPUT_FACTOR v = TAKE(LOAD4(x, from + (valid ? at_x : 0)));
+            a[s] = valid ? v : OUTSIDE;
         }
         [[unroll]] for (int kx = 0; kx < KERNEL; kx++) {
-            VEC4 k = LOAD4(w, weight + kx);
+            WEIGHT4 k = LOAD4(w, weight + kx);
             [[unroll]] for (int i = 0; i < TX; i++)
-                sum[i] = MULTIPLY_ADD(a[i * STRIDE + kx * DILATION], k, sum[i]);
+                SUM(sum, partial)[i] =
+                    MULTIPLY_ADD(a[i * STRIDE + kx * DILATION], k, SUM(sum, partial)[i]);
         }
+        ADD_PARTIAL_SUMS(sum, partial, TX, line_++)
         at_y += dilation_h;
+        if (AXES == 3) {
+            ky++;
+            at_z += ky == rows ? dilation_d : 0;
+            at_y = ky == rows ? top : at_y;
+            ky = ky == rows ? 0 : ky;
+        }
         weight += KERNEL;
     } while (weight < end);
+    ADD_LAST_SUMS(sum, partial, TX)
 
     [[unroll]] for (int i = 0; i < TX; i++) {
         if (first + i < p.out_w) {
             int at = line * p.out_w + first + i;
-            VEC4 v = sum[i];
-#if ELEM == 0
-            v = epilogue4(v, at, c);
-#endif
+            VEC4 v = RESULT(sum, i, at, c, p.c4);
             STORE4(y, at, zero_tail(v, c, p.channels));
         }
     }

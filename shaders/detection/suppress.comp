@@ -1,61 +1,62 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2
-#pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
+#include "common/grid.glsl"
+#include "detection/list.glsl"
 
-// Greedy suppression by one workgroup. `sorted` has two vec4s a box, best first: score, label, x1, y1;
-// x2, y2, area; a negative score ends it. A box that stays becomes a row of y: label, score, x1, y1,
-// x2, y2. gone[i] and count must start as 0.
+// Greedy suppression, a workgroup a group: of the boxes in `sorted` (groups of `most`, best first) one
+// stays unless it overlaps one that stays by more than the threshold; `limit` of them at most.
+// kept [groups, 1 + most]: their number, then their places. gone and kept must start as 0.
 //
 // A dispatch judges boxes `first` to `last` - 1: a long list takes several, because a driver may end a
 // shader's loops after 65,535 rounds (Mesa's llvmpipe) or call it hung.
 
 INPUT4S(0, sorted);
 coherent INOUT1I(1, gone);
-OUTPUT1F(2, y);
-INOUT1I(3, count);
+INOUT1I(2, kept);
 
 // Boxes that a lane compares in one round of the inner loop.
 const int AT_ONCE = 4;
 
 layout(push_constant) uniform P {
-    int most, first, last;
+    int groups, most, limit, first, last;
     float threshold;
 } p;
 
 void main() {
     int lane = int(gl_LocalInvocationID.x);
     int lanes = int(gl_WorkGroupSize.x);
-    int kept = count[0];
+    int group = linear_group();
+    if (group >= p.groups) return;
+    int base = group * p.most, list = group * (1 + p.most);
+    int number = kept[list];
     barrier();
     for (int i = p.first; i < p.last; i++) {
-        vec4 a = LOAD4(sorted, 2 * i);
-        if (a.x < 0.0) break;
+        vec4 a = LOAD4(sorted, 2 * (base + i));
+        if (is_none(a.x) || number >= p.limit) break;
         // All lanes read the same word, written before the last barrier: they stay together.
-        if (gone[i] != 0) continue;
-        vec4 a2 = LOAD4(sorted, 2 * i + 1);
-        float values[6] = float[](a.y, a.x, a.z, a.w, a2.x, a2.y);
-        for (int column = lane; column < 6; column += lanes)
-            STORE1(y, 6 * kept + column, values[column]);
-        kept++;
+        if (gone[base + i] != 0) continue;
+        vec4 a2 = LOAD4(sorted, 2 * (base + i) + 1);
+        number++;
+        if (lane == 0) STORE1(kept, list + number, i);
         for (int start = i + 1; start < p.most; start += lanes * AT_ONCE) {
             bool ended = false;
             [[unroll]] for (int k = 0; k < AT_ONCE; k++) {
                 int j = min(start + k * lanes + lane, p.most - 1);
-                vec4 b = LOAD4(sorted, 2 * j);
-                vec4 b2 = LOAD4(sorted, 2 * j + 1);
-                ended = ended || b.x < 0.0;
+                vec4 b = LOAD4(sorted, 2 * (base + j));
+                vec4 b2 = LOAD4(sorted, 2 * (base + j) + 1);
+                ended = ended || is_none(b.x);
                 vec2 sides = min(a2.xy, b2.xy) - max(a.zw, b.zw);
                 float shared_ = any(lessThan(sides, vec2(0.0))) ? 0.0 : sides.x * sides.y;
                 bool over = shared_ / (b2.z + a2.z - shared_) > p.threshold;
-                if (j > i && b.x >= 0.0 && over) STORE1(gone, j, 1);
+                if (j > i && !is_none(b.x) && over) STORE1(gone, base + j, 1);
             }
             if (ended) break;
         }
         memoryBarrierBuffer();
         barrier();
     }
-    if (lane == 0) STORE1(count, 0, kept);
+    if (lane == 0) STORE1(kept, list, number);
 }

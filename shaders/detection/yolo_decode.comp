@@ -5,9 +5,10 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
+#include "detection/list.glsl"
 
-// One box of a YOLO feature map a lane. Its row is two vec4s: confidence, label, x1, y1; x2, y2, area, 0.
-// Below the threshold its score is -1 and its row is not written.
+// One box of a YOLO feature map a lane, as a row of a list. Below the threshold its score is NONE and its
+// row is not written.
 
 INPUT1F(0, x);
 INPUT1S(1, anchors);  // width / net width, height / net height for each box of a cell
@@ -15,6 +16,7 @@ OUTPUT1S(2, scores);
 OUTPUT4S(3, rows);
 
 layout(constant_id = 10) const int C4 = 0;
+layout(constant_id = 11) const int SOFTMAX = 0;  // class scores go through a softmax
 
 layout(push_constant) uniform P {
     int boxes;   // boxes of a cell
@@ -51,8 +53,18 @@ void main() {
     vec4 e = m_exp(vec4(-objectness, -best, LOAD1(x, place(channel + 2, cell)),
                         LOAD1(x, place(channel + 3, cell))));
     float confidence = 1.0 / (1.0 + e.x * (1.0 + e.y));
+    if (SOFTMAX != 0) {
+        float sum = 0.0;
+        for (int c = 0; c < p.classes; c += 4) {
+            vec4 v = vec4(best);
+            for (int i = 0; i < 4; i++) v[i] = LOAD1(x, place(channel + 5 + min(c + i, p.classes - 1), cell));
+            vec4 part = m_exp(v - best);
+            for (int i = 0; i < 4; i++) sum += c + i < p.classes ? part[i] : 0.0;
+        }
+        confidence = 1.0 / (1.0 + e.x) / sum;
+    }
     bool taken = confidence >= p.threshold;
-    STORE1(scores, p.first + at, taken ? confidence : -1.0);
+    STORE1(scores, p.first + at, taken ? confidence : NONE);
     if (!taken) return;
 
     vec2 xy = vec2(LOAD1(x, place(channel, cell)), LOAD1(x, place(channel + 1, cell)));
@@ -60,8 +72,7 @@ void main() {
     vec2 centre = (vec2(cell % p.width, cell / p.width) + m_sigmoid(xy.xyxy).xy) / size;
     vec2 reach = e.zw * vec2(LOAD1(anchors, 4 * box), LOAD1(anchors, 4 * box + 1))
         / vec2(LOAD1(anchors, 4 * box + 2), LOAD1(anchors, 4 * box + 3)) * 0.5;
-    vec2 low = centre - reach, high = centre + reach;
-    vec2 sides = high - low;
-    STORE4(rows, 2 * (p.first + at), vec4(confidence, float(label + 1), low));
-    STORE4(rows, 2 * (p.first + at) + 1, vec4(high, sides.x * sides.y, 0.0));
+    vec4 corners = vec4(centre - reach, centre + reach);
+    STORE4(rows, 2 * (p.first + at), box_head(confidence, float(label + 1), corners));
+    STORE4(rows, 2 * (p.first + at) + 1, box_tail(corners));
 }

@@ -21,6 +21,11 @@ ivec4 int_floor_div(ivec4 a, ivec4 b) {
     return int_div(a, b) - below;
 }
 
+ivec4 int_mod(ivec4 a, ivec4 b) {
+    ivec4 rest = int_fmod(a, b);
+    return rest + b * ivec4(notEqual(rest, ivec4(0))) * ivec4(lessThan(rest ^ b, ivec4(0)));
+}
+
 // Of a negative power only 1 and -1 leave something behind.
 int int_pow(int a, int b) {
     int result = 1, base = a;
@@ -59,6 +64,7 @@ ivec4 int_pow(ivec4 a, ivec4 b) {
     case BOP_FMOD: y = int_fmod(v, w); break; \
     case BOP_FLOOR_DIV: y = int_floor_div(v, w); break; \
     case BOP_PRELU: y = mix(v, (v) * (w), lessThan(v, ivec4(0))); break; \
+    case BOP_MOD: y = int_mod(v, w); break; \
     }
 
 // The value in `bits` bits, wrapped around: below 0 signed, above unsigned; 0 leaves it alone.

@@ -23,6 +23,8 @@ INPUT4F(3, bias);
 layout(constant_id = 10) const int COLS = 1;
 layout(constant_id = 11) const int LANES_X = 1;  // local_size_x
 layout(constant_id = 12) const int LANES_Y = 1;  // local_size_y
+// C4: how many lanes of the last vec4 are channels, the others being kept zero; 0: all are written.
+layout(constant_id = 13) const int LAST = 0;
 
 layout(push_constant) uniform P {
     int n4;
@@ -81,6 +83,10 @@ void main() {
         if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
 #endif
         int at = z * p.n4 + col;
-        if (col < p.n4) STORE4(c, at, epilogue4(acc[j] + shift, at, col));
+        if (col < p.n4) {
+            vec4 v = epilogue4(acc[j] + shift, at, col);
+            if (LAST != 0) v = zero_tail(v, col, 4 * p.n4 - 4 + LAST);
+            STORE4(c, at, v);
+        }
     }
 }

@@ -1,11 +1,14 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1
 #pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1 HALF=1,2,3
+#pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=0,1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0,1,2 B_ALONG_K=0,1 SEPARATE_BIAS=1 HALF=2 HALF_SUMS=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
 #include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
+#include "matmul/half_sums.glsl"
 
 // c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n], a tile of ROWS x 4 COLS results a lane.
 // a holds vec4s along k. b holds vec4s along n (B_ALONG_K 0), its columns in panels of b_block vec4s,
@@ -53,6 +56,7 @@ void main() {
     int a_at[ROWS];
     [[unroll]] for (int i = 0; i < ROWS; i++) a_at[i] = a_base + min(m0 + i, p.m - 1) * p.a_row;
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) acc[i] = vec4(0.0);
+    PARTIAL_SUMS(partial, ROWS * COLS)
 
 #if B_ALONG_K == 0
     int b_at[COLS];
@@ -67,16 +71,17 @@ void main() {
 #endif
 
     for (int k = 0; k < p.k4; k++) {
-        vec4 av[ROWS];
-        [[unroll]] for (int i = 0; i < ROWS; i++) av[i] = LOAD4(a, a_at[i] + k);
+        FACTOR av[ROWS];
+        [[unroll]] for (int i = 0; i < ROWS; i++) av[i] = AS_FACTOR(LOAD4(a, a_at[i] + k));
 #if B_ALONG_K == 0
         [[unroll]] for (int q = 0; q < 4; q++) {
             // Rows behind the last meet zeros in a; they only must not lie outside the buffer.
             int row = min(4 * k + q, p.b_count - 1) * p.b_row;
             [[unroll]] for (int j = 0; j < COLS; j++) {
-                vec4 bv = LOAD4(b, b_at[j] + row);
+                FACTOR bv = AS_FACTOR(LOAD4(b, b_at[j] + row));
                 [[unroll]] for (int i = 0; i < ROWS; i++)
-                    acc[i * COLS + j] = fma(vec4(av[i][q]), bv, acc[i * COLS + j]);
+                    SUM(acc, partial)[i * COLS + j] =
+                        fma(FACTOR(av[i][q]), bv, SUM(acc, partial)[i * COLS + j]);
             }
         }
 #else
@@ -86,13 +91,16 @@ void main() {
             vec4 b2 = LOAD4(b, b_at[4 * j + 2] + k);
             vec4 b3 = LOAD4(b, b_at[4 * j + 3] + k);
             [[unroll]] for (int q = 0; q < 4; q++) {
-                vec4 bv = vec4(b0[q], b1[q], b2[q], b3[q]);
+                FACTOR bv = FACTOR(b0[q], b1[q], b2[q], b3[q]);
                 [[unroll]] for (int i = 0; i < ROWS; i++)
-                    acc[i * COLS + j] = fma(vec4(av[i][q]), bv, acc[i * COLS + j]);
+                    SUM(acc, partial)[i * COLS + j] =
+                        fma(FACTOR(av[i][q]), bv, SUM(acc, partial)[i * COLS + j]);
             }
         }
 #endif
+        ADD_PARTIAL_SUMS(acc, partial, ROWS * COLS, k)
     }
+    ADD_PARTIAL_SUMS(acc, partial, ROWS * COLS, 3)
 
     // No exit from these loops: they would not be unrolled, and acc would not stay in registers.
     [[unroll]] for (int j = 0; j < COLS; j++) {

@@ -24,7 +24,7 @@ layout(constant_id = 10) const int RANK = 6;
 layout(constant_id = 11) const int CHANNEL = -1;  // axis of the output's channels; -1: of no interest
 layout(constant_id = 12) const int OUT_C4 = 0;
 layout(constant_id = 13) const int SPLIT = -1;
-layout(constant_id = 14) const int PAD = 0;       // 0 none, 1 constant, 2 edge, 3 reflect
+layout(constant_id = 14) const int PAD = 0;       // 0 none, 1 constant, 2 edge, 3 reflect, 4 wrap, 5 symmetric
 layout(constant_id = 15) const int VALUES = 0;    // constant by channel, from `values`
 layout(constant_id = 16) const int SHUFFLE = 0;   // groups of a channel shuffle
 layout(constant_id = 17) const int TAIL = 0;      // lanes behind the last channel need zeroing
@@ -49,6 +49,11 @@ int mapped(int d, int c, inout bool inside) {
         int last = p.extent[d] - 1;
         if (PAD == 1) inside = inside && c >= 0 && c <= last;
         if (PAD == 3) c = last - abs(last - abs(c));
+        if (PAD == 5) {  // a place before the first is as far behind the edge as before it, less one
+            c = c < 0 ? -1 - c : c;
+            c = c > last ? 2 * last + 1 - c : c;
+        }
+        if (PAD == 4) c -= quotient(c, last + 1) * (last + 1);
         c = clamp(c, 0, last);
     }
     return c;
@@ -111,8 +116,12 @@ void move(int i) {
     if (PAD == 1) {
         int c = block * 4, last = p.channels - 1;
         VEC4 fill = VEC4(FILL);
-        if (VALUES != 0) fill = VEC4(constant(min(c, last)), constant(min(c + 1, last)),
-                                     constant(min(c + 2, last)), constant(min(c + 3, last)));
+        if (VALUES != 0 && OUT_C4 == 0) {
+            fill = VEC4(constant(block));
+        } else if (VALUES != 0) {
+            fill = VEC4(constant(min(c, last)), constant(min(c + 1, last)),
+                        constant(min(c + 2, last)), constant(min(c + 3, last)));
+        }
         v = inside ? v : fill;
     }
     if (TAIL != 0) v = zero_tail(v, block, p.channels);

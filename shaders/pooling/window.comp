@@ -93,14 +93,18 @@ void main() {
         if (first + i < p.out_w) {
             int at = line * p.out_w + first + i;
             VEC4 v = result[i];
-#if ELEM == 0
             if (AVERAGE) {
                 int count = p.kernel_d * p.kernel_h * p.kernel_w;
                 if (!COUNT_PADDING)
                     count = overlap(front, p.kernel_d, p.in_d) * overlap(top, p.kernel_h, p.in_h)
                             * overlap(left + i * STRIDE, p.kernel_w, p.in_w);
+#if ELEM == 0
                 v = count > 0 ? v / float(count) : vec4(POOL_NAN);
+#else
+                v = (v + sign(v) * (count / 2)) / max(count, 1);  // halves away from zero
+#endif
             }
+#if ELEM == 0
             v = epilogue4(v, at, c);
 #endif
             STORE4(y, at, zero_tail(v, c, p.channels));

@@ -6,6 +6,7 @@
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 #include "quantization/channel.glsl"
+#include "quantization/rounding.glsl"
 
 // y = clip(round(x / scale) + zero, low, high); x * scale where MULTIPLY is set.
 
@@ -28,19 +29,7 @@ layout(push_constant) uniform P {
     int high;
 } p;
 
-// The quotient as IEEE division rounds it; Vulkan allows a device to be off by 2.5 ulp.
-vec4 quotient(vec4 v, vec4 w) {
-    vec4 q = v / w;
-    vec4 better = q + m_residue(v, q, w) / w;
-    vec4 size = abs(q);
-    return if_(lessThan(size, vec4(16777216.0)), if_(greaterThan(size, vec4(1e-3)), better, q), q);
-}
-
-vec4 rounded(vec4 v) {
-    if (HALF_AWAY == 0) return roundEven(v);
-    vec4 whole = trunc(v);
-    return whole + if_(lessThan(abs(v - whole), vec4(0.5)), vec4(0.0), sign(v));
-}
+vec4 rounded(vec4 v) { return HALF_AWAY == 0 ? roundEven(v) : half_away(v); }
 
 // v + z for whole v, held within int32.
 ivec4 saturated_sum(vec4 v, ivec4 z) {
@@ -66,7 +55,7 @@ void main() {
                   LOAD1(zero, channel.w));
     vec4 v = LOAD4(x, at);
     precise vec4 scaled = v * s;
-    v = rounded(MULTIPLY != 0 ? scaled : quotient(v, s));
+    v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
     v = if_(isnan(v), vec4(0.0), v);
     ivec4 q = clamp(saturated_sum(v, z), ivec4(p.low), ivec4(p.high));
     if (C4 != 0) q = keep_channels(q, at, p.inner, p.channels);

@@ -6,7 +6,7 @@
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
-// y = exp(x - max) / sum along an axis. A line has `count` vec4s, `inner` apart. ACROSS: the axis runs
+// y = exp(x - max) / sum along an axis, or its logarithm. A line has `count` vec4s, `inner` apart. ACROSS: the axis runs
 // through the lanes of the vec4s (rows of LINEAR, channels of C4), of which `axis` count; otherwise
 // four lines lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
 // are `inner` apart.
@@ -22,6 +22,7 @@ layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int ACROSS = 0;
 layout(constant_id = 13) const int TAIL = 0;  // C4: lanes behind the last channel need zeroing
+layout(constant_id = 14) const int LOGARITHM = 0;
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
@@ -74,8 +75,10 @@ void main() {
     if (!inside) return;
     int row = divide(base, p.spatial);
     int block = row - divide(row, p.blocks) * p.blocks;
+    if (LOGARITHM != 0) sum = m_log(sum);
     for (int k = lane; k < p.count; k += LANES) {
-        vec4 v = m_exp(element(base, k) - most) / sum;
+        vec4 v = element(base, k) - most;
+        v = LOGARITHM != 0 ? v - sum : m_exp(v) / sum;
         if (TAIL != 0) v = zero_tail(v, ACROSS != 0 ? k : block, p.channels);
 #if WIDE
         STORE4(y, base + k * p.inner, v);

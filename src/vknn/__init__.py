@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         ValidationError,
         VknnError,
     )
+    from vknn.formats.custom import register_layer, unregister_layer
+    from vknn.ops.custom import Shader
     from vknn.profiling.profile import profile
     from vknn.session import Session
 
@@ -31,6 +33,9 @@ _HOMES = {
     "Session": "vknn.session",
     "verify": "vknn.crosscheck",
     "profile": "vknn.profiling",
+    "register_layer": "vknn.formats.custom",
+    "unregister_layer": "vknn.formats.custom",
+    "Shader": "vknn.ops.custom",
 }
 
 __all__ = [
@@ -41,12 +46,15 @@ __all__ = [
     "ModelFormatError",
     "OutOfMemoryError",
     "Session",
+    "Shader",
     "ShaderError",
     "ShapeError",
     "UnsupportedLayerError",
     "ValidationError",
     "VknnError",
     "profile",
+    "register_layer",
+    "unregister_layer",
     "verify",
 ]
 

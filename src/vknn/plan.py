@@ -11,6 +11,21 @@ from vknn.graph.types import TensorType
 
 
 @dataclass(frozen=True)
+class CooperativeMatrix:
+    """A product that a subgroup computes at once: ``m`` x ``k`` times ``k`` x ``n``.
+
+    ``factors``, ``sums``: what both factors, and what is added to and comes out, consist of
+    ("float16", "float32"...).
+    """
+
+    m: int
+    n: int
+    k: int
+    factors: str = "float16"
+    sums: str = "float32"
+
+
+@dataclass(frozen=True)
 class DeviceLimits:
     """What lowering may know of a device. Sizes in bytes.
 
@@ -36,8 +51,11 @@ class DeviceLimits:
     #: after 65,535 without a word; elsewhere it keeps a dispatch far from any watchdog.
     max_loop_rounds: int = 65535
     #: Optional abilities that are present and switched on: "int64", "fp16_storage",
-    #: "fp16_arithmetic", "subgroup_shuffle", "timestamps"...
+    #: "fp16_arithmetic", "subgroup_shuffle", "integer_dot", "integer_dot_fast" (the device
+    #: computes it by itself), "cooperative_matrix", "timestamps"...
     features: frozenset[str] = frozenset()
+    #: Products of matrices that subgroups can compute; only with "cooperative_matrix".
+    cooperative: tuple[CooperativeMatrix, ...] = ()
     #: How shaders best read tensors here: "storage", "texel" (texelFetch) or "image" (imageLoad).
     preferred_access: str = "storage"
 
@@ -131,6 +149,7 @@ class Dispatch:
     ``variant`` are the compile-time choices, ``specialization`` the constants by id (ids 0, 1, 2
     are the workgroup size), ``push`` the push constants' bytes, ``nodes`` the layers it covers in
     the source file's words, ``flops`` and ``nbytes`` the work (bytes read and written once).
+    ``source``: the GLSL of a kernel that is the user's own, to be compiled; ``kernel`` names it.
     """
 
     kernel: str
@@ -143,6 +162,7 @@ class Dispatch:
     label: str = ""
     flops: int = 0
     nbytes: int = 0
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -233,12 +253,30 @@ class Plan:
         return [s for s in self.steps if not isinstance(s, Barrier)]
 
 
-def accesses(step: Command) -> list[tuple[int, Access]]:
-    """The buffers that a step touches."""
+@dataclass(frozen=True)
+class Touch:
+    """Bytes of a buffer that a step touches; ``nbytes`` None: all from ``start`` on."""
+
+    buffer: int
+    access: Access
+    start: int = 0
+    nbytes: int | None = None
+
+
+def touches(step: Command) -> list[Touch]:
+    """What a step touches: a copy a part of its buffers, anything else may touch all of them."""
     match step:
         case Dispatch():
-            return [(b.buffer, b.access) for b in step.bindings]
+            return [Touch(b.buffer, b.access) for b in step.bindings]
         case Copy():
-            return [(step.source, Access.READ), (step.target, Access.WRITE)]
+            return [
+                Touch(step.source, Access.READ, step.source_offset, step.nbytes),
+                Touch(step.target, Access.WRITE, step.target_offset, step.nbytes),
+            ]
         case Fill():
-            return [(step.buffer, Access.WRITE)]
+            return [Touch(step.buffer, Access.WRITE)]
+
+
+def accesses(step: Command) -> list[tuple[int, Access]]:
+    """The buffers that a step touches."""
+    return [(touch.buffer, touch.access) for touch in touches(step)]

@@ -3,8 +3,9 @@
 The one place where planning and running take turns. A graph is cut into segments: runs of nodes
 that the device can do (one plan each) and runs of nodes that only the host can (their references).
 Where a shape depends on data, the nodes behind it wait: their part of the graph is compiled when
-the shape is known, and kept by the shapes that came of it. A network without such nodes is one
-segment, one plan, one recorded run.
+the shape is known, and kept by the shapes that came of it. Loops, branches and computed shapes are
+the graph's ``rest``, which has programs of its own made here as it asks for them. A network without
+such nodes is one segment, one plan, one recorded run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,7 +36,8 @@ MAX_CONTINUATIONS = 16
 class Target:
     """Where device segments run, and what their plans share. ``device`` None: all on the host.
 
-    ``debug``: the level of VKNN_DEBUG.
+    ``debug``: the level of VKNN_DEBUG. ``prepare`` checks and rewrites a graph before it is
+    compiled.
     """
 
     device: Device | None = None
@@ -43,6 +45,7 @@ class Target:
     weights: WeightCache = field(default_factory=WeightCache)
     pool: WeightPool | None = None
     debug: int = 0
+    prepare: Callable[[Graph], Graph] = lambda graph: graph
 
 
 @dataclass(eq=False)
@@ -77,7 +80,7 @@ class Program:
         #: Seconds spent on plans, and on pipelines, weights and command buffers.
         self.timings = {"plan": 0.0, "prepare": 0.0}
         self._lock = threading.RLock()
-        self._rest_cache: OrderedDict[tuple[TensorType, ...], Program] = OrderedDict()
+        self._rest_cache: OrderedDict[Hashable, Program] = OrderedDict()
         ready, self._deferred = _split_static(graph.nodes)
         on_device = {n for n in ready if self._device_can(n)}
         self.placement: dict[Node, str] = {
@@ -127,10 +130,16 @@ class Program:
                 known.update(zip(segment.outputs, results.values(), strict=True))
             if self._deferred:
                 known.update(self._run_rest(known, execute))
-        return {
-            name: known[v] if v.constant is None else v.constant
-            for name, v in self.graph.outputs.items()
-        }
+            outputs = {
+                name: known[v] if v.constant is None else v.constant
+                for name, v in self.graph.outputs.items()
+            }
+            rest = self.graph.rest
+            if rest is not None:
+                taken = {name: outputs.pop(name) for name in rest.takes}
+                call = lambda key, make, feeds: self._kept(key, make).run(feeds, execute)  # noqa: E731
+                outputs |= rest.resume(taken, call)
+        return outputs
 
     def close(self) -> None:
         """Frees the device objects of all segments and continuations."""
@@ -195,19 +204,28 @@ class Program:
             v for n in self._deferred for v in n.inputs if v is not None and v in known
         )
         types = tuple(TensorType.of(known[v]) for v in wanted)
-        rest = self._rest_cache.get(types)
-        if rest is None:
+
+        def refined() -> Graph:
             results = {v for n in self._deferred for v in n.outputs}
             names = {name: v for name, v in self.graph.outputs.items() if v in results}
-            graph = refine(self._deferred, dict(zip(wanted, types, strict=True)), names)
-            rest = Program(graph, self._target)
-            self._rest_cache[types] = rest
-            if len(self._rest_cache) > MAX_CONTINUATIONS:
-                self._rest_cache.popitem(last=False)[1].close()
-        self._rest_cache.move_to_end(types)
+            return refine(self._deferred, dict(zip(wanted, types, strict=True)), names)
+
+        rest = self._kept(types, refined, prepared=True)
         feeds = {r.name: known[v] for r, v in zip(rest.graph.inputs, wanted, strict=True)}
         outputs = rest.run(feeds, execute)
         return {self.graph.outputs[name]: array for name, array in outputs.items()}
+
+    def _kept(self, key: Hashable, make: Callable[[], Graph], prepared: bool = False) -> Program:
+        """The program of what ``make`` gives, kept by ``key``."""
+        program = self._rest_cache.get(key)
+        if program is None:
+            graph = make()
+            program = Program(graph if prepared else self._target.prepare(graph), self._target)
+            self._rest_cache[key] = program
+            if len(self._rest_cache) > MAX_CONTINUATIONS:
+                self._rest_cache.popitem(last=False)[1].close()
+        self._rest_cache.move_to_end(key)
+        return program
 
 
 def refine(

@@ -39,7 +39,13 @@ def run(
             observe(node, results)
         for value in last.get(index, ()):
             arrays.pop(value, None)
-    return {name: _output(name, value, arrays) for name, value in graph.outputs.items()}
+    outputs = {name: _output(name, value, arrays) for name, value in graph.outputs.items()}
+    if graph.rest is not None:
+        taken = {name: outputs.pop(name) for name in graph.rest.takes}
+        outputs |= graph.rest.resume(
+            taken, lambda _, make, arrays: run(make(), arrays, observe=observe, free=free)
+        )
+    return outputs
 
 
 def run_node(node: Node, inputs: tuple[np.ndarray | None, ...]) -> tuple[np.ndarray, ...]:

@@ -27,6 +27,7 @@ MAX_PROGRAMS = 8
 
 HOST_DEVICES = ("numpy", "reference")
 PRECISIONS = ("fp32", "fp16")
+ARITHMETICS = ("fp32", "fp16")
 _warned_without_device = False
 _warned_without_half = False
 
@@ -39,9 +40,14 @@ class Session:
     without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
     "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
     "fp32", or "fp16" to store tensors and weights as float16 on the device, half the memory and
-    traffic; arithmetic stays in float32, and so does the NumPy reference. ``disable``: names of
-    passes and abilities to switch off, as in VKNN_DISABLE; "fp16" among them makes the precision
+    traffic; arithmetic stays in float32, and so does the NumPy reference. ``arithmetic``: "fp16"
+    (only with precision "fp16") lets convolutions and matrix products multiply in float16 and add
+    up as many as 16 products in it before the sums are added up in float32; products of one row,
+    depthwise ones, Winograd's and attention's and all other operators keep to float32. ``disable``:
+    names of passes and abilities to switch off, as in VKNN_DISABLE; "fp16" among them makes both
     "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
+
+    A model with state (recurrent cells, memories) keeps it from run to run until ``reset_state``.
 
     Safe to use from several threads; runs of one session follow each other. Raises
     ModelFormatError, UnsupportedLayerError or DeviceError, VknnError for a precision that the
@@ -55,12 +61,14 @@ class Session:
         *,
         device: str | Device = "auto",
         precision: str = "fp32",
+        arithmetic: str = "fp32",
         disable: Iterable[str] = (),
         tuned: bool = True,
     ) -> None:
         if precision not in PRECISIONS:
             known = " or ".join(map(repr, PRECISIONS))
             raise VknnError(f"precision {precision!r} is not supported; use {known}")
+        _check_arithmetic(arithmetic, precision)
         self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
         self._disabled = frozenset(disable) | environment.disabled()
         self._lock = threading.RLock()
@@ -70,6 +78,7 @@ class Session:
         self.device: Device | None = device if isinstance(device, Device) else choose_device(device)
         try:
             self.precision = _usable_precision(precision, self.device, self._disabled)
+            self.arithmetic = _usable_arithmetic(arithmetic, self.precision, self.device)
         except BaseException:
             if self.device is not None and self._owns_device:
                 self.device.close()
@@ -79,10 +88,17 @@ class Session:
         if tuned and self.device is not None and "tuning" not in self._disabled:
             choices = tuning_choices(self.device.snapshot)
         options = LoweringOptions(
-            disabled=self._disabled, choices=choices, precision=self.precision
+            disabled=self._disabled,
+            choices=choices,
+            precision=self.precision,
+            arithmetic=self.arithmetic,
         )
-        self._target = Target(self.device, options, pool=pool, debug=environment.debug())
+        self._target = Target(
+            self.device, options, pool=pool, debug=environment.debug(), prepare=self._prepare
+        )
         self._last: Program | None = None
+        self._state: dict[str, np.ndarray] = {}
+        self.reset_state()
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -103,8 +119,19 @@ class Session:
         with self._lock:
             arrays = self._encode(feeds)
             program = self._program(feeds, arrays)
-            results = program.run({v.name: arrays[v.name] for v in program.graph.inputs})
+            fed = {**arrays, **self._state}
+            results = program.run({v.name: fed[v.name] for v in program.graph.inputs})
+            self._state = {name: results.pop(name) for name in self._state}
         return {name: self.model.decode(name, array) for name, array in results.items()}
+
+    def reset_state(self) -> None:
+        """Sets what the model keeps between runs (if it does) back to what it was at first."""
+        with self._lock:
+            first = self.model.first_state
+            self._state = {
+                n: np.full(t.dims, first.get(n, 0), t.dtype.numpy)
+                for n, t in self.model.state.items()
+            }
 
     def program(self, feeds: Mapping[str, np.ndarray]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
@@ -121,8 +148,8 @@ class Session:
         return self._target
 
     def encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The arrays as the graph takes them; checks names, ranks and dtypes."""
-        return self._encode(feeds)
+        """The arrays as the graph takes them, with the state as it is; checks names and types."""
+        return {**self._encode(feeds), **self._state}
 
     @property
     def placement(self) -> dict[str, str]:
@@ -170,13 +197,14 @@ class Session:
     def _program(
         self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
     ) -> Program:
-        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
-        types = {n: TensorType.of(a) for n, a in arrays.items()}
-        key = (tuple(types.items()), tuple((n, a.tobytes()) for n, a in values.items()))
+        decisive = [np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)]
+        key = (
+            tuple((n, a.shape, a.dtype) for n, a in arrays.items()),
+            tuple(a.tobytes() for a in decisive),
+        )
         program = self._programs.get(key)
         if program is None:
-            graph = run_passes(self._build(feeds, arrays), self._disabled)
-            program = Program(graph, self._target)
+            program = Program(self._prepare(self._build(feeds, arrays)), self._target)
             self._programs[key] = program
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)[1].close()
@@ -187,9 +215,12 @@ class Session:
     def _build(self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> Graph:
         values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
-        graph = self.model.build(types, values)
+        return self.model.build(types, values)
+
+    def _prepare(self, graph: Graph) -> Graph:
+        """A graph, checked and rewritten."""
         validate(graph)
-        return graph
+        return run_passes(graph, self._disabled)
 
 
 def choose_device(selector: str) -> Device | None:
@@ -230,3 +261,23 @@ def _usable_precision(precision: str, device: Device | None, disabled: frozenset
             "precision='fp16' needs; use precision='fp32' or another device"
         )
     return precision
+
+
+def _check_arithmetic(arithmetic: str, precision: str) -> None:
+    if arithmetic not in ARITHMETICS:
+        known = " or ".join(map(repr, ARITHMETICS))
+        raise VknnError(f"arithmetic {arithmetic!r} is not supported; use {known}")
+    if arithmetic == "fp16" and precision != "fp16":
+        raise VknnError("arithmetic='fp16' is for what is stored so: it needs precision='fp16'")
+
+
+def _usable_arithmetic(arithmetic: str, precision: str, device: Device | None) -> str:
+    """The arithmetic that a session gets; raises VknnError where the device has no float16's."""
+    if precision == "fp32" or device is None or arithmetic == "fp32":
+        return "fp32"
+    if "fp16_arithmetic" not in device.limits.features:
+        raise VknnError(
+            f"{device.name} has no 16-bit arithmetic (shaderFloat16), which arithmetic='fp16' "
+            "needs; use arithmetic='fp32' (precision='fp16' may stay) or another device"
+        )
+    return arithmetic

@@ -29,13 +29,21 @@ def opened(
     *,
     device: str | Device = "auto",
     precision: str = "fp32",
+    arithmetic: str = "fp32",
     disable: Iterable[str] = (),
 ) -> Iterator[Session]:
     """The session given, or one made for the duration from a file with these options."""
     if isinstance(subject, Session):
         yield subject
         return
-    with Session(subject, weights, device=device, precision=precision, disable=disable) as session:
+    with Session(
+        subject,
+        weights,
+        device=device,
+        precision=precision,
+        arithmetic=arithmetic,
+        disable=disable,
+    ) as session:
         yield session
 
 
@@ -59,9 +67,16 @@ def complete_feeds(
     feeds = dict(inputs or {})
     for spec in session.inputs:
         if spec.name not in feeds:
-            hint = spec.shape or session.model.shape_hints.get(spec.name)
+            hint = likely_shape(session, spec)
             feeds[spec.name] = random_array(spec, (shapes or {}).get(spec.name, hint), random)
     return feeds
+
+
+def likely_shape(session: Session, spec: TensorSpec) -> tuple[int | None, ...] | None:
+    """The shape of an input, or where some of it is free the one that the file suggests."""
+    if spec.shape is not None and None not in spec.shape:
+        return spec.shape
+    return session.model.shape_hints.get(spec.name, spec.shape)
 
 
 def random_array(

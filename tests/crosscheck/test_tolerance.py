@@ -9,6 +9,7 @@ from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
 from vknn.ops.attention import Attention
 from vknn.ops.convolution import Conv
+from vknn.ops.deformable import DeformConv
 from vknn.ops.elementwise import (
     Add,
     Cast,
@@ -31,6 +32,7 @@ from vknn.ops.pooling import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
 from vknn.ops.reduction import Softmax
 from vknn.ops.resize import Resize
+from vknn.ops.transposed import ConvTranspose
 
 random = np.random.default_rng(5)
 
@@ -48,6 +50,14 @@ FUSED = Fused(CONV, (FusedStep(Swish()), FusedStep(Add(), operand=0), FusedStep(
 CASES: list[tuple[Op, list[np.ndarray | None]]] = [
     (CONV, [array(1, 8, 6, 6), array(5, 8, 3, 3), array(5)]),
     (FUSED, [array(1, 8, 6, 6), array(5, 8, 3, 3), None, array(1, 5, 6, 6)]),
+    (
+        ConvTranspose((2, 2), (1,) * 4, (1, 1), 2),
+        [array(1, 8, 3, 4), array(8, 3, 3, 3), array(6)],
+    ),
+    (
+        DeformConv((1, 1), (1,) * 4, (1, 1)),
+        [array(1, 8, 5, 4), array(5, 8, 3, 3), array(1, 18, 5, 4), array(5), array(1, 9, 5, 4)],
+    ),
     (MatMul(transpose_b=True), [array(7, 64), array(9, 64), array(9)]),
     (AveragePool((2, 2), (2, 2), (0,) * 4), [array(1, 3, 6, 6)]),
     (GlobalAveragePool(), [array(1, 3, 9, 9)]),

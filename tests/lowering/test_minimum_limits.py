@@ -14,16 +14,26 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from tests.helpers import single_op_graph
+from tests.lowering import (
+    integer_cases,
+    rearrange_cases,
+    reduction_cases,
+    selection_cases,
+    spatial_cases,
+)
 
 from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, op_classes
 from vknn.lowering import LoweringOptions, candidates, check_plan, lower
 from vknn.lowering.epilogue import BINARY, UNARY
 from vknn.lowering.registry import Candidate, rule_for
 from vknn.ops import elementwise as ew
-from vknn.ops.attention import Attention
+from vknn.ops.attention import Attention, RotaryEmbedding
 from vknn.ops.convolution import Conv, ConvInteger
+from vknn.ops.custom import Custom
+from vknn.ops.deformable import DeformConv
 from vknn.ops.detection import YoloDetection
-from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.ops.lookup import Gather
+from vknn.ops.matmul import MatMul, MatMulInteger, QuantizedMatMul
 from vknn.ops.movement import (
     ChannelShuffle,
     Concat,
@@ -44,8 +54,13 @@ from vknn.ops.pooling import (
     MaxPool,
 )
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized_resize import QuantizedResize
+from vknn.ops.recurrent import GRU, LSTM, RNN
+from vknn.ops.recurrent_integer import IntegerLSTM
 from vknn.ops.reduction import Softmax
 from vknn.ops.resize import Resize
+from vknn.ops.rounding import DynamicRound
+from vknn.ops.transposed import ConvTranspose
 from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, View
 from vknn.runtime import glsl
 
@@ -108,7 +123,7 @@ def _array(given: object) -> np.ndarray | None:
         return None
     if given and isinstance(given[0], tuple):  # type: ignore[index]
         shape, dtype = given  # type: ignore[misc]
-        return np.ones(shape, dtype)
+        return np.ones(shape, dtype.numpy if isinstance(dtype, DType) else dtype)
     return np.ones(given, np.float32)  # type: ignore[call-overload]
 
 
@@ -146,6 +161,10 @@ def _conv(axes: int, kernel: int = 3, group: int = 1, kind: type = Conv) -> Op:
     return kind((1,) * axes, pads, (1,) * axes, group)
 
 
+def _transposed(axes: int, group: int = 1) -> Op:
+    return ConvTranspose((2,) * axes, (1,) * (2 * axes), (1,) * axes, group)
+
+
 def _convolution() -> Iterator[Case]:
     for constants in ((), (1, 2)):
         yield Case(_conv(2), (IMAGE, (21, 13, 3, 3), (21,)), constants)
@@ -157,6 +176,17 @@ def _convolution() -> Iterator[Case]:
         yield Case(_conv(2), (IMAGE, (21, 13, 3, 3), None), constants[:1])
         integer = _conv(2, kind=ConvInteger)
         yield Case(integer, ((IMAGE, I8), ((21, 13, 3, 3), I8)), constants[:1])
+        yield Case(_transposed(2), (IMAGE, (13, 21, 3, 3), (21,)), constants)
+        yield Case(_transposed(2, 3), ((2, 9, 5, 5), (9, 4, 3, 3), (12,)), constants)
+        yield Case(_transposed(2, 13), (IMAGE, (13, 1, 4, 4), (13,)), constants)
+        yield Case(_transposed(1), ((1, 5, 31), (5, 4, 3), None), constants[:1])
+        yield Case(_transposed(3), ((1, 3, 4, 5, 6), (3, 4, 3, 3, 3), (4,)), constants)
+        deformed = (IMAGE, (21, 13, 3, 3), (1, 18, 9, 11), (21,), (1, 9, 9, 11))
+        yield Case(
+            DeformConv((1, 1), (1,) * 4, (1, 1)), deformed, tuple(2 * c - 1 for c in constants)
+        )
+        parts = ((1, 6, 4, 5), (4, 3, 1, 1), (1, 6, 4, 5), None)
+        yield Case(DeformConv((1, 1), (0,) * 4, (1, 1), 2, 3), parts, constants[:1])
 
 
 def _pooling() -> Iterator[Case]:
@@ -191,10 +221,16 @@ def _products() -> Iterator[Case]:
             yield Case(MatMul(), (a, b, None), constants[:1])
             yield Case(MatMulInteger(), ((a, I8), (b, I8)), constants[:1])
         yield Case(MatMul(transpose_b=True), (a, (*b[:-2], b[-1], b[-2]), None))
+        yield Case(QuantizedMatMul(), (a, b))
+        yield Case(Gather(-1), (a, ((3, 2), I32)))
+        yield Case(QuantizedMatMul(), (a, (b, I8), None, ()), (1, 3))
     for width in (8, 6):
         q = (2, 9, 2 * width)
         yield Case(Attention(2, 0.5), (q, q, q, None))
         yield Case(Attention(2, 0.5), (q, q, q, (9, 9)))
+        yield Case(RotaryEmbedding(), (q, (9, width), (9, width)))
+        k = (2, 2, 9, width)
+        yield Case(Attention(6, 0.5, 2), ((2, 6, 5, width), k, k, (6, 5, 9)))
 
 
 def _rows() -> Iterator[Case]:
@@ -211,6 +247,22 @@ def _rows() -> Iterator[Case]:
     yield Case(LRN((2, 3), (1, 1), (1, 1)), (IMAGE,))
 
 
+def _reduction() -> Iterator[Case]:
+    return (Case(*given) for given in reduction_cases.cases())
+
+
+def _rearrange() -> Iterator[Case]:
+    return (Case(*given) for given in rearrange_cases.cases())
+
+
+def _selection() -> Iterator[Case]:
+    return (Case(*given) for given in selection_cases.cases())
+
+
+def _spatial() -> Iterator[Case]:
+    return (Case(*given) for given in spatial_cases.cases())
+
+
 def _movement() -> Iterator[Case]:
     for image in (IMAGE, (2, 8, 6, 4)):
         n, c, h, w = image
@@ -222,6 +274,7 @@ def _movement() -> Iterator[Case]:
             yield Case(Slice((0,), (w,), (3,), (2,)), (given,))
             yield Case(Pad((0, 0, 1, 1, 0, 0, 1, 1)), (given,))
             yield Case(Pad((0, 0, 1, 1, 0, 0, 1, 1), "reflect"), (given,))
+            yield Case(Pad((0, 0, 1, 1, 0, 0, 1, 1), "symmetric"), (given,))
             yield Case(Concat(1), (given, given))
             yield Case(Concat(1), (given, given, given))
             yield Case(Concat(3), (given, given))
@@ -240,7 +293,33 @@ def _others() -> Iterator[Case]:
         yield Case(QuantizeLinear(), (IMAGE, vector, (vector, I8)))
         yield Case(DequantizeLinear(), ((IMAGE, I8), vector, None))
         yield Case(DequantizeLinear(), ((IMAGE, I8), vector, vector))
+    yield Case(QuantizedResize((5, 17)), ((IMAGE, I8),))
     yield Case(YOLO, ((1, 16, 5, 7),))
+
+
+def _recurrent() -> Iterator[Case]:
+    for hidden in (6, 150):
+        x, out, lstm = (3, 2, 5), 7, LSTM(direction="bidirectional", state_rounding="symmetric")
+        for op, gates in ((RNN(), 1), (GRU(), 3), (GRU(linear_before_reset=True), 3)):
+            rows = gates * hidden
+            given = (x, (1, rows, 5), (1, rows, hidden), (1, 2 * rows), (1, 2, hidden))
+            yield Case(op, given, (1, 2, 3))
+        rows = 4 * hidden
+        given = (x, (2, rows, 5), (2, rows, out), None, (2, 2, out), (2, 2, hidden))
+        yield Case(lstm, (*given, (2, 3 * hidden), (2, out, hidden)), (1, 2, 6, 7))
+        yield Case(LSTM(layout=1), ((1, 1, 8), (1, rows, 8), (1, rows, hidden)), (1, 2))
+        given = ((1, 1, 8), (1, rows, 8), (1, rows, hidden), *[None] * 6, (1, rows))
+        yield Case(LSTM(), given, (1, 2, 9))
+    yield Case(DynamicRound("asymmetric"), ((3, 41),))
+    one = ((1 << 30, 0),)
+    integer = IntegerLSTM(one * 4, one * 4, *one, one * 3, one * 4, (1,) * 4, *one)
+    for units in (6, 150):
+        rows, out, half, wide = 4 * units, 7, DType.INT16, DType.INT32
+        bias = ((rows,), wide)
+        given = (((3, 2, 5), I8), ((rows, 5), I8), ((rows, out), I8), bias, bias)
+        states = (((2, out), I8), ((2, units), half), ((2, 3 * units), half))
+        rest = (((rows,), half), bias, ((out, units), I8), ((out,), wide))
+        yield Case(integer, (*given, *states, *rest), (1, 2, 3, 4, 7, 8, 9, 10, 11))
 
 
 def _with_tails(cases: list[Case]) -> Iterator[Case]:
@@ -269,16 +348,47 @@ FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "pooling": _pooling,
     "products": _products,
     "rows": _rows,
+    "reduction": _reduction,
+    "recurrent": _recurrent,
     "movement": _movement,
+    "rearrange": _rearrange,
+    "selection": _selection,
+    "spatial": _spatial,
     "others": _others,
+    "integers": lambda: (Case(*given) for given in integer_cases.cases()),
 }
+
+
+def blocks_held(spec: dict[int, int | float]) -> int | float:
+    """Bytes of shared memory of matmul/blocks.glsl (with 20: of float16, and the sums)."""
+    rows, columns = spec[10] * spec[12], spec[11] * spec[13]
+    factors = rows * spec[15] + 4 * spec[14] * spec[16]
+    return 8 * factors + 16 * rows * (columns + 1) if 20 in spec else 16 * factors
+
 
 #: Bytes of shared memory that a kernel declares, from its specialization constants.
 SHARED_MEMORY: dict[str, Callable[[dict[int, int | float]], int | float]] = {
     "pooling/global_shared": lambda spec: 16 * spec[11],
     "matmul/row": lambda spec: 16 * spec[10] * spec[11] * spec[12],
+    "matmul/shared": blocks_held,
+    "convolution/shared": blocks_held,
     "reduction/softmax": lambda spec: 4 * spec[10] * spec[11],
+    "reduction/reduce": lambda spec: 16 * spec[10] * spec[11],
+    "reduction/cumsum": lambda spec: 16 * spec[10] * spec[11],
+    "normalization/normalize": lambda spec: 16 * spec[10] * spec[11],
+    "selection/extreme": lambda spec: 32 * spec[10] * spec[11],
+    "selection/pick": lambda spec: 8 * spec[10],
+    "detection/greedy": lambda spec: 8 * spec[10],
     "attention/softmax": lambda spec: 4 * spec[10] * spec[11],
+    "attention/stream": lambda spec: 14 << 10,
+    "matmul/quantize_rows": lambda spec: 4 * spec[10] * spec[11],
+    "matmul/largest": lambda spec: 4 * spec[10] * spec[11],
+    "rounding/rows": lambda spec: 4 * spec[10] * spec[11],
+    "rounding/range": lambda spec: 4 * spec[10],
+    "recurrent/integer": lambda spec: 4 * spec.get(16, 0),
+    "recurrent/steps": lambda spec: (
+        16 * (spec.get(18, 0) + spec[10] * spec[11] * (1, 4, 2, 3)[int(spec[12])])
+    ),
     "normalization/layer_norm": lambda spec: 4 * spec[10] * spec[11],
 }
 
@@ -381,6 +491,8 @@ LARGE: list[tuple[Op, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]]
     (_conv(2), (BIG,), ((16, 64, 3, 3), (16,))),
     (_conv(2, group=64), (BIG,), ((64, 1, 3, 3), (64,))),
     (_conv(2, group=32), (BIG,), ((32, 2, 3, 3), (32,))),
+    (_transposed(2), ((1, 64, 1025, 512),), ((64, 64, 3, 3), (64,))),
+    (_transposed(2, 64), ((1, 64, 1025, 512),), ((64, 1, 3, 3), (64,))),
     (MaxPool((3, 3), (1, 1), (1, 1, 1, 1)), (BIG,), ()),
     (GlobalAveragePool(), (BIG,), ()),
     (AdaptiveAveragePool((7, 7)), (BIG,), ()),
@@ -393,12 +505,17 @@ LARGE: list[tuple[Op, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]]
     (MatMul(), ((1 << 22, 31), (31, 16)), ()),
     (MatMul(), ((1, 32), (32, 1 << 22)), ()),
     (Attention(4, 0.5), ((1, 4096, 256),) * 3, ()),
+    (Attention(8, 0.5), ((1, 8192, 256),) * 3, ()),
+    (QuantizedMatMul(), ((4096, 4096), (4096, 4096)), ()),
     (Transpose((0, 2, 3, 1)), (BIG,), ()),
     (Slice((1,), (63,), (1,)), (BIG,), ()),
     (Pad(PADS), ((1, 64, 2046, 1022),), ()),
     (Concat(1), ((1, 31, 2048, 1024), (1, 33, 2048, 1024)), ()),
     (Resize((2048, 1024)), ((1, 64, 512, 512),), ()),
     (QuantizeLinear(), (BIG, (64,)), ()),
+    *reduction_cases.LARGE,
+    *rearrange_cases.LARGE,
+    *spatial_cases.LARGE,
 ]
 ROOMY = dataclasses.replace(MINIMUM, max_storage_buffer_range=1 << 30)
 
@@ -453,6 +570,7 @@ def test_weights_larger_than_a_buffer_are_the_hosts() -> None:
 def test_every_op_with_a_rule_is_covered() -> None:
     covered = {type(case.op) for family in FAMILIES.values() for case in family()}
     own = {op for op in op_classes() if op.__module__.startswith("vknn.ops.")}
+    own -= {Custom}  # its kernels are the users': tests/formats/test_custom.py
     assert {op.__name__ for op in own if rule_for(op)} == {op.__name__ for op in covered}
 
 

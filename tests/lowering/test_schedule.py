@@ -8,7 +8,19 @@ import pytest
 from vknn.graph import TensorType
 from vknn.lowering.check import PlanError, check_plan
 from vknn.lowering.schedule import SUBMIT_BOUNDS, add_barriers, cut_submits
-from vknn.plan import Access, Barrier, Binding, Buffer, Copy, Dispatch, Fill, Plan, Port, Role
+from vknn.plan import (
+    Access,
+    Barrier,
+    Binding,
+    Buffer,
+    Copy,
+    DeviceLimits,
+    Dispatch,
+    Fill,
+    Plan,
+    Port,
+    Role,
+)
 
 
 def dispatch(reads=(), writes=(), flops=0, nbytes=0):
@@ -124,6 +136,93 @@ def test_checker_finds_a_buffer_behind_its_arena():
         check_plan(dataclasses.replace(plan, arenas=dict.fromkeys(Role, 100)))
 
 
+def parts():
+    """A buffer of two parts, behind an input and an output."""
+    return [
+        *buffers(2),
+        Buffer("c", Role.ACTIVATION, 128, 64),
+        Buffer("c//a", Role.ACTIVATION, 128, 32),
+        Buffer("c//b", Role.ACTIVATION, 160, 32),
+    ]
+
+
+def scheduled(commands, made):
+    return small_plan(add_barriers(commands, made), made)
+
+
+def test_checker_accepts_a_whole_made_of_its_parts():
+    made = parts()
+    commands = [dispatch((0,), (3,)), dispatch((3,), (4,)), dispatch((2,), (1,))]
+    plan = scheduled(commands, made)
+    check_plan(plan)
+    # The second part is written while the first is read: no hazard but the one between them.
+    assert sum(isinstance(s, Barrier) for s in plan.steps) == 2
+    copied = [dispatch((0,), (3,)), Copy(0, 2, 32, 0, 32), dispatch((2,), (1,))]
+    check_plan(scheduled(copied, made))
+
+
+def test_checker_finds_a_part_that_nobody_wrote():
+    made = parts()
+    with pytest.raises(PlanError, match="'c' was overwritten or never written"):
+        check_plan(scheduled([dispatch((0,), (3,)), dispatch((2,), (1,))], made))
+    commands = [dispatch((0,), (3,)), Copy(0, 2, 16, 0, 32), dispatch((2,), (1,))]
+    with pytest.raises(PlanError, match="'c' was overwritten or never written"):
+        check_plan(scheduled(commands, made))
+
+
+def test_checker_finds_a_part_written_over_another():
+    made = parts()
+    made[4] = Buffer("c//b", Role.ACTIVATION, 144, 48)
+    commands = [dispatch((0,), (3,)), dispatch((0,), (4,)), dispatch((2,), (1,))]
+    with pytest.raises(PlanError, match="'c//b' is written over 'c//a'"):
+        check_plan(scheduled(commands, made))
+
+
+def test_windows_onto_a_tensor_may_be_written_one_over_another():
+    made = [*parts(), Buffer("c//+16", Role.ACTIVATION, 144, 48)]
+    commands = [dispatch((0,), (2,)), dispatch((0,), (5,)), dispatch((2,), (1,))]
+    check_plan(scheduled(commands, made))
+    made[5] = Buffer("c//a//+16", Role.ACTIVATION, 144, 48)
+    with pytest.raises(PlanError, match="is written over 'c'"):
+        check_plan(scheduled(commands, made))
+
+
+def test_checker_finds_a_stranger_in_a_part():
+    made = [*parts(), Buffer("u", Role.ACTIVATION, 160, 16)]
+    commands = [dispatch((0,), (3,)), dispatch((0,), (4,)), dispatch((0,), (5,))]
+    with pytest.raises(PlanError, match="'c' was overwritten"):
+        check_plan(scheduled([*commands, dispatch((2,), (1,))], made))
+
+
+def test_checker_finds_reads_and_writes_of_shifted_bytes():
+    made = buffers(4)
+    made[3] = Buffer("u", Role.ACTIVATION, 144, 64)
+    commands = [dispatch((0,), (2,)), dispatch((2,), (3,)), dispatch((3,), (1,))]
+    with pytest.raises(PlanError, match="read and written at once"):
+        check_plan(scheduled(commands, made))
+
+
+def test_checker_finds_a_copy_beyond_the_end():
+    with pytest.raises(PlanError, match="beyond the end"):
+        check_plan(scheduled([Copy(0, 1, 48, 0, 32)], buffers(2)))
+
+
+def test_checker_finds_what_cannot_be_bound():
+    made = [Buffer("x", Role.INPUT, 0, 64), Buffer("y", Role.OUTPUT, 48, 64)]
+    plan = scheduled([dispatch((0,), (1,))], made)
+    check_plan(plan, DeviceLimits(storage_alignment=16, texel_alignment=16))
+    with pytest.raises(PlanError, match="cannot bind"):
+        check_plan(plan, DeviceLimits())
+
+
+def test_copies_side_by_side_are_no_hazard_but_halves_of_a_word_are():
+    made = buffers(3)
+    assert not barriers([Copy(0, 2, 32), Copy(1, 2, 32, 0, 32)], made)
+    assert not barriers([Copy(0, 2, 32), Copy(2, 1, 32, 32)], made)
+    assert barriers([Copy(0, 2, 30), Copy(1, 2, 34, 0, 30)], made)
+    assert barriers([Copy(0, 2, 32), Copy(2, 1, 32, 16)], made)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_scheduled_random_commands_have_no_open_hazard(seed):
     rng = random.Random(seed)
@@ -149,7 +248,6 @@ def test_every_plan_that_a_test_makes_is_checked(monkeypatch):
     from vknn.lowering import lower
     from vknn.ops.elementwise import Exp
     from vknn.ops.movement import Transpose
-    from vknn.plan import DeviceLimits
 
     monkeypatch.setattr(
         sys.modules["vknn.lowering.assembly"], "add_barriers", lambda commands, _: list(commands)

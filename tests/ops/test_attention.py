@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from tests.helpers import check_op
+from tests.helpers import check_op, shared_device, single_op_graph
 
-from vknn.ops.attention import Attention
+from vknn.lowering import LoweringOptions, attention, candidates, lower
+from vknn.ops.attention import Attention, RotaryEmbedding
+from vknn.plan import Dispatch
 
 RNG = np.random.default_rng(11)
 
@@ -61,3 +65,96 @@ def test_more_keys_than_the_loops_of_a_lane_take(depth: int) -> None:
     for keys, host in ((50_000, False), (70_000, depth == 3), (270_000, True)):
         q, k, v = floats(1, 2, depth), floats(1, keys, depth), floats(1, keys, depth)
         check_op(Attention(1, 0.5), q, k, v, host=host, tolerance=1e-4, access=("storage",))
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize(
+    "heads, groups, queries, keys, depth, value_depth",
+    [(6, 2, 5, 7, 4, 8), (6, 3, 3, 5, 3, 5), (4, 1, 2, 9, 8, 4), (2, 2, 7, 3, 4, 3)],
+)
+def test_heads_on_an_axis_of_their_own(
+    heads: int, groups: int, queries: int, keys: int, depth: int, value_depth: int, masked: bool
+) -> None:
+    q, k = floats(2, heads, queries, depth), floats(2, groups, keys, depth)
+    v = floats(2, groups, keys, value_depth)
+    mask = floats(heads, queries, keys) if masked else None
+    op = Attention(heads, 0.5, groups)
+    for kind in ("cpu", "discrete"):
+        check_op(op, q, k, v, mask, kind=kind, access=("storage",))
+
+
+def test_heads_share_keys_in_a_row() -> None:
+    q, k, v = floats(2, 5, 6 * 4), floats(2, 7, 2 * 4), floats(2, 7, 2 * 3)
+    for kind in ("cpu", "discrete"):
+        check_op(Attention(6, 0.5, 2), q, k, v, floats(5, 7), kind=kind, access=("texel",))
+
+
+@pytest.mark.parametrize("depth, value_depth", [(4, 256), (256, 12), (130, 131), (37, 61)])
+def test_streams_of_several_tiles(depth: int, value_depth: int) -> None:
+    """More queries and keys than a workgroup looks at, and widths of more than one chunk."""
+    heads, queries, keys = 2, 37, 71
+    q, k = floats(1, queries, heads * depth), floats(1, keys, heads * depth)
+    v, mask = floats(1, keys, heads * value_depth), floats(queries, keys)
+    op = Attention(heads, depth**-0.5)
+    check_op(op, q, k, v, mask, kind="discrete", access=("storage",))
+    names = names_of(op, q, k, v, mask, kind="discrete")
+    assert ("stream_scalar" in names) and ("stream" in names) == (depth % 4 + value_depth % 4 == 0)
+
+
+def names_of(op: Attention, *arrays: np.ndarray | None, kind: str) -> list[str]:
+    limits = dataclasses.replace(shared_device().limits, kind=kind)
+    graph = single_op_graph(op, arrays)
+    return [c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())]
+
+
+def test_streams_over_keys_that_are_masked_out() -> None:
+    """Whole tiles without a key that counts, at the beginning and later; the largest score last."""
+    mask = np.full((3, 100), -np.inf, np.float32)
+    mask[0, 97], mask[1, 5], mask[2] = 0, 1, np.arange(100)
+    q, k, v = floats(1, 3, 8), floats(1, 100, 8), floats(1, 100, 8)
+    check_op(Attention(2, 0.5), q, k, v, mask, kind="discrete", access=("storage",))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("depth", [4, 5])
+def test_blocks(monkeypatch: pytest.MonkeyPatch, depth: int, precision: str) -> None:
+    """Little room for scores: blocks of batch entries, heads and queries."""
+    for heads, queries, rank in ((6, 150, 3), (6, 150, 4), (64, 3, 4)):
+        groups = heads // 3 if heads % 3 == 0 else heads
+        shapes = [(heads, queries), (groups, 11), (groups, 11)]
+        arrays = [
+            floats(2, n, t, depth) if rank == 4 else floats(2, t, n * depth) for n, t in shapes
+        ]
+        mask = floats(2, heads, queries, 11)
+        for room in (1, 48 * 1000):
+            monkeypatch.setattr(attention, "CPU_BLOCK", room)
+            op = Attention(heads, 0.5, groups)
+            check_op(op, *arrays, mask, kind="cpu", access=("image",), precision=precision)
+            if room == 1 and queries == 150:
+                plan = lower(
+                    single_op_graph(op, [*arrays, mask]),
+                    dataclasses.replace(shared_device().limits, kind="cpu"),
+                )
+                assert sum(isinstance(step, Dispatch) for step in plan.steps) > 3
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+@pytest.mark.parametrize("depth", [8, 7])
+def test_fp16(depth: int, masked: bool) -> None:
+    q, k, v = floats(2, 35, 3 * depth), floats(2, 39, 3 * depth), floats(2, 39, 3 * depth)
+    mask = floats(1, 3, 35, 39) if masked else None
+    for kind in ("cpu", "discrete"):
+        op = Attention(3, depth**-0.5)
+        check_op(op, q, k, v, mask, kind=kind, precision="fp16", access=("image",))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
+def test_rotary(interleaved: bool, precision: str) -> None:
+    op = RotaryEmbedding(interleaved)
+    for shape in ((3, 2), (2, 5, 6), (2, 3, 7, 10), (1, 2, 3, 5, 4)):
+        table = (shape[-2], shape[-1] // 2)
+        check_op(op, floats(*shape), floats(*table), floats(*table), precision=precision)
+        if len(shape) > 2:
+            table = (shape[0], *table)
+            check_op(op, floats(*shape), floats(*table), floats(*table), precision=precision)

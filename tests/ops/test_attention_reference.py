@@ -7,7 +7,7 @@ import pytest
 
 from reference_helper import check, data, f32, i32, refuses
 from vknn.graph import TensorType
-from vknn.ops.attention import Attention
+from vknn.ops.attention import Attention, RotaryEmbedding
 
 
 def naive(op: Attention, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None):  # type: ignore[no-untyped-def]
@@ -46,6 +46,21 @@ def test_attention(b, s, t, e, ev, heads, mask_shape) -> None:  # type: ignore[n
         check(op, q, k, v, expected=naive(op, q, k, v, mask))
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_heads_that_share_keys(groups: int) -> None:
+    """As attention of as many heads with those of k and v repeated, in either arrangement."""
+    heads, s, t, d, dv = 6, 3, 5, 2, 4
+    q, k, v = data(2, heads, s, d), data(2, groups, t, d, seed=1), data(2, groups, t, dv, seed=2)
+    mask = data(2, heads, s, t, seed=3)
+    rows = [m.swapaxes(1, 2).reshape(2, m.shape[2], -1) for m in (q, k, v)]
+    repeated = [np.repeat(m, heads // groups, axis=1) for m in (k, v)]
+    flat = [m.swapaxes(1, 2).reshape(2, t, -1) for m in repeated]
+    y = naive(Attention(heads, 0.7), rows[0], *flat, mask)
+    op = Attention(heads, 0.7, groups)
+    check(op, *rows, mask, expected=y)
+    check(op, q, k, v, mask, expected=y.reshape(2, s, heads, dv).swapaxes(1, 2))
+
+
 def test_masked_places_have_no_weight() -> None:
     q, k, v = data(1, 2, 4), data(1, 3, 4, seed=1), data(1, 3, 4, seed=2)
     mask = np.array([[0, -np.inf, -np.inf], [-np.inf, -np.inf, 0]], np.float32)
@@ -63,6 +78,8 @@ REFUSED = [
     ((4, [Q, Q, Q]), "4 heads do not divide"),
     ((0, [Q, Q, Q]), "heads"),
     ((2, [f32(5, 6), Q, Q]), "not of rank 3"),
+    ((2, [Q, f32(1, 2, 5, 3), Q]), "not of rank 3"),
+    ((3, [f32(1, 2, 5, 6)] * 3), "not 3 heads"),
     ((2, [Q, f32(1, 5, 4), Q]), "do not fit together"),
     ((2, [Q, f32(1, 4, 6), Q]), "do not fit together"),
     ((2, [Q, f32(2, 5, 6), f32(2, 5, 6)]), "do not fit together"),
@@ -77,3 +94,26 @@ REFUSED = [
 def test_infer_refuses(case: tuple[int, list[TensorType]], words: str) -> None:
     heads, types = case
     refuses(Attention(heads, 1.0), *types, match=words)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary(interleaved: bool) -> None:
+    """Pair by pair as complex numbers; tables for all and for each batch entry."""
+    x, angle = data(2, 3, 5, 6), data(2, 5, 3, seed=1)
+    for tables in (angle, angle[1]):
+        y = np.empty_like(x)
+        for b, h, s, i in np.ndindex(2, 3, 5, 3):
+            at = [2 * i, 2 * i + 1] if interleaved else [i, i + 3]
+            turn = np.exp(1j * np.float64(tables[b, s, i] if tables.ndim == 3 else tables[s, i]))
+            z = complex(*x[b, h, s, at]) * turn
+            y[b, h, s, at] = z.real, z.imag
+        op = RotaryEmbedding(interleaved)
+        check(op, x, np.cos(tables), np.sin(tables), expected=y)
+        if tables.ndim == 2:
+            check(op, x[0, 0], np.cos(tables), np.sin(tables), expected=y[0, 0])
+
+
+def test_rotary_refuses() -> None:
+    refuses(RotaryEmbedding(), f32(2, 5, 5), f32(5, 2), f32(5, 2), match="whole pairs")
+    refuses(RotaryEmbedding(), f32(2, 5, 6), f32(5, 3), f32(4, 3), match="sin")
+    refuses(RotaryEmbedding(), f32(2, 5, 6), f32(3, 5, 3), f32(3, 5, 3), match="cos")

@@ -172,3 +172,17 @@ def test_pack_depthwise_puts_channels_in_vectors() -> None:
     np.testing.assert_array_equal(packed[4], w[:4, 0, 1, 1])
     np.testing.assert_array_equal(packed[6 + 5], [w[4, 0, 1, 2], 0, 0, 0])
     np.testing.assert_array_equal(packed[12:], [[0, 1, 2, 3], [4, 0, 0, 0]])
+
+
+def test_depthwise_of_three_axes() -> None:
+    op = Conv((2, 1, 1), (1, 0, 2, 0, 1, 1), (1, 2, 1), 5)
+    x, w, bias = random(2, 5, 4, 5, 9), random(5, 1, 2, 3, 3), random(5)
+    check_op(op, x, w, bias, constants=(1, 2), access=("storage",))
+    check_op(op, x, w, constants=(1,), access=("image",), precision="fp16")
+
+
+@pytest.mark.parametrize("constants", [(), (1, 2)], ids=["run-time", "constant"])
+def test_groups_that_share_vectors_in_fp16(constants: tuple[int, ...]) -> None:
+    op, x, w = CASES["groups of three"]
+    arrays = random(*x), random(*w), random(w[0])
+    check_op(op, *arrays, constants=constants, access=("storage",), precision="fp16")

@@ -11,7 +11,7 @@ from vknn.ops.detection import YoloDetection
 RNG = np.random.default_rng(19)
 
 
-def detector(classes: int, boxes: int, maps: int, **changes: float) -> YoloDetection:
+def detector(classes: int, boxes: int, maps: int, **changes: float | bool) -> YoloDetection:
     anchors = maps * boxes
     settings = {"confidence_threshold": 0.3, "nms_threshold": 0.4, **changes}
     return YoloDetection(
@@ -20,7 +20,7 @@ def detector(classes: int, boxes: int, maps: int, **changes: float) -> YoloDetec
         biases=tuple(float(b) for b in RNG.uniform(10, 200, 2 * anchors)),
         mask=tuple(int(i) for i in RNG.permutation(anchors)),
         anchors_scale=tuple(32.0 / 2**i for i in range(maps)),
-        **settings,
+        **settings,  # type: ignore[arg-type]
     )
 
 
@@ -43,6 +43,12 @@ def test_sizes(classes: int, boxes: int, sizes: list[tuple[int, int]]) -> None:
     inputs = maps(classes, boxes, *sizes)
     check_op(op, *inputs)
     check_op(op, *inputs, access=("storage",), kind="discrete")
+
+
+@pytest.mark.parametrize("classes", [1, 4, 5])
+def test_softmax(classes: int) -> None:
+    op = detector(classes, 2, 2, confidence_threshold=0.1, softmax=True)
+    check_op(op, *maps(classes, 2, (3, 5), (6, 7)), access=("texel",))
 
 
 def test_nothing_found() -> None:

@@ -38,6 +38,9 @@ def boxes(op: YoloDetection, number: int, x: np.ndarray) -> list[list[float]]:
         )
         best = max(scores)
         confidence = 1 / (1 + math.exp(-objectness) * (1 + math.exp(-best)))
+        if op.softmax:
+            share = math.exp(best) / sum(math.exp(s) for s in scores)
+            confidence = logistic(objectness) * share
         anchor = op.mask[number * op.num_box + k]
         bw = math.exp(w) * op.biases[2 * anchor] / int(op.anchors_scale[number] * width)
         bh = math.exp(h) * op.biases[2 * anchor + 1] / int(op.anchors_scale[number] * height)
@@ -76,6 +79,7 @@ MAPS = (data(1, 16, 3, 5), data(1, 16, 7, 4, seed=1))
         dataclasses.replace(YOLO, nms_threshold=0.05),
         dataclasses.replace(YOLO, nms_threshold=2.0),
         dataclasses.replace(YOLO, confidence_threshold=0.999),
+        dataclasses.replace(YOLO, softmax=True),
     ],
 )
 def test_detection(op: YoloDetection) -> None:

@@ -133,7 +133,7 @@ def test_unary_keeps_the_tail_zero(channels: int) -> None:
 
 BINARY = [
     ew.Add(), ew.Sub(), ew.Mul(), ew.Div(), ew.Max(), ew.Min(), ew.Atan2(), ew.Fmod(),
-    ew.Remainder(), ew.FloorDiv(), ew.LogAddExp(), ew.PRelu(),
+    ew.Remainder(), ew.FloorDiv(), ew.LogAddExp(), ew.PRelu(), ew.Mod(),
 ]  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def test_exact_divisions() -> None:
     a = np.arange(-60, 60, dtype=np.float32)
     for b in (3.0, -7.0, 0.1):
         w = np.full_like(a, b)
-        for op in (ew.FloorDiv(), ew.Fmod(), ew.Remainder()):
+        for op in (ew.FloorDiv(), ew.Fmod(), ew.Mod(), ew.Remainder()):
             check_op(op, a * np.float32(b), w, tolerance=0, access=("storage",))
     large = np.array([1e7, 12345678.0, 1e15, 3e20, -1e9], "f4")
     check_op(ew.Fmod(), large, np.full_like(large, 0.7), tolerance=1e-6, access=("storage",))
@@ -222,7 +222,7 @@ def test_integers(dtype: type) -> None:
     a[0, 0], b[0, 0] = info.min, [1, 0, info.max]
     b[1, :, 0] = [0, 1, 2, 3, 5]
     for op in (ew.Add(), ew.Sub(), ew.Mul(), ew.Div(), ew.Max(), ew.Min(), ew.Fmod(),
-               ew.FloorDiv(), ew.PRelu()):  # fmt: skip
+               ew.FloorDiv(), ew.PRelu(), ew.Mod()):  # fmt: skip
         check_op(op, a, b, access=("storage",))
         check_op(op, a, b[:1, :, :1].copy(), access=("texel",))
     for unary in (ew.Abs(), ew.Neg(), ew.Square(), ew.Relu(), ew.Sign(), ew.Clip(-3, 100.5),

@@ -104,7 +104,7 @@ def test_slice_of_integers() -> None:
     check_op(Slice((1, 0), (4, 2), (1, 2)), ramp(1, 5, 3, dtype=np.int8))
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 @pytest.mark.parametrize(
     ("pads", "shape"),
     [
@@ -124,12 +124,19 @@ def test_pad(pads: tuple[int, ...], shape: tuple[int, ...], mode: str) -> None:
         check_op(Pad(pads, mode, -2.5), ramp(*shape))
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 3, 4), (2, 8, 1, 3), (7,)])
+def test_symmetric_pads_as_large_as_their_axes(shape: tuple[int, ...]) -> None:
+    check_op(Pad((*shape, *shape), "symmetric"), ramp(*shape))
+    check_op(Pad((*shape, *shape), "symmetric"), ramp(*shape, dtype=np.int8))
+
+
 @pytest.mark.parametrize("channels", [1, 3, 5, 8, 13])
 def test_pad_with_values_by_channel(channels: int) -> None:
     x, values = ramp(2, channels, 3, 4), -ramp(channels)
     check_op(Pad((0, 0, 1, 0, 0, 0, 1, 2)), x, values)
     more = -ramp(channels + 3)
     check_op(Pad((0, 2, 1, 0, 0, 1, 1, 2)), x, more, constants=(1,))
+    check_op(Pad((0, 0, 1, 0, 0, 0, 2, 0)), x, values)  # whole vec4s of the width
 
 
 def test_pad_of_integers() -> None:

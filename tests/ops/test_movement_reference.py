@@ -102,13 +102,16 @@ def padded(x: np.ndarray, pads: tuple[int, ...], mode: str, value: float) -> np.
             elif mode == "reflect":
                 at = abs(at)
                 at = 2 * last - at if at > last else at
+            elif mode == "symmetric":
+                at = -1 - at if at < 0 else at
+                at = 2 * last + 1 - at if at > last else at
             source.append(at)
         if all(0 <= a < s for a, s in zip(source, x.shape, strict=True)):
             y[index] = x[tuple(source)]
     return y
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 @pytest.mark.parametrize(
     ("shape", "pads"),
     [
@@ -187,6 +190,7 @@ REFUSED = [
     (Pad((1, 1)), [f32(3, 5)], "should be 4 numbers"),
     (Pad((1, 1, -1, 0)), [f32(3, 5)], "from 0 on"),
     (Pad((0, 5, 0, 0), "reflect"), [f32(3, 5)], "reflect by 5 does not suit an axis of 5"),
+    (Pad((0, 0, 4, 0), "symmetric"), [f32(3, 5)], "symmetric by 4 does not suit an axis of 3"),
     (Pad((1, 0, 0, 0), "edge"), [f32(0, 5)], "edge by 1"),
     (Pad((0, 0, 0, 0), "wrap"), [f32(3, 5)], "no mode"),
     (Pad((0, 1, 0, 0)), [f32(3, 5), f32(5)], "values has shape"),

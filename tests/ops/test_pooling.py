@@ -173,3 +173,20 @@ def test_large_adaptive_windows_are_pooled_by_rows_first(op) -> None:
     fused = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
     check_op(fused, random(*shape) + 1, random(1, 2, 2, 1), access=("storage",))
     check_op(op, random(1, 2, 3, 140_001), host=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_means_of_integers(dtype: str) -> None:
+    """Rounded, halves away from zero; padding does not count unless asked."""
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(5).integers(info.min, info.max + 1, (1, 5, 7, 6)).astype(dtype)
+    (y,) = AveragePool((2, 3), (2, 1), (1, 0, 0, 1)).reference(x)
+    for place in np.ndindex(*y.shape):
+        _, channel, i, j = place
+        rows = slice(max(2 * i - 1, 0), 2 * i + 1)
+        cells = x[0, channel, rows, j : j + 3].astype(int)
+        assert y[place] == int(np.sign(cells.sum())) * (
+            (abs(cells.sum()) + cells.size // 2) // cells.size
+        )
+    check_op(AveragePool((2, 3), (2, 1), (1, 0, 0, 1)), x)
+    check_op(AveragePool((3, 2), (1, 2), (1, 1, 1, 1), True), x, access=("storage",))

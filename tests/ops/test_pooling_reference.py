@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from reference_helper import check, data, f32, i8, i32, refuses
-from vknn.graph import Op, TensorType
+from reference_helper import check, data, f32, i32, refuses
+from vknn.graph import DType, Op, TensorType
 from vknn.ops.pooling import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
@@ -134,7 +134,7 @@ REFUSED = [
     (MaxPool((2,), (1,), (0,)), [f32(1, 3, 5)], "should have 2 values"),
     (MaxPool((2,), (1,), (0, 0), (0,)), [f32(1, 3, 5)], "dilations"),
     (AveragePool((6,), (1,), (0, 0)), [f32(1, 3, 5)], "exceeds"),
-    (AveragePool((2,), (1,), (0, 0)), [i8(1, 3, 5)], "floating point"),
+    (AveragePool((2,), (1,), (0, 0)), [TensorType((1, 3, 5), DType.BOOL)], "takes no"),
     (GlobalAveragePool(), [f32(1, 3)], "no spatial axes"),
     (GlobalAveragePool(), [i32(1, 3, 5)], "floating point"),
     (GlobalMaxPool(), [f32(1, 3, 0)], "empty spatial axis"),

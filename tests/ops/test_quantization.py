@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import check_op
 
 from vknn.graph import DType
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 RNG = np.random.default_rng(17)
 
@@ -75,3 +75,17 @@ def test_dequantize(shape: tuple[int, ...], axis: int, dtype: type) -> None:
             check_op(DequantizeLinear(axis), x, scale, bias)
             constants = (1,) if bias is None else (1, 2)
             check_op(DequantizeLinear(axis), x, scale, bias, constants=constants)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 5, 3), (2, 7, 3, 2)])
+def test_round_bfloat16(shape: tuple[int, ...]) -> None:
+    check_op(RoundBFloat16(), floats(*shape), tolerance=0)
+
+
+def test_round_bfloat16_of_odd_numbers() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3.4e38, -3.4e38, 1.00390625, 1.01171875])
+    check_op(RoundBFloat16(), x.astype(np.float32), tolerance=0)
+
+
+def test_round_bfloat16_in_fp16() -> None:
+    check_op(RoundBFloat16(), floats(3, 5), precision="fp16")

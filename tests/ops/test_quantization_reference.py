@@ -10,7 +10,7 @@ import pytest
 
 from reference_helper import check, data, f32, i8, i32, refuses
 from vknn.graph import DType, Op, TensorType
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 HALVES = [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, -0.49999997, 126.6, 1000, -1000]
 
@@ -95,3 +95,23 @@ REFUSED = [
 @pytest.mark.parametrize(("op", "types", "words"), REFUSED, ids=lambda v: str(v)[:40])
 def test_infer_refuses(op: Op, types: list[TensorType], words: str) -> None:
     refuses(op, *types, match=words)
+
+
+def test_bfloat16_is_the_nearest_of_two_neighbours() -> None:
+    x = np.random.default_rng(3).standard_normal(500).astype(np.float32)
+    x[:4] = 1.00390625, 1.01171875, -1.00390625, 65280.0  # halves between two, and one of them
+    (y,) = RoundBFloat16().reference(x)
+    for value, got in zip(x.tolist(), y.tolist(), strict=True):
+        # Eight binary digits, the first of them in front of the point.
+        _, exponent = math.frexp(value)
+        step = 2.0 ** (exponent - 8)
+        assert got == round(value / step) * step
+
+
+def test_bfloat16_of_odd_numbers() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -0.0, 3.4e38], np.float32)
+    x.view(np.uint32)[0] = 0x7F800001  # a NaN all of whose digits would be cut off
+    (y,) = RoundBFloat16().reference(x)
+    assert np.isnan(y[0])
+    assert y[1:].tolist() == [np.inf, -np.inf, 0.0, np.inf]
+    assert np.signbit(y[3])

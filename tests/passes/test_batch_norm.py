@@ -9,6 +9,7 @@ from vknn.ops.elementwise import Add, Div, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.pooling import MaxPool
+from vknn.ops.transposed import ConvTranspose
 from vknn.passes.batch_norm import fold_batch_norm
 
 random = np.random.default_rng(1)
@@ -160,3 +161,14 @@ def test_an_overflowing_product_stays() -> None:
     y = g.add(Mul(), g.conv(x), g.constant(np.array([3e38], np.float32)))
     y = g.add(Mul(), y, g.constant(np.array([1e-30], np.float32)))
     assert ops(fold_batch_norm(g.finish({"y": y}))) == ["Conv", "Mul", "Mul"]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_transposed_convolutions_take_scales_in(same_results, group: int) -> None:  # type: ignore[no-untyped-def]
+    g, x = image()
+    op = ConvTranspose((2, 2), (1, 1, 1, 1), (1, 1), group)
+    y = g.add(op, x, g.constant(array(4, 3, 3, 3)), g.constant(array(3 * group)))
+    check(same_results, g.finish({"y": g.norm(y)}), "ConvTranspose")
+    g, x = image()
+    y = g.apply(Mul(), g.add(op, x, g.constant(array(4, 3, 3, 3))), 3 * group, 1, 1)
+    check(same_results, g.finish({"y": y}), "ConvTranspose")

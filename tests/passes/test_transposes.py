@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from vknn.graph import GraphBuilder, TensorType
+from vknn import reference
+from vknn.graph import Graph, GraphBuilder, Op, TensorType
 from vknn.ops.elementwise import Add, Relu, Sub
+from vknn.ops.logic import Less, Where
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Reshape, Transpose
+from vknn.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from vknn.ops.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum, Softmax
 from vknn.passes.transposes import cancel_transposes
 
 
@@ -24,6 +28,22 @@ def test_inverse_transposes_cancel_through_elementwise_ops(becomes) -> None:  # 
         Sub.1: float32[2, 3, 4] = Sub()(const float32[1, 1, 4], Relu.1)
         output y = Sub.1
         """,
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 5), (5,), (2, 1, 1)], ids=str)
+def test_transposes_sink_beside_vectors_that_a_reshape_turns(shape: tuple[int, ...]) -> None:
+    """A vector computed at run time needs no transpose of its own."""
+    g = GraphBuilder()
+    x, v = g.input("x", TensorType((1, 5, 2, 3))), g.input("v", TensorType(shape))
+    y = g.add(Sub(), g.add(Relu(), v), g.add(Transpose((0, 2, 3, 1)), x))
+    before = g.finish({"y": g.add(Transpose((0, 3, 1, 2)), y)})
+    after = cancel_transposes(before)
+    assert not [node for node in after.nodes if isinstance(node.op, Transpose)]
+    feeds = {i.name: np.arange(i.type.size).reshape(i.type.dims).astype(np.float32) - 7
+             for i in before.inputs}  # fmt: skip
+    np.testing.assert_array_equal(
+        reference.run(after, feeds)["y"], reference.run(before, feeds)["y"]
     )
 
 
@@ -105,7 +125,7 @@ def test_transposed_operands_become_flags(becomes) -> None:  # type: ignore[no-u
     )
 
 
-def test_a_transpose_read_twice_stays_above(stays) -> None:  # type: ignore[no-untyped-def]
+def test_a_transpose_that_is_an_output_stays_above(stays) -> None:  # type: ignore[no-untyped-def]
     g = GraphBuilder()
     x = g.input("x", TensorType((2, 3)))
     t = g.add(Transpose((1, 0)), x)
@@ -119,3 +139,66 @@ def test_a_transpose_beside_an_unmoved_value_stays(stays) -> None:  # type: igno
     a = g.add(Add(), g.add(Transpose((1, 0)), x), z)
     lower_rank = g.add(Add(), g.add(Transpose((1, 0)), z), w)
     stays(g.finish({"a": a, "b": lower_rank}), cancel_transposes)
+
+
+NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+def _sunk(op: Op, *shapes: tuple[int, ...]) -> Graph:
+    """What becomes of ``op`` on tensors turned from channels second to channels last."""
+    g = GraphBuilder()
+    inputs = [g.add(Transpose(NHWC), g.input(f"x{i}", TensorType(s))) for i, s in enumerate(shapes)]
+    graph = g.finish({"y": g.add(op, *inputs)})
+    result = cancel_transposes(graph)
+    rng = np.random.default_rng(1)
+    feeds = {v.name: rng.standard_normal(v.type.dims).astype(np.float32) for v in graph.inputs}
+    expected, found = reference.run(graph, feeds), reference.run(result, feeds)
+    np.testing.assert_array_equal(found["y"], expected["y"])
+    return result
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Pad((0, 1, 2, 3, 0, 4, 5, 6)),
+        Slice((1, -1), (3, -4), (1, 3), (1, -2)),
+        Softmax(-1),
+        ReduceSum((1, 2)),
+        ReduceMax((3,), keepdims=False),
+        ReduceSum((0, 3), keepdims=False),
+        CumSum(2),
+        Concat(3),
+        Where(),
+        Less(),
+        Add(),
+    ],
+    ids=str,
+)
+def test_transposes_sink_below_ops_whose_axes_can_be_renamed(op: Op) -> None:
+    count = 2 if isinstance(op, Concat | Less | Add) else 1
+    if isinstance(op, Where):
+        return _check_where()
+    graph = _sunk(op, *[(2, 5, 4, 3)] * count)
+    assert not isinstance(graph.nodes[0].op, Transpose)
+    assert sum(isinstance(n.op, Transpose) for n in graph.nodes) <= 1
+    return None
+
+
+def _check_where() -> None:
+    g = GraphBuilder()
+    a, b = (g.add(Transpose(NHWC), g.input(n, TensorType((2, 5, 4, 3)))) for n in "ab")
+    graph = g.finish({"y": g.add(Where(), g.add(Less(), a, b), a, b)})
+    names = [n.op.type_name for n in cancel_transposes(graph).nodes]
+    assert names == ["Less", "Where", "Transpose"]
+
+
+def test_mean_over_the_image_needs_no_transpose() -> None:
+    graph = _sunk(ReduceMean((1, 2), keepdims=False), (2, 5, 4, 3))
+    assert [n.op.type_name for n in graph.nodes] == ["ReduceMean"]
+
+
+def test_transposes_of_different_orders_stay(stays) -> None:  # type: ignore[no-untyped-def]
+    g = GraphBuilder()
+    x, z = g.input("x", TensorType((2, 3, 3, 3))), g.input("z", TensorType((2, 3, 3, 3)))
+    y = g.add(Concat(1), g.add(Transpose(NHWC), x), g.add(Transpose(NCHW), z))
+    stays(g.finish({"y": y}), cancel_transposes)

@@ -21,6 +21,7 @@ from vknn.errors import (
 from vknn.graph.types import DType, TensorType
 from vknn.plan import Barrier, Copy, Fill, Guard, Plan, Role, View
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
+from vknn.runtime.weights import LEAST_BYTES, MOST_BYTES, block_bytes
 
 WEIGHT = np.arange(52, dtype=np.float32).reshape(1, 13, 4)
 
@@ -281,6 +282,33 @@ def test_weights_are_shared_and_freed(device: Device) -> None:
         check_chain(second, steps=2)
         second.close()
         assert (pool.used, pool.nbytes) == (0, 0)
+
+
+def test_weights_of_a_plan_leave_no_room_over(device: Device) -> None:
+    arrays = [np.zeros(n, np.float32) for n in (300_000, 5, 4_000_000, 12_000_000, 1_000_000)]
+    with WeightPool(device) as pool:
+        held = pool.acquire([(a, a.nbytes) for a in arrays])
+        assert pool.nbytes - pool.used <= len(arrays) * device.limits.alignment
+        assert len({id(w.block) for w in held}) == 2
+        few = pool.acquire([(np.zeros(4, np.float32), 16)])
+        assert few[0].block not in {w.block for w in held}
+        more = pool.acquire([(np.zeros(4, np.float32), 16)])
+        assert more[0].block is few[0].block
+
+
+@pytest.mark.parametrize(
+    ("coming", "size"),
+    [
+        ([16], LEAST_BYTES),
+        ([LEAST_BYTES, 16], LEAST_BYTES + 64),
+        ([MOST_BYTES + 1], MOST_BYTES + 64),
+        ([MOST_BYTES - 64, 1, 1], MOST_BYTES),
+        ([MOST_BYTES // 2 + 64] * 3, MOST_BYTES // 2 + 64),
+        ([LEAST_BYTES] * 9, 9 * LEAST_BYTES),
+    ],
+)
+def test_blocks_hold_what_is_coming(coming: list[int], size: int) -> None:
+    assert block_bytes(coming, 64) == size
 
 
 def test_reused_id_is_not_the_same_weight(device: Device) -> None:

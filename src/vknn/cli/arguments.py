@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.runtime.environment import PARTS
-from vknn.session import PRECISIONS, Session
+from vknn.session import ARITHMETICS, PRECISIONS, Session
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -32,6 +33,20 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         choices=PRECISIONS,
         default="fp32",
         help="how the device stores tensors and weights (fp32); it computes in fp32",
+    )
+    group.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        default="fp32",
+        help="what convolutions and matrix products multiply in, with --precision fp16 (fp32)",
+    )
+    group.add_argument(
+        "--layers",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="run this first: it registers layers of one's own (docs/custom-layers.md)",
     )
     group.add_argument(
         "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
@@ -83,14 +98,27 @@ class ModelFiles:
     weights: Path | None
 
 
+def run_layer_files(args: argparse.Namespace) -> None:
+    """Runs the Python files given with --layers."""
+    for path in args.layers:
+        if not path.is_file():
+            raise VknnError(f"--layers: there is no file {path}")
+        try:
+            runpy.run_path(str(path))
+        except VknnError:
+            raise
+        except Exception as error:
+            raise VknnError(f"--layers {path}: {type(error).__name__}: {error}") from error
+
+
 @contextmanager
 def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
     """The files of the model; random weights live as long as this."""
     if not args.random_weights:
         yield ModelFiles(args.model, args.weights)
         return
-    if args.model.suffix != ".param":
-        raise VknnError("--random-weights is for ncnn .param files")
+    if not args.model.name.endswith((".param", ".param.bin")):
+        raise VknnError("--random-weights is for ncnn .param and .param.bin files")
     from vknn.formats.ncnn.random_weights import write_random_weights
 
     with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
@@ -111,6 +139,7 @@ def disabled(args: argparse.Namespace) -> frozenset[str]:
 @contextmanager
 def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Session]:
     """A session for the model on the device asked for (or ``device``)."""
+    run_layer_files(args)
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
         selector = args.device if device is None else device
@@ -119,6 +148,7 @@ def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Sess
             files.weights,
             device=selector,
             precision=args.precision,
+            arithmetic=args.arithmetic,
             disable=disabled(args),
         )
         yield stack.enter_context(session)

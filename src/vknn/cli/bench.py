@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> None:
             weights=files.weights,
             device=args.device,
             precision=args.precision,
+            arithmetic=args.arithmetic,
             disable=disabled(args),
             runs=args.runs,
             warmup=args.warmup,

@@ -10,22 +10,23 @@ import numpy as np
 from vknn.cli.arguments import named
 from vknn.cli.inputs import image_options, read_input, read_npz
 from vknn.session import Session
+from vknn.subject import likely_shape
 
 
 def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarray]:
     """The arrays given with --input."""
     feeds: dict[str, np.ndarray] = {}
-    names = {spec.name: spec.shape for spec in session.inputs}
+    specs = {spec.name: spec for spec in session.inputs}
     left = []
     for text in args.input:
         path = Path(text)
         # A .npz without a name may feed several inputs.
-        if path.suffix == ".npz" and path.exists() and set(arrays := read_npz(path)) & set(names):
-            feeds.update((n, a) for n, a in arrays.items() if n in names)
+        if path.suffix == ".npz" and path.exists() and set(arrays := read_npz(path)) & set(specs):
+            feeds.update((n, a) for n, a in arrays.items() if n in specs)
         else:
             left.append(text)
     options = image_options(args)
     for name, file in named(left, session, "file").items():
-        hint = names[name] or session.model.shape_hints.get(name)
+        hint = likely_shape(session, specs[name])
         feeds[name] = read_input(Path(file), name, hint, options)
     return feeds

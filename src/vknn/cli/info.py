@@ -19,6 +19,8 @@ from vknn.passes import run_passes
 from vknn.session import Session
 from vknn.subject import complete_feeds
 
+_LATER = "planned at run time"
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
@@ -49,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
     if graph is not None:
         show(_counts("layers", document["layers"]))
         show(_counts("operators, after passes", document["operators"]))
+        if document["later"]:
+            show(_counts(f"layers {_LATER}", document["later"]))
         show(f"{document['parameters']:,} parameters")
 
 
@@ -74,6 +78,8 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
         program = session.program(complete_feeds(session, None, shapes(args, session)))
         texts["plans"] = [format_plan(plan) for plan in program.plans]
         texts["on host"] = [n.name for n, side in program.placement.items() if side == "host"]
+    if graph.rest is not None:
+        texts["later"] = list(graph.rest.layers)
     if args.json:
         write_json(texts)
         return
@@ -81,6 +87,8 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
     print("\n".join(texts.get("plans", [])), end="")
     if texts.get("on host"):
         print(f"on the host: {', '.join(texts['on host'])}")
+    if texts.get("later"):
+        print(f"{_LATER}: {', '.join(texts['later'])}")
 
 
 def _rewritten(args: argparse.Namespace, graph: Graph) -> Graph:
@@ -100,6 +108,8 @@ def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -
         constants = {id(v.constant): v.constant for v in graph.values() if v.constant is not None}
         found["layers"] = dict(Counter(type_ for _, type_ in sorted(layers)).most_common())
         found["operators"] = dict(Counter(n.op.type_name for n in after.nodes).most_common())
+        later = graph.rest.layers if graph.rest is not None else ()
+        found["later"] = dict(Counter(later).most_common())
         found["parameters"] = sum(c.size for c in constants.values())
         for entry in found["outputs"]:
             value = graph.outputs.get(entry["name"])

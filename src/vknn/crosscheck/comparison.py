@@ -74,4 +74,5 @@ def _errors(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _ratio(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    scale = scale.reshape(()) if scale.size == 1 else scale
     return np.where(error == 0.0, 0.0, error / np.broadcast_to(scale, error.shape))

@@ -6,6 +6,7 @@ import numpy as np
 
 from vknn.graph import Op
 from vknn.ops.detection import YoloDetection
+from vknn.ops.ssd import DetectionOutput
 
 _CONFIDENCE = 1
 #: Confidences that are at most this far apart may change places.
@@ -18,7 +19,7 @@ def in_order_of(op: Op, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     Detections are sorted by confidence; rounding may swap two that are nearly equal. Rows only
     change places with rows of nearly the same confidence. Other ops: ``actual`` as it is.
     """
-    if not isinstance(op, YoloDetection) or actual.shape != expected.shape:
+    if not isinstance(op, YoloDetection | DetectionOutput) or actual.shape != expected.shape:
         return actual
     wanted = expected.reshape(-1, expected.shape[-1])
     rows = actual.reshape(wanted.shape).copy()

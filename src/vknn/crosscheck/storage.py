@@ -7,11 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import Op
+from vknn.lowering.registry import HALF_TERMS
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
 
 #: Half the distance from 1 to the next float16.
 HALF_UNIT = 2.0**-11
+#: What sums of HALF_TERMS products err by in float16, relative to what they add up: a rounding for
+#: each of them.
+HALF_SUMS = HALF_TERMS * HALF_UNIT
 #: Half the distance between neighbouring numbers near 0, and room for a second rounding.
 HALF_TINY = 2.0**-24
 

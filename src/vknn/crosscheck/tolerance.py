@@ -33,12 +33,14 @@ from typing import Any
 
 import numpy as np
 
+from vknn.crosscheck import tolerance_rows, tolerance_selection, tolerance_spatial
 from vknn.crosscheck.storage import HALF_TINY
 from vknn.graph import Op
 from vknn.ops.attention import Attention
 from vknn.ops.convolution import Conv
-from vknn.ops.detection import YoloDetection
+from vknn.ops.deformable import DeformConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
+from vknn.ops.lookup import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement import (
     ChannelShuffle,
@@ -60,8 +62,10 @@ from vknn.ops.pooling import (
     MaxPool,
 )
 from vknn.ops.quantization import DequantizeLinear
+from vknn.ops.recurrent import GRU, LSTM, RNN, Recurrent
 from vknn.ops.reduction import Softmax
 from vknn.ops.resize import Resize
+from vknn.ops.transposed import ConvTranspose
 
 UNIT = 2.0**-24
 #: Units by which inputs are moved to see how far the result moves, and units a function may err.
@@ -81,7 +85,11 @@ class Allowance:
 
 
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
-_RULES: dict[type[Op], Rule] = {}
+_RULES: dict[type[Op], Rule] = {
+    **tolerance_rows.RULES,
+    **tolerance_selection.RULES,
+    **tolerance_spatial.RULES,
+}
 
 
 def allowances(
@@ -91,18 +99,21 @@ def allowances(
     *,
     unit: float = UNIT,
     storage: float = 0.0,
+    sums: float = 0.0,
     tolerance: float | None = None,
 ) -> list[Allowance]:
     """What each output of ``op`` may err by, given the reference's inputs and outputs.
 
+    ``sums``: error of a convolution's or product's partial sums, where they are in float16.
     ``tolerance`` takes the place of ``unit * factor``: an error relative to the magnitude.
     """
     with np.errstate(all="ignore"):
         if isinstance(op, Fused):
-            found = [_fused(op, inputs, unit, storage, tolerance)]
+            found = [_fused(op, inputs, unit, storage, tolerance, sums)]
         else:
             found = [
-                _single(op, inputs, y, i, unit, storage, tolerance) for i, y in enumerate(outputs)
+                _single(op, inputs, y, i, unit, storage, tolerance, sums)
+                for i, y in enumerate(outputs)
             ]
         return [_stored(a, y, storage) for a, y in zip(found, outputs, strict=True)]
 
@@ -123,6 +134,7 @@ def _single(
     unit: float,
     storage: float,
     tolerance: float | None,
+    sums: float = 0.0,
 ) -> Allowance:
     rule = _RULES.get(type(op))
     if rule is None:
@@ -130,7 +142,11 @@ def _single(
     magnitude, factor = rule(op, inputs, y)
     relative = unit * factor if tolerance is None or not factor else tolerance
     relative += 2.0 * storage if factor else 0.0
-    return Allowance(magnitude, _finite(relative * magnitude) + (TINY if factor else 0.0))
+    tiny = TINY if factor else 0.0
+    if sums and isinstance(op, Conv | MatMul):
+        relative += sums
+        tiny = HALF_TINY * max(1.0, factor / 4.0 - 8.0) ** 2  # as many roundings near 0 as terms
+    return Allowance(magnitude, _finite(relative * magnitude) + tiny)
 
 
 def _elementwise(
@@ -164,11 +180,16 @@ def _is_float(x: np.ndarray | None) -> bool:
 
 
 def _fused(
-    op: Fused, inputs: Arrays, unit: float, storage: float, tolerance: float | None
+    op: Fused,
+    inputs: Arrays,
+    unit: float,
+    storage: float,
+    tolerance: float | None,
+    sums: float = 0.0,
 ) -> Allowance:
     own, extra = op.split(tuple(inputs))
     (value,) = op.base.reference(*own)
-    before = _single(op.base, own, value, 0, unit, storage, tolerance)
+    before = _single(op.base, own, value, 0, unit, storage, tolerance, sums)
     magnitude, allowed = before.magnitude, before.allowed
     for step in op.steps:
         other = _step_operand(step, extra, value)
@@ -237,6 +258,25 @@ def _conv(op: Conv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     return largest, _walk(math.prod(weight.shape[1:]))
 
 
+@_rule(ConvTranspose)
+def _conv_transpose(op: ConvTranspose, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    weight = inputs[1]
+    assert weight is not None
+    taps = (-(-k // s) for k, s in zip(weight.shape[2:], op.strides, strict=True))
+    return _absolute(op, inputs), _walk(weight.shape[0] // op.group * math.prod(taps))
+
+
+@_rule(DeformConv)
+def _deform_conv(op: DeformConv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, weight, offset, bias, mask = (*inputs, None, None)[:5]
+    assert x is not None and weight is not None and offset is not None
+    sizes = [None if a is None else np.abs(a) for a in (x, weight, bias, mask)]
+    sums = op.reference(sizes[0], sizes[1], offset, *sizes[2:])[0]
+    largest = sums.max(axis=(2, 3), keepdims=True, initial=0.0)
+    # A place is right to half a unit of its own, and moves the sample by that share of a pixel.
+    return largest, _walk(math.prod(weight.shape[1:])) + 4.0 * max(x.shape[2:])
+
+
 @_rule(MatMul)
 def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     first = inputs[0]
@@ -254,7 +294,7 @@ def _mean(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 @_rule(
     *(MaxPool, GlobalMaxPool, AdaptiveMaxPool),
-    *(ChannelShuffle, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose),
+    *(ChannelShuffle, Concat, Expand, Gather, Identity, Pad, Reshape, Slice, Transpose),
 )
 def _exact(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     return np.abs(y.astype(np.float64)), 0.0
@@ -316,12 +356,17 @@ def _softmax(op: Softmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, fl
 @_rule(Attention)
 def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     q, k, v = (np.asarray(a, np.float64) for a in inputs[:3])
-    depth = q.shape[2] // op.num_heads
+    apart = q.ndim == 4
+    depth = q.shape[-1] // (1 if apart else op.num_heads)
     scores = abs(op.scale) * depth * np.abs(q).max(initial=0.0) * np.abs(k).max(initial=0.0)
-    largest = np.abs(v).max(axis=1, keepdims=True, initial=0.0)
+    largest = np.abs(v).max(axis=-2, keepdims=True, initial=0.0)
+    if op.groups != op.num_heads:
+        heads = largest if apart else largest.reshape(len(v), op.groups, -1)
+        largest = np.repeat(heads, op.num_heads // op.groups, axis=1)
+        largest = largest if apart else largest.reshape(len(v), 1, -1)
     mask = 0.0 if len(inputs) < 4 or inputs[3] is None else float(_finite(inputs[3]).max(initial=0))
     reach = min(scores, 100.0) + min(abs(mask), 100.0)
-    return largest * (1.0 + reach), _walk(math.sqrt(depth) + math.sqrt(k.shape[1]))
+    return largest * (1.0 + reach), _walk(math.sqrt(depth) + math.sqrt(k.shape[-2]))
 
 
 @_rule(Resize)
@@ -336,6 +381,11 @@ def _resize(op: Resize, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, floa
     return largest, 16.0 + 4.0 * max(x.shape[2:], default=1)
 
 
-@_rule(YoloDetection)
-def _detection(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    return np.maximum(np.abs(y), 1.0), 64.0
+@_rule(RNN, GRU, LSTM)
+def _recurrent(op: Recurrent, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, w, r = (np.abs(np.asarray(a, np.float64)) for a in inputs[:3])
+    sums = x.max() * w.sum(axis=2).max() + max(1.0, np.abs(y).max()) * r.sum(axis=2).max()
+    # Rounded to 127 levels, a value that lies between two of them may fall to either.
+    rounded = op.state_rounding != "none"
+    factor = 1.0 / (127 * UNIT) if rounded else _walk(x.shape[2] + r.shape[2])
+    return np.full(y.shape, max(1.0, sums)), factor

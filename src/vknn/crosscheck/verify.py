@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,15 +13,16 @@ from vknn import reference
 from vknn.crosscheck.comparison import Comparison, compare
 from vknn.crosscheck.order import in_order_of
 from vknn.crosscheck.report import Report, Row
-from vknn.crosscheck.storage import HALF_UNIT, as_held, infinite_beyond_half
+from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
-from vknn.graph import Graph, Node, TensorType, Value
+from vknn.graph import Graph, Node, Rest, TensorType, Value
 from vknn.program import Program, Target, refine
 from vknn.session import Session
 from vknn.subject import Shapes, complete_feeds, opened
 
-#: Share of a tensor's own range that errors may add up to over a whole network, by precision.
-CUMULATIVE = {"fp32": 1e-4, "fp16": 2e-2}
+#: Share of a tensor's own range that errors may add up to over a whole network, by precision
+#: and arithmetic.
+CUMULATIVE = {("fp32", "fp32"): 1e-4, ("fp16", "fp32"): 2e-2, ("fp16", "fp16"): 4e-2}
 
 #: Told how many steps are done, how many there are, and what is being done.
 Progress = Callable[[int, int, str], None]
@@ -34,6 +35,7 @@ def verify(
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: str = "fp32",
+    arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     tolerance: float | None = None,
     cumulative_tolerance: float | None = None,
@@ -43,26 +45,31 @@ def verify(
 ) -> Report:
     """Runs every operator of a model on the device and with NumPy, and compares.
 
-    ``subject``: a model file (with ``weights``, ``device`` and ``precision`` as for Session) or a
-    session.
+    ``subject``: a model file (with ``weights``, ``device``, ``precision`` and ``arithmetic`` as for
+    Session) or a session.
     ``inputs``: arrays by name; random ones (``seed``) stand in for those that are missing, with
     shapes from ``shapes`` or from the model.
 
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
-    the operators before it on the device. ``tolerance``: error allowed to one operator relative to
+    the operators before it on the device. What a model computes in loops, branches or behind
+    computed shapes is checked the first time that it runs, on what the reference computed before
+    it. ``tolerance``: error allowed to one operator relative to
     the magnitude that it accumulates, by default what its arithmetic explains
     (vknn.crosscheck.tolerance). ``cumulative_tolerance``: error allowed to any intermediate result,
-    relative to its largest element, by default 1e-4, and 2e-2 in fp16. In fp16 isolated operators
+    relative to its largest element, by default 1e-4, and 2e-2 in fp16 (4e-2 where that is what is
+    multiplied in). In fp16 isolated operators
     get inputs that float16 holds exactly, on the device and in NumPy. ``passes``: checks the graph
     as it is run, after all rewrites; False: as it was read, an operator for each that the file's
     layers stand for.
     """
-    with opened(subject, weights, device=device, precision=precision) as session:
+    with opened(
+        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         graph = session.program(feeds).graph if passes else session.graph(feeds)
-        share = CUMULATIVE[session.precision]
+        share = CUMULATIVE[session.precision, session.arithmetic]
         share = share if cumulative_tolerance is None else cumulative_tolerance
-        check = _Check(session, graph, feeds, tolerance, share, progress)
+        check = _Check(session, graph, feeds, tolerance, share, progress, passes)
         return check.report(str(subject) if not isinstance(subject, Session) else graph.name)
 
 
@@ -74,50 +81,85 @@ class _Check:
     tolerance: float | None
     cumulative_tolerance: float
     progress: Progress | None
+    passes: bool
+    rows: list[Row] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    makers: dict[str, Node] = field(default_factory=dict)
+    #: Graphs checked so far; those behind the first one come of what a graph leaves to its rest.
+    stages: int = 0
 
     def report(self, model: str) -> Report:
-        encoded = self.session.encode(self.feeds)
-        feeds = {v.name: encoded[v.name] for v in self.graph.inputs}
-        known = self._reference(feeds)
-        after, placement = self._cumulative(feeds)
-        rows: list[Row] = []
-        for number, node in enumerate(self.graph.nodes):
-            self._tell(number, node.origin.name)
-            rows += self._rows(node, known, after, placement[node])
-        self._tell(len(self.graph.nodes), "outputs")
+        arrays = self.session.encode(self.feeds)
+        results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
-        return Report(model, device, tuple(rows), self._outputs(known), self.arrays)
+        return Report(model, device, tuple(self.rows), self._outputs(results), self.arrays)
 
-    def _tell(self, done: int, what: str) -> None:
+    def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compares all operators of a graph and what follows it; its outputs by the reference."""
+        self.stages += 1
+        rest = graph.rest
+        graph = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
+        known = self._reference(graph, feeds)
+        after, placement = self._cumulative(graph, feeds)
+        for number, node in enumerate(graph.nodes):
+            self._tell(number, graph, node.origin.name)
+            self.rows += self._rows(node, known, after, placement[node])
+        self._tell(len(graph.nodes), graph, "outputs")
+        made = {v: node for node in graph.nodes for v in node.outputs}
+        self.makers.update((name, made[v]) for name, v in graph.outputs.items() if v in made)
+        results = {name: known[v] for name, v in graph.outputs.items()}
+        if rest is not None:
+            results |= self._rest(rest, {name: results.pop(name) for name in rest.takes})
+        return results
+
+    def _rest(self, rest: Rest, taken: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of a graph's rest; each graph of it is compared the first time it runs."""
+        seen: dict[Hashable, Graph] = {}
+
+        def call(
+            key: Hashable, make: Callable[[], Graph], feeds: Mapping[str, np.ndarray]
+        ) -> dict[str, np.ndarray]:
+            if key in seen:
+                return reference.run(seen[key], feeds)
+            seen[key] = self._prepared(make())
+            return self._stage(seen[key], feeds)
+
+        return rest.resume(taken, call)
+
+    def _prepared(self, graph: Graph) -> Graph:
+        """A graph as it is run, or as it was read where that is asked for."""
+        if not self.passes:
+            return graph
+        with _program(self.session.target.prepare(graph), self.session.target) as program:
+            return program.graph
+
+    def _tell(self, done: int, graph: Graph, what: str) -> None:
         if self.progress is not None:
-            self.progress(done, len(self.graph.nodes), what)
+            self.progress(done, len(graph.nodes), what)
 
-    def _reference(self, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
-        """Every value of the graph, as NumPy computes it."""
-        known = {v: feeds[v.name] for v in self.graph.inputs}
-        self._tell(0, "reference")
+    def _reference(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
+        """Every value of a graph, as NumPy computes it."""
+        known = {v: feeds[v.name] for v in graph.inputs}
+        self._tell(0, graph, "reference")
 
         def keep(node: Node, results: tuple[np.ndarray, ...]) -> None:
             known.update(zip(node.outputs, results, strict=True))
 
-        reference.run(self.graph, feeds, observe=keep)
-        known.update((v, v.constant) for v in self.graph.values() if v.constant is not None)
+        reference.run(graph, feeds, observe=keep)
+        known.update((v, v.constant) for v in graph.values() if v.constant is not None)
         return known
 
     def _cumulative(
-        self, feeds: Mapping[str, np.ndarray]
+        self, graph: Graph, feeds: Mapping[str, np.ndarray]
     ) -> tuple[dict[Value, np.ndarray], dict[Node, str]]:
         """Every value as the device computes it from its own results, and where nodes run."""
-        results = {f"{i}": v for i, v in enumerate(self._results())}
-        graph = Graph(self.graph.inputs, results, self.graph.nodes, self.graph.name)
-        self._tell(0, "all operators in a row")
-        with _program(graph, self.session.target) as program:
+        values = [v for node in graph.nodes for v in node.outputs]
+        results = {f"{i}": v for i, v in enumerate(values)}
+        whole = Graph(graph.inputs, results, graph.nodes, graph.name)
+        self._tell(0, graph, "all operators in a row")
+        with _program(whole, self.session.target) as program:
             outputs = program.run(feeds)
             return {results[name]: array for name, array in outputs.items()}, program.placement
-
-    def _results(self) -> list[Value]:
-        return [v for node in self.graph.nodes for v in node.outputs]
 
     def _rows(
         self,
@@ -168,7 +210,10 @@ class _Check:
         with np.errstate(all="ignore"):
             exact = [np.asarray(y) for y in node.op.reference(*held)]  # type: ignore[arg-type]
         goals = [infinite_beyond_half(y) for y in exact]
-        found = allowances(node.op, held, goals, storage=HALF_UNIT, tolerance=self.tolerance)
+        sums = HALF_SUMS if self.session.arithmetic == "fp16" else 0.0
+        found = allowances(
+            node.op, held, goals, storage=HALF_UNIT, sums=sums, tolerance=self.tolerance
+        )
         return goals, found
 
     def _isolated(
@@ -193,25 +238,26 @@ class _Check:
         isolated: np.ndarray | None,
         cumulative: np.ndarray,
     ) -> None:
+        if self.stages > 1:
+            name = f"{self.stages}/{name}"
         self.arrays[f"{name}/expected"] = expected
         self.arrays[f"{name}/cumulative"] = cumulative
         if isolated is not None:
             self.arrays[f"{name}/isolated"] = isolated
 
-    def _outputs(self, known: Mapping[Value, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
+    def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
         """The outputs of a plain run, which shares memory as no other run here does."""
         found = []
         actual = {name: np.asarray(a) for name, a in self.session.run(self.feeds).items()}
-        makers = {v: node.op for node in self.graph.nodes for v in node.outputs}
-        for name, value in self.graph.outputs.items():
-            expected = np.asarray(self.session.model.decode(name, known[value]))
+        for name, result in actual.items():
+            expected = np.asarray(self.session.model.decode(name, known[name]))
             exact = Allowance(np.abs(expected), np.zeros(1))
             bound = _widened(exact, expected, self.cumulative_tolerance)
-            result = actual[name]
-            if self._at_random(value):
+            value = self.graph.outputs.get(name)
+            if value is not None and self._at_random(value):
                 continue
-            if value in makers:
-                result = in_order_of(makers[value], result, expected)
+            if name in self.makers:
+                result = in_order_of(self.makers[name].op, result, expected)
             found.append((name, compare(result, expected, bound)))
         return tuple(found)
 

@@ -29,12 +29,14 @@ class Format:
 
     ``recognizes`` is shown the first bytes of a file; ``suffixes`` (lower case, with the dot) are
     those of its main file; ``load`` takes that file and the weights file, or None for the default.
+    ``has_layer``: whether the format has a layer of its own by this name.
     """
 
     name: str
     suffixes: tuple[str, ...]
     recognizes: Callable[[bytes], bool]
     load: Callable[[Path, Path | None], Model]
+    has_layer: Callable[[str], bool] = lambda name: False
 
 
 @functools.cache

@@ -17,7 +17,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x89PNG", "a PNG image"),
     (0, b"\xff\xd8\xff", "a JPEG image"),
     (0, b"\x03\x02\x23\x07", "SPIR-V"),
-    (0, b"\x1d\x85\x76\x00", "an ncnn .param.bin"),
+    (0, b"\xdd\x85\x76\x00", "an ncnn .param.bin"),
     (0, b"<?xml", "an XML file"),
     (0, b"<net", "an XML file (OpenVINO IR)"),
 )

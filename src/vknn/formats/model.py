@@ -32,6 +32,11 @@ class Model(ABC):
     value_inputs: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    #: State kept between runs: inputs of the graph whose new values are outputs of the graph under
+    #: the same names. The user sees neither.
+    state: Mapping[str, TensorType] = MappingProxyType({})
+    #: What states are filled with at first, where that is not 0.
+    first_state: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def build(

@@ -1,13 +1,18 @@
 """The graph: what every format is read into and everything else works on."""
 
+from vknn.graph.attributes import Attributes, attributes
 from vknn.graph.builder import GraphBuilder
 from vknn.graph.graph import Graph, Node, Origin, Quantization, Value
 from vknn.graph.op import Fusion, Op, op_classes
 from vknn.graph.printing import format_graph
+from vknn.graph.rest import Arrays, Call, Rest
 from vknn.graph.types import DType, Shape, TensorType
 from vknn.graph.validation import validate
 
 __all__ = [
+    "Arrays",
+    "Attributes",
+    "Call",
     "DType",
     "Fusion",
     "Graph",
@@ -16,9 +21,11 @@ __all__ = [
     "Op",
     "Origin",
     "Quantization",
+    "Rest",
     "Shape",
     "TensorType",
     "Value",
+    "attributes",
     "format_graph",
     "op_classes",
     "validate",

@@ -9,6 +9,7 @@ import numpy as np
 from vknn.errors import ShapeError, VknnError
 from vknn.graph.graph import Graph, Node, Origin, Quantization, Value
 from vknn.graph.op import Op
+from vknn.graph.rest import Rest
 from vknn.graph.types import TensorType
 
 
@@ -76,9 +77,9 @@ class GraphBuilder:
         self._nodes.append(Node(op, tuple(inputs), outputs, node_name, origin))
         return outputs
 
-    def finish(self, outputs: Mapping[str, Value]) -> Graph:
-        """The graph with the given outputs."""
-        return Graph(self._inputs, dict(outputs), self._nodes, self._name)
+    def finish(self, outputs: Mapping[str, Value], rest: Rest | None = None) -> Graph:
+        """The graph with the given outputs, and what goes on from them."""
+        return Graph(self._inputs, dict(outputs), self._nodes, self._name, rest)
 
     def _unique(self, stem: str) -> str:
         count = self._taken.get(stem, 0)

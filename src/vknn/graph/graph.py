@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vknn.graph.op import Op
 from vknn.graph.types import TensorType
+
+if TYPE_CHECKING:
+    from vknn.graph.rest import Rest
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,15 @@ class Graph:
     """Nodes in topological order.
 
     ``inputs`` are fed at run time. ``outputs`` maps the user's names to values; two names may
-    share one value, and an input or a constant may be an output.
+    share one value, and an input or a constant may be an output. ``rest`` goes on from some of the
+    outputs where their data decide what comes next.
     """
 
     inputs: list[Value]
     outputs: dict[str, Value]
     nodes: list[Node]
     name: str = "graph"
+    rest: Rest | None = None
 
     def producers(self) -> dict[Value, Node]:
         """The node that makes each value (inputs and constants have none)."""
@@ -112,7 +118,7 @@ class Graph:
                 node if same else Node(node.op, inputs, node.outputs, node.name, node.origin)
             )
         outputs = {name: final(value) for name, value in self.outputs.items()}
-        return Graph(list(self.inputs), outputs, renewed, self.name)
+        return Graph(list(self.inputs), outputs, renewed, self.name, self.rest)
 
 
 def unique_name(stem: str, taken: set[str] | Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vknn.graph.attributes import Attributes
 from vknn.graph.types import TensorType
 
 
@@ -25,8 +26,8 @@ class Fusion:
     channel_axis: int | None = None
 
 
-class Op(ABC):
-    """An operator: a frozen dataclass of typed attributes.
+class Op(Attributes, ABC):
+    """An operator: a frozen dataclass of typed attributes (see ``attributes``).
 
     Absent optional inputs are None, in ``infer`` and in ``reference``. ``infer`` raises ShapeError
     for inputs that do not fit; a dimension of its result is None where it depends on data.
@@ -65,7 +66,13 @@ class Op(ABC):
 
 def op_classes(base: type[Op] = Op) -> Iterator[type[Op]]:
     """Every concrete op class that has been imported, each once."""
+    found: dict[type[Op], None] = {}
+    _collect(base, found)
+    yield from found
+
+
+def _collect(base: type[Op], found: dict[type[Op], None]) -> None:
     for cls in base.__subclasses__():
-        yield from op_classes(cls)
+        _collect(cls, found)
         if not getattr(cls, "__abstractmethods__", None) and not cls.__name__.startswith("_"):
-            yield cls
+            found[cls] = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Ref
-from vknn.lowering.memory import Lifetime, align, place
+from vknn.lowering.memory import Lifetime, align, pieces, place
 from vknn.lowering.registry import LoweringOptions
 from vknn.lowering.schedule import add_barriers, cut_submits
 from vknn.plan import (
@@ -100,13 +100,16 @@ def _renumber(item: PendingCommand, index: Mapping[Ref, int]) -> Command:
             return dataclasses.replace(f, buffer=at[f.buffer])
 
 
-def _lifetimes(pending: Sequence[PendingCommand]) -> dict[Ref, tuple[int, int]]:
-    """First and last command that touches each root."""
+def _lifetimes(
+    pending: Sequence[PendingCommand], *, roots: bool = False
+) -> dict[Ref, tuple[int, int]]:
+    """First and last command that touches each buffer; with ``roots`` any part or view of it."""
     life: dict[Ref, tuple[int, int]] = {}
     for number, item in enumerate(pending):
         for local, _ in accesses(item.command):
-            root = item.refs[local].root
-            life[root] = (life.get(root, (number, number))[0], number)
+            ref = item.refs[local]
+            ref = ref.root if roots else ref
+            life[ref] = (life.get(ref, (number, number))[0], number)
     return life
 
 
@@ -117,7 +120,7 @@ def _merge_inplace(
     owners = {ref.root: ref.root for ref in refs}
     if "aliasing" in options.disabled:
         return owners
-    life = _lifetimes(pending)
+    life = _lifetimes(pending, roots=True)
     for number, item in enumerate(pending):
         for source, target in item.inplace:
             old, new = source.root, target.root
@@ -136,12 +139,7 @@ def _place(
     limits: DeviceLimits,
     options: LoweringOptions,
 ) -> tuple[list[Buffer], dict[Role, int], list[Guard]]:
-    life = _lifetimes(pending)
-    spans: dict[Ref, tuple[int, int]] = {}
-    for root, owner in owners.items():
-        first, last = life.get(root, (0, 0))
-        have = spans.get(owner, (first, last))
-        spans[owner] = (min(have[0], first), max(have[1], last))
+    spans = _spans(pending, refs, owners)
     share = "aliasing" not in options.disabled
     offsets: dict[Ref, int] = {}
     arenas: dict[Role, int] = {}
@@ -149,8 +147,8 @@ def _place(
     for role in (Role.INPUT, Role.OUTPUT, Role.ACTIVATION):
         mine = [r for r in spans if r.role is role]
         shared = share and role is Role.ACTIVATION and not options.guard
-        sizes = [Lifetime(r.nbytes + options.guard, *spans[r]) for r in mine]
-        places, arenas[role] = place(sizes, limits.alignment, share=shared)
+        blocks = [[*spans[r], *_guard_span(r, options)] for r in mine]
+        places, arenas[role] = place(blocks, limits.alignment, share=shared)
         offsets.update(zip(mine, places, strict=True))
         if options.guard:
             guards += [
@@ -160,10 +158,50 @@ def _place(
         [r for r in spans if r.role is Role.WEIGHT], limits
     )
     offsets.update(weights)
+    names = _names(refs)
     buffers = [
-        Buffer(r.name, r.root.role, offsets[owners[r.root]] + r.root_offset, r.nbytes) for r in refs
+        Buffer(names[r], r.root.role, offsets[owners[r.root]] + r.root_offset, r.nbytes)
+        for r in refs
     ]
     return buffers, arenas, guards
+
+
+def _names(refs: Sequence[Ref]) -> dict[Ref, str]:
+    """A name for each buffer, parts and views with their root's before "//", windows behind it all.
+
+    Nodes of a kind call their scratch buffers alike: those are told apart by a number. Weights
+    may share a name, as they may share bytes.
+    """
+    roots: dict[Ref, str] = {}
+    taken: dict[str, int] = {}
+    for root in dict.fromkeys(ref.root for ref in refs):
+        count = taken.get(root.name, 0)
+        taken[root.name] = count + 1
+        numbered = count and root.role is not Role.WEIGHT
+        roots[root] = f"{root.name}##{count}" if numbered else root.name
+
+    def name(ref: Ref) -> str:
+        if ref.parent is None:
+            return roots[ref]
+        return f"{name(ref.parent) if ref.is_window else roots[ref.root]}//{ref.name}"
+
+    return {ref: name(ref) for ref in refs}
+
+
+def _spans(
+    pending: Sequence[PendingCommand], refs: Sequence[Ref], owners: Mapping[Ref, Ref]
+) -> dict[Ref, list[Lifetime]]:
+    """Which bytes of each root that owns any are alive when; other roots' bytes are among them."""
+    life = _lifetimes(pending)
+    parts: dict[Ref, list[Lifetime]] = {}
+    for ref in refs:
+        span = Lifetime(ref.nbytes, *life.get(ref, (0, 0)), ref.root_offset)
+        parts.setdefault(owners[ref.root], []).append(span)
+    return {owner: pieces(spans) for owner, spans in parts.items()}
+
+
+def _guard_span(root: Ref, options: LoweringOptions) -> list[Lifetime]:
+    return [Lifetime(options.guard, 0, 0, root.nbytes)] if options.guard else []
 
 
 def _place_weights(roots: Sequence[Ref], limits: DeviceLimits) -> tuple[dict[Ref, int], int]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from vknn.graph import Graph, Node, Value
 from vknn.lowering.layouts import Layout, same_bytes, storage_bytes
+from vknn.lowering.parts import PartCosts
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.ops.elementwise import Fused
 
@@ -46,6 +47,7 @@ class _Assignment:
         self.producer = {v: (n, i) for n in graph.nodes for i, v in enumerate(n.outputs)}
         self.readers = {v: list(dict.fromkeys(ns)) for v, ns in graph.consumers().items()}
         self.results = set(graph.outputs.values())
+        self.parts = PartCosts(graph, options)
         self.choice: dict[Node, Candidate] = {}
 
     def layout_of(self, value: Value) -> Layout:
@@ -64,13 +66,13 @@ class _Assignment:
         return layouts
 
     def cost_around(self, node: Node, candidate: Candidate) -> float:
-        """Cost of the candidate and of all repacks of the values that the node touches."""
+        """Cost of the candidate and of all repacks and copies of values that the node touches."""
         self.choice[node] = candidate
         touched = {v for v in node.inputs if v is not None} | set(node.outputs)
         repacks = sum(
             repack_cost(v, self.layout_of(v), want) for v in touched for want in self.needed(v)
         )
-        return candidate.cost + repacks
+        return candidate.cost + repacks - self.parts.saved_around(node, self.choice)
 
     def best(self, node: Node) -> Candidate:
         offers = self.options[node]

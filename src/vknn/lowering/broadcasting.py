@@ -1,4 +1,4 @@
-"""How operands that are broadcast lie against the output (shaders/elementwise/binary.comp)."""
+"""How operands that are broadcast lie against the output (shaders/common/broadcast.glsl)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vknn.lowering.layouts import Layout
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
+_RANK, _DIRECT_X, _DIRECT_W, _SPLAT_X, _SPLAT_W, _DIRECT_C, _SPLAT_C = range(16, 23)
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,28 @@ class Broadcast:
     sizes: tuple[int, ...]
     operands: tuple[Operand, ...]
     wide: bool
+
+    @property
+    def spec(self) -> dict[int, int]:
+        """Specialization constants of a kernel with two operands, or with a choice as third."""
+        one, other, *choice = self.operands
+        spec = {
+            _RANK: len(self.sizes),
+            _DIRECT_X: int(one.direct),
+            _DIRECT_W: int(other.direct),
+            _SPLAT_X: int(one.splat),
+            _SPLAT_W: int(other.splat),
+        }
+        for operand in choice:
+            spec |= {_DIRECT_C: int(operand.direct), _SPLAT_C: int(operand.splat)}
+        return spec
+
+    @property
+    def push(self) -> list[int]:
+        """Push constants: sizes and the strides of the operands, along MAX_AXES axes."""
+        lead = [0] * (MAX_AXES - len(self.sizes))
+        strides = [s for operand in self.operands for s in (*lead, *operand.strides)]
+        return [*(1 for _ in lead), *self.sizes, *strides]
 
 
 def operand_layout(type_: TensorType, output: TensorType, target: Layout) -> Layout | None:

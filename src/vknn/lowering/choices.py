@@ -24,8 +24,8 @@ LONGEST_ATTRIBUTE = 200
 def problem_key(problem: Problem) -> str:
     """A problem as text that is the same in every process: what its running time depends on.
 
-    Op and attributes, types, which inputs are constants, the tail's operations and the precision;
-    not the data, and not the device.
+    Op and attributes, types, which inputs are constants, the tail's operations, precision and
+    arithmetic; not the data, and not the device.
     """
     inputs = ", ".join(
         _type(type_, constant is not None)
@@ -33,6 +33,7 @@ def problem_key(problem: Problem) -> str:
     )
     outputs = ", ".join(str(t) for t in problem.outputs)
     precision = " in fp16" if problem.options.half else ""
+    precision += " by fp16" if problem.options.half_sums else ""
     return f"{_op(problem.op)}: {inputs} -> {outputs}{_tail(problem.epilogue)}{precision}"
 
 

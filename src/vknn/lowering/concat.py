@@ -1,4 +1,4 @@
-"""Concat: copies of what stays in a row, otherwise a dispatch for each input."""
+"""Concat: nothing or a copy for what stays in a row, otherwise a dispatch for each input."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, read1, read4, write
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, packed_shape
-from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem
+from vknn.lowering.layouts import Layout, packed_shape, storage_bytes
+from vknn.lowering.registry import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Part, Problem
 from vknn.ops.movement import Concat
-
-#: A copy is cheaper than a dispatch.
-_COPY_COST = 5.0
 
 
 def concat_candidates(problem: Problem) -> Sequence[Candidate]:
@@ -22,19 +19,20 @@ def concat_candidates(problem: Problem) -> Sequence[Candidate]:
     op, (y,) = problem.op, problem.outputs
     assert isinstance(op, Concat)
     axis = op.axis % y.rank
-    found = [_rows(types, y, axis, Layout.LINEAR)]
+    found = [_rows(problem, types, axis, Layout.LINEAR)]
     if y.rank < 2:
         return found
     starts = itertools.accumulate((t.dims[axis] for t in types[:-1]), initial=0)
     if axis != 1 or all(s % 4 == 0 for s in starts):
-        found.append(_rows(types, y, axis, Layout.C4))
+        found.append(_rows(problem, types, axis, Layout.C4))
     else:
         found.append(_lanes(types, y))
     return found
 
 
-def _rows(types: Sequence[TensorType], y: TensorType, axis: int, layout: Layout) -> Candidate:
+def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layout) -> Candidate:
     """Each input is rows that go into the output's longer rows as they are."""
+    (y,) = problem.outputs
     lengths = [math.prod(packed_shape(t, layout)[axis:]) for t in types]
     total = math.prod(packed_shape(y, layout)[axis:])
     rows = math.prod(packed_shape(y, layout)[:axis])
@@ -42,16 +40,41 @@ def _rows(types: Sequence[TensorType], y: TensorType, axis: int, layout: Layout)
 
     def emit(emitter: Emitter) -> None:
         for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            if index in emitter.placed:
+                continue
             if rows == 1:
                 x, target = emitter.input(index), emitter.output()
                 emitter.copy(x, target, x.width * length, target_offset=x.width * start)
             else:
                 _place(emitter, index, rows, length, total, start)
 
-    each = _COPY_COST if rows == 1 else DISPATCH_COST
-    cost = len(types) * each + 8 * rows * total * BYTE_COST
-    name = f"rows_{layout.value}"
-    return Candidate(name, (layout,) * len(types), (layout,), emit, cost)
+    name, layouts = f"rows_{layout.value}", (layout,) * len(types)
+    if rows > 1:
+        cost = len(types) * DISPATCH_COST + 8 * rows * total * BYTE_COST
+        return Candidate(name, layouts, (layout,), emit, cost)
+    parts = _parts(problem, types, starts, layout)
+    cost = sum(part.cost for part in parts)
+    return Candidate(name, layouts, (layout,), emit, cost, parts=parts)
+
+
+def _parts(
+    problem: Problem, types: Sequence[TensorType], starts: Sequence[int], layout: Layout
+) -> tuple[Part, ...]:
+    """The inputs as parts of the output, beginning at these elements of it.
+
+    A producer may write up to 16 bytes' end; where that is not the part's own, it cannot do so in
+    place.
+    """
+    (y,), options = problem.outputs, problem.options
+    width, alignment = problem.element_bytes(y), problem.limits.alignment
+    ends = [width * start for start in starts[1:]] + [storage_bytes(y, layout, options.half)]
+    parts = []
+    for type_, start, end in zip(types, starts, ends, strict=True):
+        offset, nbytes = width * start, storage_bytes(type_, layout, options.half)
+        own = offset % alignment == 0 and offset + nbytes <= end
+        able = own and "concat" not in options.disabled
+        parts.append(Part(offset if able else None, COPY_COST + 2 * nbytes * BYTE_COST))
+    return tuple(parts)
 
 
 def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, start: int) -> None:

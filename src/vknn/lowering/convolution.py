@@ -1,23 +1,33 @@
-"""Lowering of Conv and ConvInteger: activations in C4, cheapest kernel first by estimate."""
+"""Lowering of convolutions: activations in C4, cheapest kernel first by estimate."""
 
 from __future__ import annotations
 
 from vknn.lowering.convolution_depthwise import depthwise_candidates
 from vknn.lowering.convolution_general import general_candidates
+from vknn.lowering.convolution_grouped import grouped_candidates
+from vknn.lowering.convolution_row import row_candidates
 from vknn.lowering.convolution_shape import conv_shape
+from vknn.lowering.convolution_shared import shared_candidates
 from vknn.lowering.convolution_tiled import tiled_candidates
 from vknn.lowering.convolution_winograd import winograd_candidates
 from vknn.lowering.registry import Candidate, Problem, lowers
+from vknn.lowering.requantize import has_setting, is_quantized
 from vknn.ops.convolution import Conv, ConvInteger
+from vknn.ops.quantized_convolution import QuantizedConv
 
 
-@lowers(Conv, ConvInteger)
+@lowers(Conv, ConvInteger, QuantizedConv)
 def convolution(problem: Problem) -> list[Candidate]:
-    """Register tiles, depthwise rows, Winograd, and the general form that takes everything."""
+    """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
     shape = conv_shape(problem)
+    if is_quantized(problem) and not has_setting(problem):
+        return []
     return [
         *tiled_candidates(problem, shape),
+        *shared_candidates(problem, shape),
+        *row_candidates(problem, shape),
         *depthwise_candidates(problem, shape),
+        *grouped_candidates(problem, shape),
         *winograd_candidates(problem, shape),
         *general_candidates(problem, shape),
     ]

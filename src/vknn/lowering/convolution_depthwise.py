@@ -6,8 +6,14 @@ import functools
 
 import numpy as np
 
-from vknn.lowering.convolution_shape import ConvShape, constant_weights, input_layouts
-from vknn.lowering.emitter import Emitter, ceil_div, read4, write
+from vknn.lowering.convolution_shape import (
+    ConvShape,
+    constant_weights,
+    has_bias,
+    input_layouts,
+)
+from vknn.lowering.convolution_span import Spans, pack_on_device
+from vknn.lowering.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.grids import (
     CPU_GROUP_COST,
     fits,
@@ -18,14 +24,15 @@ from vknn.lowering.grids import (
 )
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
+from vknn.lowering.requantize import form, pack
 
 #: Most inputs that a lane keeps of a row; a longer reach costs more than it saves.
 MOST_SPAN = 40
 
 
 def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """Candidates of one to eight pixels a lane; none with run-time weights or a depth axis."""
-    if not shape.is_depthwise or shape.has_depth or constant_weights(problem) is None:
+    """Candidates of one to eight pixels a lane."""
+    if not shape.is_depthwise:
         return []
     widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
     return [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
@@ -33,7 +40,8 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _candidate(problem: Problem, shape: ConvShape, width: int) -> Candidate:
     emit = functools.partial(_emit, shape=shape, width=width)
-    cost = _cost(problem, shape, width)
+    packing = 0.0 if constant_weights(problem) is not None else DISPATCH_COST
+    cost = _cost(problem, shape, width) + packing
     return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
 
 
@@ -43,20 +51,19 @@ def _span(shape: ConvShape, width: int) -> int:
 
 def _lanes(shape: ConvShape, width: int) -> int:
     tiles = ceil_div(shape.size_out[2], width)
-    return shape.batch * shape.c4 * shape.size_out[1] * tiles
+    return shape.batch * shape.c4 * shape.size_out[0] * shape.size_out[1] * tiles
 
 
 def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
     limits = problem.limits
-    groups = ceil_div(_lanes(shape, width), lane_count(limits))
-    packed = 4 * shape.c4 * (shape.taps + 1)
-    return (
-        fits(groups, limits) and fits_loops(limits, shape.kernel[1]) and fits_buffer(limits, packed)
-    )
+    packed = shape.c4 * (shape.taps + 1)
+    groups = ceil_div(max(_lanes(shape, width), packed), lane_count(limits))
+    rows = shape.kernel[0] * shape.kernel[1]
+    return fits(groups, limits) and fits_loops(limits, rows) and fits_buffer(limits, 4 * packed)
 
 
 def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
-    rows, columns = shape.kernel[1:]
+    rows, columns = shape.kernel[0] * shape.kernel[1], shape.kernel[2]
     reads = min(_span(shape, width), width * columns) + columns
     lanes = _lanes(shape, width)
     if problem.limits.kind == "cpu":
@@ -69,26 +76,37 @@ def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
-    sources = constant_weights(emitter.problem)
-    assert sources is not None
-    weights = emitter.weight("depthwise", lambda: pack_depthwise(*sources), *sources)
+    weights = _weights(emitter, shape)
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     total = _lanes(shape, width)
     push = [total, ceil_div(shape.size_out[2], width), shape.c4, shape.channels_out]
     push += [*shape.size_in[1:], *shape.size_out[1:]]
     push += [shape.kernel[1], shape.strides[1], shape.dilations[1], *shape.pads[1:]]
-    integer = not emitter.output().is_float
+    push += [shape.c4 * shape.taps, shape.size_in[0], shape.size_out[0], shape.kernel[0]]
+    push += [shape.strides[0], shape.dilations[0], shape.pads[0]]
+    spec = {10: width, 11: shape.kernel[2], 12: shape.strides[2], 13: shape.dilations[2]}
+    kind = form(emitter, shape.kernel[2])
     emitter.dispatch(
         "convolution/depthwise",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output())],
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, shape.c4 * shape.taps],
-        spec={10: width, 11: shape.kernel[2], 12: shape.strides[2], 13: shape.dilations[2]},
-        defines={"ELEM": int(integer)},
-        epilogue=None if integer else 1,
+        push=push,
+        spec={**spec, 14: 3 if shape.has_depth else 2, **kind.spec},
+        defines=kind.defines,
+        epilogue=kind.epilogue,
         flops=shape.flops,
     )
+
+
+def _weights(emitter: Emitter, shape: ConvShape) -> Ref:
+    sources = constant_weights(emitter.problem)
+    if sources is not None:
+        return pack(emitter, "depthwise", pack_depthwise, sources)
+    spans = Spans(shape.channels_in, shape.channels_out, shape.group, shape.taps, block=1)
+    bias = emitter.inputs[2] if has_bias(emitter.problem) else None
+    w = emitter.input(1)
+    return pack_on_device(emitter, spans, w, bias, transposed=False, depthwise=True)
 
 
 def pack_depthwise(w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:

@@ -16,11 +16,14 @@ from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, update, write
 from vknn.lowering.grids import fits, fits_buffer, lane_count, rounds, spread
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
+from vknn.lowering.requantize import is_quantized
 from vknn.plan import DeviceLimits
 
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """The slow form that takes every convolution."""
+    """The slow form that takes every convolution of floats or plain integers."""
+    if is_quantized(problem):
+        return []
     limits = problem.limits
     total = shape.batch * shape.m4 * shape.pixels
     weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))

@@ -10,7 +10,8 @@ import numpy as np
 from vknn.lowering.emitter import ceil_div
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import Problem
-from vknn.ops.convolution import Conv, ConvInteger
+from vknn.lowering.requantize import is_quantized
+from vknn.ops.convolution import Convolution
 
 Triple = tuple[int, int, int]
 
@@ -63,7 +64,8 @@ class ConvShape:
 
     @property
     def has_depth(self) -> bool:
-        return self.size_in[0] > 1 or self.size_out[0] > 1 or self.kernel[0] > 1
+        """False where the depth can be left out; with a pad the only window may lie in it."""
+        return max(self.size_in[0], self.size_out[0], self.kernel[0]) > 1 or self.pads[0] != 0
 
     @property
     def is_depthwise(self) -> bool:
@@ -86,9 +88,9 @@ class ConvShape:
 
 
 def conv_shape(problem: Problem) -> ConvShape:
-    """The numbers of a Conv or ConvInteger."""
+    """The numbers of any of the convolutions."""
     op, (x, w) = problem.op, problem.inputs[:2]
-    assert isinstance(op, Conv | ConvInteger) and x is not None and w is not None
+    assert isinstance(op, Convolution) and x is not None and w is not None
     axes = x.rank - 2
     return ConvShape(
         batch=x.dims[0],
@@ -105,8 +107,9 @@ def conv_shape(problem: Problem) -> ConvShape:
 
 
 def has_bias(problem: Problem) -> bool:
-    """True where the third input is there."""
-    return len(problem.inputs) > 2 and problem.inputs[2] is not None
+    """True where the third input is there, and lies with the weights."""
+    there = len(problem.inputs) > 2 and problem.inputs[2] is not None
+    return there and not is_quantized(problem)
 
 
 def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
@@ -117,6 +120,10 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:
     """C4 for x; constant weights are packed by the candidate, others wanted as they are."""
+    if is_quantized(problem):
+        given = zip(problem.inputs[1:], problem.constants[1:], strict=True)
+        held = (Layout.LINEAR if t is not None and c is None else None for t, c in given)
+        return (Layout.C4, *held)
     weights = None if constant_weights(problem) is not None else Layout.LINEAR
     return (Layout.C4, *(weights if t is not None else None for t in problem.inputs[1:]))
 

@@ -8,23 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.graph import DType, TensorType
-from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
-from vknn.lowering.grids import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.graph import TensorType
+from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, write
+from vknn.lowering.grids import fits_loops
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem, lowers
+from vknn.lowering.suppression import DETECTION, BoxLists, over_lanes
 from vknn.ops.detection import YoloDetection
-
-#: The bits of -1.0f, the score that ends a list of boxes.
-MINUS_ONE = -0x40800000
-
-#: As in suppress.comp: boxes that a lane compares in one round.
-AT_ONCE = 4
 
 
 @lowers(YoloDetection)
 def yolo_detection(problem: Problem) -> Sequence[Candidate]:
-    """A decoding dispatch for each map, one that sorts, one that suppresses.
+    """A decoding dispatch for each map, then sorting and suppression.
 
     Writes the number of rows to the buffer behind the outputs.
     """
@@ -32,15 +27,14 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, YoloDetection)
     maps = tuple(t for t in problem.inputs if t is not None)
     boxes = problem.outputs[0].dims[1]
-    if not fits_loops(problem.limits, max(ceil_div(boxes, 4), op.num_class)):
-        return []
-    groups = ceil_div(boxes, lane_count(problem.limits))
-    if not fits_buffer(problem.limits, 8 * boxes) or not fits(groups, problem.limits):
+    lists = BoxLists(1, boxes, boxes, boxes, op.nms_threshold)
+    softmax = (ceil_div(op.num_class, 4), 8) if op.softmax else ()
+    if not lists.fits(problem.limits) or not fits_loops(problem.limits, op.num_class, *softmax):
         return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
-        emit = _Emit(op, maps, boxes, layout)
-        cost = (4 + len(maps)) * DISPATCH_COST
+        emit = _Emit(op, maps, lists, layout)
+        cost = (5 + len(maps)) * DISPATCH_COST
         name = f"sorted_{layout.value}"
         found.append(Candidate(name, (layout,) * len(maps), (Layout.LINEAR,), emit, cost))
     return found
@@ -50,22 +44,17 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
 class _Emit:
     op: YoloDetection
     maps: tuple[TensorType, ...]
-    boxes: int
+    lists: BoxLists
     layout: Layout
 
     def __call__(self, emitter: Emitter) -> None:
-        scores = emitter.scratch("scores", self.boxes)
-        rows = emitter.scratch("rows", 8 * self.boxes)
+        scores, rows = self.lists.new_scores(emitter), self.lists.new_rows(emitter)
         first = 0
         for number, map_ in enumerate(self.maps):
             self._decode(emitter, number, first, scores, rows)
             first += self.op.num_box * map_.dims[2] * map_.dims[3]
-        ordered = emitter.scratch("sorted", 8 * self.boxes)
-        emitter.fill(ordered, MINUS_ONE)
-        self._over_boxes(
-            emitter, "rank", [read4(scores), read4(rows), write(ordered)], self.boxes, [self.boxes]
-        )
-        self._suppress(emitter, ordered)
+        results = [(DETECTION, emitter.output(0), emitter.output(1))]
+        self.lists.select(emitter, scores, rows, results)
 
     def _decode(self, emitter: Emitter, number: int, first: int, scores: Ref, rows: Ref) -> None:
         op = self.op
@@ -78,10 +67,10 @@ class _Emit:
             write(scores),
             write(rows),
         ]
-        count = op.num_box * height * width
         push: list[int | float] = [op.num_box, op.num_class, width, height, first]
         push.append(float(np.float32(op.confidence_threshold)))
-        self._over_boxes(emitter, "yolo_decode", bindings, count, push)
+        spec = {10: int(self.layout is Layout.C4), 11: int(op.softmax)}
+        over_lanes(emitter, "yolo_decode", bindings, op.num_box * height * width, push, spec)
 
     def _anchors(self, number: int, width: int, height: int) -> np.ndarray:
         """[num_box, 4]: width and height of each box's anchor, those of the net."""
@@ -93,45 +82,3 @@ class _Emit:
         columns = [sizes[2 * picked], sizes[2 * picked + 1]]
         columns += [np.full(op.num_box, side, np.float32) for side in net]
         return np.stack(columns, axis=1, dtype=np.float32)
-
-    def _over_boxes(
-        self,
-        emitter: Emitter,
-        kernel: str,
-        bindings: Sequence[Bound],
-        count: int,
-        push: Sequence[int | float],
-    ) -> None:
-        """A dispatch with a lane for each of ``count`` boxes."""
-        limits = emitter.problem.limits
-        lanes = lane_count(limits)
-        emitter.dispatch(
-            f"detection/{kernel}",
-            bindings,
-            groups=spread(ceil_div(count, lanes), limits),
-            local=(lanes, 1, 1),
-            push=push,
-            spec={10: int(self.layout is Layout.C4)} if kernel == "yolo_decode" else None,
-            label=f"YoloDetection {kernel}",
-        )
-
-    def _suppress(self, emitter: Emitter, ordered: Ref) -> None:
-        limits = emitter.problem.limits
-        lanes = min(128, limits.max_group_invocations)
-        gone = emitter.scratch("gone", self.boxes, dtype=DType.INT32)
-        emitter.fill(gone)
-        emitter.fill(emitter.output(1))
-        bindings = [read4(ordered), update(gone)]
-        bindings += [write(emitter.output(0)), update(emitter.output(1))]
-        rounds = 1 + ceil_div(self.boxes, lanes * AT_ONCE)
-        chunk = max(1, limits.max_loop_rounds // 2 // rounds)
-        for first in range(0, self.boxes, chunk):
-            push = [self.boxes, first, min(first + chunk, self.boxes)]
-            emitter.dispatch(
-                "detection/suppress",
-                bindings,
-                groups=(1, 1, 1),
-                local=(lanes, 1, 1),
-                push=[*push, float(np.float32(self.op.nms_threshold))],
-                label="YoloDetection suppress",
-            )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType
-from vknn.lowering.broadcasting import MAX_AXES, Broadcast, broadcast, operand_layout
+from vknn.lowering.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.emitter import Emitter, read1, read4, write
 from vknn.lowering.epilogue import BINARY, CHANNEL_FLAG, UNARY, unary_step
 from vknn.lowering.indexing import grid
@@ -17,7 +17,6 @@ from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Epilogue
 from vknn.ops import elementwise as ew
 
 _CODE, _A, _B, _LOCATE, _TAIL, _WRAP = range(10, 16)
-_RANK, _DIRECT_X, _DIRECT_W, _SPLAT_X, _SPLAT_W = range(16, 21)
 _TO_BOOL, _TO_HALF = 16, 17
 
 #: Bits that integers of a dtype wrap around in, as the shaders take it: below 0 signed.
@@ -26,6 +25,7 @@ _INTEGER_UNARY = (ew.Abs, ew.Neg, ew.Square, ew.Relu, ew.Sign, ew.Clip, ew.Thres
 _INTEGER_NOOPS = (ew.Floor, ew.Ceil, ew.Round, ew.Trunc)
 _INTEGER_BINARY = (
     *(ew.Add, ew.Sub, ew.Mul, ew.Div, ew.Max, ew.Min, ew.Pow, ew.Fmod, ew.FloorDiv, ew.PRelu),
+    ew.Mod,
 )
 #: A scalar at a time costs about this many times what whole vec4s cost.
 _SCALAR_PENALTY = 3.0
@@ -176,22 +176,15 @@ def _emit_binary(op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> Emit
         is_float = y.dtype.is_float
         count = vector_count(y, layout)
         share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
-        lead = [0] * (MAX_AXES - len(plan.sizes))
-        one, other = plan.operands
         read = read4 if plan.wide else read1
         spec = _shared_constants(emitter.problem.epilogue, y, layout)
-        spec |= share.spec | {_CODE: BINARY[type(op)], _RANK: len(plan.sizes)}
-        spec |= {_DIRECT_X: int(one.direct), _DIRECT_W: int(other.direct)}
-        spec |= {_SPLAT_X: int(one.splat), _SPLAT_W: int(other.splat)}
+        spec |= share.spec | plan.spec | {_CODE: BINARY[type(op)]}
         emitter.dispatch(
             "elementwise/binary",
             [read(emitter.input(0)), read(emitter.input(1)), write(emitter.output())],
             groups=share.groups,
             local=share.local,
-            push=[
-                *(count, share.chunk, y.size, *_location(y, layout)),
-                *(*(1 for _ in lead), *plan.sizes, *lead, *one.strides, *lead, *other.strides),
-            ],
+            push=[count, share.chunk, y.size, *_location(y, layout), *plan.push],
             spec=spec,
             defines={"ELEM": int(not is_float), "WIDE": int(plan.wide)},
             epilogue=1 if is_float else None,

@@ -26,7 +26,8 @@ class Ref:
 
     ``data``: packed bytes of a weight. ``parent``: the buffer that this one is a view of, from
     byte ``offset`` on. ``role`` counts for roots (buffers without a parent). ``width``: bytes of an
-    element, 4, or 2 for float16.
+    element, 4, or 2 for float16. ``is_window``: the same tensor as ``parent``, seen from a later
+    place on; other views and parts are tensors of their own.
     """
 
     name: str
@@ -37,6 +38,22 @@ class Ref:
     offset: int = 0
     role: Role = Role.ACTIVATION
     width: int = 4
+    is_window: bool = False
+
+    def window(self, element: int) -> Ref:
+        """The buffer from an element on, for kernels that take a tensor by pieces."""
+        if not element:
+            return self
+        offset = element * self.width
+        return Ref(
+            f"+{offset}",
+            self.nbytes - offset,
+            self.is_float,
+            parent=self,
+            offset=offset,
+            width=self.width,
+            is_window=True,
+        )
 
     @property
     def half(self) -> bool:
@@ -108,7 +125,10 @@ class WeightCache:
 
 @dataclass(eq=False)
 class Emitter:
-    """Collects the dispatches of one node. Inputs and outputs lie in the candidate's layouts."""
+    """Collects the dispatches of one node. Inputs and outputs lie in the candidate's layouts.
+
+    ``placed``: inputs that lie in output 0 already, where ``Candidate.parts`` wants them.
+    """
 
     problem: Problem
     inputs: Sequence[Ref | None]
@@ -118,6 +138,7 @@ class Emitter:
     label: str
     nodes: tuple[str, ...]
     commands: list[tuple[Command, list[Ref]]] = field(default_factory=list)
+    placed: frozenset[int] = frozenset()
 
     def input(self, index: int) -> Ref:
         """The buffer of an input; raises where the candidate asked for none."""
@@ -180,6 +201,7 @@ class Emitter:
         access: str | None = None,
         flops: int = 0,
         label: str | None = None,
+        source: str | None = None,
     ) -> None:
         """One dispatch of shaders/<kernel>.comp.
 
@@ -190,7 +212,8 @@ class Emitter:
         ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
         ``access``: how inputs are read; by default the device's preference where they fit.
         HALF=1 is added to ``defines`` where a buffer holds float16 and they do not name it.
-        ``push``: ints and floats in the order of the shader's push-constant block.
+        ``push``: ints and floats in the order of the shader's push-constant block. ``source``: the
+        GLSL where ``kernel`` is not one of vknn's.
         """
         bound = list(bindings)
         constants: dict[int, int | float] = dict(enumerate(local))
@@ -218,6 +241,7 @@ class Emitter:
             label=label or self.label,
             flops=flops,
             nbytes=sum({id(r): r.nbytes for r in refs}.values()),
+            source=source,
         )
         self.commands.append((dispatch, refs))
 

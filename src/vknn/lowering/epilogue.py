@@ -75,6 +75,7 @@ BINARY: dict[type[Op], int] = {
     ew.FloorDiv: 11,
     ew.LogAddExp: 12,
     ew.PRelu: 13,
+    ew.Mod: 14,
 }
 
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.

@@ -18,7 +18,7 @@ from vknn.lowering.layouts import Layout
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
-PAD_MODES = {"none": 0, "constant": 1, "edge": 2, "reflect": 3}
+PAD_MODES = {"none": 0, "constant": 1, "edge": 2, "reflect": 3, "wrap": 4, "symmetric": 5}
 
 _RANK, _CHANNEL, _OUT_C4, _SPLIT, _PAD, _VALUES, _SHUFFLE, _TAIL = range(10, 18)
 
@@ -28,7 +28,7 @@ class Axis:
     """An axis of the output: index i < ``size`` is place start + step * i of input axis ``source``.
 
     ``source`` None: the input has no such axis. ``padded``: places outside the input's axis are
-    allowed (step 1; the op's mode says what is there).
+    allowed (step 1; the op's mode says what is there; "wrap" takes places from 0 on only).
     """
 
     size: int
@@ -146,8 +146,11 @@ def is_wide(what: Gather, source: Layout, target: Layout) -> bool:
     if what.shuffle or not 0 <= lane_out < what.output.rank:
         return False
     axis = what.axes[lane_out]
-    if axis.source != lane_in or axis.step != 1 or axis.start % 4 or axis.padded:
+    if axis.source != lane_in or axis.step != 1 or axis.start % 4:
         return False
+    if axis.padded:
+        # Whole vec4s repeat.
+        return what.mode == "wrap" and source is target and what.input.dims[lane_in] % 4 == 0
     fits_in = source is Layout.C4 or what.input.dims[lane_in] % 4 == 0
     return fits_in and (target is Layout.C4 or axis.size % 4 == 0)
 
@@ -202,6 +205,8 @@ def _dim(
 
 def _widened(dim: _Dim, shift: int, is_lane: bool, source: Layout) -> tuple[_Dim, int]:
     """Strides in vec4s. Along the lanes' own axis the neighbour is the next vec4 or block."""
+    if is_lane:
+        dim = replace(dim, extent=dim.extent // 4)
     if is_lane and source is Layout.LINEAR:
         return replace(dim, stride=1), shift
     if is_lane:

@@ -12,6 +12,7 @@ from vknn.lowering.candidates import candidates, make_problem
 from vknn.lowering.emitter import Emitter, Ref, WeightCache
 from vknn.lowering.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
 from vknn.lowering.movement import repack
+from vknn.lowering.parts import place_parts
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement import Identity
@@ -76,7 +77,7 @@ class _Lowering:
         for value, layout in wanted_layouts(node, candidate):
             self._want(value, layout)
         problem = make_problem(node, self.limits, self.options)
-        if candidate.view is not None and self._add_view(node, problem, candidate):
+        if candidate.view is not None and self._add_view(node, candidate):
             return
         bounds = node.op.bound(*node.input_types)
         outputs = [
@@ -87,6 +88,8 @@ class _Lowering:
         counts = [Ref(self._unique(f"{v.name}.count"), 16, False) for v in open_outputs]
         self.counts.update(zip(open_outputs, counts, strict=True))
         emitter = self._emitter(problem, node, candidate, outputs + counts)
+        if candidate.parts and not isinstance(node.op, Fused):
+            emitter.placed = place_parts(emitter.inputs, candidate.parts, outputs[0])
         candidate.emit(emitter)
         takes = self._inplace(node, candidate, emitter) if len(emitter.commands) == 1 else ()
         self._take(emitter, takes)
@@ -171,20 +174,16 @@ class _Lowering:
         problem = Problem(Identity(), (type_,), (type_,), (None,), self.limits, self.options)
         return Emitter(problem, [source], [target], [], self.weights, "repack", (value.name,))
 
-    def _add_view(self, node: Node, problem: Problem, candidate: Candidate) -> bool:
-        """Makes output 0 a view of an input, where alignment and the epilogue allow it."""
+    def _add_view(self, node: Node, candidate: Candidate) -> bool:
+        """Makes output 0 a view of an input, where the epilogue allows it."""
         assert candidate.view is not None
         value, source = node.inputs[candidate.view], node.outputs[0]
         layout = candidate.inputs[candidate.view]
         if isinstance(node.op, Fused) or value is None or layout is None or len(node.outputs) > 1:
             return False
         parent = self.refs[value, layout]
-        if candidate.view_offset % self.limits.alignment:
-            return False
         nbytes = storage_bytes(source.type, candidate.outputs[0], self.options.half)
-        if candidate.view_offset + nbytes > parent.nbytes:
-            return False
-        name = f"{parent.root.name}//{self._unique(source.name)}"
+        name = self._unique(source.name)
         self.refs[source, candidate.outputs[0]] = Ref(
             name,
             nbytes,

@@ -13,11 +13,11 @@ from vknn.lowering.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.gather import Axis, Gather, can_gather, gather, is_wide
 from vknn.lowering.indexing import grid
 from vknn.lowering.layouts import Layout, allows, storage_bytes
-from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
+from vknn.lowering.registry import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops import movement as ops
 
 #: A scalar at a time costs about this many times what whole vec4s cost.
-_SCALAR_PENALTY = 3.0
+SCALAR_PENALTY = 3.0
 
 
 def repack(
@@ -53,9 +53,7 @@ def repack(
 @lowers(ops.Identity, ops.Reshape)
 def reshape(problem: Problem) -> Sequence[Candidate]:
     """Views: row-major order stays; in C4 it does where batch and channels do."""
-    (x,), (y,) = problem.inputs, problem.outputs
-    assert x is not None
-    return _views(x, y)
+    return view_candidates(problem)
 
 
 @lowers(ops.Expand)
@@ -63,12 +61,12 @@ def expand(problem: Problem) -> Sequence[Candidate]:
     (x,), (y,) = problem.inputs, problem.outputs
     assert x is not None
     if x.size == y.size:
-        return _views(x, y)
+        return view_candidates(problem)
     lead = y.rank - x.rank
     axes = [Axis(size, None) for size in y.dims[:lead]]
     for axis, size in enumerate(y.dims[lead:]):
         axes.append(Axis(size, axis, step=int(x.dims[axis] == size)))
-    return _gathers(Gather(x, y, tuple(axes)))
+    return gather_candidates(Gather(x, y, tuple(axes)))
 
 
 @lowers(ops.Transpose)
@@ -78,9 +76,10 @@ def transpose(problem: Problem) -> Sequence[Candidate]:
     views = []
     order = [p for p in op.perm if x.dims[p] != 1]
     if order == sorted(order):
-        views = [c for c in _views(x, y) if c.outputs[0] is Layout.LINEAR or op.perm[:2] == (0, 1)]
+        both = op.perm[:2] == (0, 1)
+        views = [c for c in view_candidates(problem) if both or c.outputs[0] is Layout.LINEAR]
     axes = tuple(Axis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
-    return [*views, *_gathers(Gather(x, y, axes))]
+    return [*views, *gather_candidates(Gather(x, y, axes))]
 
 
 @lowers(ops.Slice)
@@ -97,8 +96,8 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
     for layout in Layout:
         place = _row_start(x, axes, layout) if allows(x, layout) else None
         if place is not None:
-            views.append(_view(layout, problem.element_bytes(x) * place))
-    return [*views, *_gathers(Gather(x, y, tuple(axes)))]
+            views.append(_view(problem, layout, problem.element_bytes(x) * place))
+    return [*views, *gather_candidates(Gather(x, y, tuple(axes)))]
 
 
 @lowers(ops.Pad)
@@ -109,13 +108,13 @@ def pad(problem: Problem) -> Sequence[Candidate]:
     rank = x.rank
     if not any(op.pads):
         absent = (None,) * (len(problem.inputs) - 1)
-        return [replace(c, inputs=(*c.inputs, *absent)) for c in _views(x, y)]
+        return [replace(c, inputs=(*c.inputs, *absent)) for c in view_candidates(problem)]
     axes = []
     for axis, size in enumerate(y.dims):
         before, after = op.pads[axis], op.pads[axis + rank]
         axes.append(Axis(size, axis, -before, padded=before + after > 0))
     what = Gather(x, y, tuple(axes), op.mode, op.value)
-    return _gathers(what, None if values is None else Layout.LINEAR)
+    return gather_candidates(what, None if values is None else Layout.LINEAR)
 
 
 @lowers(ops.Concat)
@@ -130,7 +129,7 @@ def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
     assert x is not None and isinstance(op, ops.ChannelShuffle)
     n, channels, *rest = x.dims
     if op.group in (1, channels):
-        return _views(x, y)
+        return view_candidates(problem)
     per, spatial = channels // op.group, math.prod(rest)
     seen = Gather(
         x.with_shape((n, op.group, per, spatial)),
@@ -167,21 +166,32 @@ def _interleave(x: TensorType) -> Candidate:
     return Candidate("interleave_c4", (Layout.C4,), (Layout.C4,), emit, cost)
 
 
-def _views(x: TensorType, y: TensorType) -> list[Candidate]:
-    """Views of x as y, which has its elements in the same row-major order."""
-    found = [_view(Layout.LINEAR)]
+def view_candidates(problem: Problem) -> list[Candidate]:
+    """Views of the input as the output, which has its elements in the same row-major order."""
+    x, (y,) = problem.inputs[0], problem.outputs
+    assert x is not None
+    found = [_view(problem, Layout.LINEAR)]
     if x.rank >= 2 and y.rank >= 2 and x.dims[:2] == y.dims[:2]:
-        found.append(_view(Layout.C4))
+        found.append(_view(problem, Layout.C4))
     return found
 
 
-def _view(layout: Layout, offset: int = 0) -> Candidate:
+def _view(problem: Problem, layout: Layout, offset: int = 0) -> Candidate:
+    """The output's bytes lie in the input's: a view where the device can bind it, else a copy."""
+    x, (y,), half = problem.inputs[0], problem.outputs, problem.options.half
+    assert x is not None
+    whole, nbytes = storage_bytes(x, layout, half), storage_bytes(y, layout, half)
+    able = offset % problem.limits.alignment == 0 and offset + nbytes <= whole
+
     def emit(emitter: Emitter) -> None:
-        x, y = emitter.input(0), emitter.output()
-        emitter.copy(x, y, min(x.nbytes - offset, y.nbytes), source_offset=offset)
+        source, target = emitter.input(0), emitter.output()
+        length = min(source.nbytes - offset, target.nbytes)
+        emitter.copy(source, target, length, source_offset=offset)
 
     name = f"view_{layout.value}"
-    return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
+    if able:
+        return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
+    return Candidate(name, (layout,), (layout,), emit, COPY_COST + 2 * nbytes * BYTE_COST)
 
 
 def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
@@ -207,7 +217,7 @@ def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | Non
     return start * math.prod(dims[axis + 1 :]) * 4 if outer == 1 else None
 
 
-def _gathers(what: Gather, values: Layout | None = None) -> list[Candidate]:
+def gather_candidates(what: Gather, values: Layout | None = None) -> list[Candidate]:
     """Candidates for every pair of layouts. ``values``: the layout of a second input."""
     return [
         _candidate(what, source, target, values)
@@ -222,7 +232,7 @@ def _candidate(
     what: Gather, source: Layout, target: Layout, values: Layout | None = None
 ) -> Candidate:
     moved = storage_bytes(what.output, target) * BYTE_COST * 2
-    cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else _SCALAR_PENALTY)
+    cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
     name = f"gather_{source.value}_{target.value}"
     inputs = (source,) if values is None else (source, values)
     return Candidate(name, inputs, (target,), _emit_gather(what, source, target), cost)

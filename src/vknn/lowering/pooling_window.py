@@ -124,7 +124,8 @@ def window_candidates(problem: Problem, window: Window) -> list[Candidate]:
         if (width == 1 or window.unrolled(width)) and window.fits(width, limits):
             emit = functools.partial(_emit_window, window=window, width=width)
             found.append(_candidate(f"window{width}", emit, _cost(limits, window, width)))
-    if found:
+    mean = isinstance(problem.op, AveragePool) and not problem.outputs[0].dtype.is_float
+    if found or mean:  # rounded means have no mean that is theirs
         return found
     parts = window.along_rows(), window.across_rows()
     between = 4 * window.batch * window.c4 * math.prod(parts[0].size_out)

@@ -60,6 +60,16 @@ class Product:
         names = {step[0] for step in steps}
         return all(s % 4 == 0 for s in own + [getattr(x, n) for x in self.batch for n in names])
 
+    @property
+    def a_by_vec4(self) -> bool:
+        """True where rows of a are whole vec4s of k."""
+        return self.a_col == 1 and self.k % 4 == 0 and self.aligned("a_row")
+
+    @property
+    def b_by_vec4(self) -> bool:
+        """True where rows of b are vec4s of columns that begin at whole ones."""
+        return self.b_col == 1 and self.aligned("b_row")
+
     def batch_push(self, a: int = 1, b: int = 1, c: int = 1) -> list[int]:
         """BATCH_MEMBERS of matmul/batch.glsl; ``a``, ``b``, ``c``: scalars in an element read."""
         axes = [Axis(1, 0, 0, 0)] * (3 - len(self.batch)) + list(self.batch)

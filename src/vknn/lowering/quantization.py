@@ -12,9 +12,10 @@ import numpy as np
 from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, lane_count, spread
-from vknn.lowering.layouts import Layout, packed_shape
+from vknn.lowering.indexing import grid
+from vknn.lowering.layouts import Layout, allows, packed_shape, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 
 @lowers(QuantizeLinear, DequantizeLinear)
@@ -105,3 +106,29 @@ class _Emit:
         assert data is not None
         pack = functools.partial(np.ascontiguousarray, data, np.float32)
         return emitter.weight("float32 parameter", pack, data, single=True)
+
+
+@lowers(RoundBFloat16)
+def round_bfloat16(problem: Problem) -> Sequence[Candidate]:
+    """Vector by vector, in either layout, in place where the input ends here."""
+    (x,) = problem.inputs
+    assert x is not None
+    return [_rounding(x, layout) for layout in Layout if allows(x, layout)]
+
+
+def _rounding(x: TensorType, layout: Layout) -> Candidate:
+    def emit(emitter: Emitter) -> None:
+        count = vector_count(x, layout)
+        share = grid(emitter.problem.limits, count)
+        emitter.dispatch(
+            "quantization/bfloat16",
+            [read4(emitter.input(0)), write(emitter.output())],
+            groups=share.groups,
+            local=share.local,
+            push=[count, share.chunk],
+            spec=share.spec,
+        )
+
+    cost = DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST
+    name = f"round_{layout.value}"
+    return Candidate(name, (layout,), (layout,), emit, cost, inplace=(0,))

@@ -1,127 +1,237 @@
-"""Ops that reduce along axes."""
+"""Reductions over any axes: one dispatch, or two where there are few long lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vknn.graph import TensorType
-from vknn.lowering.emitter import Emitter, read1, read4, write
-from vknn.lowering.grids import lane_count
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.graph import DType, Op, TensorType
+from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.grids import fits, fits_buffer, lane_count
+from vknn.lowering.layouts import Layout, storage_bytes
+from vknn.lowering.lines import Axis, Lines, lines_of
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape, row_shape
-from vknn.ops.reduction import Softmax
+from vknn.ops.reduction import (
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    Reduction,
+    normal_axes,
+)
 from vknn.plan import DeviceLimits
 
-_LANES, _ROWS, _ACROSS, _TAIL = range(10, 14)
-#: Floating point operations of an element: two exponentials, a maximum, a sum, a division.
-_FLOPS = 40
-#: Estimated microseconds that a lane of a GPU waits for an element of a line.
-_LATENCY = 1.0
+_JOIN, _TERM, _FINISH, _SINGLE = range(16, 20)
+_SUM, _PRODUCT, _MAXIMUM, _MINIMUM = range(4)
+_PLAIN, _ABSOLUTE, _SQUARE, _EXPONENTIAL = range(4)
+_AS_IS, _SCALED, _ROOT, _LOGARITHM = range(4)
+#: Op -> how terms are joined, what a term is, what is done at the end (shaders/reduction).
+KINDS: dict[type[Op], tuple[int, int, int]] = {
+    ReduceSum: (_SUM, _PLAIN, _AS_IS),
+    ReduceMean: (_SUM, _PLAIN, _SCALED),
+    ReduceMax: (_MAXIMUM, _PLAIN, _AS_IS),
+    ReduceMin: (_MINIMUM, _PLAIN, _AS_IS),
+    ReduceProd: (_PRODUCT, _PLAIN, _AS_IS),
+    ReduceSumSquare: (_SUM, _SQUARE, _AS_IS),
+    ReduceL1: (_SUM, _ABSOLUTE, _AS_IS),
+    ReduceL2: (_SUM, _SQUARE, _ROOT),
+    ReduceLogSum: (_SUM, _PLAIN, _LOGARITHM),
+    ReduceLogSumExp: (_SUM, _EXPONENTIAL, _LOGARITHM),
+}
+#: Estimated microseconds that a lane waits for an item of a line.
+LATENCY = 0.5
+#: Workgroups that keep a device busy, and items that are worth a workgroup of their own.
+BUSY, WORTHWHILE = 256, 256
+
+
+def lane_cost(lines: Lines, shape: RowShape, limits: DeviceLimits) -> float:
+    """What it costs that a line is worked through by its own lanes alone."""
+    if limits.kind != "cpu":
+        return LATENCY * lines.count / shape.lanes
+    groups = ceil_div(lines.lines, shape.rows)
+    return 16 * lines.lines * lines.count * BYTE_COST * (max(0, 8 - groups) / max(1, groups))
 
 
 @dataclass(frozen=True)
-class _Lines:
-    """``lines`` of ``count`` vec4s, ``inner`` apart (see shaders/reduction/softmax.comp)."""
+class Parts:
+    """A line cut into ``parts`` of ``chunk`` items."""
 
-    lines: int
-    count: int
-    inner: int
-    wide: bool
-    across: bool
-
-    def shape(self, limits: DeviceLimits) -> RowShape:
-        """How many lanes share a line."""
-        alone = RowShape(1, lane_count(limits))
-        single = limits.kind != "cpu" and self.inner > 1 and self.lines >= 4096
-        if not self.across or (single and alone.fits(self.lines, self.count, limits)):
-            return alone
-        return row_shape(self.lines, self.count, limits)
-
-    def fits(self, limits: DeviceLimits) -> bool:
-        return self.shape(limits).fits(self.lines, self.count, limits)
+    parts: int
+    chunk: int
 
 
-@lowers(Softmax)
-def softmax(problem: Problem) -> Sequence[Candidate]:
-    """Rows of LINEAR tensors, channels of C4 tensors, and lines side by side in either."""
+def parts_of(lines: Lines, limits: DeviceLimits) -> Parts | None:
+    """Parts enough to keep a device busy; None where there is no need or no use."""
+    wanted = min(BUSY // max(1, lines.lines), lines.count // WORTHWHILE)
+    if wanted < 2:
+        return None
+    chunk = ceil_div(lines.count, wanted)
+    return Parts(ceil_div(lines.count, chunk), chunk)
+
+
+@lowers(*KINDS)
+def reductions(problem: Problem) -> Sequence[Candidate]:
+    """Every layout, at once or in two stages."""
     (x,), op = problem.inputs, problem.op
-    assert x is not None and isinstance(op, Softmax)
-    axis = op.axis % x.rank
+    assert x is not None and isinstance(op, Reduction)
+    axes = normal_axes(op, op.axes, x.rank)
     found = []
-    for layout in Layout:
-        lines = _lines(x, axis, layout, problem.limits) if allows(x, layout) else None
-        if lines is not None:
-            found.append(_candidate(x, axis, layout, lines, problem.limits))
+    for source in Layout:
+        lines = lines_of(x, axes, source)
+        target = _target(problem, axes, source)
+        if lines is None or target is None:
+            continue
+        emit = _Emit(lines, KINDS[type(op)], _scale(x, axes), target)
+        found += _candidates(problem, emit, source)
     return found
 
 
-def _lines(x: TensorType, axis: int, layout: Layout, limits: DeviceLimits) -> _Lines | None:
-    """The best way to see the lines; None where they are too many or too long for the device."""
-    return next((lines for lines in _views(x, axis, layout) if lines.fits(limits)), None)
+def _scale(x: TensorType, axes: Sequence[int]) -> float:
+    return 1.0 / max(1, math.prod(x.dims[a] for a in axes))
 
 
-def _views(x: TensorType, axis: int, layout: Layout) -> list[_Lines]:
-    dims = list(x.dims)
-    size = dims[axis]
-    if layout is Layout.C4:
-        dims[1] = -(-dims[1] // 4)
-    inner, outer = math.prod(dims[axis + 1 :]), math.prod(dims[:axis])
-    if layout is Layout.C4:
-        return [_Lines(outer * inner, dims[axis], inner, True, axis == 1)]
-    if inner == 1:
-        return [_Lines(outer, -(-size // 4), 1, size % 4 == 0, True)]
-    # A line that four lanes of a vec4 do not share may be shared by many lanes of a workgroup.
-    gathered = _Lines(outer * inner, -(-size // 4), inner, False, True)
-    if inner % 4:
-        return [gathered]
-    return [_Lines(outer * inner // 4, size, inner // 4, True, False), gathered]
+def _target(problem: Problem, axes: Sequence[int], source: Layout) -> Layout | None:
+    """The layout that the result comes in; None where it would be neither."""
+    if source is Layout.LINEAR:
+        return Layout.LINEAR
+    op = problem.op
+    assert isinstance(op, Reduction)
+    if 1 in axes:  # a scalar for each line, in order
+        return Layout.C4 if op.keepdims and problem.outputs[0].rank >= 2 else Layout.LINEAR
+    # The channels are still axis 1 where the first axis has stayed.
+    return Layout.C4 if op.keepdims or 0 not in axes else None
 
 
-def _candidate(
-    x: TensorType, axis: int, layout: Layout, what: _Lines, limits: DeviceLimits
-) -> Candidate:
-    shape = what.shape(limits)
-    cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST + x.size * _FLOPS * FLOP_COST
-    if limits.kind != "cpu":
-        cost += _LATENCY * what.count / shape.lanes
-    return Candidate(
-        f"softmax_{layout.value}",
-        (layout,),
-        (layout,),
-        _emit(x, axis, layout, what, shape),
-        cost,
-    )
+def _candidates(problem: Problem, emit: _Emit, source: Layout) -> list[Candidate]:
+    (x,), limits = problem.inputs, problem.limits
+    assert x is not None
+    lines, found = emit.lines, []
+    work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
+    shape = lines.shape(limits)
+    if shape.fits(lines.lines, lines.count, limits):
+        cost = DISPATCH_COST + work + lane_cost(lines, shape, limits)
+        name = f"lines_{source.value}"
+        found.append(Candidate(name, (source,), (emit.target,), emit.whole, cost))
+    parts = parts_of(lines, limits)
+    if parts is None or emit.kind[1] == _EXPONENTIAL:
+        return found
+    split = _Split(emit, parts)
+    if split.fits(limits):
+        cost = 2 * DISPATCH_COST + work
+        name = f"parts_{source.value}"
+        found.append(Candidate(name, (source,), (emit.target,), split, cost))
+    return found
 
 
-def _emit(
-    x: TensorType, axis: int, layout: Layout, what: _Lines, shape: RowShape
-) -> Callable[[Emitter], None]:
-    def emit(emitter: Emitter) -> None:
-        channels, spatial = 1, 1
-        if layout is Layout.C4:
-            _, channels, *rest = x.dims
-            spatial = math.prod(rest)
-        source, target = emitter.input(0), emitter.output()
+@dataclass(frozen=True)
+class _Emit:
+    lines: Lines
+    kind: tuple[int, int, int]
+    scale: float
+    target: Layout
+
+    @property
+    def in_fours(self) -> bool:
+        """True where the results are vec4s: of four lines, or of a tensor in C4."""
+        return not self.lines.across or self.target is Layout.C4
+
+    def spec(self) -> dict[int, int]:
+        join, term, finish = self.kind
+        single = self.target is Layout.C4 and self.lines.across
+        return {_JOIN: join, _TERM: term, _FINISH: finish, _SINGLE: int(single)}
+
+    def whole(self, emitter: Emitter) -> None:
+        limits, x = emitter.problem.limits, emitter.input(0)
+        shape = self.lines.shape(limits)
         emitter.dispatch(
-            "reduction/softmax",
-            [read4(source) if what.wide else read1(source), write(target)],
-            groups=shape.groups(what.lines, emitter.problem.limits),
+            "reduction/reduce",
+            [read4(x) if self.lines.wide else read1(x), write(emitter.output())],
+            groups=shape.groups(self.lines.lines, limits),
             local=shape.local,
-            push=[
-                *(what.lines, what.count, what.inner, x.dims[axis]),
-                *(spatial, -(-channels // 4), channels),
-            ],
-            spec={
-                _LANES: shape.lanes,
-                _ROWS: shape.rows,
-                _ACROSS: int(what.across),
-                _TAIL: int(layout is Layout.C4 and channels % 4 != 0),
-            },
-            defines={"WIDE": int(what.wide)},
-            flops=_FLOPS * x.size,
+            push=[*self.lines.push(), 1, self.lines.count, self.scale],
+            spec=self.lines.spec(shape) | self.spec(),
+            defines=_defines(x.is_float, self.lines.wide, self.in_fours, 0),
+            access=None if x.is_float else "storage",
+            flops=2 * self.lines.lines * self.lines.count * 4,
         )
 
-    return emit
+
+@dataclass(frozen=True)
+class _Split:
+    """Two dispatches: a vec4 of each part of a line, and the result of those."""
+
+    emit: _Emit
+    parts: Parts
+
+    def first(self, limits: DeviceLimits) -> RowShape:
+        return row_shape(self.emit.lines.lines * self.parts.parts, self.parts.chunk, limits)
+
+    def second(self) -> Lines:
+        """The lines of the parts: side by side and across as the whole ones."""
+        lines = self.emit.lines
+        parts = self.parts.parts
+        kept = (Axis(lines.lines, parts),) if lines.lines > 1 else ()
+        block = None
+        if lines.block is not None and not lines.across:
+            block = (parts * lines.within, *lines.block[1:])
+        return Lines(kept, (Axis(parts, 1),), True, lines.across, block)
+
+    def fits(self, limits: DeviceLimits) -> bool:
+        count = self.emit.lines.lines * self.parts.parts
+        second = self.second()
+        return (
+            fits_buffer(limits, 4 * count)
+            and fits(ceil_div(count, lane_count(limits)), limits)
+            and self.first(limits).fits(count, self.parts.chunk, limits)
+            and second.shape(limits).fits(second.lines, second.count, limits)
+        )
+
+    def __call__(self, emitter: Emitter) -> None:
+        limits, x, lines = emitter.problem.limits, emitter.input(0), self.emit.lines
+        count = lines.lines * self.parts.parts
+        dtype = DType.FLOAT32 if x.is_float else DType.INT32
+        middle = emitter.scratch("parts", 4 * count, dtype=dtype)
+        push = lines.push()
+        push[0] = count
+        access = None if x.is_float else "storage"
+        shape = self.first(limits)
+        emitter.dispatch(
+            "reduction/reduce",
+            [read4(x) if lines.wide else read1(x), write(middle)],
+            groups=shape.groups(count, limits),
+            local=shape.local,
+            push=[*push, self.parts.parts, self.parts.chunk, self.emit.scale],
+            spec=lines.spec(shape) | self.emit.spec(),
+            defines=_defines(x.is_float, lines.wide, True, 1),
+            access=access,
+            flops=8 * lines.lines * lines.count,
+        )
+        second = self.second()
+        shape = second.shape(limits)
+        emitter.dispatch(
+            "reduction/reduce",
+            [read4(middle), write(emitter.output())],
+            groups=shape.groups(second.lines, limits),
+            local=shape.local,
+            push=[*second.push(), 1, second.count, self.emit.scale],
+            spec=second.spec(shape) | self.emit.spec(),
+            defines=_defines(x.is_float, True, self.emit.in_fours, 2),
+            access="storage",
+        )
+
+
+def _defines(is_float: bool, wide: bool, in_fours: bool, stage: int) -> dict[str, int | str]:
+    return {
+        "ELEM": int(not is_float),
+        "WIDE": int(wide),
+        "OUT4": int(in_fours),
+        "STAGE": stage,
+    }

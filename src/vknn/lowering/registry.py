@@ -25,7 +25,9 @@ class LoweringOptions:
     ``algorithm``: take the candidate of this name wherever one offers it (tests, tuning).
     ``layout``: take candidates whose first output has this layout where there are some (tests).
     ``choices``: measured choices, candidate names by key (see vknn.lowering.choices).
-    ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32 always.
+    ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32.
+    ``arithmetic``: "fp16" has convolutions and matrix products multiply in float16 and add up
+    HALF_TERMS products in it at a time; only with precision "fp16".
     """
 
     disabled: frozenset[str] = frozenset()
@@ -34,11 +36,17 @@ class LoweringOptions:
     layout: Layout | None = None
     choices: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     precision: str = "fp32"
+    arithmetic: str = "fp32"
 
     @property
     def half(self) -> bool:
         """True where tensors are stored as float16."""
         return self.precision == "fp16"
+
+    @property
+    def half_sums(self) -> bool:
+        """True where kernels that can are to multiply and add in float16."""
+        return self.half and self.arithmetic == "fp16"
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,18 @@ class Problem:
         return element_bytes(type_.dtype, self.options.half)
 
 
+@dataclass(frozen=True)
+class Part:
+    """An input that lies in output 0 as it is.
+
+    ``offset``: byte where it begins; None where its producer cannot write there (alignment, bytes
+    behind its end). ``cost``: estimated microseconds of copying it there.
+    """
+
+    offset: int | None
+    cost: float
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """One way to compute a node.
@@ -90,6 +110,8 @@ class Candidate:
     itself counts DISPATCH_COST. ``view``: output 0 is the bytes of this input from ``view_offset``
     on; then ``emit`` is called only where no alias is possible (and must copy). ``inplace``: inputs
     whose buffer output 0 may take over (each element is read by the lane that writes it).
+    ``parts``: one for each input of an op that joins; a producer may write its part in place, which
+    saves the part's cost (``cost`` is that of copying all), and ``emit`` then leaves it out.
     """
 
     name: str
@@ -100,10 +122,16 @@ class Candidate:
     view: int | None = None
     view_offset: int = 0
     inplace: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()
 
+
+#: Most products that are added up in float16 (shaders/matmul/half_sums.glsl, blocks.glsl).
+HALF_TERMS = 16
 
 #: Estimated microseconds of a dispatch, and of moving a byte; of a floating point operation.
 DISPATCH_COST = 20.0
+#: A copy is cheaper than a dispatch.
+COPY_COST = 5.0
 BYTE_COST = 1e-4
 FLOP_COST = 2e-5
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vknn.plan import Barrier, Buffer, Command, Dispatch, Role, Step, accesses
+from vknn.plan import Barrier, Buffer, Command, Dispatch, Role, Step, Touch, touches
 
 #: Work in one submit, by kind of device, as (FLOPs, bytes): about a tenth of the shortest watchdog
 #: (2 s, Windows) at the throughput that a slow device of the kind reaches.
@@ -37,16 +37,23 @@ class _Range:
 def byte_ranges(command: Command, buffers: Sequence[Buffer]) -> tuple[list[_Range], list[_Range]]:
     """The ranges that a command reads and those that it writes. Weights never change: left out."""
     reads, writes = [], []
-    for index, access in accesses(command):
-        buffer = buffers[index]
+    for touch in touches(command):
+        buffer = buffers[touch.buffer]
         if buffer.role is Role.WEIGHT:
             continue
-        range_ = _Range(buffer.role, buffer.offset, buffer.offset + buffer.nbytes, index)
-        if access.reads:
+        range_ = _range(touch, buffer)
+        if touch.access.reads:
             reads.append(range_)
-        if access.writes:
+        if touch.access.writes:
             writes.append(range_)
     return reads, writes
+
+
+def _range(touch: Touch, buffer: Buffer) -> _Range:
+    """The bytes in whole 32-bit words: two copies into halves of one word are a hazard too."""
+    start = buffer.offset + touch.start
+    end = buffer.offset + buffer.nbytes if touch.nbytes is None else start + touch.nbytes
+    return _Range(buffer.role, start // 4 * 4, -(-end // 4) * 4, touch.buffer)
 
 
 def add_barriers(commands: Sequence[Command], buffers: Sequence[Buffer]) -> list[Step]:

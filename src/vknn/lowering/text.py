@@ -11,8 +11,11 @@ def format_plan(plan: Plan) -> str:
     """The plan as text: arenas, buffers, then one line a step."""
     lines = [f"plan {plan.name}"]
     lines += [f"  arena {role.value}: {size} bytes" for role, size in plan.arenas.items()]
+    numbers = {b.name: number for number, b in enumerate(plan.buffers)}
     for number, b in enumerate(plan.buffers):
-        lines.append(f"  %{number} {b.role.value} [{b.offset}, +{b.nbytes}] {b.name}")
+        root, _, part = b.name.partition("//")
+        where = f" in %{numbers[root]}" if part and root in numbers else ""
+        lines.append(f"  %{number} {b.role.value} [{b.offset}, +{b.nbytes}]{where} {b.name}")
     lines += [f"  input {name}: {p.type} = %{p.buffer}" for name, p in plan.inputs.items()]
     cuts = set(plan.submits[:-1])
     for number, step in enumerate(plan.steps):

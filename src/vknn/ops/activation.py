@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.errors import ShapeError
+from vknn.graph import attributes
 from vknn.ops.special import erf
 from vknn.ops.unary import Unary
 
 
-@dataclass(frozen=True)
+@attributes
 class Relu(Unary):
     """max(x, 0)"""
 
@@ -22,7 +22,7 @@ class Relu(Unary):
         return np.maximum(x, x.dtype.type(0))
 
 
-@dataclass(frozen=True)
+@attributes
 class LeakyRelu(Unary):
     """x where x >= 0, else alpha * x"""
 
@@ -32,7 +32,7 @@ class LeakyRelu(Unary):
         return np.where(x >= 0, x, self.alpha * x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Elu(Unary):
     """x where x > 0, else alpha * (e^x - 1)"""
 
@@ -42,7 +42,7 @@ class Elu(Unary):
         return np.where(x > 0, x, self.alpha * np.expm1(x))
 
 
-@dataclass(frozen=True)
+@attributes
 class Selu(Unary):
     """gamma * (x where x > 0, else alpha * (e^x - 1))"""
 
@@ -53,7 +53,7 @@ class Selu(Unary):
         return self.gamma * np.where(x > 0, x, self.alpha * np.expm1(x))
 
 
-@dataclass(frozen=True)
+@attributes
 class Celu(Unary):
     """max(x, 0) + min(0, alpha * (e^(x/alpha) - 1))"""
 
@@ -63,7 +63,7 @@ class Celu(Unary):
         return np.where(x > 0, x, self.alpha * np.expm1(x / self.alpha))
 
 
-@dataclass(frozen=True)
+@attributes
 class Sigmoid(Unary):
     """1 / (1 + e^-x)"""
 
@@ -71,7 +71,7 @@ class Sigmoid(Unary):
         return sigmoid(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class HardSigmoid(Unary):
     """clip(alpha * x + beta, 0, 1)"""
 
@@ -82,7 +82,7 @@ class HardSigmoid(Unary):
         return np.clip(self.alpha * x + self.beta, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
+@attributes
 class HardSwish(Unary):
     """x * clip(alpha * x + beta, 0, 1)"""
 
@@ -93,7 +93,7 @@ class HardSwish(Unary):
         return x * np.clip(self.alpha * x + self.beta, 0.0, 1.0)
 
 
-@dataclass(frozen=True)
+@attributes
 class Softplus(Unary):
     """ln(1 + e^x)"""
 
@@ -101,7 +101,7 @@ class Softplus(Unary):
         return softplus(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Softsign(Unary):
     """x / (1 + |x|)"""
 
@@ -109,7 +109,7 @@ class Softsign(Unary):
         return x / (1.0 + np.abs(x))
 
 
-@dataclass(frozen=True)
+@attributes
 class Swish(Unary):
     """x / (1 + e^-x), also called SiLU"""
 
@@ -117,7 +117,7 @@ class Swish(Unary):
         return x * sigmoid(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Mish(Unary):
     """x * tanh(ln(1 + e^x))"""
 
@@ -125,7 +125,7 @@ class Mish(Unary):
         return x * np.tanh(softplus(x))
 
 
-@dataclass(frozen=True)
+@attributes
 class Gelu(Unary):
     """x/2 * (1 + erf(x/sqrt 2)), or x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
 
@@ -144,7 +144,7 @@ class Gelu(Unary):
         return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
 
-@dataclass(frozen=True)
+@attributes
 class Clip(Unary):
     """min(max(x, min), max); the bounds are rounded to the element type"""
 
@@ -161,7 +161,7 @@ class Clip(Unary):
         return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
 
 
-@dataclass(frozen=True)
+@attributes
 class Threshold(Unary):
     """1 where x > threshold, else 0"""
 
@@ -175,7 +175,7 @@ class Threshold(Unary):
         return (x > bound).astype(x.dtype)
 
 
-@dataclass(frozen=True)
+@attributes
 class Shrink(Unary):
     """x - bias where x > lambd, x + bias where x < -lambd, else 0"""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Fusion, Op, TensorType
+from vknn.graph import DType, Fusion, Op, TensorType, attributes
 from vknn.ops.checks import arguments, broadcast, require, require_float
 
 
@@ -17,12 +16,14 @@ class Binary(Op):
     """Two inputs of one dtype, broadcast by NumPy's rules.
 
     ``exact``: computed in the dtype of the inputs (one correctly rounded operation), integers
-    allowed; otherwise floats are computed in float64 and rounded once.
+    allowed; otherwise floats are computed in float64 and rounded once. ``complexes``: complex64 is
+    allowed, too.
     """
 
     fusion = Fusion(operands=1, channel_axis=1)
     exact: ClassVar[bool] = False
     integers: ClassVar[bool] = True
+    complexes: ClassVar[bool] = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         a, b = arguments(self, inputs, 2)
@@ -30,7 +31,9 @@ class Binary(Op):
         require(a.dtype is b.dtype, f"{name}: dtypes of {a} and {b} differ")
         if not self.integers:
             require_float(self, a)
-        elif not (a.dtype.is_float or a.dtype.is_integer):
+        elif not (a.dtype.is_float or a.dtype.is_integer) and not (
+            self.complexes and a.dtype is DType.COMPLEX64
+        ):
             raise ShapeError(f"{name} wants numbers, not {a}")
         return (a.with_shape(broadcast(self, a.shape, b.shape)),)
 
@@ -47,7 +50,7 @@ class Binary(Op):
         """The function of broadcastable arrays of one dtype."""
 
 
-@dataclass(frozen=True)
+@attributes
 class Add(Binary):
     """a + b; integers wrap around"""
 
@@ -57,7 +60,7 @@ class Add(Binary):
         return a + b
 
 
-@dataclass(frozen=True)
+@attributes
 class Sub(Binary):
     """a - b; integers wrap around"""
 
@@ -67,17 +70,18 @@ class Sub(Binary):
         return a - b
 
 
-@dataclass(frozen=True)
+@attributes
 class Mul(Binary):
-    """a * b; integers wrap around"""
+    """a * b; integers wrap around; complex numbers too, on the host"""
 
     exact = True
+    complexes = True
 
     def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return a * b
 
 
-@dataclass(frozen=True)
+@attributes
 class Div(Binary):
     """a / b; integers towards zero, and 0 where b is 0"""
 
@@ -89,7 +93,7 @@ class Div(Binary):
         return (a - np.fmod(a, b)) // np.where(b == 0, 1, b) * (b != 0)
 
 
-@dataclass(frozen=True)
+@attributes
 class FloorDiv(Binary):
     """floor(a / b), the quotient rounded first; integers: 0 where b is 0"""
 
@@ -99,7 +103,7 @@ class FloorDiv(Binary):
         return np.floor(a / b) if a.dtype.kind == "f" else np.floor_divide(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
 class Max(Binary):
     """The larger of a and b; NaN where either is"""
 
@@ -109,7 +113,7 @@ class Max(Binary):
         return np.maximum(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
 class Min(Binary):
     """The smaller of a and b; NaN where either is"""
 
@@ -119,7 +123,7 @@ class Min(Binary):
         return np.minimum(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
 class Pow(Binary):
     """a^b; NaN for a fractional power of a negative number; integers truncate"""
 
@@ -131,7 +135,7 @@ class Pow(Binary):
         return np.where(b < 0, inverse.astype(a.dtype), positive)
 
 
-@dataclass(frozen=True)
+@attributes
 class Atan2(Binary):
     """The angle of the point (x=b, y=a), in (-pi, pi]"""
 
@@ -141,7 +145,7 @@ class Atan2(Binary):
         return np.arctan2(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
 class Fmod(Binary):
     """a - b * trunc(a / b) exactly, the sign of a (C's fmod); integers: 0 where b is 0"""
 
@@ -151,7 +155,18 @@ class Fmod(Binary):
         return np.fmod(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
+class Mod(Binary):
+    """a - b * floor(a / b) exactly, the sign of b; integers: 0 where b is 0"""
+
+    exact = True
+
+    def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        rest = np.fmod(a, b)
+        return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+
+
+@attributes
 class Remainder(Binary):
     """a - b * n exactly, n the whole number nearest to a / b, ties to even (C's remainder)"""
 
@@ -166,7 +181,7 @@ class Remainder(Binary):
         return np.where(np.isnan(a) | np.isnan(b), np.nan, np.where(a < 0, -magnitude, magnitude))
 
 
-@dataclass(frozen=True)
+@attributes
 class LogAddExp(Binary):
     """ln(e^a + e^b) without overflow"""
 
@@ -176,7 +191,7 @@ class LogAddExp(Binary):
         return np.logaddexp(a, b)
 
 
-@dataclass(frozen=True)
+@attributes
 class PRelu(Binary):
     """x where x >= 0, else slope * x; inputs x, slope"""
 
@@ -186,7 +201,7 @@ class PRelu(Binary):
         return np.where(a >= 0, a, a * b)
 
 
-@dataclass(frozen=True)
+@attributes
 class Cast(Op):
     """x in another dtype.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Fusion, Op, TensorType
+from vknn.graph import DType, Fusion, Op, TensorType, attributes
 from vknn.ops.checks import (
     arguments,
     fits,
@@ -26,9 +24,9 @@ from vknn.ops.windows import (
 )
 
 
-@dataclass(frozen=True)
-class _Convolution(Op):
-    """The attributes, shapes and sums that Conv and ConvInteger share."""
+@attributes
+class Convolution(Op):
+    """The attributes, shapes and sums that all convolutions share."""
 
     strides: tuple[int, ...]
     pads: tuple[int, ...]
@@ -61,8 +59,8 @@ class _Convolution(Op):
         return _grouped(view, w, self.group)
 
 
-@dataclass(frozen=True)
-class Conv(_Convolution):
+@attributes
+class Conv(Convolution):
     """y[n, m, p] = bias[m] + sum over c, k of x[n, c, p*stride + k*dilation - pad] * w[m, c, k].
 
     Inputs x [N, C, spatial...], w [M, C/group, kernel...], bias [M] (optional); 1 to 3 spatial
@@ -89,8 +87,8 @@ class Conv(_Convolution):
             return (y.astype(x.dtype),)
 
 
-@dataclass(frozen=True)
-class ConvInteger(_Convolution):
+@attributes
+class ConvInteger(Convolution):
     """The convolution of int8 x and int8 w, exact, as int32.
 
     Inputs and attributes as those of Conv, without bias; zero points are 0.

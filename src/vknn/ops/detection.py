@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Op, TensorType
+from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.activation import sigmoid
 from vknn.ops.checks import arguments, fits, require, require_dtype
 
 
-@dataclass(frozen=True)
+@attributes
 class YoloDetection(Op):
-    """Decodes YOLOv3 feature maps and suppresses overlapping boxes, as ncnn's layer does.
+    """Decodes YOLO feature maps and suppresses overlapping boxes, as ncnn's layers do.
 
     Inputs: map b is [1, num_box * (5 + num_class), h, w]; of each box the channels are x, y, w, h,
     objectness and the class scores. Box k of map b has anchor ``mask[b * num_box + k]``, whose
@@ -22,7 +20,8 @@ class YoloDetection(Op):
     ``int(anchors_scale[b] * (w, h))``.
 
     The centre is ((column, row) + sigmoid(xy)) / (w, h), the size exp(wh) * anchor / net. The
-    confidence is 1 / (1 + exp(-objectness) * (1 + exp(-best class score))); boxes of at least
+    confidence is 1 / (1 + exp(-objectness) * (1 + exp(-best class score))), with ``softmax``
+    (YOLOv2) sigmoid(objectness) times the best of softmax(class scores); boxes of at least
     ``confidence_threshold`` are kept. In order of falling confidence (equal ones in order of map,
     box, row, column) a box goes when its intersection over union with one that stays, of whatever
     class, exceeds ``nms_threshold``.
@@ -38,6 +37,7 @@ class YoloDetection(Op):
     biases: tuple[float, ...]
     mask: tuple[int, ...]
     anchors_scale: tuple[float, ...]
+    softmax: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         self._check(arguments(self, inputs, len(inputs)))
@@ -93,10 +93,20 @@ class YoloDetection(Op):
         half_y = np.exp(boxes[:, 3]) * size[1] / net[1] * np.float32(0.5)
         scores = boxes[:, 5:]
         best = scores.max(axis=1)
-        confidence = 1.0 / (1.0 + np.exp(-boxes[:, 4]) * (1.0 + np.exp(-best)))
+        confidence = self._confidence(boxes[:, 4], scores, best)
         label = scores.argmax(axis=1) + 1.0
         corners = (centre_x - half_x, centre_y - half_y, centre_x + half_x, centre_y + half_y)
         return np.stack((label, confidence, *corners), axis=-1, dtype=np.float32).reshape(-1, 6)
+
+    def _confidence(
+        self, objectness: np.ndarray, scores: np.ndarray, best: np.ndarray
+    ) -> np.ndarray:
+        """In float64: rounded once, few of so many come out equal that are not."""
+        away = np.exp(-objectness.astype(np.float64))
+        if self.softmax:
+            total = np.exp(scores - best[:, None], dtype=np.float64).sum(axis=1)
+            return 1.0 / (1.0 + away) / total
+        return 1.0 / (1.0 + away * (1.0 + np.exp(-best, dtype=np.float64)))
 
 
 def suppress(boxes: np.ndarray, threshold: float) -> np.ndarray:

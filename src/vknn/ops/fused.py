@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Op, TensorType
+from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.binary import Binary
 from vknn.ops.checks import require
 from vknn.ops.unary import Unary
@@ -38,7 +38,7 @@ class FusedStep:
             raise ShapeError(f"{type(self.op).__name__} cannot be a step of a tail")
 
 
-@dataclass(frozen=True)
+@attributes
 class Fused(Op):
     """base, then each step on its (only) output; inputs: those of base, then the steps' operands.
 

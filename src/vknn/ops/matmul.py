@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Fusion, Op, Shape, TensorType
+from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
 from vknn.ops.checks import (
     arguments,
     broadcast,
@@ -20,7 +19,7 @@ from vknn.ops.checks import (
 )
 
 
-@dataclass(frozen=True)
+@attributes
 class MatMul(Op):
     """a @ b + bias.
 
@@ -38,20 +37,20 @@ class MatMul(Op):
         a, b, bias = arguments(self, inputs, 2, optional=1)
         require_float(self, a)
         require_dtype(self, a.dtype, b, bias)
-        shape = _product_shape(self, a, b, self.transpose_a, self.transpose_b)
+        shape = product_shape(self, a, b, self.transpose_a, self.transpose_b)
         require_vector(self, "bias", bias, shape[-1])
         return (a.with_shape(shape),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b, bias = arguments(self, inputs, 2, optional=1)
         with np.errstate(all="ignore"):
-            y = _product(a, b, self.transpose_a, self.transpose_b)
+            y = product(a, b, self.transpose_a, self.transpose_b)
             if bias is not None:
                 y += bias
             return (y.astype(a.dtype),)
 
 
-@dataclass(frozen=True)
+@attributes
 class MatMulInteger(Op):
     """a @ b of int8 matrices, exact, as int32.
 
@@ -63,17 +62,108 @@ class MatMulInteger(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         a, b = arguments(self, inputs, 2)
         require_dtype(self, DType.INT8, a, b)
-        return (TensorType(_product_shape(self, a, b, False, self.transpose_b), DType.INT32),)
+        return (TensorType(product_shape(self, a, b, False, self.transpose_b), DType.INT32),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b = arguments(self, inputs, 2)
         # Products of int8 are exact in float64, and BLAS is far faster than integer loops.
-        return (_product(a, b, False, self.transpose_b).astype(np.int64).astype(np.int32),)
+        return (product(a, b, False, self.transpose_b).astype(np.int64).astype(np.int32),)
 
 
-def _product_shape(
+@attributes
+class QuantizedMatMul(Op):
+    """a @ b from products of int8 added up as integers, as floats.
+
+    Inputs a [..., M, K] ([..., K, M] when ``transpose_a``), b [..., K, N] ([..., N, K] when
+    ``transpose_b``), a_scale, b_scale. A matrix of floats is quantized on the way as
+    round(x * scale), halves away from zero, with scale = 127 / max|x| of each row of a and of each
+    matrix of b (1 where all is 0), and has no input for it. An int8 matrix comes with its scale: a
+    scalar, or [M] for a, [N] for b. The result is sum / (a_scale * b_scale).
+    """
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        a, b, a_scale, b_scale = arguments(self, inputs, 2, optional=2)
+        shape = product_shape(self, a, b, self.transpose_a, self.transpose_b)
+        self._check("a", a, a_scale, shape[-2])
+        self._check("b", b, b_scale, shape[-1])
+        dtypes = {t.dtype for t in (a, b, a_scale, b_scale) if t is not None} - {DType.INT8}
+        require(len(dtypes) == 1, f"QuantizedMatMul: floats of several types in {a}, {b}")
+        return (TensorType(shape, dtypes.pop()),)
+
+    def _check(
+        self, name: str, matrix: TensorType, scale: TensorType | None, length: int | None
+    ) -> None:
+        if matrix.dtype is not DType.INT8:
+            require_float(self, matrix)
+            require(scale is None, f"QuantizedMatMul: {name}, {matrix}, gets its own scales")
+            return
+        if scale is None:
+            raise ShapeError(f"QuantizedMatMul: {name}, {matrix}, comes without its scale")
+        require_float(self, scale)
+        if scale.shape not in ((), (1,)):
+            require_vector(self, f"{name}_scale", scale, length)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        a, b, a_scale, b_scale = arguments(self, inputs, 2, optional=2)
+        floats = next(x for x in (a, b, a_scale, b_scale) if x is not None and x.dtype != np.int8)
+        with np.errstate(all="ignore"):
+            if a_scale is None:
+                a, a_scale = _quantized(a, (-2 if self.transpose_a else -1,))
+                a_scale = a_scale.swapaxes(-1, -2) if self.transpose_a else a_scale
+            elif a_scale.size > 1:
+                a_scale = a_scale[:, None]
+            if b_scale is None:
+                b, b_scale = _quantized(b, (-1, -2))
+            total = product(a, b, self.transpose_a, self.transpose_b)
+            factor = np.float32(1) / (a_scale.astype(np.float32) * b_scale.astype(np.float32))
+            return ((total * factor).astype(floats.dtype),)
+
+
+@attributes
+class RoundBlocks(Op):
+    """x rounded to 255 steps of equal size, block by block: round(x * scale) / scale.
+
+    A block is ``size`` elements in a row along the last axis, or what is left of it; scale is
+    127 / max|x| of the block, 1 where all is 0; halves are rounded away from zero.
+    """
+
+    size: int
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        good = self.size > 0 and x.rank > 0
+        require(good, f"RoundBlocks: {x} has no blocks of {self.size}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        width = x.shape[-1]
+        rest = [(0, 0)] * (x.ndim - 1) + [(0, -width % self.size)]
+        blocks = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
+        with np.errstate(all="ignore"):
+            whole, scale = _quantized(blocks, (-1,))
+            y = (whole / scale).reshape(*x.shape[:-1], width + rest[-1][1])
+        return (y[..., :width].astype(x.dtype),)
+
+
+def _quantized(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """x as whole numbers and the scales they were multiplied by, one for all along ``axes``."""
+    x = x.astype(np.float32)
+    most = np.abs(x).max(axis=axes, keepdims=True, initial=0)
+    scale = np.where(most == 0, np.float32(1), np.float32(127) / most).astype(np.float32)
+    scaled = (x * scale).astype(np.float64)
+    whole = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+    return np.clip(np.nan_to_num(whole), -127, 127), scale
+
+
+def product_shape(
     op: Op, a: TensorType, b: TensorType, transpose_a: bool, transpose_b: bool
 ) -> Shape:
+    """The shape of a @ b; raises ShapeError where the two do not fit."""
     name = type(op).__name__
     require(a.rank >= 2 and b.rank >= 2, f"{name}: {a} and {b} should have rank 2 at least")
     k, m = a.shape[-2:] if transpose_a else a.shape[:-3:-1]
@@ -83,7 +173,8 @@ def _product_shape(
     return (*broadcast(op, a.shape[:-2], b.shape[:-2]), m, n)
 
 
-def _product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+def product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    """a @ b in float64: exact for integers of few bits."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     a = a.swapaxes(-1, -2) if transpose_a else a
     return np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b)

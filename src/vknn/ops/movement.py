@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import Op, TensorType
+from vknn.graph import Op, TensorType, attributes
 from vknn.ops.checks import (
     arguments,
     broadcast,
@@ -20,7 +19,7 @@ from vknn.ops.checks import (
 )
 
 
-@dataclass(frozen=True)
+@attributes
 class Identity(Op):
     """x"""
 
@@ -33,7 +32,7 @@ class Identity(Op):
         return (x,)
 
 
-@dataclass(frozen=True)
+@attributes
 class Reshape(Op):
     """x in row-major order with another shape; one dimension may be -1 and is worked out."""
 
@@ -56,7 +55,7 @@ class Reshape(Op):
         return (x.reshape(self.shape),)
 
 
-@dataclass(frozen=True)
+@attributes
 class Transpose(Op):
     """Axis i of the output is axis perm[i] of x."""
 
@@ -73,7 +72,7 @@ class Transpose(Op):
         return (np.ascontiguousarray(x.transpose(self.perm)),)
 
 
-@dataclass(frozen=True)
+@attributes
 class Slice(Op):
     """x[start:end:step] along each of ``axes``.
 
@@ -119,13 +118,14 @@ class Slice(Op):
         return (np.ascontiguousarray(x[tuple(parts)]),)
 
 
-@dataclass(frozen=True)
+@attributes
 class Pad(Op):
     """x with pads (begins of all axes, then ends) around it.
 
     ``mode``: "constant" (``value``, or the optional second input: a vector with a value for each
-    index of axis 1 of the output), "edge" (the nearest element) or "reflect" (mirrored without
-    repeating the edge; a pad must be smaller than its axis).
+    index of axis 1 of the output), "edge" (the nearest element), "reflect" (mirrored without
+    repeating the edge; a pad must be smaller than its axis) or "symmetric" (mirrored with the edge;
+    a pad may be as large as its axis).
     """
 
     pads: tuple[int, ...]
@@ -134,7 +134,8 @@ class Pad(Op):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, values = arguments(self, inputs, 1, optional=1)
-        require(self.mode in ("constant", "edge", "reflect"), f"Pad: no mode {self.mode!r}")
+        known = self.mode in ("constant", "edge", "reflect", "symmetric")
+        require(known, f"Pad: no mode {self.mode!r}")
         if len(self.pads) != 2 * x.rank or min(self.pads, default=0) < 0:
             raise ShapeError(f"Pad: pads {self.pads} should be {2 * x.rank} numbers from 0 on")
         shape = []
@@ -152,7 +153,7 @@ class Pad(Op):
         x, values = arguments(self, inputs, 1, optional=1)
         widths = self._widths(x.ndim)
         if self.mode != "constant":
-            return (np.pad(x, widths, mode="edge" if self.mode == "edge" else "reflect"),)
+            return (np.pad(x, widths, mode=self.mode),)  # type: ignore[call-overload]
         if values is None:
             return (np.pad(x, widths, constant_values=x.dtype.type(self.value)),)
         shape = [s + a + b for s, (a, b) in zip(x.shape, widths, strict=True)]
@@ -167,11 +168,12 @@ class Pad(Op):
     def _check(self, size: int | None, most: int) -> None:
         if size is None or not most:
             return
-        if (self.mode == "reflect" and most >= size) or (self.mode == "edge" and size == 0):
+        largest = {"reflect": size - 1, "symmetric": size}
+        if most > largest.get(self.mode, most) or (self.mode == "edge" and size == 0):
             raise ShapeError(f"Pad: {self.mode} by {most} does not suit an axis of {size}")
 
 
-@dataclass(frozen=True)
+@attributes
 class Concat(Op):
     """The inputs (one or more) joined along ``axis``."""
 
@@ -197,7 +199,7 @@ class Concat(Op):
         return (np.concatenate(arguments(self, inputs, len(inputs)), axis=self.axis),)
 
 
-@dataclass(frozen=True)
+@attributes
 class Expand(Op):
     """x broadcast with ``shape`` by NumPy's rules (a 1 in ``shape`` keeps the dimension of x)."""
 
@@ -214,7 +216,7 @@ class Expand(Op):
         return (np.broadcast_to(x, shape).copy(),)
 
 
-@dataclass(frozen=True)
+@attributes
 class ChannelShuffle(Op):
     """Axis 1, seen as [group, C/group], transposed to [C/group, group]."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import Op, TensorType
+from vknn.graph import Op, TensorType, attributes
 from vknn.ops.checks import (
     arguments,
     fits,
@@ -17,9 +17,10 @@ from vknn.ops.checks import (
     require_float,
     require_vector,
 )
+from vknn.ops.reduction import normal_axes
 
 
-@dataclass(frozen=True)
+@attributes
 class BatchNormalization(Op):
     """(x - mean) / sqrt(var + epsilon) * scale + bias along axis 1.
 
@@ -46,7 +47,7 @@ class BatchNormalization(Op):
             return (y.astype(x.dtype),)
 
 
-@dataclass(frozen=True)
+@attributes
 class LayerNormalization(Op):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from ``axis`` on.
 
@@ -82,7 +83,7 @@ class LayerNormalization(Op):
             return (y.astype(x.dtype),)
 
 
-@dataclass(frozen=True)
+@attributes
 class LRN(Op):
     """x * (bias + alpha * s) ** -beta, s the sum of the squares in a window around each element.
 
@@ -124,3 +125,182 @@ def _window_sum(x: np.ndarray, axis: int, before: int, after: int) -> np.ndarray
         if high > low:
             total[low:high] += x[low + shift : high + shift]
     return np.moveaxis(total, 0, axis)
+
+
+#: How an epsilon keeps a mean square (or a sum of squares) s from dividing by zero.
+EPSILON_MODES = ("add", "add_root", "max", "max_root")
+
+
+def root_with(epsilon: float, mode: str, squares: np.ndarray) -> np.ndarray:
+    """What is divided by: sqrt(s + e), sqrt(s) + e, sqrt(max(s, e)) or max(sqrt(s), e)."""
+    if mode == "add":
+        return np.sqrt(squares + epsilon)
+    if mode == "add_root":
+        return np.sqrt(squares) + epsilon
+    if mode == "max":
+        return np.sqrt(np.maximum(squares, epsilon))
+    return np.maximum(np.sqrt(squares), epsilon)
+
+
+def _check_mode(op: Op, mode: str) -> None:
+    name = type(op).__name__
+    require(mode in EPSILON_MODES, f"{name}: epsilon_mode {mode!r} is none of {EPSILON_MODES}")
+
+
+def _grouped(
+    op: Op, inputs: tuple[np.ndarray | None, ...], groups: int, epsilon: float
+) -> np.ndarray:
+    """x normalised over its spatial axes and each of ``groups`` runs of channels, then affine."""
+    x, scale, bias = arguments(op, inputs, 1, optional=2)
+    with np.errstate(all="ignore"):
+        y = x.astype(np.float64).reshape(x.shape[0], groups, -1)
+        y = y - y.mean(axis=2, keepdims=True)
+        y /= np.sqrt(np.mean(y * y, axis=2, keepdims=True) + epsilon)
+        y = y.reshape(x.shape)
+        shape = (-1, *(1,) * (x.ndim - 2))
+        if scale is not None:
+            y = y * scale.reshape(shape)
+        if bias is not None:
+            y = y + bias.reshape(shape)
+        return np.asarray(y.astype(x.dtype))
+
+
+def _infer_grouped(op: Op, inputs: tuple[TensorType | None, ...]) -> TensorType:
+    x, scale, bias = arguments(op, inputs, 1, optional=2)
+    require_float(op, x)
+    require_dtype(op, x.dtype, scale, bias)
+    require(x.rank >= 2, f"{type(op).__name__}: {x} has no channel axis")
+    require_vector(op, "scale", scale, x.shape[1])
+    require_vector(op, "bias", bias, x.shape[1])
+    return TensorType(x.shape, x.dtype)
+
+
+@attributes
+class GroupNormalization(Op):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance of a group.
+
+    Inputs x [N, C, ...], scale [C] (optional), bias [C] (optional). A group is C / num_groups
+    channels in a row of one image, with all their spatial elements.
+    """
+
+    num_groups: int
+    epsilon: float = 1e-5
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x = _infer_grouped(self, inputs)
+        channels = x.shape[1]
+        good = self.num_groups > 0 and (channels is None or channels % self.num_groups == 0)
+        require(good, f"GroupNormalization: {self.num_groups} groups of {channels} channels")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        return (_grouped(self, inputs, self.num_groups, self.epsilon),)
+
+
+@attributes
+class InstanceNormalization(Op):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance of a channel.
+
+    Inputs x [N, C, ...], scale [C] (optional), bias [C] (optional).
+    """
+
+    epsilon: float = 1e-5
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        return (_infer_grouped(self, inputs),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x = inputs[0]
+        channels = 1 if x is None else x.shape[1]
+        return (_grouped(self, inputs, channels, self.epsilon),)
+
+
+@attributes
+class MeanVarianceNormalization(Op):
+    """(x - mean) / sqrt(variance + epsilon) over ``axes``.
+
+    Not ``normalize_variance``: x - mean. ``epsilon_mode``: "add" as above, "add_root":
+    sqrt(variance) + epsilon, "max": sqrt(max(variance, epsilon)), "max_root":
+    max(sqrt(variance), epsilon).
+    """
+
+    axes: tuple[int, ...]
+    normalize_variance: bool = True
+    epsilon: float = 1e-9
+    epsilon_mode: str = "add"
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        _check_mode(self, self.epsilon_mode)
+        normal_axes(self, self.axes, x.rank)
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        axes = normal_axes(self, self.axes, x.ndim)
+        with np.errstate(all="ignore"):
+            y = x - x.mean(axis=axes, dtype=np.float64, keepdims=True)
+            if self.normalize_variance:
+                variance = np.mean(y * y, axis=axes, keepdims=True)
+                y /= root_with(self.epsilon, self.epsilon_mode, variance)
+            return (y.astype(x.dtype),)
+
+
+@attributes
+class NormalizeL2(Op):
+    """x / sqrt(s + epsilon), s the sum of the squares over ``axes``.
+
+    ``epsilon_mode``: "add" as above, "add_root": sqrt(s) + epsilon, "max": sqrt(max(s, epsilon)),
+    "max_root": max(sqrt(s), epsilon). LpNormalization of ONNX with p = 2 is epsilon 0.
+    """
+
+    axes: tuple[int, ...]
+    epsilon: float = 0.0
+    epsilon_mode: str = "add"
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        _check_mode(self, self.epsilon_mode)
+        normal_axes(self, self.axes, x.rank)
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        axes = normal_axes(self, self.axes, x.ndim)
+        with np.errstate(all="ignore"):
+            wide = x.astype(np.float64)
+            squares = np.sum(wide * wide, axis=axes, keepdims=True)
+            return ((wide / root_with(self.epsilon, self.epsilon_mode, squares)).astype(x.dtype),)
+
+
+@attributes
+class RMSNormalization(Op):
+    """x / sqrt(mean of the squares + epsilon) * scale over the axes from ``axis`` on.
+
+    Inputs x, scale (optional), which has the shape of the normalised axes.
+    """
+
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, scale = arguments(self, inputs, 1, optional=1)
+        require_float(self, x)
+        require_dtype(self, x.dtype, scale)
+        inner = x.shape[normal_axis(self, self.axis, x.rank) :]
+        if scale is not None:
+            same = scale.rank == len(inner) and all(map(fits, scale.shape, inner))
+            require(same, f"RMSNormalization: scale is {scale}, not of shape {inner}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, scale = arguments(self, inputs, 1, optional=1)
+        axes = tuple(range(normal_axis(self, self.axis, x.ndim), x.ndim))
+        count = math.prod(x.shape[a] for a in axes)
+        with np.errstate(all="ignore"):
+            y = x.astype(np.float64)
+            y = y / np.sqrt(np.sum(y * y, axis=axes, keepdims=True) / count + self.epsilon)
+            y = y if scale is None else y * scale
+            return (y.astype(x.dtype),)

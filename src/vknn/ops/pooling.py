@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.graph import Fusion, Op, TensorType
+from vknn.graph import DType, Fusion, Op, TensorType, attributes
 from vknn.ops.checks import arguments, require, require_float
 from vknn.ops.windows import check_window, pad_spatial, reduce_windows, volume, window_output
+
+#: Integers of which AveragePool takes means: sums of them stay exact.
+SUMMED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 def _spatial(op: Op, x: TensorType, axes: int | None = None) -> None:
@@ -20,7 +22,7 @@ def _spatial(op: Op, x: TensorType, axes: int | None = None) -> None:
         require(x.rank == axes + 2, f"{name}: {x} should have {axes} spatial axes")
 
 
-@dataclass(frozen=True)
+@attributes
 class MaxPool(Op):
     """The maximum of each window; padding is the lowest finite number of the dtype.
 
@@ -58,13 +60,14 @@ class MaxPool(Op):
         return (np.ascontiguousarray(y),)
 
 
-@dataclass(frozen=True)
+@attributes
 class AveragePool(Op):
     """The sum of each window (padding is 0) over the number of its elements.
 
     x [N, C, spatial...]; ``pads`` are the begins of all spatial axes, then the ends.
     ``count_include_pad``: divides by the size of the kernel; otherwise by the number of elements
-    that lie within x, which gives NaN for a window wholly in the padding.
+    that lie within x, which gives NaN for a window wholly in the padding. Means of integers are
+    rounded, halves away from zero (0 where there are no elements).
     """
 
     fusion = Fusion(operands=1, channel_axis=1)
@@ -76,8 +79,8 @@ class AveragePool(Op):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        require_float(self, x)
-        axes = len(self.kernel)
+        name, axes = self.type_name, len(self.kernel)
+        require(x.dtype.is_float or x.dtype in SUMMED, f"{name}: takes no {x}")
         _spatial(self, x, axes)
         check_window(self, axes, kernel=self.kernel, strides=self.strides, pads=self.pads)
         spatial = window_output(
@@ -90,10 +93,13 @@ class AveragePool(Op):
         with np.errstate(all="ignore"):
             y = self._sums(x.astype(np.float64))
             if self.count_include_pad:
-                y /= volume(self.kernel)
+                count = np.full((), volume(self.kernel), np.float64)
             else:
-                y /= self._sums(np.ones((1, 1, *x.shape[2:])))
-            return (y.astype(x.dtype),)
+                count = self._sums(np.ones((1, 1, *x.shape[2:])))
+            if x.dtype.kind != "f":
+                whole = np.floor(np.abs(y) + np.floor(count / 2)) // np.maximum(count, 1)
+                return (np.copysign(whole, y).astype(x.dtype),)
+            return ((y / count).astype(x.dtype),)
 
     def _sums(self, x: np.ndarray) -> np.ndarray:
         padded = pad_spatial(x, self.pads, 0.0)
@@ -115,7 +121,7 @@ class _GlobalPool(Op):
         return (x.with_shape((*x.shape[:2], *[1] * (x.rank - 2))),)
 
 
-@dataclass(frozen=True)
+@attributes
 class GlobalAveragePool(_GlobalPool):
     """The mean over all spatial axes, which stay with size 1."""
 
@@ -126,7 +132,7 @@ class GlobalAveragePool(_GlobalPool):
             return (x.mean(axis=axes, dtype=np.float64, keepdims=True).astype(x.dtype),)
 
 
-@dataclass(frozen=True)
+@attributes
 class GlobalMaxPool(_GlobalPool):
     """The maximum over all spatial axes, which stay with size 1."""
 
@@ -135,7 +141,7 @@ class GlobalMaxPool(_GlobalPool):
         return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
 
 
-@dataclass(frozen=True)
+@attributes
 class _AdaptivePool(Op):
     """Pooling to a given size: window i of an axis is floor(i*in/out) .. ceil((i+1)*in/out)."""
 
@@ -168,7 +174,7 @@ class _AdaptivePool(Op):
         """Pools one window along one axis, keeping the axis."""
 
 
-@dataclass(frozen=True)
+@attributes
 class AdaptiveAveragePool(_AdaptivePool):
     """The mean of each window; window i of an axis is floor(i*in/out) .. ceil((i+1)*in/out)."""
 
@@ -176,7 +182,7 @@ class AdaptiveAveragePool(_AdaptivePool):
         return part.mean(axis=axis, dtype=np.float64, keepdims=True)
 
 
-@dataclass(frozen=True)
+@attributes
 class AdaptiveMaxPool(_AdaptivePool):
     """The maximum of each window; window i of an axis is floor(i*in/out) .. ceil((i+1)*in/out)."""
 

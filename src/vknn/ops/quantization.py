@@ -1,18 +1,17 @@
-"""Between floats and quantized integers."""
+"""Between floats and quantized integers, and floats of fewer digits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Op, TensorType
+from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.checks import arguments, fits, normal_axis, require, require_float
 
 
-@dataclass(frozen=True)
+@attributes
 class QuantizeLinear(Op):
     """clip(round(x / scale) + zero_point, low, high) as ``dtype``; NaN gives zero_point.
 
@@ -59,7 +58,7 @@ class QuantizeLinear(Op):
             return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
 
 
-@dataclass(frozen=True)
+@attributes
 class DequantizeLinear(Op):
     """x * scale + bias as float32.
 
@@ -85,6 +84,24 @@ class DequantizeLinear(Op):
             if bias is not None:
                 y = y + _along(bias, x, self.axis)
             return (np.asarray(y).astype(np.float32),)
+
+
+@attributes
+class RoundBFloat16(Op):
+    """x rounded to the nearest bfloat16 (halves to even) and kept in the dtype of x."""
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        bits = np.asarray(x, np.float32).view(np.uint32)
+        kept = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+        # A NaN must not be carried over into an infinity.
+        kept = np.where(np.isnan(x), bits | np.uint32(0x400000), kept) & np.uint32(0xFFFF0000)
+        return (np.asarray(kept, np.uint32).view(np.float32).astype(x.dtype),)
 
 
 def _check_parameter(op: Op, what: str, value: TensorType, x: TensorType, axis: int) -> None:

@@ -1,16 +1,162 @@
-"""Ops that reduce along axes."""
+"""Ops that reduce along axes, and those that work along one axis and keep it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
 
 import numpy as np
 
-from vknn.graph import Op, TensorType
-from vknn.ops.checks import arguments, normal_axis, require_float
+from vknn.graph import DType, Op, Shape, TensorType, attributes
+from vknn.ops.checks import arguments, normal_axis, require, require_float, wide
+
+#: dtypes whose sums stay what they are, modulo 2^32 for integers.
+SUMMABLE = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64))
 
 
-@dataclass(frozen=True)
+def normal_axes(op: Op, axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+    """``axes`` counted from the front, in order; None: all. Raises ShapeError for foreign ones."""
+    if axes is None:
+        return tuple(range(rank))
+    normal = sorted(normal_axis(op, a, rank) for a in axes)
+    require(len(set(normal)) == len(normal), f"{type(op).__name__}: axes {axes} repeat")
+    return tuple(normal)
+
+
+def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """``shape`` with ``axes`` (counted from the front) of size 1 or gone."""
+    if keepdims:
+        return tuple(1 if a in axes else d for a, d in enumerate(shape))
+    return tuple(d for a, d in enumerate(shape) if a not in axes)
+
+
+@attributes
+class Reduction(Op):
+    """Base of the reductions: over ``axes`` (None: all), which stay with size 1 if ``keepdims``."""
+
+    axes: tuple[int, ...] | None = None
+    keepdims: bool = True
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        self._check(x)
+        axes = normal_axes(self, self.axes, x.rank)
+        return (x.with_shape(reduced_shape(x.shape, axes, self.keepdims)),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        axes = normal_axes(self, self.axes, x.ndim)
+        with np.errstate(all="ignore"):
+            y = self._reduce(wide(x), axes)
+            y = np.asarray(y).astype(x.dtype)
+        return (y if self.keepdims else np.squeeze(y, axes),)
+
+    def _check(self, x: TensorType) -> None:
+        name = type(self).__name__
+        require(x.dtype in SUMMABLE, f"{name} wants float32, float16, int32 or int64, not {x}")
+
+    @abstractmethod
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        """The result with ``axes`` kept; ``x`` is float64, or an integer array."""
+
+
+class _OfFloats(Reduction):
+    def _check(self, x: TensorType) -> None:
+        require_float(self, x)
+
+
+class _Extreme(Reduction):
+    def _check(self, x: TensorType) -> None:
+        empty = 0 in (x.shape[a] for a in normal_axes(self, self.axes, x.rank))
+        require(not empty, f"{type(self).__name__}: {x} has nothing along axes {self.axes}")
+
+
+def _sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(x.sum(axis=axes, keepdims=True, dtype=x.dtype))
+
+
+@attributes
+class ReduceSum(Reduction):
+    """The sum over ``axes`` (None: all); integers wrap around."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return _sum(x, axes)
+
+
+@attributes
+class ReduceMean(_OfFloats):
+    """The mean over ``axes`` (None: all)."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return _sum(x, axes) / np.float64(np.prod([x.shape[a] for a in axes]))
+
+
+@attributes
+class ReduceMax(_Extreme):
+    """The maximum over ``axes`` (None: all); of bool: whether any is true."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(x.max(axis=axes, keepdims=True))
+
+
+@attributes
+class ReduceMin(_Extreme):
+    """The minimum over ``axes`` (None: all); of bool: whether all are true."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(x.min(axis=axes, keepdims=True))
+
+
+@attributes
+class ReduceProd(Reduction):
+    """The product over ``axes`` (None: all); integers wrap around."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return np.asarray(x.prod(axis=axes, keepdims=True, dtype=x.dtype))
+
+
+@attributes
+class ReduceSumSquare(Reduction):
+    """The sum of the squares over ``axes`` (None: all); integers wrap around."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return _sum(x * x, axes)
+
+
+@attributes
+class ReduceL1(Reduction):
+    """The sum of the absolute values over ``axes`` (None: all); integers wrap around."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return _sum(np.abs(x), axes)
+
+
+@attributes
+class ReduceL2(_OfFloats):
+    """The root of the sum of the squares over ``axes`` (None: all)."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return np.sqrt(_sum(x * x, axes))
+
+
+@attributes
+class ReduceLogSum(_OfFloats):
+    """The logarithm of the sum over ``axes`` (None: all)."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return np.log(_sum(x, axes))
+
+
+@attributes
+class ReduceLogSumExp(_OfFloats):
+    """log(sum(exp(x))) over ``axes`` (None: all), without overflow."""
+
+    def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        most = np.asarray(x.max(axis=axes, keepdims=True, initial=-np.inf))
+        shift = np.where(np.isfinite(most), most, 0.0)
+        return np.log(_sum(np.exp(x - shift), axes)) + shift
+
+
+@attributes
 class Softmax(Op):
     """exp(x - max) / sum(exp(x - max)) along ``axis``"""
 
@@ -32,3 +178,52 @@ def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     with np.errstate(all="ignore"):
         powers = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
         return powers / powers.sum(axis=axis, keepdims=True)
+
+
+@attributes
+class LogSoftmax(Op):
+    """x - max - log(sum(exp(x - max))) along ``axis``"""
+
+    axis: int = -1
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        normal_axis(self, self.axis, x.rank)
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        with np.errstate(all="ignore"):
+            y = x - x.max(axis=self.axis, keepdims=True, initial=-np.inf).astype(np.float64)
+            y = y - np.log(np.exp(y).sum(axis=self.axis, keepdims=True))
+        return (y.astype(x.dtype),)
+
+
+@attributes
+class CumSum(Op):
+    """Sums of all elements up to each along ``axis``.
+
+    ``exclusive``: of those before it. ``reverse``: counted from the end. Integers wrap around.
+    """
+
+    axis: int = 0
+    exclusive: bool = False
+    reverse: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require(x.dtype in SUMMABLE, f"CumSum wants float32, float16, int32 or int64, not {x}")
+        normal_axis(self, self.axis, x.rank)
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        lines = np.moveaxis(wide(x), self.axis, 0)
+        lines = lines[::-1] if self.reverse else lines
+        with np.errstate(all="ignore"):
+            sums = np.cumsum(lines, axis=0, dtype=lines.dtype)
+            if self.exclusive:
+                sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])[: len(lines)]
+            sums = sums[::-1] if self.reverse else sums
+            return (np.ascontiguousarray(np.moveaxis(sums, 0, self.axis)).astype(x.dtype),)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import Op, TensorType
+from vknn.graph import Op, TensorType, attributes
 from vknn.ops.checks import arguments, require, require_float
 
 
-@dataclass(frozen=True)
+@attributes
 class Resize(Op):
     """x [N, C, spatial...] sampled to ``sizes``, one axis after the other.
 
@@ -75,7 +73,7 @@ class Resize(Op):
         if self.mode == "linear":
             first, weights = 0, [1.0 - fraction, fraction]
         else:
-            first, weights = -1, _keys(fraction, self.cubic_a)
+            first, weights = -1, keys_weights(fraction, self.cubic_a)
         shifted = [whole.astype(np.int64) + first + n for n in range(len(weights))]
         return [(np.clip(at, 0, size - 1), w) for at, w in zip(shifted, weights, strict=True)]
 
@@ -97,7 +95,7 @@ class Resize(Op):
         return np.minimum(place.astype(np.int64), size - 1)
 
 
-def _keys(t: np.ndarray, a: float) -> list[np.ndarray]:
+def keys_weights(t: np.ndarray, a: float) -> list[np.ndarray]:
     """Weights of the neighbours -1, 0, 1, 2 at fraction ``t`` (Keys 1981, cubic convolution)."""
 
     def near(d: np.ndarray) -> np.ndarray:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.graph import Fusion, Op, TensorType
+from vknn.graph import Fusion, Op, TensorType, attributes
 from vknn.ops.checks import arguments, require_float
 from vknn.ops.special import erf
 
@@ -43,7 +42,7 @@ class Unary(Op):
         """The function, in float64 or (``exact``) in the dtype of the input."""
 
 
-@dataclass(frozen=True)
+@attributes
 class Abs(Unary):
     """|x|"""
 
@@ -53,7 +52,7 @@ class Abs(Unary):
         return np.abs(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Neg(Unary):
     """-x"""
 
@@ -63,7 +62,7 @@ class Neg(Unary):
         return np.negative(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Sign(Unary):
     """-1, 0 or 1; NaN stays NaN"""
 
@@ -73,7 +72,7 @@ class Sign(Unary):
         return np.sign(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Square(Unary):
     """x * x"""
 
@@ -83,7 +82,7 @@ class Square(Unary):
         return x * x
 
 
-@dataclass(frozen=True)
+@attributes
 class Floor(Unary):
     """The largest whole number not above x"""
 
@@ -93,7 +92,7 @@ class Floor(Unary):
         return np.floor(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Ceil(Unary):
     """The smallest whole number not below x"""
 
@@ -103,7 +102,7 @@ class Ceil(Unary):
         return np.ceil(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Round(Unary):
     """The nearest whole number, halves to even"""
 
@@ -113,7 +112,7 @@ class Round(Unary):
         return np.rint(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Trunc(Unary):
     """x without its fraction"""
 
@@ -123,7 +122,7 @@ class Trunc(Unary):
         return np.trunc(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Sqrt(Unary):
     """sqrt(x); NaN below 0"""
 
@@ -131,7 +130,7 @@ class Sqrt(Unary):
         return np.sqrt(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Rsqrt(Unary):
     """1 / sqrt(x)"""
 
@@ -139,7 +138,7 @@ class Rsqrt(Unary):
         return 1.0 / np.sqrt(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Reciprocal(Unary):
     """1 / x"""
 
@@ -147,7 +146,7 @@ class Reciprocal(Unary):
         return 1.0 / x
 
 
-@dataclass(frozen=True)
+@attributes
 class Exp(Unary):
     """e^x"""
 
@@ -155,7 +154,7 @@ class Exp(Unary):
         return np.exp(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Expm1(Unary):
     """e^x - 1, precise near 0"""
 
@@ -163,7 +162,7 @@ class Expm1(Unary):
         return np.expm1(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Log(Unary):
     """ln x"""
 
@@ -171,7 +170,7 @@ class Log(Unary):
         return np.log(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Log10(Unary):
     """log10 x"""
 
@@ -179,7 +178,7 @@ class Log10(Unary):
         return np.log10(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Log1p(Unary):
     """ln(1 + x), precise near 0"""
 
@@ -187,7 +186,7 @@ class Log1p(Unary):
         return np.log1p(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Sin(Unary):
     """sin x"""
 
@@ -195,7 +194,7 @@ class Sin(Unary):
         return np.sin(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Cos(Unary):
     """cos x"""
 
@@ -203,7 +202,7 @@ class Cos(Unary):
         return np.cos(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Tan(Unary):
     """tan x"""
 
@@ -211,7 +210,7 @@ class Tan(Unary):
         return np.tan(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Asin(Unary):
     """arcsin x; NaN outside [-1, 1]"""
 
@@ -219,7 +218,7 @@ class Asin(Unary):
         return np.arcsin(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Acos(Unary):
     """arccos x; NaN outside [-1, 1]"""
 
@@ -227,7 +226,7 @@ class Acos(Unary):
         return np.arccos(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Atan(Unary):
     """arctan x"""
 
@@ -235,7 +234,7 @@ class Atan(Unary):
         return np.arctan(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Sinh(Unary):
     """sinh x"""
 
@@ -243,7 +242,7 @@ class Sinh(Unary):
         return np.sinh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Cosh(Unary):
     """cosh x"""
 
@@ -251,7 +250,7 @@ class Cosh(Unary):
         return np.cosh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Tanh(Unary):
     """tanh x"""
 
@@ -259,7 +258,7 @@ class Tanh(Unary):
         return np.tanh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Asinh(Unary):
     """arsinh x"""
 
@@ -267,7 +266,7 @@ class Asinh(Unary):
         return np.arcsinh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Acosh(Unary):
     """arcosh x; NaN below 1"""
 
@@ -275,7 +274,7 @@ class Acosh(Unary):
         return np.arccosh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Atanh(Unary):
     """artanh x; NaN outside [-1, 1]"""
 
@@ -283,7 +282,7 @@ class Atanh(Unary):
         return np.arctanh(x)
 
 
-@dataclass(frozen=True)
+@attributes
 class Erf(Unary):
     """The error function, 2/sqrt(pi) * integral of exp(-t^2) from 0 to x"""
 

@@ -12,6 +12,7 @@ from vknn.ops.convolution import Conv
 from vknn.ops.elementwise import Add, Div, Mul, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
+from vknn.ops.transposed import ConvTranspose
 from vknn.passes.patterns import float_constant, varying_axes
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
@@ -33,7 +34,7 @@ class _Affine:
 
 def fold_batch_norm(graph: Graph) -> Graph:
     """Folds BatchNormalization, and Mul, Add, Sub, Div by per-channel constants, into the weights
-    of the Conv, MatMul or BatchNormalization before, or of the Conv or MatMul behind.
+    of the Conv, ConvTranspose, MatMul or BatchNormalization before, or the Conv or MatMul behind.
 
     A BatchNormalization that stays becomes Mul and Add, which can join a tail or take one.
     """
@@ -157,6 +158,20 @@ def _conv_before(rewriter: Rewriter, base: Node, affine: _Affine) -> _Absorbed:
     return base.op, [base.inputs[0], weights, _constant(rewriter, bias * scale + shift, base)]
 
 
+def _transposed_before(rewriter: Rewriter, base: Node, affine: _Affine) -> _Absorbed:
+    assert isinstance(base.op, ConvTranspose)
+    weight, group = base.inputs[1], base.op.group
+    array, bias = float_constant(weight), _bias(base)
+    if array is None or bias is None or affine.axis not in (1, None):
+        return None
+    inputs, per_group = array.shape[:2]
+    scale, shift = affine.along(group * per_group)
+    rows = np.arange(inputs) // (inputs // group)  # the group of each input channel
+    factors = scale.reshape(group, per_group)[rows]
+    weights = _scaled(rewriter, weight, factors.reshape(*factors.shape, *(1,) * (array.ndim - 2)))
+    return base.op, [base.inputs[0], weights, _constant(rewriter, bias * scale + shift, base)]
+
+
 def _matmul_before(rewriter: Rewriter, base: Node, affine: _Affine) -> _Absorbed:
     assert isinstance(base.op, MatMul)
     weight, rank = base.inputs[1], base.outputs[0].type.rank
@@ -183,6 +198,7 @@ def _norm_before(rewriter: Rewriter, base: Node, affine: _Affine) -> _Absorbed:
 
 _AFTER: dict[type[Op], Callable[[Rewriter, Node, _Affine], _Absorbed]] = {
     Conv: _conv_before,
+    ConvTranspose: _transposed_before,
     MatMul: _matmul_before,
     BatchNormalization: _norm_before,
 }

@@ -16,8 +16,10 @@ def fold_padding(graph: Graph) -> Graph:
 
 
 def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
+    if not isinstance(node.op, Conv):
+        return None
     before = rewriter.producer(node.inputs[0])
-    if not isinstance(node.op, Conv) or before is None or not isinstance(before.op, Pad):
+    if before is None or not isinstance(before.op, Pad):
         return None
     pad, inputs = before.op, before.inputs
     if pad.mode != "constant" or pad.value != 0.0 or any(v is not None for v in inputs[1:]):

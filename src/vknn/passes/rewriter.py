@@ -41,6 +41,10 @@ class Rewriter:
         alone = node is not None and len(node.outputs) == 1 and self._uses[node.outputs[0]] == 1
         return node if alone else None
 
+    def is_output(self, value: Value) -> bool:
+        """Whether a value is an output of the graph."""
+        return any(self._final(v) is value for v in self._graph.outputs.values())
+
     def position(self, node: Node) -> int:
         """Place of a rewritten node in the order of the graph."""
         return self._nodes[node]
@@ -86,7 +90,9 @@ class Rewriter:
                     self._replace(old, new)
             self._release(current.inputs)
         outputs = {name: self._final(v) for name, v in self._graph.outputs.items()}
-        return Graph(list(self._graph.inputs), outputs, list(self._nodes), self._graph.name)
+        return Graph(
+            list(self._graph.inputs), outputs, list(self._nodes), self._graph.name, self._graph.rest
+        )
 
     def _with_mapped_inputs(self, node: Node) -> Node:
         inputs = tuple(self._final(v) if v is not None else None for v in node.inputs)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from vknn.graph import Graph, Node, Origin, Value
-from vknn.ops.elementwise import Binary, Unary
+from vknn.ops.elementwise import Unary
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement import Reshape, Transpose
 from vknn.passes.rewriter import Rewriter, merged, sweep
+from vknn.passes.sinking import sink
 
 Results = tuple[Value, ...] | None
 
@@ -18,8 +17,9 @@ Results = tuple[Value, ...] | None
 def cancel_transposes(graph: Graph) -> Graph:
     """Merges neighbouring Transposes and Reshapes and moves them where they meet or vanish.
 
-    A Transpose or Reshape sinks below elementwise ops, so that it meets its inverse there and the
-    ops join the tail of what computes their input. A Transpose that moves only axes of size 1 is
+    A Transpose sinks below what can do without it (see ``sinking``), a Reshape below functions of
+    one input, so that it meets its inverse there and the ops join the tail of what computes their
+    input. A Transpose that moves only axes of size 1 is
     a Reshape; one of a matrix operand becomes a flag of MatMul.
     """
     return sweep(graph, _rewrite)
@@ -32,12 +32,10 @@ def _rewrite(rewriter: Rewriter, node: Node) -> Results:
         case Reshape():
             return _reshape(rewriter, node)
         case Unary():
-            return _sink_unary(rewriter, node)
-        case Binary():
-            return _sink_binary(rewriter, node)
+            return sink(rewriter, node) or _sink_reshape(rewriter, node)
         case MatMul():
             return _operands(rewriter, node)
-    return None
+    return sink(rewriter, node)
 
 
 def _transpose(rewriter: Rewriter, node: Node) -> Results:
@@ -76,48 +74,13 @@ def _emit_reshape(rewriter: Rewriter, source: Value | None, node: Node, origin: 
     return rewriter.emit(Reshape(target.dims), (source,), origin, node)
 
 
-def _sink_unary(rewriter: Rewriter, node: Node) -> Results:
-    """f(move(x)) = move(f(x))."""
+def _sink_reshape(rewriter: Rewriter, node: Node) -> Results:
+    """f(reshape(x)) = reshape(f(x))."""
     mover = rewriter.sole_producer(node.inputs[0])
-    if mover is None or not isinstance(mover.op, Transpose | Reshape):
+    if mover is None or not isinstance(mover.op, Reshape):
         return None
     (result,) = rewriter.emit(node.op, mover.inputs, node.origin)
     return rewriter.emit(mover.op, (result,), mover.origin, node)
-
-
-def _sink_binary(rewriter: Rewriter, node: Node) -> Results:
-    """f(transpose(x), transpose(y)) = transpose(f(x, y)), where y may be a constant."""
-    target = node.outputs[0].type
-    movers = [rewriter.sole_producer(v) for v in node.inputs]
-    perms = {_perm(m) for m in movers if m is not None and isinstance(m.op, Transpose)}
-    if len(perms) != 1 or not target.is_static:
-        return None
-    perm = perms.pop()
-    inputs: list[Value] = []
-    for value, mover in zip(node.inputs, movers, strict=True):
-        if value is None:
-            return None
-        if mover is not None and isinstance(mover.op, Transpose) and mover.inputs[0] is not None:
-            if value.type.rank != target.rank:
-                return None
-            inputs.append(mover.inputs[0])
-        elif value.constant is not None:
-            inputs.append(_moved_constant(rewriter, value, perm))
-        else:
-            return None
-    mover = next(m for m in movers if m is not None and isinstance(m.op, Transpose))
-    (result,) = rewriter.emit(node.op, inputs, node.origin)
-    return rewriter.emit(Transpose(perm), (result,), mover.origin, node)
-
-
-def _moved_constant(rewriter: Rewriter, value: Value, perm: tuple[int, ...]) -> Value:
-    """A constant as it must lie so that transposing it by ``perm`` gives it back."""
-    array = value.constant
-    assert array is not None
-    if array.size == 1:
-        return value
-    full = array.reshape((1,) * (len(perm) - array.ndim) + array.shape)
-    return rewriter.constant(np.ascontiguousarray(full.transpose(np.argsort(perm))), value.name)
 
 
 def _operands(rewriter: Rewriter, node: Node) -> Results:

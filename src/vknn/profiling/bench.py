@@ -122,6 +122,7 @@ def bench(
     weights: Path | None = None,
     device: str = "auto",
     precision: str = "fp32",
+    arithmetic: str = "fp32",
     disable: Iterable[str] = (),
     runs: int = 20,
     warmup: int = 3,
@@ -132,8 +133,8 @@ def bench(
 ) -> Benchmark:
     """Times ``runs`` runs of a model after ``warmup`` others, and how it starts.
 
-    ``device``, ``precision`` and ``disable`` as for Session; ``inputs``, ``shapes``, ``seed`` as
-    for vknn.verify.
+    ``device``, ``precision``, ``arithmetic``, ``disable`` as for Session; ``inputs``, ``shapes``,
+    ``seed`` as for vknn.verify.
     ``peer`` "ncnn": the ncnn wheel runs the same model on the same Vulkan device in 32-bit floats,
     its runs in turn with ours, so that both meet the same machine. Raises VknnError where the peer
     is not installed or cannot run the model.
@@ -144,7 +145,7 @@ def bench(
         raise VknnError(f"no peer is called {peer!r}; known: {', '.join(PEERS)}")
     with ExitStack() as stack:
         cold: dict[str, float] = {}
-        session = _open(path, weights, device, precision, disable, cold, stack)
+        session = _open(path, weights, device, (precision, arithmetic), disable, cold, stack)
         feeds = complete_feeds(session, inputs, shapes, seed)
         outputs = _first_run(session, feeds, cold)
         other = _peer(path, weights, session, stack) if peer else None
@@ -172,7 +173,7 @@ def _open(
     path: Path,
     weights: Path | None,
     selector: str,
-    precision: str,
+    precision: tuple[str, str],
     disable: Iterable[str],
     cold: dict[str, float],
     stack: ExitStack,
@@ -183,7 +184,14 @@ def _open(
         stack.enter_context(device)
         device.reset_peak()
     opened = time.perf_counter()
-    session = Session(path, weights, device=device or "numpy", precision=precision, disable=disable)
+    session = Session(
+        path,
+        weights,
+        device=device or "numpy",
+        precision=precision[0],
+        arithmetic=precision[1],
+        disable=disable,
+    )
     stack.enter_context(session)
     cold["device"], cold["load"] = opened - begin, time.perf_counter() - opened
     return session

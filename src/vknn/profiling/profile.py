@@ -156,6 +156,7 @@ def profile(
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: str = "fp32",
+    arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -168,7 +169,9 @@ def profile(
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
-    with opened(subject, weights, device=device, precision=precision) as session:
+    with opened(
+        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         program, encoded = session.program(feeds), session.encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}

@@ -9,7 +9,7 @@ from typing import Any
 from vknn.errors import DeviceError, DeviceLostError
 from vknn.runtime import counting, instance, structs
 from vknn.runtime.binding import ffi, lib
-from vknn.runtime.discovery import FLOAT16
+from vknn.runtime.discovery import COOPERATIVE_NEEDS, FLOAT16, INTEGER_DOT
 from vknn.runtime.environment import Environment
 from vknn.runtime.quirks import device_limits
 from vknn.runtime.results import LOST_REMEDY, check, result_error
@@ -179,6 +179,16 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
     if "fp16_arithmetic" in features and FLOAT16 in extensions:
         wanted.append(FLOAT16)
         links.append(structs.make("VkPhysicalDeviceShaderFloat16Int8Features", shaderFloat16=1))
+    if "integer_dot" in features and INTEGER_DOT in extensions:
+        wanted.append(INTEGER_DOT)
+        links.append(
+            structs.make(
+                "VkPhysicalDeviceShaderIntegerDotProductFeatures", shaderIntegerDotProduct=1
+            )
+        )
+    if "cooperative_matrix" in features:
+        wanted += COOPERATIVE_NEEDS
+        links += [structs.make(name, **{field: 1}) for name, field in COOPERATIVE_NEEDS.values()]
     queue = structs.make(
         "VkDeviceQueueCreateInfo",
         queueFamilyIndex=family,

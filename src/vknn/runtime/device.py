@@ -113,7 +113,7 @@ def list_devices() -> list[Snapshot]:
         host = instance.acquire()
         try:
             found = enumerate(host.physical_devices())
-            return [discovery.snapshot(index, device) for index, device in found]
+            return [discovery.snapshot(index, device, host.function) for index, device in found]
         finally:
             instance.release()
 

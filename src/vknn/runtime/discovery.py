@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from vknn.plan import CooperativeMatrix
 from vknn.runtime import structs
 from vknn.runtime.binding import ffi, lib, vk
 from vknn.runtime.results import check
@@ -11,10 +13,26 @@ from vknn.runtime.snapshot import KINDS, MemoryType, QueueFamily, Snapshot
 
 FLOAT16 = "VK_KHR_shader_float16_int8"
 DRIVER_PROPERTIES = "VK_KHR_driver_properties"
+INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
+COOPERATIVE = "VK_KHR_cooperative_matrix"
+MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
+SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
+#: What kernels with cooperative matrices need: extension -> its struct of features, and the feature
+COOPERATIVE_NEEDS = {
+    COOPERATIVE: ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "cooperativeMatrix"),
+    MEMORY_MODEL: ("VkPhysicalDeviceVulkanMemoryModelFeatures", "vulkanMemoryModel"),
+    SUBGROUP_SIZE: ("VkPhysicalDeviceSubgroupSizeControlFeatures", "computeFullSubgroups"),
+}
+
+_DOT_PROPERTIES = "VkPhysicalDeviceShaderIntegerDotProductProperties"
+
+#: VkComponentTypeKHR -> what the components of a matrix are
+_COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 7: "uint8"}
+_SCOPE_SUBGROUP = 3
 
 
-def snapshot(index: int, device: Any) -> Snapshot:
-    """The snapshot of a physical device."""
+def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapshot:
+    """The snapshot of a physical device. ``function`` gives functions of extensions by name."""
     extensions = _extensions(device)
     first = structs.out("VkPhysicalDeviceProperties")
     lib.vkGetPhysicalDeviceProperties(device, first)
@@ -27,6 +45,11 @@ def snapshot(index: int, device: Any) -> Snapshot:
     families = _queue_families(device)
     memory_types, heaps = _memory(device)
     driver = parts.get("VkPhysicalDeviceDriverProperties")
+    features = _features(device, extensions, subgroup, families)
+    dots = parts.get(_DOT_PROPERTIES)
+    if dots and dots.integerDotProduct4x8BitPackedSignedAccelerated:
+        features |= {"integer_dot_fast"} if "integer_dot" in features else set()
+    cooperative = _cooperative(device, function) if "cooperative_matrix" in features else ()
     return Snapshot(
         index=index,
         name=name,
@@ -40,7 +63,7 @@ def snapshot(index: int, device: Any) -> Snapshot:
         driver_version=properties.driverVersion,
         uuid=bytes(parts["VkPhysicalDeviceIDProperties"].deviceUUID),
         extensions=extensions,
-        features=_features(device, extensions, subgroup, families),
+        features=features,
         memory_types=memory_types,
         heaps=heaps,
         queue_families=families,
@@ -59,6 +82,7 @@ def snapshot(index: int, device: Any) -> Snapshot:
         non_coherent_atom=limits.nonCoherentAtomSize,
         timestamp_period=limits.timestampPeriod,
         pipeline_cache_uuid=bytes(properties.pipelineCacheUUID),
+        cooperative=cooperative,
     )
 
 
@@ -74,6 +98,8 @@ def _properties(device: Any, extensions: frozenset[str]) -> tuple[Any, dict[str,
     ]
     if DRIVER_PROPERTIES in extensions:
         names.append("VkPhysicalDeviceDriverProperties")
+    if INTEGER_DOT in extensions:
+        names.append(_DOT_PROPERTIES)
     links = {name: structs.make(name) for name in names}
     head = structs.chain(structs.make("VkPhysicalDeviceProperties2"), *links.values())
     lib.vkGetPhysicalDeviceProperties2(device, head.ptr)
@@ -92,6 +118,14 @@ def _features(
     if FLOAT16 in extensions:
         arithmetic = structs.make("VkPhysicalDeviceShaderFloat16Int8Features")
         links.append(arithmetic)
+    dot = None
+    if INTEGER_DOT in extensions:
+        dot = structs.make("VkPhysicalDeviceShaderIntegerDotProductFeatures")
+        links.append(dot)
+    needs = []
+    if extensions >= COOPERATIVE_NEEDS.keys():
+        needs = [(structs.make(name), field) for name, field in COOPERATIVE_NEEDS.values()]
+        links += [struct for struct, _ in needs]
     head = structs.chain(*links)
     lib.vkGetPhysicalDeviceFeatures2(device, head.ptr)
     in_compute = subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
@@ -100,11 +134,31 @@ def _features(
         "int64": head.ptr.features.shaderInt64,
         "fp16_storage": storage.ptr.storageBuffer16BitAccess,
         "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
+        "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
+        "cooperative_matrix": needs and all(getattr(struct.ptr, field) for struct, field in needs),
         "subgroup_shuffle": operations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
         "subgroup_arithmetic": operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT,
         "timestamps": any(f.timestamp_bits for f in families),
     }
     return frozenset(name for name, there in present.items() if there)
+
+
+def _cooperative(device: Any, function: Callable[[str], Any]) -> tuple[CooperativeMatrix, ...]:
+    """The products that a subgroup can compute, factors of one kind each, sums of one kind."""
+    enumerate_ = function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
+    count = structs.out("uint32_t")
+    check(enumerate_(device, count, ffi.NULL), "listing the device's cooperative matrices")
+    name = "VkCooperativeMatrixPropertiesKHR"
+    entries = structs.array(name, [structs.make(name) for _ in range(max(1, count[0]))]).ptr
+    check(enumerate_(device, count, entries), "listing the device's cooperative matrices")
+    found = []
+    for e in list(entries)[: count[0]]:
+        alike = e.AType == e.BType and e.CType == e.ResultType and not e.saturatingAccumulation
+        known = e.AType in _COMPONENTS and e.CType in _COMPONENTS
+        if alike and known and e.scope == _SCOPE_SUBGROUP:
+            kinds = _COMPONENTS[e.AType], _COMPONENTS[e.CType]
+            found.append(CooperativeMatrix(e.MSize, e.NSize, e.KSize, *kinds))
+    return tuple(found)
 
 
 def _queue_families(device: Any) -> tuple[QueueFamily, ...]:

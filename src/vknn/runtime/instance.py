@@ -48,9 +48,7 @@ class Instance:
     def destroy(self) -> None:
         """Releases the instance; every device made from it must be gone."""
         if self._messenger is not None:
-            self._function("vkDestroyDebugUtilsMessengerEXT")(
-                self.handle, self._messenger, ffi.NULL
-            )
+            self.function("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, ffi.NULL)
             counting.destroyed("messenger")
         lib.vkDestroyInstance(self.handle, ffi.NULL)
         counting.destroyed("instance")
@@ -64,13 +62,14 @@ class Instance:
 
     def _listen(self) -> Any:
         handle = structs.out("VkDebugUtilsMessengerEXT")
-        create = self._function("vkCreateDebugUtilsMessengerEXT")
+        create = self.function("vkCreateDebugUtilsMessengerEXT")
         info = messages.messenger_info()
         check(create(self.handle, info.ptr, ffi.NULL, handle), "creating the debug messenger")
         counting.created("messenger")
         return handle[0]
 
-    def _function(self, name: str) -> Any:
+    def function(self, name: str) -> Any:
+        """An extension's function, which the loader does not export."""
         address = lib.vkGetInstanceProcAddr(self.handle, name.encode())
         return ffi.cast(f"PFN_{name}", address)
 

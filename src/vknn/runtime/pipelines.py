@@ -17,6 +17,7 @@ from vknn.errors import DeviceError, ShaderError
 from vknn.plan import Dispatch, View
 from vknn.runtime import cachefile, structs
 from vknn.runtime.binding import ffi, lib, vk
+from vknn.runtime.cooperative import has_matrices
 from vknn.runtime.core import Core, Native
 from vknn.runtime.specialize import specialized
 from vknn.runtime.structs import Struct
@@ -30,6 +31,10 @@ DESCRIPTOR_TYPES = {View.TEXEL: 4, View.IMAGE: 5, View.STORAGE: 7}
 #: At most so many threads compile pipelines, each at least so many of them.
 MAX_THREADS, THREAD_SHARE = 8, 2
 _SPIRV_MAGIC = b"\x03\x02\x23\x07"
+
+
+# VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
+_FULL_SUBGROUPS = 2
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class Pipelines:
 
     def get(self, dispatches: Sequence[Dispatch], shaders: Shaders) -> list[Pipeline]:
         """The pipeline of each dispatch; those missing are made in one go."""
-        spirv = {key: _checked(key[0], shaders(*key)) for key in {_kernel(d) for d in dispatches}}
+        spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
         keys = [_pipeline_key(d, spirv[_kernel(d)]) for d in dispatches]
         with self._lock:
             named = dict(zip(keys, dispatches, strict=True))
@@ -94,7 +99,7 @@ class Pipelines:
     def _make(self, keys: Sequence[PipelineKey], kernels: Sequence[str]) -> None:
         layouts = [self._layout(key.views, key.push) for key in keys]
         infos = [
-            _pipeline_info(self._module(key.spirv), key.constants, layout)
+            _pipeline_info(self._module(key.spirv), key, layout)
             for key, layout in zip(keys, layouts, strict=True)
         ]
         codes, handles = self._compile(infos)
@@ -201,8 +206,28 @@ class Pipelines:
                 cachefile.write(self._path, fresh)
 
 
-def _kernel(dispatch: Dispatch) -> tuple[str, tuple[tuple[str, str], ...]]:
-    return dispatch.kernel, dispatch.variant
+#: What a module is made of: kernel, variant, and the user's own source where it is one of those.
+_Kernel = tuple[str, tuple[tuple[str, str], ...], str | None]
+
+
+def _kernel(dispatch: Dispatch) -> _Kernel:
+    return dispatch.kernel, dispatch.variant, dispatch.source
+
+
+def _module_of(key: _Kernel, shaders: Shaders) -> bytes:
+    kernel, variant, source = key
+    if source is None:
+        return _checked(kernel, shaders(kernel, variant))
+    from vknn.runtime import shaderc  # needed for shaders of the user's own
+    from vknn.runtime import shaders as sources
+
+    try:
+        shaderc.compiler()
+    except ShaderError as error:
+        name = kernel.rpartition("/")[2]
+        message = f"the shader of layer {name}: {error}; or register the layer without a shader"
+        raise ShaderError(message) from error
+    return _checked(kernel, sources.compile_glsl(source, dict(variant), f"{kernel}.comp"))
 
 
 def _checked(kernel: str, spirv: bytes) -> bytes:
@@ -225,11 +250,11 @@ def _word(value: int | float) -> bytes:
     return struct.pack("<i" if value < 1 << 31 else "<I", int(value))
 
 
-def _pipeline_info(module: Any, constants: Constants, layout: Any) -> Struct:
-    data = b"".join(word for _, word in constants)
+def _pipeline_info(module: Any, key: PipelineKey, layout: Any) -> Struct:
+    data = b"".join(word for _, word in key.constants)
     entries = [
         {"constantID": number, "offset": 4 * place, "size": 4}
-        for place, (number, _) in enumerate(constants)
+        for place, (number, _) in enumerate(key.constants)
     ]
     special = structs.make(
         "VkSpecializationInfo",
@@ -240,6 +265,8 @@ def _pipeline_info(module: Any, constants: Constants, layout: Any) -> Struct:
     )
     stage = structs.make(
         "VkPipelineShaderStageCreateInfo",
+        # What cooperative matrices are spread over has to be whole.
+        flags=_FULL_SUBGROUPS if has_matrices(key.spirv) else 0,
         stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
         module=module,
         pName="main",

@@ -33,20 +33,15 @@ def is_swiftshader(snapshot: Snapshot) -> bool:
     return snapshot.driver == SWIFTSHADER or "swiftshader" in snapshot.name.lower()
 
 
-QUIRKS = (
-    Quirk(
-        "llvmpipe fp16",
-        "16-bit arithmetic is emulated and several times slower than 32-bit",
-        is_llvmpipe,
-        frozenset(("fp16_arithmetic",)),
-    ),
-)
+QUIRKS: tuple[Quirk, ...] = ()
 
 #: Which features a name in VKNN_DISABLE takes away.
 _DISABLES = {
-    "fp16": frozenset(("fp16_storage", "fp16_arithmetic")),
+    "fp16": frozenset(("fp16_storage", "fp16_arithmetic", "cooperative_matrix")),
     "int64": frozenset(("int64",)),
-    "subgroup": frozenset(("subgroup_shuffle", "subgroup_arithmetic")),
+    "subgroup": frozenset(("subgroup_shuffle", "subgroup_arithmetic", "cooperative_matrix")),
+    "cooperative": frozenset(("cooperative_matrix",)),
+    "dot": frozenset(("integer_dot", "integer_dot_fast")),
     "timestamps": frozenset(("timestamps",)),
 }
 
@@ -107,5 +102,6 @@ def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) ->
         subgroup_size=snapshot.subgroup_size,
         unified_memory=unified_memory(snapshot, disabled),
         features=usable_features(snapshot, disabled),
+        cooperative=snapshot.cooperative,
         preferred_access=preferred_access(snapshot, disabled),
     )

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vknn.errors import ShaderError
-from vknn.runtime import environment, glsl, shaderc
+from vknn.runtime import cooperative, environment, glsl, shaderc
 from vknn.runtime.glsl import Variant
 from vknn.runtime.shaderc import Job
 
@@ -45,10 +45,14 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     if glsl.checkout_root() is None:
         return _packaged(kernel, variant, glsl.content_hash(expanded, dict(variant)))
     # What a session is likely to ask for next; it has one precision.
-    half = "HALF" in dict(variant)
-    near = [v for v in glsl.variants(text, kernel) if ("HALF" in dict(v)) == half]
+    near = [v for v in glsl.variants(text, kernel) if _arithmetic(v) == _arithmetic(variant)]
     listed = [variant, *(v for v in near if v != variant)]
     return _compiled([Job(expanded, f"{kernel}.comp", dict(v)) for v in listed])[0]
+
+
+def _arithmetic(variant: Variant) -> tuple[bool, ...]:
+    """What is the same for all kernels of a session."""
+    return tuple(name in dict(variant) for name in ("HALF", "HALF_SUMS", "COOPERATIVE"))
 
 
 def compile_glsl(
@@ -65,7 +69,7 @@ def compile_glsl(
 def _compiled(jobs: Sequence[Job]) -> list[bytes]:
     """The modules of ``jobs``: from memory, from disk, or compiled, all missing ones in one go."""
     compiler = shaderc.compiler()
-    keys = [glsl.content_hash(j.text, j.defines, f"{j.name} {compiler.identity}") for j in jobs]
+    keys = [glsl.content_hash(j.text, j.defines, _maker(j, compiler)) for j in jobs]
     for key in keys:
         if key not in _loaded:
             cached = _read_cached(_cache_folder() / f"{key}.spv")
@@ -73,11 +77,22 @@ def _compiled(jobs: Sequence[Job]) -> list[bytes]:
                 _loaded[key] = cached
     missing = {k: j for k, j in zip(keys, jobs, strict=True) if k not in _loaded}
     if missing:
-        modules = compiler.compile(list(missing.values()))
+        modules = _compile(list(missing.values()))
         for key, module in zip(missing, modules, strict=True):
             _write_cached(_cache_folder() / f"{key}.spv", module)
             _loaded[key] = module
     return [_loaded[key] for key in keys]
+
+
+def _compile(jobs: Sequence[Job]) -> list[bytes]:
+    """SPIR-V of each job, with what is beyond the compiler written out."""
+    return [cooperative.completed(module) for module in shaderc.compiler().compile(jobs)]
+
+
+def _maker(job: Job, compiler: shaderc.Compiler) -> str:
+    """What besides its text and defines a module is made from."""
+    own = f" {cooperative.VERSION}" if cooperative.DEFINE in job.defines else ""
+    return f"{job.name} {compiler.identity}{own}"
 
 
 def _cache_folder() -> Path:
@@ -161,7 +176,7 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
             jobs.append(Job(expanded, f"{kernel}.comp", dict(variant)))
     batches = [jobs[i : i + BATCH] for i in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        compiled = pool.map(shaderc.compiler().compile, batches)
+        compiled = pool.map(_compile, batches)
         modules = [module for batch in compiled for module in batch]
     shutil.rmtree(target, ignore_errors=True)
     _copy_sources(root, target / "sources")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vknn.plan import CooperativeMatrix
+
 # VkMemoryPropertyFlagBits
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 # VkQueueFlagBits
@@ -69,6 +71,7 @@ class Snapshot:
     non_coherent_atom: int = 256
     timestamp_period: float = 1.0
     pipeline_cache_uuid: bytes = field(default=bytes(16), repr=False)
+    cooperative: tuple[CooperativeMatrix, ...] = ()
 
     @property
     def compute_family(self) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,12 @@ from vknn.errors import DeviceError
 from vknn.runtime.device import Device
 from vknn.runtime.lifetime import Closing
 from vknn.runtime.memory import Allocation
-from vknn.runtime.spans import Spans
+from vknn.runtime.spans import Spans, align_up
 
-BLOCK_BYTES = 16 << 20
+#: A block is as large as what is about to be placed, within these bounds: no room is left over, and
+#: arrays that come one by one do not take an allocation each.
+LEAST_BYTES = 256 << 10
+MOST_BYTES = 64 << 20
 
 
 @dataclass(eq=False)
@@ -76,8 +80,13 @@ class WeightPool(Closing):
             if self._closed:
                 raise DeviceError("the weight pool was closed")
             try:
-                for array, nbytes in arrays:
-                    weight = self._find(array, nbytes) or self._place(array, nbytes)
+                wanted = list(arrays)
+                coming = self._missing(wanted)
+                for array, nbytes in wanted:
+                    weight = self._find(array, nbytes)
+                    if weight is None:
+                        weight = self._place(array, nbytes, coming)
+                        coming.pop(0)
                     weight.users += 1
                     taken.append(weight)
             except BaseException:
@@ -105,10 +114,21 @@ class WeightPool(Closing):
         known = weight is not None and weight.source() is array and weight.nbytes >= nbytes
         return weight if known else None
 
-    def _place(self, array: np.ndarray, nbytes: int) -> Weight:
+    def _missing(self, wanted: Sequence[tuple[np.ndarray, int]]) -> list[int]:
+        """Sizes of what will have to be placed, in order."""
+        largest: dict[int, int] = {}
+        sizes = []
+        for array, nbytes in wanted:
+            size = max(nbytes, array.nbytes)
+            if self._find(array, nbytes) is None and largest.get(id(array), 0) < size:
+                largest[id(array)] = size
+                sizes.append(size)
+        return sizes
+
+    def _place(self, array: np.ndarray, nbytes: int, coming: Sequence[int]) -> Weight:
         data = np.ascontiguousarray(array)
         size = max(nbytes, data.nbytes)
-        block, offset = self._reserve(size)
+        block, offset = self._reserve(size, coming)
         try:
             self._transfer.upload(block.memory, offset, _padded(data, size))
         except BaseException:
@@ -118,12 +138,13 @@ class WeightPool(Closing):
         self._weights[id(array)] = weight
         return weight
 
-    def _reserve(self, size: int) -> tuple[_Block, int]:
+    def _reserve(self, size: int, coming: Sequence[int]) -> tuple[_Block, int]:
         for block in self._blocks:
             if (offset := block.spans.take(size)) is not None:
                 return block, offset
-        memory = Allocation(self._core, max(size, BLOCK_BYTES), self._purpose)
-        block = _Block(memory, Spans(memory.nbytes, self._core.limits.alignment))
+        alignment = self._core.limits.alignment
+        memory = Allocation(self._core, block_bytes(coming, alignment), self._purpose)
+        block = _Block(memory, Spans(memory.nbytes, alignment))
         self._blocks.append(block)
         offset = block.spans.take(size)
         assert offset is not None, "a fresh block holds what it was made for"
@@ -146,6 +167,14 @@ class WeightPool(Closing):
         if weight.block.spans.empty:
             self._blocks.remove(weight.block)
             weight.block.memory.destroy()
+
+
+def block_bytes(coming: Sequence[int], alignment: int) -> int:
+    """Size of a block for the first of the arrays, and for as many more as it may hold. Pure."""
+    ends = itertools.accumulate(align_up(size, alignment) for size in coming)
+    first = next(ends)
+    within = itertools.takewhile(lambda end: end <= MOST_BYTES, ends)
+    return max(first, LEAST_BYTES, *within)
 
 
 def _padded(data: np.ndarray, size: int) -> np.ndarray:

@@ -31,6 +31,7 @@ def tune(
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: str = "fp32",
+    arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -49,7 +50,9 @@ def tune(
     """
     if runs < 1 or timeout <= 0:
         raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
-    with opened(subject, weights, device=device, precision=precision) as session:
+    with opened(
+        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
         program = session.program(feeds)

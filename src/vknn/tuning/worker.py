@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.comparison import compare
-from vknn.crosscheck.storage import HALF_UNIT, as_held
+from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held
 from vknn.crosscheck.tolerance import allowances
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
 from vknn.formats import TensorSpec
@@ -175,7 +175,8 @@ class Worker:
 def _check(posed: _Posed, results: Mapping[str, np.ndarray]) -> None:
     """Raises VknnError where results are further from the reference than arithmetic explains."""
     storage = HALF_UNIT if posed.job.options.half else 0.0
-    bounds = allowances(posed.job.op, posed.inputs, posed.expected, storage=storage)
+    sums = HALF_SUMS if posed.job.options.half_sums else 0.0
+    bounds = allowances(posed.job.op, posed.inputs, posed.expected, storage=storage, sums=sums)
     for index, (expected, bound) in enumerate(zip(posed.expected, bounds, strict=True)):
         result = compare(results[f"y{index}"], expected, bound)
         if not result.ok:

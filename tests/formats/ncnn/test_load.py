@@ -106,14 +106,11 @@ def test_all_unknown_layers_are_listed(tmp_path: Path) -> None:
 
 def test_all_unsupported_parameters_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "x.param"
-    attention = "MultiHeadAttention m 1 1 a b 0=8 1=2 2=64"
-    path.write_text(
-        net("Input i 0 1 a", f"{attention} 18=2", "Gemm g 1 1 b c 3=1 5=1 8=8 9=8 18=400")
-    )
+    path.write_text(net("Input i 0 1 a", "Cast m 1 1 a b 0=1 1=3", "Cast g 1 1 b c 0=0 1=1"))
     with pytest.raises(UnsupportedLayerError) as caught:
         formats.load(path)
     assert len(caught.value.layers) == 2
-    assert "18" in caught.value.layers[0]
+    assert "'m' with conversion 1 -> 3" in caught.value.layers[0]
 
 
 # --- weights ------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import pytest
 from tests.formats.ncnn.nets import SMALL, net, run, weights_for, write
 
 from vknn import formats
-from vknn.errors import ShapeError
+from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
+from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.formats.ncnn.reader import parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.writer import format_bin, format_param, save, weight_specs
@@ -92,3 +93,21 @@ def test_specs_stand_in_file_order() -> None:
         ("fc", "weight", (5, 4)),
         ("fc", "bias", (5,)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "error"),
+    [
+        ("Convolution c 1 1 x y 0=3 1=3 6=10", ModelFormatError),
+        ("Gemm c 1 1 x y 18=500", UnsupportedLayerError),
+        ("Sigmoid c 1 1 z y", ModelFormatError),
+        ("Sigmoid c 0 1 y", ModelFormatError),
+        ("Nothing c 1 1 x y", UnsupportedLayerError),
+    ],
+    ids=["size", "term", "blob", "inputs", "type"],
+)
+def test_random_weights_of_wrong_layers(layer: str, error: type[Exception], tmp_path: Path) -> None:
+    path = tmp_path / "a.param"
+    path.write_text(f"7767517\n2 2\nInput x 0 1 x\n{layer}\n")
+    with pytest.raises(error, match=r"a\.param"):
+        write_random_weights(path, tmp_path / "a.bin")

@@ -75,9 +75,16 @@ def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndar
             values = rng.uniform(0.5, 1.5, spec.shape)
         elif spec.name in ("gamma", "slope"):
             values = 1 + 0.1 * values
+        elif spec.name.endswith("_scale"):
+            values = rng.uniform(160, 200, spec.shape)
+        elif spec.name.startswith("scale_"):
+            values = rng.uniform(0.5, 1.5, spec.shape)
         else:
             values *= 0.1
-        weights.setdefault(record.name, {})[spec.name] = values.astype(np.float32)
+        array = values.astype(np.float32)
+        if spec.int8:
+            array = rng.integers(-127, 128, spec.shape).astype(np.int8)
+        weights.setdefault(record.name, {})[spec.name] = array
     return weights
 
 
@@ -150,21 +157,27 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float, wha
     assert worst <= tolerance * span, f"{what}: off by {worst:.3g} = {worst / span:.3g} of range"
 
 
-def run_ncnn(path: Path, inputs: Arrays, outputs: list[str]) -> dict[str, np.ndarray]:
-    """ncnn's answers: fp32, one thread, no packing, no Winograd."""
-    ncnn = ncnn_wheel()
-    net = ncnn.Net()
+def quiet_net() -> Any:
+    """An ncnn net that computes in fp32 on one thread, without packing and Winograd."""
+    net = ncnn_wheel().Net()
     for name in dir(net.opt):
         if name.startswith("use_") and name not in ("use_int8_inference", "use_sgemm_convolution"):
             setattr(net.opt, name, False)
     net.opt.num_threads = 1
+    return net
+
+
+def run_ncnn(path: Path, inputs: Arrays, outputs: list[str]) -> dict[str, np.ndarray]:
+    """ncnn's answers."""
+    ncnn = ncnn_wheel()
+    net = quiet_net()
     assert net.load_param(str(path)) == 0, "ncnn does not load the .param"
     assert net.load_model(str(path.with_suffix(".bin"))) == 0, "ncnn does not load the .bin"
     extractor = net.create_extractor()
     extractor.set_light_mode(False)
     for name, array in inputs.items():
         # A copy of ncnn's own: its kernels expect aligned channels, and the array must stay alive.
-        mat = ncnn.Mat(np.ascontiguousarray(array)).clone()
+        mat = ncnn.Mat(np.ascontiguousarray(array)).clone() if array.size else ncnn.Mat()
         assert extractor.input(name, mat) == 0, f"ncnn knows no input {name}"
     results = {name: _extract(extractor, name) for name in outputs}
     del extractor  # before the net

@@ -167,6 +167,9 @@ def test_relu_of_int8(backend: str) -> None:
     "Crop p 1 1 a b 0=1 3=-233 4=-233 5=-233",
     "Flatten p 1 1 a b",
     "Split p 1 1 a b",
+    "Dropout p 1 1 a b",
+    "ReLU p 1 1 a b",
+    "ReLU p 1 1 a b 0=0.1",
 ])  # fmt: skip
 def test_int8_blobs_move(middle: str, backend: str) -> None:
     text = whole_net("Input in 0 1 x", "Convolution a 1 1 x a 0=8 1=3 5=1 6=216 8=101", middle)

@@ -11,7 +11,6 @@ from tests.peers.ncnn.networks import NETWORKS, network_input, real_models, writ
 from tests.peers.ncnn.peer import TOLERANCE, assert_close, run_ncnn, run_vknn
 
 from vknn import formats
-from vknn.errors import UnsupportedLayerError
 
 #: Hundreds of megabytes of weights.
 SLOW = ("vision_transformer",)
@@ -22,6 +21,11 @@ REAL = (
     "squeezenet_v1.1",
     "waifu2x_upconv_7_photo_scale2.0x",
 )
+
+
+#: Models that end in a sigmoid. Its slope makes of differences within the tolerance larger ones
+#: (ncnn's own two paths differ by 1.1e-4 behind it), so what goes into it is compared.
+PROBABILITIES = ("PP_OCRv5_mobile_det.ncnn",)
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +75,17 @@ def assert_same_rows(actual: np.ndarray, expected: np.ndarray) -> None:
 def test_real_model(name: str, shared: Path, backend: str) -> None:
     """Answers recorded from ncnn."""
     path, record = next(pair for pair in real_models(shared) if pair[0].stem == name)
-    try:
-        formats.load(path)
-    except UnsupportedLayerError as error:
-        pytest.skip(str(error))
     arrays = np.load(record)
     inputs = {k.removeprefix("in_"): arrays[k] for k in arrays if k.startswith("in_")}
     outputs = {k.removeprefix("out_"): arrays[k] for k in arrays if k.startswith("out_")}
     actual = run_vknn(path, inputs, backend)
     assert set(actual) == set(outputs)
+    view = logit if name in PROBABILITIES else np.asarray
     for key, array in outputs.items():
-        assert_close(actual[key], array, TOLERANCE, key)
+        assert_close(view(actual[key]), view(array), TOLERANCE, key)
+
+
+def logit(probability: np.ndarray) -> np.ndarray:
+    """What a sigmoid made ``probability`` of, where float32 still tells."""
+    p = np.clip(probability.astype(np.float64), 1e-9, 1 - 1e-4)
+    return np.log(p / (1 - p))

@@ -1,4 +1,4 @@
-"""ncnn: text .param with .bin weights."""
+"""ncnn: .param, text or binary, with .bin weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vknn.formats import Format
 from vknn.formats.model import Model
-from vknn.formats.ncnn.reader import looks_like_param
+from vknn.formats.ncnn.reader import looks_like_param, looks_like_param_bin
 
 __all__ = ["FORMAT"]
 
@@ -17,4 +17,15 @@ def _load(path: Path, weights: Path | None) -> Model:
     return load(path, weights)
 
 
-FORMAT = Format("ncnn", (".param",), looks_like_param, _load)
+def _recognizes(head: bytes) -> bool:
+    return looks_like_param(head) or looks_like_param_bin(head)
+
+
+def _has_layer(name: str) -> bool:
+    from vknn.formats.ncnn import layers as _layers  # noqa: F401 (registers the layers)
+    from vknn.formats.ncnn.registry import layer_type
+
+    return layer_type(name) is not None
+
+
+FORMAT = Format("ncnn", (".param", ".param.bin"), _recognizes, _load, _has_layer)

@@ -91,6 +91,16 @@ def shape(x: Value) -> tuple[int, ...]:
     return x.type.dims[1:]
 
 
+def named_sizes(sizes: Sequence[int], count: int) -> tuple[int, ...]:
+    """The sizes of the axes that a blob of rank ``count`` has, by name: 1 where there is none.
+
+    (h, w) as three axes is (1, h, w), but (c, h, w) as four is (c, 1, h, w).
+    """
+    names = ("w", "hw", "chw", "cdhw")
+    have = dict(zip(names[len(sizes) - 1], sizes, strict=True))
+    return tuple(have.get(name, 1) for name in names[count - 1])
+
+
 def axis_of(c: Context[P], x: Value, axis: int) -> int:
     """The canonical axis of an ncnn axis, which counts from the end where it is negative."""
     n = rank(x)

@@ -1,7 +1,8 @@
 """Size expressions: string parameters such as ``-1,*(0h,2),+(1c,2)``.
 
-A comma-separated list in prefix form. ``0w`` is the width of input 0 (w, h, d, c); numbers are ints
-or floats, and an operation on ints stays in ints (``/`` gives a float). Results are truncated.
+A comma-separated list in prefix form. ``0w`` is the width of input 0 (w, h, d, c; n counts its
+batch); numbers are ints or floats, and an operation on ints stays in ints (``/`` gives a float).
+Floats are float32. Results are truncated.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from vknn.formats.ncnn.problems import Malformed
 
 _Number = int | float
 _TOKEN = re.compile(r"[^(),\s]+")
-_SIZE = re.compile(r"(\d)([whdc])\Z")
+_SIZE = re.compile(r"(\d)([whdcn])\Z")
+#: What C's scanf takes of a token; it passes over the rest of "0h//2", say.
+_LITERAL = re.compile(r"[+-]?(\d+)?(\.\d*)?([eE][+-]?\d+)?")
 _INT_LIMIT = 1 << 31
 
 
@@ -22,7 +27,7 @@ def _floor_div(a: _Number, b: _Number) -> _Number:
     if isinstance(a, int) and isinstance(b, int):
         # C's division truncates.
         return math.trunc(a / b) if abs(a) < 1 << 53 else a // b
-    return math.floor(a / b)
+    return math.floor(_rounded(a / b))
 
 
 def _remainder(a: _Number, b: _Number) -> float:
@@ -72,18 +77,20 @@ _UNARY: dict[str, Callable[[_Number], _Number]] = {
 }
 
 
-def evaluate(expression: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def evaluate(
+    expression: str, shapes: Sequence[tuple[int, ...]], batches: Sequence[int] = ()
+) -> tuple[int, ...]:
     """The listed values for inputs of these shapes (outermost first). Raises Malformed."""
     stack: list[_Number] = []
     try:
         for token in reversed(_TOKEN.findall(expression)):
             if token in _BINARY:
                 a, b = stack.pop(), stack.pop()
-                stack.append(_BINARY[token](a, b))
+                stack.append(_rounded(_BINARY[token](a, b)))
             elif token in _UNARY:
-                stack.append(_UNARY[token](stack.pop()))
+                stack.append(_rounded(_UNARY[token](stack.pop())))
             else:
-                stack.append(_operand(token, shapes))
+                stack.append(_operand(token, shapes, batches))
             if abs(stack[-1]) >= _INT_LIMIT:
                 raise OverflowError("a value beyond 32 bits")
         return tuple(int(value) for value in reversed(stack))
@@ -97,15 +104,21 @@ def blob_count(expression: str) -> int:
     return max(used) + 1 if used else 0
 
 
-def _operand(token: str, shapes: Sequence[tuple[int, ...]]) -> _Number:
+def _rounded(value: _Number) -> _Number:
+    """Floats as float32."""
+    return float(np.float32(value)) if isinstance(value, float) else value
+
+
+def _operand(token: str, shapes: Sequence[tuple[int, ...]], batches: Sequence[int]) -> _Number:
     size = _SIZE.match(token)
     if not size:
-        value = float(token)
-        if not math.isfinite(value):
-            raise ValueError(f"{token} is not a finite number")
+        literal = _LITERAL.match(token)
+        value = _rounded(float(literal[0] if literal else token))
         return int(value) if value == int(value) else value
-    blob = shapes[int(size[1])]
-    return size_named(blob, size[2])
+    blob = int(size[1])
+    if size[2] == "n":
+        return batches[blob] if batches else 1
+    return size_named(shapes[blob], size[2])
 
 
 def size_named(shape: tuple[int, ...], name: str) -> int:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.ncnn import layers as _layers  # noqa: F401 (registers the layers)
+from vknn.formats.ncnn.binary import parse_param_bin
+from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.problems import Malformed, Unsupported
-from vknn.formats.ncnn.reader import parse_param
+from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
-from vknn.formats.ncnn.registry import LayerType, layer_type
+from vknn.formats.ncnn.registry import LayerType
 from vknn.formats.ncnn.topology import check_topology
 from vknn.formats.ncnn.weights import BinReader, Weight
 
@@ -21,10 +23,24 @@ _MAX_PARAM_BYTES = 1 << 28
 
 
 def load(path: Path, weights: Path | None = None) -> NcnnModel:
-    """Reads a text .param and maps its .bin (by default the file of the same stem).
+    """Reads a .param or .param.bin and maps its .bin (by default the file of the same stem).
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
+    file = str(path)
+    net = read_net(path)
+    layers = check_layers(net, file)
+    required = weights is not None
+    reader = BinReader(weights or default_weights(path), required=required)
+    bound = [
+        BoundLayer(record, type_, values, _read_weights(reader, record, type_, values))
+        for record, (type_, values) in zip(net.layers, layers, strict=True)
+    ]
+    return NcnnModel(net, bound, default_weights(path).stem)
+
+
+def read_net(path: Path) -> NetRecord:
+    """The network in a .param or .param.bin. Raises ModelFormatError."""
     file = str(path)
     try:
         if path.stat().st_size > _MAX_PARAM_BYTES:
@@ -32,27 +48,24 @@ def load(path: Path, weights: Path | None = None) -> NcnnModel:
         data = path.read_bytes()
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error
-    net = parse_param(data, file)
-    types = find_types(net, file)
-    check_topology(net, file)
-    params = _read_params(net, types, file)
-    required = weights is not None
-    reader = BinReader(weights or default_weights(path), required=required)
-    bound = [
-        BoundLayer(record, type_, values, _read_weights(reader, record, type_, values))
-        for record, type_, values in zip(net.layers, types, params, strict=True)
-    ]
-    return NcnnModel(net, bound, path.stem)
+    return parse_param_bin(data, file) if looks_like_param_bin(data) else parse_param(data, file)
 
 
 def default_weights(path: Path) -> Path:
-    """The .bin that goes with a .param: net.param, net.bin; net.ncnn.param, net.ncnn.bin."""
-    return path.with_suffix(".bin")
+    """The .bin that goes with a network.
+
+    net.param and net.param.bin have net.bin; net.ncnn.param has net.ncnn.bin.
+    """
+    if path.name.lower().endswith(".param.bin"):
+        return path.with_name(path.name[: -len(".param.bin")] + ".bin")
+    # A .param.bin by another name, say net.bin, must not be taken for its own weights.
+    beside = path.with_suffix(".bin")
+    return beside if beside != path else path.with_name(path.name + ".bin")
 
 
 def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
     """The type of each layer. Raises UnsupportedLayerError with all layers of unknown type."""
-    types = [layer_type(record.type) for record in net.layers]
+    types = [known_type(record.type) for record in net.layers]
     unknown = [
         f"{record.type} {record.name!r}"
         for record, type_ in zip(net.layers, types, strict=True)
@@ -61,6 +74,16 @@ def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
     if unknown:
         raise UnsupportedLayerError(unknown, file=file)
     return [type_ for type_ in types if type_ is not None]
+
+
+def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[LayerType, Params]]:
+    """The type and the parameters of each layer, all that can be checked without weights.
+
+    Raises ModelFormatError and UnsupportedLayerError.
+    """
+    types = find_types(net, file)
+    check_topology(net, file)
+    return list(zip(types, _read_params(net, types, file), strict=True))
 
 
 def _read_params(net: NetRecord, types: list[LayerType], file: str | None) -> list[Params]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,11 @@ from vknn.formats.ncnn.layers.source import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.problems import Malformed
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
-from vknn.formats.ncnn.registry import INT32, LayerType
+from vknn.formats.ncnn.registry import INT32, LayerType, Result
 from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
+from vknn.ops.movement import Concat, Slice
 
 _MAX_RANK = 4
 
@@ -43,6 +45,7 @@ class NcnnModel(Model):
         names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
         self._input_types = {n: demanded.get(n, DType.FLOAT32) for n in names}
         self._takes_int8 = _feed_quantized(self.layers) & set(names)
+        self._may_be_empty = _may_be_empty(self.layers)
         self.shape_hints = _shape_hints(net)
         self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
         self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
@@ -58,7 +61,7 @@ class NcnnModel(Model):
         blobs: dict[str, Value] = {}
         for name in self._input_types:
             given = types[name]
-            canonical = TensorType((1, *given.dims), self._graph_type(name, given))
+            canonical = TensorType((1, *given.dims), self._graph_type(name, given.dtype))
             self._check_rank(name, given.dims)
             if name in self.value_inputs:
                 if values is None or name not in values:
@@ -80,23 +83,23 @@ class NcnnModel(Model):
         if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
             raise InputError(f"input {name!r}: arrays of dtype {array.dtype} are not numbers")
         self._check_rank(name, array.shape)
-        dtype = self._graph_type(name, TensorType((), DType.of(array)) if _known(array) else None)
+        dtype = self._graph_type(name, DType.find(array))
         if dtype is DType.INT32:
             return _as_int32(name, array)[None]
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array, dtype=dtype.numpy)[None]
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Takes the leading axis off."""
+        """Takes the leading axis off; of a batch, which ncnn's arrays do not show, the first."""
         return array[0]
 
-    def _graph_type(self, name: str, given: TensorType | None) -> DType:
-        """The element type in the graph for an array of the user's."""
-        if given is not None and given.dtype is DType.INT8 and name in self._takes_int8:
+    def _graph_type(self, name: str, given: DType | None) -> DType:
+        """The element type in the graph for an array of the user's; None is one of no DType."""
+        if given is DType.INT8 and name in self._takes_int8:
             return DType.INT8
         wanted = self._input_types[name]
-        if wanted is DType.INT32 and given is not None and not given.dtype.is_integer:
-            raise InputError(f"input {name!r} takes int32, not {given.dtype.value}")
+        if wanted is DType.INT32 and given is not None and not given.is_integer:
+            raise InputError(f"input {name!r} takes int32, not {given.value}")
         return wanted
 
     def _check_rank(self, name: str, shape: tuple[int, ...]) -> None:
@@ -105,7 +108,7 @@ class NcnnModel(Model):
                 f"input {name!r} has the shape {shape}: ncnn blobs have 1 to {_MAX_RANK} axes "
                 "(w), (h, w), (c, h, w) or (c, d, h, w) and no batch axis"
             )
-        if 0 in shape:
+        if 0 in shape and name not in self._may_be_empty:
             raise InputError(f"input {name!r} has the shape {shape}: it is empty")
 
 
@@ -118,10 +121,6 @@ def _shape_hints(net: NetRecord) -> dict[str, tuple[int, ...]]:
         if layer.type == INPUT and known:
             hints.update(dict.fromkeys(layer.tops, known))
     return hints
-
-
-def _known(array: np.ndarray) -> bool:
-    return array.dtype.name in {d.value for d in DType}
 
 
 def _as_int32(name: str, array: np.ndarray) -> np.ndarray:
@@ -144,7 +143,7 @@ def _convert(
         if inputs and inputs[0].type.dtype not in layer.type.accepts:
             accepted = " or ".join(sorted(d.value for d in layer.type.accepts))
             raise Malformed(f"takes {accepted}, its input is {inputs[0].type}")
-        result = layer.type.convert(context)
+        result = _converted(layer, context)
     except (Malformed, ShapeError) as error:
         prefix = f"layer {record.name!r} ({record.type}): "
         text = str(error)
@@ -157,6 +156,21 @@ def _convert(
         if value.constant is None and value not in named:
             value.name = name
             named.add(value)
+
+
+def _converted(layer: BoundLayer, context: Context[Params]) -> Result:
+    """The layer's results; of blobs with a batch, item by item as ncnn itself does it."""
+    batches = {v.type.shape[0] or 1 for v in context.inputs} - {1}
+    if not batches or layer.type.batched(layer.params):
+        return layer.type.convert(context)
+    context.require(len(batches) == 1, f"its inputs have batches of {sorted(batches)}")
+    items: list[Sequence[Value]] = []
+    for i in range(batches.pop()):
+        part = Slice(starts=(i,), ends=(i + 1,), axes=(0,))
+        inputs = [v if v.type.shape[0] == 1 else context.add(part, v) for v in context.inputs]
+        result = layer.type.convert(dataclasses.replace(context, inputs=inputs))
+        items.append([result] if isinstance(result, Value) else result)
+    return [context.add(Concat(axis=0), *tops) for tops in zip(*items, strict=True)]
 
 
 def _demanded_types(layers: Iterable[BoundLayer]) -> dict[str, DType]:
@@ -196,6 +210,15 @@ def _feed_quantized(layers: Iterable[BoundLayer]) -> set[str]:
     return found
 
 
+def _may_be_empty(layers: Iterable[BoundLayer]) -> set[str]:
+    """Blobs that may be without elements, as far as their reader goes."""
+    found: set[str] = set()
+    for layer in layers:
+        bottoms = layer.record.bottoms
+        found |= {bottoms[i] for i in layer.type.may_be_empty(layer.params, len(bottoms))}
+    return found
+
+
 def _handed_on(layer: BoundLayer) -> list[tuple[str, str]]:
     """Pairs of a blob and the other name that a layer gives it."""
     if layer.type.name not in ALIASES:
@@ -206,6 +229,11 @@ def _handed_on(layer: BoundLayer) -> list[tuple[str, str]]:
     return list(zip(bottoms, tops, strict=False))
 
 
+def _stored_type(layer: BoundLayer) -> DType:
+    """The element type of what a layer without inputs gives: as the file keeps it."""
+    return DType.INT8 if any(w.is_int8 for w in layer.weights.values()) else DType.FLOAT32
+
+
 def _result_types(layers: Iterable[BoundLayer], inputs: Mapping[str, DType]) -> dict[str, DType]:
     """The element type of every blob."""
     types = dict(inputs)
@@ -213,7 +241,7 @@ def _result_types(layers: Iterable[BoundLayer], inputs: Mapping[str, DType]) -> 
         if layer.type.name == INPUT:
             continue
         aliases = {top: b for b, top in _handed_on(layer)}
-        first = types[layer.record.bottoms[0]] if layer.record.bottoms else DType.FLOAT32
+        first = types[layer.record.bottoms[0]] if layer.record.bottoms else _stored_type(layer)
         for top in layer.record.tops:
             source = types[aliases[top]] if top in aliases else first
             types[top] = layer.type.result(layer.params, source)

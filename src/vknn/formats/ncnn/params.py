@@ -1,6 +1,6 @@
 """Parameters of layers, declared once by name, id and default.
 
-    @dataclass(frozen=True)
+    @attributes
     class PoolingParams(Params):
         kernel_w: int = param(1)
         kernel_h: int = param(11, like="kernel_w")
@@ -15,10 +15,9 @@ import math
 import typing
 from typing import Any, TypeVar
 
-import numpy as np
-
 from vknn.formats.ncnn.problems import Malformed
-from vknn.formats.ncnn.records import LayerRecord, ParamValue
+from vknn.formats.ncnn.records import Bits, LayerRecord, ParamValue
+from vknn.graph import Attributes, attributes
 
 P = TypeVar("P", bound="Params")
 
@@ -31,8 +30,8 @@ def param(id: int, default: Any = 0, like: str | None = None) -> Any:
     return dataclasses.field(default=default, metadata={"id": id, "like": like})
 
 
-@dataclasses.dataclass(frozen=True)
-class Params:
+@attributes
+class Params(Attributes):
     """Base of all parameter sets, and the set of a layer without parameters."""
 
     @classmethod
@@ -74,21 +73,31 @@ def _convert(value: ParamValue, kind: Any, label: str) -> Any:
         raise Malformed(f"{label} must be an array ({value}, with a comma), not a single number")
     if typing.get_args(kind)[0] is int:
         return tuple(_number(v, int, label) for v in value)
-    return tuple(_float_element(v, label) for v in value)
+    return tuple(float_element(v, label) for v in value)
 
 
-def _float_element(value: int | float, label: str) -> float:
+def float_element(value: int | float, label: str) -> float:
     """An element of an array of floats. Old tools wrote such arrays as the floats' bits."""
+    if isinstance(value, Bits):
+        return _finite(value, label)
     if isinstance(value, float) or abs(value) < _FIRST_BIT_PATTERN:
         return float(value)
-    number = float(np.int32(value).view(np.float32))
-    require(math.isfinite(number), f"{label} holds {value}, which is not a finite number")
+    return _finite(Bits(value), label)
+
+
+def _finite(bits: Bits, label: str) -> float:
+    number = bits.as_float()
+    require(math.isfinite(number), f"{label} holds {number}, which is not a finite number")
     return number
 
 
 def _number(value: Any, kind: type, label: str) -> int | float:
+    if kind is float and isinstance(value, Bits):
+        return _finite(value, label)
     if kind is float:
         return float(value)
+    if value == 0:  # "0.0" has the bits of 0
+        return 0
     if not isinstance(value, int):
         raise Malformed(f"{label} must be a whole number, not {value}")
-    return value
+    return int(value)

@@ -7,22 +7,27 @@ from pathlib import Path
 
 import numpy as np
 
-from vknn.formats.ncnn.loader import find_types
-from vknn.formats.ncnn.reader import parse_param
+from vknn.formats.ncnn.loader import check_layers, read_net
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.formats.ncnn.writer import format_bin, weight_specs
 
 #: Ranges of what scales or divides, by name; "slope" of PReLU is none of those.
 _POSITIVE = {"slope": (0.8, 1.2), "var": (0.5, 1.5), "gamma": (0.8, 1.2), "scale": (0.8, 1.2)}
+_STEPS = 40.0  # of int8 weights in 1.0
 _ACTIVATION = 9  # the parameter that fuses an activation into a convolution or inner product
-_FUSING = frozenset({"Convolution", "ConvolutionDepthWise", "InnerProduct"})
+_FUSING = frozenset(
+    f"{kind}{group}{axes}"
+    for kind in ("Convolution", "Deconvolution")
+    for group in ("", "DepthWise")
+    for axes in ("", "1D", "3D")
+) | {"InnerProduct", "DeformableConv2D"}
 _CONSTANT_K = 9  # Gemm's parameter for the length of its sums
 _HALVING = frozenset({"ELU", "GELU", "HardSwish", "Mish", "PReLU", "ReLU", "SELU", "Swish"})
 
 
 def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
-    """An array for each that the layers read: layer name -> weight name -> float32 array.
+    """An array for each that the layers read: layer name -> weight name -> float32 (or int8) array.
 
     Matrices and kernels are normal with variance 2 / fan-in in front of an activation that halves
     (He et al. 2015) and 1 / fan-in elsewhere, so that values neither vanish nor overflow.
@@ -37,9 +42,12 @@ def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndar
 
 
 def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
-    """Writes a .bin of random weights for a .param. Raises as :func:`loader.load` does."""
-    net = parse_param(param.read_bytes(), str(param))
-    find_types(net, str(param))
+    """Writes a .bin of random weights for a .param or .param.bin.
+
+    Raises as :func:`loader.load` does.
+    """
+    net = read_net(param)
+    check_layers(net, str(param))
     target.write_bytes(format_bin(net, random_weights(net, seed)))
 
 
@@ -75,4 +83,7 @@ def _array(
         fan_in = record.params.get(_CONSTANT_K, 0) if record.type == "Gemm" else 0
         count = int(fan_in) if isinstance(fan_in, int) and fan_in > 0 else 0
         deviation = math.sqrt(gain / max(1, count or math.prod(spec.shape[1:])))
-    return random.standard_normal(spec.shape, np.float32) * np.float32(deviation)
+    values = random.standard_normal(spec.shape, np.float32) * np.float32(deviation)
+    if spec.int8:
+        return np.clip(np.rint(values * _STEPS), -127, 127).astype(np.int8)
+    return values

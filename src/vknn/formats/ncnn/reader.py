@@ -15,10 +15,10 @@ from vknn.errors import ModelFormatError
 from vknn.formats.ncnn.records import MAX_PARAM_ID, LayerRecord, NetRecord, ParamValue
 
 MAGIC = 7767517
-_MAX_NAME = 255
-_MAX_VALUE = 15
-_MAX_BLOBS = 1 << 24
-_ARRAY_KEY = -23300
+MAX_NAME = 255
+_MAX_VALUE = 64  # of a number; ncnn once took 15 characters
+MAX_BLOBS = 1 << 24
+ARRAY_KEY = -23300
 #: "T n 0 0": no layer is shorter than this, whitespace included.
 _MIN_LAYER_BYTES = 8
 
@@ -35,6 +35,11 @@ def looks_like_param(head: bytes) -> bool:
     """True when a file that starts so is a text .param."""
     words = head.split(None, 1)
     return bool(words) and words[0] == str(MAGIC).encode()
+
+
+def looks_like_param_bin(head: bytes) -> bool:
+    """True when a file that starts so is a .param.bin (vknn.formats.ncnn.binary)."""
+    return head[:4] == MAGIC.to_bytes(4, "little")
 
 
 def parse_param(data: bytes, file: str | None = None) -> NetRecord:
@@ -59,13 +64,11 @@ class _Parser:
             raise self.error(f"{layer_count} layers and {blob_count} blobs: both must be positive")
         if layer_count > len(self.text) // _MIN_LAYER_BYTES:
             raise self.error(f"{layer_count} layers cannot stand in {len(self.text)} bytes")
-        if blob_count > _MAX_BLOBS:
+        if blob_count > MAX_BLOBS:
             raise self.error(f"absurd blob count {blob_count}")
         layers = tuple(self.layer(f"layer {i + 1} of {layer_count}") for i in range(layer_count))
         net = NetRecord(layers)
-        distinct = len(set(net.blobs()).union(*(layer.bottoms for layer in layers)))
-        if distinct > blob_count:
-            raise self.error(f"{distinct} blobs are named but the header says {blob_count}", 0)
+        check_names_fit(net, blob_count, self.file)
         self.check_end(layer_count)
         return net
 
@@ -99,8 +102,8 @@ class _Parser:
             start = key.start(1)
             number = self.to_int(key[1], "parameter id", start, layer)
             self.position = key.end()
-            array = number <= _ARRAY_KEY
-            id_ = _ARRAY_KEY - number if array else number
+            array = number <= ARRAY_KEY
+            id_ = ARRAY_KEY - number if array else number
             if not 0 <= id_ <= MAX_PARAM_ID:
                 raise self.error(f"parameter id {number} is out of range", start, layer)
             yield id_, self.value(f"parameter {id_}", array, layer)
@@ -136,8 +139,8 @@ class _Parser:
         return tuple(self.number(part, what, start, layer) for part in parts[1:])
 
     def string(self, text: str, what: str, start: int, layer: str) -> str:
-        if len(text) > _MAX_NAME:
-            raise self.error(f"{what} is longer than {_MAX_NAME} characters", start, layer)
+        if len(text) > MAX_NAME:
+            raise self.error(f"{what} is longer than {MAX_NAME} characters", start, layer)
         return _unicode(text)
 
     def number(self, text: str, what: str, start: int, layer: str) -> int | float:
@@ -168,8 +171,8 @@ class _Parser:
 
     def name(self, what: str) -> str:
         text, start = self.word(what)
-        if len(text) > _MAX_NAME:
-            raise self.error(f"the {what} is longer than {_MAX_NAME} characters", start)
+        if len(text) > MAX_NAME:
+            raise self.error(f"the {what} is longer than {MAX_NAME} characters", start)
         if "\0" in text:
             raise self.error(f"the {what} holds a zero byte: this is not text", start)
         return _unicode(text)
@@ -191,6 +194,14 @@ class _Parser:
     ) -> ModelFormatError:
         offset = self.position if offset is None else offset
         return ModelFormatError(message, file=self.file, offset=offset, layer=layer)
+
+
+def check_names_fit(net: NetRecord, blob_count: int, file: str | None) -> None:
+    """Raises ModelFormatError where there are more blobs than the header says."""
+    distinct = len(set(net.blobs()).union(*(layer.bottoms for layer in net.layers)))
+    if distinct > blob_count:
+        message = f"{distinct} blobs are named but the header says {blob_count}"
+        raise ModelFormatError(message, file=file, offset=0)
 
 
 def _unicode(text: str) -> str:

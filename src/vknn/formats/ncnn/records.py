@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+
+class Bits(int):
+    """32 bits of a .param.bin as a signed int; the layer decides whether they are a float's."""
+
+    def as_float(self) -> float:
+        """The number whose bits these are as a float32."""
+        return float(struct.unpack("<f", struct.pack("<i", self))[0])
+
 
 #: A number, a string (expressions), or an array of numbers.
 ParamValue = int | float | str | tuple[int | float, ...]

@@ -32,7 +32,8 @@ class LayerType:
 
     ``accepts`` are the element types of its first input. ``result`` gives the element type of its
     outputs from the parameters and the type of the first input. ``value_slots`` gives the inputs
-    whose data decide shapes.
+    whose data decide shapes, ``may_be_empty`` those that may be without elements, from the
+    parameters and the number of inputs. ``index``: the number of a user's own type in a .param.bin.
     """
 
     name: str
@@ -45,6 +46,9 @@ class LayerType:
     result: Callable[[Any, DType], DType]
     value_slots: Callable[[Any], Sequence[int]]
     quantized: Callable[[Any], bool]
+    batched: Callable[[Any], bool]
+    index: int | None = None
+    may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: ()
 
 
 _TYPES: dict[str, LayerType] = {}
@@ -61,10 +65,15 @@ def layer(
     result: Callable[[Any, DType], DType] = lambda p, dtype: DType.FLOAT32,
     value_slots: Callable[[Any], Sequence[int]] = lambda p: (),
     quantized: Callable[[Any], bool] = lambda p: False,
+    batched: Callable[[Any], bool] = lambda p: False,
+    index: int | None = None,
+    may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: (),
 ) -> Callable[[Convert], Convert]:
     """Registers the decorated function as the converter of layer ``name``.
 
-    ``quantized`` says whether the layer takes int8 data as it is. Names are taken once.
+    ``quantized`` says whether the layer takes int8 data as it is, ``batched`` whether it takes
+    blobs with a batch as they are; of other layers there is one for each item. Names are taken
+    once.
     """
 
     def register(convert: Convert) -> Convert:
@@ -72,7 +81,7 @@ def layer(
             raise ValueError(f"layer {name} is registered twice")
         _TYPES[name] = LayerType(
             name, convert, params, weights, _range(bottoms), _range(tops), accepts, result,
-            value_slots, quantized,
+            value_slots, quantized, batched, index, may_be_empty,
         )  # fmt: skip
         return convert
 
@@ -85,12 +94,12 @@ def same_type(params: Any, dtype: DType) -> DType:
 
 
 def layer_type(name: str) -> LayerType | None:
-    """The layer type of this name, or None where vknn has none."""
+    """vknn's own layer type of this name, or None."""
     return _TYPES.get(name)
 
 
 def layer_types() -> dict[str, LayerType]:
-    """All layer types by name."""
+    """vknn's own layer types by name."""
     return dict(_TYPES)
 
 

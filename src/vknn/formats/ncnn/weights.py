@@ -22,11 +22,15 @@ _TABLE_ENTRIES = 256
 
 @dataclass(frozen=True)
 class WeightSpec:
-    """An array that a layer reads. A tagged one starts with four bytes that say how it is kept."""
+    """An array that a layer reads. A tagged one starts with four bytes that say how it is kept.
+
+    ``int8``: the layer takes it as int8 only; where it is not tagged, bytes are all there is.
+    """
 
     name: str
     shape: tuple[int, ...]
     tagged: bool = False
+    int8: bool = False
 
     @property
     def count(self) -> int:
@@ -78,6 +82,8 @@ class BinReader:
         """The next array. Raises ModelFormatError when the file is too short for it."""
         if any(n <= 0 for n in spec.shape):
             raise self._error(f"{spec.name} would have the shape {spec.shape}", layer)
+        if not spec.tagged and spec.int8:
+            return Weight(self._take(spec, "i1", spec.count, layer), spec.shape)
         if not spec.tagged:
             return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
         tag = int(self._take(spec, "<u4", 1, layer)[0])

@@ -1,8 +1,10 @@
-"""Records and arrays -> .param and .bin, in ncnn's own style."""
+"""Records and arrays -> .param, .param.bin and .bin, in ncnn's own style."""
 
 from __future__ import annotations
 
+import dataclasses
 import struct
+import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -10,17 +12,19 @@ from typing import Literal
 import numpy as np
 
 from vknn.errors import ShapeError
+from vknn.formats.ncnn.binary import END, STRING_KEY
+from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
-from vknn.formats.ncnn.reader import MAGIC
-from vknn.formats.ncnn.records import LayerRecord, NetRecord, ParamValue
+from vknn.formats.ncnn.params import float_element
+from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
+from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
+from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
 
 #: How tagged float arrays are kept in the file.
 Storage = Literal["fp32", "fp16", "table"]
 #: Layer name -> weight name -> array. See :func:`weight_specs` for the names and shapes.
 Weights = Mapping[str, Mapping[str, np.ndarray]]
-
-_ARRAY_KEY = -23300
 
 
 def weight_specs(net: NetRecord) -> Iterator[tuple[LayerRecord, WeightSpec]]:
@@ -57,17 +61,83 @@ def format_param(net: NetRecord) -> str:
 def _format_layer(layer: LayerRecord) -> str:
     head = f"{layer.type:<16} {layer.name:<24} {len(layer.bottoms)} {len(layer.tops)}"
     parts = [head, *layer.bottoms, *layer.tops]
-    parts += [_format_param(id_, value) for id_, value in layer.params.items()]
+    floats = _float_ids(layer)
+    parts += [_format_param(id_, _typed(v, id_ in floats)) for id_, v in layer.params.items()]
     return " ".join(parts)
 
 
 def _format_param(id_: int, value: ParamValue) -> str:
     if isinstance(value, tuple):
         numbers = ",".join([str(len(value)), *map(_format_number, value)])
-        return f"{_ARRAY_KEY - id_}={numbers}"
+        return f"{ARRAY_KEY - id_}={numbers}"
     if isinstance(value, str):
         return f'{id_}="{value}"'
     return f"{id_}={_format_number(value)}"
+
+
+def format_param_bin(net: NetRecord) -> bytes:
+    """The bytes of the .param.bin: blobs by their indices in :func:`blob_indices`.
+
+    Raises ShapeError for a layer whose type has no number.
+    """
+    indices = blob_indices(net)
+    words = [MAGIC, len(net.layers), len(indices)]
+    parts = [struct.pack(f"<{len(words)}i", *words)]
+    for layer in net.layers:
+        number = type_index(layer.type)
+        if number is None:
+            raise ShapeError(f"layer {layer.name!r}: {layer.type} has no number in a .param.bin")
+        words = [number, len(layer.bottoms), len(layer.tops)]
+        words += [indices[name] for name in (*layer.bottoms, *layer.tops)]
+        parts.append(struct.pack(f"<{len(words)}i", *words))
+        floats = _float_ids(layer)
+        parts += [_param_words(id_, v, id_ in floats) for id_, v in layer.params.items()]
+        parts.append(struct.pack("<i", END))
+    return b"".join(parts)
+
+
+def blob_indices(net: NetRecord) -> dict[str, int]:
+    """The index of each blob by name, in order of production."""
+    named = dict.fromkeys([*net.blobs(), *(b for layer in net.layers for b in layer.bottoms)])
+    return {name: index for index, name in enumerate(named)}
+
+
+def _float_ids(layer: LayerRecord) -> set[int]:
+    """Ids of the parameters that the layer reads as floats, whatever their text looked like."""
+    type_ = known_type(layer.type)
+    if type_ is None:
+        return set()
+    kinds = typing.get_type_hints(type_.params)
+    return {
+        field.metadata["id"]
+        for field in dataclasses.fields(type_.params)
+        if "id" in field.metadata
+        and float in (kinds[field.name], *typing.get_args(kinds[field.name]))
+    }
+
+
+def _typed(value: ParamValue, floats: bool) -> ParamValue:
+    """A parameter of a .param.bin with its words read as the layer does."""
+    if isinstance(value, tuple):
+        return tuple(v.as_float() if floats and isinstance(v, Bits) else v for v in value)
+    return value.as_float() if floats and isinstance(value, Bits) else value
+
+
+def _param_words(id_: int, value: ParamValue, floats: bool) -> bytes:
+    if isinstance(value, str):
+        text = value.encode()
+        return struct.pack("<ii", STRING_KEY - id_, len(text)) + _padded(text)
+    if isinstance(value, tuple):
+        numbers = [float_element(v, f"parameter {id_}") for v in value] if floats else value
+        words = b"".join(_word(v, floats) for v in numbers)
+        return struct.pack("<ii", ARRAY_KEY - id_, len(value)) + words
+    return struct.pack("<i", id_) + _word(value, floats)
+
+
+def _word(value: int | float, floats: bool) -> bytes:
+    if isinstance(value, Bits) or not (floats or isinstance(value, float)):
+        return struct.pack("<i", value)
+    return struct.pack("<f", value)
 
 
 def _format_number(value: int | float) -> str:
@@ -92,8 +162,14 @@ def format_bin(net: NetRecord, weights: Weights, storage: Storage = "fp32") -> b
             raise ShapeError(
                 f"layer {record.name!r}: {spec.name} has shape {array.shape}, not {spec.shape}"
             )
-        parts.append(_tagged(array, storage) if spec.tagged else _floats(array))
+        parts.append(_stored(spec, array, storage))
     return b"".join(parts)
+
+
+def _stored(spec: WeightSpec, array: np.ndarray, storage: Storage) -> bytes:
+    if spec.tagged:
+        return _tagged(array, storage)
+    return _padded(np.ascontiguousarray(array, np.int8).tobytes()) if spec.int8 else _floats(array)
 
 
 def _floats(array: np.ndarray) -> bytes:

@@ -1,9 +1,12 @@
-"""Activation layers: elementwise functions of one blob."""
+"""Activation layers: elementwise functions of one blob.
+
+ncnn differs: Softplus and the exponentials of UnaryOp overflow, to infinity or a number near the
+largest one, where exp(x) does; here Softplus is x there and exponentials are infinite.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from vknn.formats.ncnn.context import Context, per_outermost, shape
 from vknn.formats.ncnn.params import Params, param
 from vknn.formats.ncnn.registry import FLOAT_OR_INT8, layer, same_type
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Op, Value
+from vknn.graph import DType, Op, Value, attributes
 from vknn.ops.elementwise import (
     Abs,
     Cast,
@@ -57,19 +60,23 @@ for _name, _op in {
     _plain(_name, _op)
 
 
-@dataclass(frozen=True)
+@attributes
 class ReluParams(Params):
     slope: float = param(0, 0.0)
 
 
 @layer("ReLU", params=ReluParams, accepts=FLOAT_OR_INT8, result=same_type)
 def relu(c: Context[ReluParams]) -> Value:
-    """An int8 blob stays int8; a leaky slope is applied to its integers and rounded."""
+    """An int8 blob stays int8.
+
+    ncnn differs: with a slope an int8 blob stays as it is.
+    """
     slope = c.params.slope
-    op = LeakyRelu(alpha=slope) if slope else Relu()
     if c.x.type.dtype is not DType.INT8:
-        return c.add(op, c.x)
-    y = c.add(op, c.add(Cast(DType.FLOAT32), c.x))
+        return c.add(LeakyRelu(alpha=slope) if slope else Relu(), c.x)
+    if slope:
+        return c.x
+    y = c.add(Relu(), c.add(Cast(DType.FLOAT32), c.x))
     return c.add(
         QuantizeLinear(dtype=DType.INT8, low=-127, high=127, rounding="half_away", multiply=True),
         y,
@@ -78,7 +85,7 @@ def relu(c: Context[ReluParams]) -> Value:
     )
 
 
-@dataclass(frozen=True)
+@attributes
 class ClipParams(Params):
     min: float = param(0, -_FLOAT_MAX)
     max: float = param(1, _FLOAT_MAX)
@@ -89,7 +96,7 @@ def clip(c: Context[ClipParams]) -> Value:
     return c.add(Clip(min=c.params.min, max=c.params.max), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class PReluParams(Params):
     num_slope: int = param(0)
 
@@ -103,7 +110,7 @@ def prelu(c: Context[PReluParams]) -> Value:
     return c.add(PRelu(), c.x, per_outermost(c, slope, c.x, "slope"))
 
 
-@dataclass(frozen=True)
+@attributes
 class EluParams(Params):
     alpha: float = param(0, 0.1)
 
@@ -113,7 +120,7 @@ def elu(c: Context[EluParams]) -> Value:
     return c.add(Elu(alpha=c.params.alpha), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class CeluParams(Params):
     alpha: float = param(0, 1.0)
 
@@ -124,7 +131,7 @@ def celu(c: Context[CeluParams]) -> Value:
     return c.add(Celu(alpha=c.params.alpha), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class SeluParams(Params):
     alpha: float = param(0, 1.67326324)
     lambda_: float = param(1, 1.050700987)
@@ -135,7 +142,7 @@ def selu(c: Context[SeluParams]) -> Value:
     return c.add(Selu(alpha=c.params.alpha, gamma=c.params.lambda_), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class GeluParams(Params):
     fast_gelu: int = param(0)
 
@@ -145,7 +152,7 @@ def gelu(c: Context[GeluParams]) -> Value:
     return c.add(Gelu(approximate="tanh" if c.params.fast_gelu else "none"), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class HardParams(Params):
     alpha: float = param(0, 0.2)
     beta: float = param(1, 0.5)
@@ -161,7 +168,7 @@ def hard_swish(c: Context[HardParams]) -> Value:
     return c.add(HardSwish(alpha=c.params.alpha, beta=c.params.beta), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class ThresholdParams(Params):
     threshold: float = param(0, 0.0)
 
@@ -171,7 +178,7 @@ def threshold(c: Context[ThresholdParams]) -> Value:
     return c.add(Threshold(threshold=c.params.threshold), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class ShrinkParams(Params):
     bias: float = param(0, 0.0)
     lambd: float = param(1, 0.5)

@@ -1,13 +1,18 @@
-"""Convolution and ConvolutionDepthWise."""
+"""Convolutions of one, two and three spatial axes, plain and in groups.
+
+ncnn differs: SAME_LOWER (-234) of the 3D layers splits the padding of the depth as SAME_UPPER.
+ncnn differs: SAME padding that is positive along one axis and negative along another (a stride
+longer than the kernel) writes outside of its memory; here the latter axis is not padded.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, as_image, rank, shape
+from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.fused import activate, check_activation
 from vknn.formats.ncnn.layers.innerproduct import dense
 from vknn.formats.ncnn.layers.int8 import (
@@ -18,89 +23,132 @@ from vknn.formats.ncnn.layers.int8 import (
     scale_specs,
 )
 from vknn.formats.ncnn.layers.padded import (
+    SAME_LOWER,
     Pads,
     check_pads,
     flat_pads,
     pad_spatial,
+    same_pads,
     window_pads,
 )
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.layers.windowed import (
+    Window,
+    as_spatial,
+    bias_input,
+    check_channels,
+    float_weight,
+)
+from vknn.formats.ncnn.params import param
 from vknn.formats.ncnn.registry import FLOAT_OR_INT8, layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Value
+from vknn.graph import DType, Value, attributes
 from vknn.ops.convolution import Conv, ConvInteger
 
 
-@dataclass(frozen=True)
-class ConvolutionParams(Params):
-    """Parameters of Convolution; the two-axis ones default to that of the w axis."""
+@attributes
+class Convolution1DParams(Window):
+    """Parameters of Convolution1D, and of the others along w."""
 
-    num_output: int = param(0)
-    kernel_w: int = param(1)
-    kernel_h: int = param(11, like="kernel_w")
-    dilation_w: int = param(2, 1)
-    dilation_h: int = param(12, like="dilation_w")
-    stride_w: int = param(3, 1)
-    stride_h: int = param(13, like="stride_w")
-    pad_left: int = param(4)
-    pad_right: int = param(15, like="pad_left")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
     pad_value: float = param(18, 0.0)
-    bias_term: int = param(5)
-    weight_data_size: int = param(6)
-    int8_scale_term: int = param(8)
-    activation_type: int = param(9)
-    activation_params: tuple[float, ...] = param(10, ())
     dynamic_weight: int = param(19)
 
     @property
-    def groups(self) -> int:
-        return 1
+    def int8_term(self) -> int:
+        """0: floats. Only the layers of two axes have an int8 path."""
+        return 0
 
     @property
     def quantized(self) -> bool:
         """Dynamic weights are floats and skip the int8 path."""
-        return bool(self.int8_scale_term) and not self.dynamic_weight
+        return bool(self.int8_term) and not self.dynamic
+
+    @property
+    def dynamic(self) -> bool:
+        return bool(self.dynamic_weight)
 
     @property
     def weight_scales(self) -> int:
         """How many weight scales the file holds."""
         return self.num_output
 
+    def check(self) -> None:
+        check_pads([n for pair in self.pads for n in pair])
+        check_activation(self.activation_type, self.activation_params)
+        check_term(self.int8_term)
+        self.check_window()
+
+
+@attributes
+class ConvolutionParams(Convolution1DParams):
+    """Parameters of Convolution; those of h default to those of w."""
+
+    kernel_h: int = param(11, like="kernel_w")
+    dilation_h: int = param(12, like="dilation_w")
+    stride_h: int = param(13, like="stride_w")
+    pad_top: int = param(14, like="pad_left")
+    pad_bottom: int = param(16, like="pad_top")
+    int8_scale_term: int = param(8)
+
     @property
-    def weight_shape(self) -> tuple[int, int, int, int]:
-        """(outputs, inputs per group, kernel h, kernel w)."""
-        per_output = self.num_output * self.kernel_h * self.kernel_w
-        return self.num_output, self.weight_data_size // per_output, self.kernel_h, self.kernel_w
+    def int8_term(self) -> int:
+        return self.int8_scale_term
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return self.kernel_h, self.kernel_w
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.stride_h, self.stride_w
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return self.dilation_h, self.dilation_w
 
     @property
     def pads(self) -> Pads:
         return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
 
-    def check(self) -> None:
-        strides = (self.stride_w, self.stride_h, self.dilation_w, self.dilation_h)
-        require(min(strides) > 0, "strides and dilations must be positive")
-        check_pads((self.pad_left, self.pad_right, self.pad_top, self.pad_bottom))
-        check_activation(self.activation_type, self.activation_params)
-        check_term(self.int8_scale_term)
-        require(self.groups > 0, f"group {self.groups} must be positive")
-        if self.dynamic_weight:
-            return
-        require(self.num_output > 0, f"num_output {self.num_output} must be positive")
-        require(
-            min(self.kernel_w, self.kernel_h) > 0,
-            f"kernel {self.kernel_w} x {self.kernel_h} must be positive",
-        )
-        require(self.num_output % self.groups == 0, "num_output is not divisible by group")
-        size, unit = self.weight_data_size, self.num_output * self.kernel_w * self.kernel_h
-        require(
-            size > 0 and size % unit == 0,
-            f"weight_data_size {size} is not a multiple of num_output * kernel = {unit}",
-        )
+
+@attributes
+class Convolution3DParams(Convolution1DParams):
+    """Parameters of Convolution3D; those of d and h default to those of w."""
+
+    kernel_h: int = param(11, like="kernel_w")
+    kernel_d: int = param(21, like="kernel_w")
+    dilation_h: int = param(12, like="dilation_w")
+    dilation_d: int = param(22, like="dilation_w")
+    stride_h: int = param(13, like="stride_w")
+    stride_d: int = param(23, like="stride_w")
+    pad_top: int = param(14, like="pad_left")
+    pad_bottom: int = param(16, like="pad_top")
+    pad_front: int = param(24, like="pad_left")
+    pad_behind: int = param(17, like="pad_front")
+
+    @property
+    def dynamic(self) -> bool:
+        """These layers know no dynamic weights."""
+        return False
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return self.kernel_d, self.kernel_h, self.kernel_w
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.stride_d, self.stride_h, self.stride_w
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return self.dilation_d, self.dilation_h, self.dilation_w
+
+    @property
+    def pads(self) -> Pads:
+        plane = (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
+        return ((self.pad_front, self.pad_behind), *plane)
 
 
-@dataclass(frozen=True)
+@attributes
 class ConvolutionDepthWiseParams(ConvolutionParams):
     """Parameters of ConvolutionDepthWise."""
 
@@ -115,17 +163,39 @@ class ConvolutionDepthWiseParams(ConvolutionParams):
         return self.group if self.int8_scale_term % 100 == 1 else 1
 
 
-def _weights(p: ConvolutionParams) -> list[WeightSpec]:
-    if p.dynamic_weight:
+@attributes
+class ConvolutionDepthWise1DParams(Convolution1DParams):
+    """Parameters of ConvolutionDepthWise1D."""
+
+    group: int = param(7, 1)
+
+    @property
+    def groups(self) -> int:
+        return self.group
+
+
+@attributes
+class ConvolutionDepthWise3DParams(Convolution3DParams):
+    """Parameters of ConvolutionDepthWise3D."""
+
+    group: int = param(7, 1)
+
+    @property
+    def groups(self) -> int:
+        return self.group
+
+
+AnyParams = Convolution1DParams
+
+
+def _weights(p: AnyParams) -> list[WeightSpec]:
+    if p.dynamic:
         return []
-    specs = [WeightSpec("weight", p.weight_shape, tagged=True)]
-    if p.bias_term:
-        specs.append(WeightSpec("bias", (p.num_output,)))
-    return specs + scale_specs(p.int8_scale_term, p.weight_scales)
+    return p.weight_specs() + scale_specs(p.int8_term, p.weight_scales)
 
 
-def _result(p: ConvolutionParams, dtype: DType) -> DType:
-    return DType.INT8 if p.quantized and p.int8_scale_term > 100 else DType.FLOAT32
+def _result(p: AnyParams, dtype: DType) -> DType:
+    return DType.INT8 if p.quantized and p.int8_term > 100 else DType.FLOAT32
 
 
 @layer(
@@ -154,83 +224,122 @@ def convolution(c: Context[ConvolutionParams]) -> Value:
     result=_result,
     quantized=lambda p: p.quantized,
 )
-def convolution_depthwise(c: Context[ConvolutionParams]) -> Value:
+def convolution_depthwise(c: Context[ConvolutionDepthWiseParams]) -> Value:
     """A convolution of ``group`` independent groups of channels."""
     return _convolve(c)
 
 
-def _convolve(c: Context[ConvolutionParams]) -> Value:
-    p, x = c.params, as_image(c, c.x)
-    if p.dynamic_weight:
+@layer("Convolution1D", params=Convolution1DParams, weights=_weights, bottoms=(1, 3))
+def convolution_1d(c: Context[Convolution1DParams]) -> Value:
+    """Along w; the channels are the rows."""
+    return _convolve(c)
+
+
+@layer(
+    "ConvolutionDepthWise1D",
+    params=ConvolutionDepthWise1DParams,
+    weights=_weights,
+    bottoms=(1, 3),
+)
+def convolution_depthwise_1d(c: Context[ConvolutionDepthWise1DParams]) -> Value:
+    """Along w, in ``group`` independent groups of rows.
+
+    ncnn differs: weights for more rows than the input has are read as if those in front were all.
+    """
+    return _convolve(c)
+
+
+@layer("Convolution3D", params=Convolution3DParams, weights=_weights)
+def convolution_3d(c: Context[Convolution3DParams]) -> Value:
+    """Along d, h and w."""
+    return _convolve(c)
+
+
+@layer("ConvolutionDepthWise3D", params=ConvolutionDepthWise3DParams, weights=_weights)
+def convolution_depthwise_3d(c: Context[ConvolutionDepthWise3DParams]) -> Value:
+    """Along d, h and w, in ``group`` independent groups of channels."""
+    return _convolve(c)
+
+
+def _convolve(c: Context[Any]) -> Value:
+    p: AnyParams = c.params
+    x = as_spatial(c, c.x, len(p.kernel))
+    if p.dynamic:
         return _convolve_dynamic(c, x)
     c.require(
         p.quantized or x.type.dtype is DType.FLOAT32,
         f"takes float32, not {x.type.dtype.value}, without int8_scale_term",
     )
-    _check_channels(c, x, p.weight_shape)
-    if p.quantized:
+    array = float_weight(c) if not p.quantized else None
+    if isinstance(p, ConvolutionDepthWise1DParams) and array is not None:
+        array = _front(c, x, array)
+    else:
+        check_channels(c, x, p.weight_shape[1] * p.groups)
+    if array is None:
         return _convolve_int8(c, x)
-    weight = c.constant(_float_weight(c), "weight")
+    weight = c.constant(array, "weight")
     y = _float_conv(c, x, weight, c.weight_value("bias"))
     return activate(c, y, p.activation_type, p.activation_params)
 
 
-def _float_weight(c: Context[ConvolutionParams]) -> np.ndarray:
-    weight = c.weight("weight")
-    c.require(weight.dtype != np.int8, "int8 weights without int8_scale_term")
-    return weight
+def _front(c: Context[Any], x: Value, array: np.ndarray) -> np.ndarray:
+    """As much of the weights as the channels of ``x`` need."""
+    outputs, inputs, *kernel = array.shape
+    channels, groups = shape(x)[0], c.params.groups
+    if channels % groups or channels > inputs * groups:
+        check_channels(c, x, inputs * groups)
+    sizes = outputs, channels // groups, *kernel
+    return array.reshape(-1)[: math.prod(sizes)].reshape(sizes)
 
 
-def _check_channels(c: Context[ConvolutionParams], x: Value, weight_shape: tuple[int, ...]) -> None:
-    expected = weight_shape[1] * c.params.groups
-    c.require(
-        shape(x)[0] == expected,
-        f"its weights are for {expected} input channels, the input has {shape(x)[0]}",
-    )
-
-
-def _convolve_dynamic(c: Context[ConvolutionParams], x: Value) -> Value:
+def _convolve_dynamic(c: Context[Any], x: Value) -> Value:
     """Weights and bias are inputs; the kernel's size comes from the weights."""
-    p = c.params
+    p: AnyParams = c.params
     needed = 3 if p.bias_term else 2
     c.require(len(c.inputs) >= needed, f"dynamic weights need {needed} inputs")
     c.require(x.type.dtype is DType.FLOAT32, "dynamic weights take float32")
-    weight_shape = shape(c.inputs[1])
-    c.require(len(weight_shape) in (3, 4), f"dynamic weights of shape {list(weight_shape)}")
-    if len(weight_shape) == 3:
-        weight_shape = (weight_shape[0], 1, *weight_shape[1:])
+    weight_shape = _dynamic_shape(c, len(p.kernel))
     c.require(weight_shape[0] % p.groups == 0, "the outputs are not divisible by group")
-    _check_channels(c, x, weight_shape)
+    check_channels(c, x, weight_shape[1] * p.groups)
     weight = c.reshape(c.inputs[1], weight_shape)
-    bias = None
-    if p.bias_term:
-        c.require(math.prod(shape(c.inputs[2])) == weight_shape[0], "one bias an output is needed")
-        bias = c.reshape(c.inputs[2], weight_shape[:1])
-    y = _float_conv(c, x, weight, bias)
+    y = _float_conv(c, x, weight, bias_input(c, weight_shape[0]))
     return activate(c, y, p.activation_type, p.activation_params)
 
 
-def _float_conv(
-    c: Context[ConvolutionParams], x: Value, weight: Value, bias: Value | None
-) -> Value:
-    p = c.params
-    pads = _pads(c, x, weight.type.dims[2:])
+def _dynamic_shape(c: Context[Any], axes: int) -> tuple[int, ...]:
+    """The weight's shape with outputs, inputs of a group and kernel; what a blob of fewer axes
+    lacks is 1: the inputs first, the outputs next."""
+    found = shape(c.inputs[1])
+    c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")
+    if axes == 2 and len(found) == 3:
+        return found[0], 1, *found[1:]
+    return (1,) * (axes + 2 - len(found)) + found
+
+
+def _float_conv(c: Context[Any], x: Value, weight: Value, bias: Value | None) -> Value:
+    x, attributes = _padded(c, x, weight.type.dims[2:])
+    return c.add(Conv(*attributes), x, weight, bias)
+
+
+def _padded(
+    c: Context[Any], x: Value, kernel: tuple[int, ...]
+) -> tuple[Value, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]]:
+    """``x``, padded where it is not with zeros, and strides, pads, dilations and group."""
+    p: AnyParams = c.params
+    pads = _pads(c, x, kernel)
     if p.pad_value != 0:
         x = pad_spatial(c, x, pads, p.pad_value)
-        pads = ((0, 0), (0, 0))
-    op = Conv(
-        strides=(p.stride_h, p.stride_w),
-        pads=flat_pads(pads),
-        dilations=(p.dilation_h, p.dilation_w),
-        group=p.groups,
-    )
-    return c.add(op, x, weight, bias)
+        pads = ((0, 0),) * len(pads)
+    return x, (p.strides, flat_pads(pads), p.dilations, p.groups)
 
 
-def _pads(c: Context[ConvolutionParams], x: Value, kernel: tuple[int, ...]) -> Pads:
-    p, sizes = c.params, x.type.dims[2:]
-    extents = [d * (k - 1) + 1 for d, k in zip((p.dilation_h, p.dilation_w), kernel, strict=True)]
-    pads = window_pads(p.pads, sizes, extents, (p.stride_h, p.stride_w))
+def _pads(c: Context[Any], x: Value, kernel: tuple[int, ...]) -> Pads:
+    p: AnyParams = c.params
+    sizes = x.type.dims[2:]
+    extents = [d * (k - 1) + 1 for d, k in zip(p.dilations, kernel, strict=True)]
+    pads = window_pads(p.pads, sizes, extents, p.strides)
+    if len(sizes) == 3 and {n for pair in p.pads for n in pair} == {SAME_LOWER}:
+        pads = same_pads(sizes[:1], extents[:1], p.strides[:1], lower=False) + pads[1:]
     padded = [n + sum(pair) for n, pair in zip(sizes, pads, strict=True)]
     c.require(
         all(n >= e for n, e in zip(padded, extents, strict=True)),
@@ -239,34 +348,23 @@ def _pads(c: Context[ConvolutionParams], x: Value, kernel: tuple[int, ...]) -> P
     return pads
 
 
-def _convolve_int8(c: Context[ConvolutionParams], x: Value) -> Value:
-    p = c.params
+def _convolve_int8(c: Context[Any], x: Value) -> Value:
+    p: AnyParams = c.params
     scales = c.weight("weight_scale")
     # One for all, one a group or one an output.
     per_output = np.repeat(scales, p.num_output // scales.size)
     weight = c.constant(quantized_weight(c, per_output), "weight")
     x = quantize(c, x, c.weight("bottom_scale"))
-    pads = _pads(c, x, weight.type.dims[2:])
-    if p.pad_value != 0:
-        x = pad_spatial(c, x, pads, p.pad_value)
-        pads = ((0, 0), (0, 0))
-    op = ConvInteger(
-        strides=(p.stride_h, p.stride_w),
-        pads=flat_pads(pads),
-        dilations=(p.dilation_h, p.dilation_w),
-        group=p.groups,
-    )
-    y = dequantize(c, c.add(op, x, weight), per_output, axis=1)
+    x, attributes = _padded(c, x, weight.type.dims[2:])
+    total = c.add(ConvInteger(*attributes), x, weight)
+    y = dequantize(c, total, per_output, axis=1)
     y = activate(c, y, p.activation_type, p.activation_params)
-    return quantize(c, y, c.weight("top_scale")) if p.int8_scale_term > 100 else y
+    return quantize(c, y, c.weight("top_scale")) if p.int8_term > 100 else y
 
 
 def _as_inner_product(c: Context[ConvolutionParams]) -> Value:
     p = c.params
-    c.require(
-        p.weight_shape[1] == shape(c.x)[0],
-        f"its weights are for {p.weight_shape[1]} inputs, the input has {shape(c.x)[0]}",
-    )
+    check_channels(c, c.x, p.weight_shape[1])
     y = dense(c, c.x, quantized=p.quantized)
     y = activate(c, y, p.activation_type, p.activation_params)
-    return quantize(c, y, c.weight("top_scale")) if p.quantized and p.int8_scale_term > 100 else y
+    return quantize(c, y, c.weight("top_scale")) if p.quantized and p.int8_term > 100 else y

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
 from vknn.formats.ncnn.expression import evaluate
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import ANY, layer, same_type
-from vknn.graph import DType, Value
+from vknn.graph import DType, Value, attributes
 from vknn.ops.movement import Slice
 
 #: As a size: all that is left. As a start or end: open. As woffset: everything comes from a blob.
@@ -26,7 +25,7 @@ _BLOB_SLOTS = {
 }
 
 
-@dataclass(frozen=True)
+@attributes
 class CropParams(Params):
     """Parameters of Crop."""
 
@@ -152,21 +151,15 @@ def _from_lists(
 
 
 def _from_reference(c: Context[CropParams]) -> tuple[list[int], list[int]]:
-    """The sizes of another blob; channels only where the ranks agree."""
+    """The sizes of another blob; channels only where the ranks agree (ncnn's rule)."""
     names, other = _axis_names(c), shape(c.inputs[1])
     offsets = c.params.of_axis("{}offset", names)
     own = shape(c.x)
-    inner = other if len(other) == len(own) else _inner_sizes(other, len(own))
+    inner = other if len(other) == len(own) else named_sizes(other, len(own))
     wanted = list(inner)
     if len(own) >= 3 and len(other) != len(own):
         wanted[0] = own[0]
     return offsets, wanted
-
-
-def _inner_sizes(other: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Sizes of the axes of rank ``count`` as a blob of another rank has them: 1 where it lacks."""
-    have = dict(zip(("w", "hw", "chw", "cdhw")[len(other) - 1], other, strict=True))
-    return tuple(have.get(name, 1) for name in ("w", "hw", "chw", "cdhw")[count - 1])
 
 
 def _from_data(c: Context[CropParams]) -> tuple[list[int], list[int]]:

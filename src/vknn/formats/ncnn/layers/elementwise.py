@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, per_outermost, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require
-from vknn.formats.ncnn.registry import layer
+from vknn.formats.ncnn.registry import FLOAT_OR_INT8, layer, same_type
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Op, Value
+from vknn.graph import DType, Op, Value, attributes
 from vknn.ops import elementwise as ops
 
 #: op_type -> op and whether the operands are swapped.
@@ -73,7 +72,7 @@ _NATURAL = -1.0
 _FROM_INPUT = -233
 
 
-@dataclass(frozen=True)
+@attributes
 class BinaryParams(Params):
     """Parameters of BinaryOp."""
 
@@ -87,6 +86,11 @@ class BinaryParams(Params):
 
 @layer("BinaryOp", params=BinaryParams, bottoms=(1, 2))
 def binary_op(c: Context[BinaryParams]) -> Value:
+    """An op of two blobs, or of one and a number.
+
+    ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that a
+    whole quotient (for remainder one with a half) may come out as less; here quotients are exact.
+    """
     make, swapped = _BINARY[c.params.op_type]
     if c.params.with_scalar:
         a, b = c.x, c.constant(c.params.b, "b")
@@ -113,7 +117,7 @@ def _expand(c: Context[P], small: Value, large: Value) -> Value:
     return c.reshape(small, (1, *own) + (1,) * missing)
 
 
-@dataclass(frozen=True)
+@attributes
 class UnaryParams(Params):
     op_type: int = param(0)
 
@@ -126,7 +130,7 @@ def unary_op(c: Context[UnaryParams]) -> Value:
     return c.add(_UNARY[c.params.op_type](), c.x)
 
 
-@dataclass(frozen=True)
+@attributes
 class EltwiseParams(Params):
     """Parameters of Eltwise."""
 
@@ -165,7 +169,7 @@ def scaled(c: Context[P], x: Value, factor: float, shift: float = 0.0) -> Value:
     return c.add(ops.Add(), x, c.constant(shift, "shift")) if shift else x
 
 
-@dataclass(frozen=True)
+@attributes
 class PowerParams(Params):
     power: float = param(0, 1.0)
     scale: float = param(1, 1.0)
@@ -181,7 +185,7 @@ def power(c: Context[PowerParams]) -> Value:
     return c.add(ops.Pow(), y, c.constant(c.params.power, "power"))
 
 
-@dataclass(frozen=True)
+@attributes
 class ExpLogParams(Params):
     base: float = param(0, _NATURAL)
     scale: float = param(1, 1.0)
@@ -208,7 +212,7 @@ def log(c: Context[ExpLogParams]) -> Value:
     return scaled(c, y, float(factor))
 
 
-@dataclass(frozen=True)
+@attributes
 class BiasParams(Params):
     bias_data_size: int = param(0)
 
@@ -223,7 +227,7 @@ def bias(c: Context[BiasParams]) -> Value:
     return c.add(ops.Add(), c.x, per_outermost(c, values, c.x, "bias"))
 
 
-@dataclass(frozen=True)
+@attributes
 class ScaleParams(Params):
     """Parameters of Scale."""
 
@@ -263,12 +267,14 @@ def scale(c: Context[ScaleParams]) -> Value:
     return c.add(ops.Add(), y, per_outermost(c, c.weight("bias"), c.x, "bias"))
 
 
-@dataclass(frozen=True)
+@attributes
 class DropoutParams(Params):
     scale: float = param(0, 1.0)
 
 
-@layer("Dropout", params=DropoutParams)
+@layer("Dropout", params=DropoutParams, accepts=FLOAT_OR_INT8, result=same_type)
 def dropout(c: Context[DropoutParams]) -> Value:
-    """At inference a plain factor."""
+    """At inference a plain factor; with the factor 1 any blob passes."""
+    if c.params.scale != 1.0:
+        c.require(c.x.type.dtype is DType.FLOAT32, f"cannot scale {c.x.type.dtype.value}")
     return scaled(c, c.x, c.params.scale)

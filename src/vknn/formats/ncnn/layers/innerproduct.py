@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,11 @@ from vknn.formats.ncnn.layers.int8 import (
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import FLOAT_OR_INT8, layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Value
+from vknn.graph import DType, Value, attributes
 from vknn.ops.matmul import MatMul, MatMulInteger
 
 
-@dataclass(frozen=True)
+@attributes
 class InnerProductParams(Params):
     """Parameters of InnerProduct."""
 

@@ -5,37 +5,53 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from vknn.formats.ncnn.context import Context, axis_of, rank, shape
+import numpy as np
+
+from vknn.formats.ncnn.context import Context, axis_of, named_sizes, rank, shape
 from vknn.formats.ncnn.expression import evaluate, size_named
 from vknn.formats.ncnn.layers.padded import flat_pads
-from vknn.formats.ncnn.params import Params, param, require
-from vknn.formats.ncnn.problems import Unsupported
+from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Value
+from vknn.graph import Value, attributes
 from vknn.ops.movement import ChannelShuffle, Concat, Pad, Slice, Transpose
 
 _UNSET = -233
 _NO_BATCH = 233
 
 
-@dataclass(frozen=True)
+@attributes
 class ConcatParams(Params):
     axis: int = param(0)
 
 
 @layer("Concat", params=ConcatParams, bottoms=(1, None), accepts=ANY, result=same_type)
 def concat(c: Context[ConcatParams]) -> Value:
-    axis = axis_of(c, c.x, c.params.axis)
-    ranks = {rank(x) for x in c.inputs}
-    c.require(len(ranks) == 1, f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}")
-    return c.x if len(c.inputs) == 1 else c.add(Concat(axis=axis), *c.inputs)
+    """Joins blobs along an axis.
+
+    ncnn differs: the first input's rank counts; others are read as blobs of that rank by the names
+    of their axes (a 2-D blob is one channel of a 3-D one). Of one with axes beyond that ncnn reads
+    a part; vknn refuses it.
+    ncnn differs: 1-D blobs are joined whatever axis says.
+    """
+    n = rank(c.x)
+    axis = 1 if n == 1 else axis_of(c, c.x, c.params.axis)
+    parts = [_as_rank(c, x, n) for x in c.inputs]
+    return parts[0] if len(parts) == 1 else c.add(Concat(axis=axis), *parts)
 
 
-@dataclass(frozen=True)
+def _as_rank(c: Context[P], x: Value, count: int) -> Value:
+    sizes = named_sizes(shape(x), count)
+    c.require(
+        math.prod(sizes) == math.prod(shape(x)),
+        f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}",
+    )
+    return c.reshape(x, (1, *sizes))
+
+
+@attributes
 class SliceParams(Params):
     slices: tuple[int, ...] = param(0, ())
     axis: int = param(1)
@@ -44,7 +60,11 @@ class SliceParams(Params):
 
 @layer("Slice", params=SliceParams, tops=(1, None), accepts=ANY, result=same_type)
 def slice_(c: Context[SliceParams]) -> Sequence[Value]:
-    """Consecutive parts along an axis; what the sizes leave over is dropped."""
+    """Consecutive parts along an axis; what the sizes leave over is dropped.
+
+    ncnn differs: on x86 sizes that leave something over along w, or along h of a 4-D blob, make it
+    read rows of the wrong length.
+    """
     axis = axis_of(c, c.x, c.params.axis)
     total = c.x.type.dims[axis]
     edges = _slice_edges(c, total, len(c.record.tops))
@@ -68,7 +88,7 @@ def _slice_edges(c: Context[SliceParams], total: int, parts: int) -> list[int]:
     return edges
 
 
-@dataclass(frozen=True)
+@attributes
 class ReshapeParams(Params):
     """Parameters of Reshape. The rank is the number of sizes given."""
 
@@ -80,6 +100,11 @@ class ReshapeParams(Params):
     shape_expr: str = param(6, "")
     input_batch_axis: int = param(12, _NO_BATCH)
     output_batch_axis: int = param(13, _NO_BATCH)
+
+    @property
+    def by_batch(self) -> bool:
+        """An axis becomes the batch, or the batch an axis."""
+        return (self.input_batch_axis, self.output_batch_axis) != (_NO_BATCH, _NO_BATCH)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -95,36 +120,85 @@ class ReshapeParams(Params):
         return self.c, self.d, self.h, self.w
 
     def check(self) -> None:
-        if (self.input_batch_axis, self.output_batch_axis) != (_NO_BATCH, _NO_BATCH):
-            raise Unsupported("batch axes (parameters 12 and 13)")
-        if self.permute:
-            raise Unsupported("permute (parameter 3)")
         if not self.shape_expr:
             require(len(self.sizes) > 0, "no size is given")
             require(min(self.sizes) >= -1, f"sizes {self.sizes}")
             require(self.sizes.count(-1) <= 1, f"more than one size is -1: {self.sizes}")
 
 
-@layer("Reshape", params=ReshapeParams, bottoms=(1, None), accepts=ANY, result=same_type)
+@layer(
+    "Reshape",
+    params=ReshapeParams,
+    bottoms=(1, None),
+    accepts=ANY,
+    result=same_type,
+    batched=lambda p: p.by_batch,
+)
 def reshape(c: Context[ReshapeParams]) -> Value:
-    """0 keeps the size of the same-named axis, -1 takes what is left."""
+    """0 keeps the size of the same-named axis, -1 takes what is left.
+
+    ncnn differs: permute (parameter 3) is documented but was taken out; it has no effect.
+    ncnn differs: a 2-D or 1-D blob whose outermost size is the one asked for comes back as it is,
+    whatever the other sizes say; vknn refuses sizes that do not fit.
+    """
     sizes = c.params.sizes
     if c.params.shape_expr:
         # Expressions list the innermost axis first: w, h, d, c.
-        sizes = evaluate(c.params.shape_expr, [shape(x) for x in c.inputs])[::-1]
+        batches = [x.type.dims[0] for x in c.inputs]
+        sizes = evaluate(c.params.shape_expr, [shape(x) for x in c.inputs], batches)[::-1]
+    if c.params.by_batch:
+        return _reshape_batch(c, sizes)
     c.require(1 <= len(sizes) <= 4, f"{len(sizes)} axes are asked for")
     names = ("w", "hw", "chw", "cdhw")[len(sizes) - 1]
     own = shape(c.x)
     wanted = [n or size_named(own, name) for n, name in zip(sizes, names, strict=True)]
-    total = math.prod(own)
+    return c.reshape(c.x, (1, *_filled(c, wanted, own)))
+
+
+def _filled(c: Context[P], wanted: list[int], own: Sequence[int]) -> tuple[int, ...]:
+    """``wanted`` with its -1, if there is one, worked out."""
+    total, sizes = math.prod(own), list(wanted)
     known = math.prod(n for n in wanted if n != -1)
     if wanted.count(-1) == 1 and known > 0:
         wanted[wanted.index(-1)] = total // known
     c.require(
         min(wanted) > 0 and math.prod(wanted) == total,
-        f"{list(own)} has {total} elements and does not fit into {list(sizes)}",
+        f"{list(own)} has {total} elements and does not fit into {sizes}",
     )
-    return c.reshape(c.x, (1, *wanted))
+    return tuple(wanted)
+
+
+def _reshape_batch(c: Context[ReshapeParams], sizes: tuple[int, ...]) -> Value:
+    """With batch axes: 0 keeps the size at the same position, the batch counted in."""
+    n, *own = c.x.type.dims
+    axis = c.params.input_batch_axis
+    x = c.x
+    if axis == _NO_BATCH:
+        c.require(n == 1, f"a batch of {n} needs input_batch_axis (parameter 12)")
+        x = c.reshape(x, tuple(own))
+    else:
+        axis = _batch_axis(c, axis, len(own) + 1)
+        perm = (*range(1, axis + 1), 0, *range(axis + 1, len(own) + 1))
+        x = c.add(Transpose(perm=perm), x)
+    have = x.type.dims
+    c.require(1 <= len(sizes) <= 5, f"{len(sizes)} axes are asked for")
+    copied = all(size or i < len(have) for i, size in enumerate(sizes))
+    c.require(copied, f"{list(sizes)} keeps axes that {list(have)} does not have")
+    wanted = [size or have[i] for i, size in enumerate(sizes)]
+    x = c.reshape(x, _filled(c, wanted, have))
+    axis = c.params.output_batch_axis
+    if axis == _NO_BATCH:
+        c.require(len(sizes) <= 4, f"{len(sizes)} axes are asked for")
+        return c.reshape(x, (1, *x.type.dims))
+    axis = _batch_axis(c, axis, len(sizes))
+    c.require(len(sizes) > 1, "nothing is left beside the batch")
+    others = [a for a in range(len(sizes)) if a != axis]
+    return x if axis == 0 else c.add(Transpose(perm=(axis, *others)), x)
+
+
+def _batch_axis(c: Context[P], axis: int, count: int) -> int:
+    c.require(-count <= axis < count, f"batch axis {axis} does not exist among {count}")
+    return axis % count
 
 
 @layer("Flatten", accepts=ANY, result=same_type)
@@ -132,13 +206,20 @@ def flatten(c: Context[Any]) -> Value:
     return c.reshape(c.x, (1, math.prod(shape(c.x))))
 
 
-@dataclass(frozen=True)
+@attributes
 class SqueezeParams(Params):
     w: int = param(0)
     h: int = param(1)
     d: int = param(11)
     c: int = param(2)
     axes: tuple[int, ...] = param(3, ())
+
+    def check(self) -> None:
+        _check_axes(self.axes)
+
+
+def _check_axes(axes: Sequence[int]) -> None:
+    require(all(-4 <= a < 4 for a in axes), f"axes {list(axes)} are not all from -4 to 3")
 
 
 @layer("Squeeze", params=SqueezeParams, accepts=ANY, result=same_type)
@@ -155,20 +236,27 @@ def squeeze(c: Context[SqueezeParams]) -> Value:
     return c.reshape(c.x, (1, *(kept or (1,))))
 
 
-@dataclass(frozen=True)
+@attributes
 class ExpandDimsParams(Params):
     axes: tuple[int, ...] = param(3, ())
+
+    def check(self) -> None:
+        _check_axes(self.axes)
 
 
 @layer("ExpandDims", params=ExpandDimsParams, accepts=ANY, result=same_type)
 def expand_dims(c: Context[ExpandDimsParams]) -> Value:
-    """Inserts axes of size 1; ``axes`` are positions in the result."""
+    """Inserts axes of size 1; ``axes`` are positions in the result.
+
+    ncnn differs: a blob that would get more than four axes stays as it is. Axes named twice and
+    those that the result does not have are axes of size 1 in front.
+    """
     count = rank(c.x) + len(c.params.axes)
-    c.require(count <= 4, f"{count} axes are too many")
-    axes = {a + count if a < 0 else a for a in c.params.axes}
-    good = len(axes) == len(c.params.axes) and all(0 <= a < count for a in axes)
-    c.require(good, f"axes {list(c.params.axes)} do not suit {list(shape(c.x))}")
-    sizes = iter(shape(c.x))
+    axes = {a + count if a < 0 else a for a in c.params.axes} & set(range(count))
+    if count > 4 or not axes:
+        return c.x
+    left = count - len(axes)
+    sizes = iter((1,) * (left - rank(c.x)) + shape(c.x))
     return c.reshape(c.x, (1, *(1 if i in axes else next(sizes) for i in range(count))))
 
 
@@ -186,7 +274,7 @@ _ORDERS = {
 }
 
 
-@dataclass(frozen=True)
+@attributes
 class PermuteParams(Params):
     order_type: int = param(0)
 
@@ -208,7 +296,7 @@ def permute(c: Context[PermuteParams]) -> Value:
 _PAD_MODES = ("constant", "edge", "reflect")
 
 
-@dataclass(frozen=True)
+@attributes
 class PaddingParams(Params):
     """Parameters of Padding."""
 
@@ -251,14 +339,16 @@ def padding(c: Context[PaddingParams]) -> Value:
     op = Pad(pads=flat_pads(full), mode=mode, value=value)
     if n < 3 or not c.weights or mode != "constant":
         return c.add(op, c.x)
-    c.require(c.x.type.dtype is DType.FLOAT32, "values per channel take float32")
     channels = shape(c.x)[0] + sum(full[1])
     values = c.weight("per_channel_pad_data")
     c.require(values.size == channels, f"{values.size} values for {channels} output channels")
+    if c.x.type.dtype.is_integer:
+        c.require(bool((np.abs(values) < 128).all()), "values per channel are beyond int8")
+        values = values.astype(c.x.type.dtype.numpy)
     return c.add(op, c.x, c.constant(values, "values"))
 
 
-@dataclass(frozen=True)
+@attributes
 class ShuffleParams(Params):
     group: int = param(0, 1)
     reverse: int = param(1)
@@ -270,9 +360,11 @@ class ShuffleParams(Params):
 @layer("ShuffleChannel", params=ShuffleParams, accepts=ANY, result=same_type)
 def shuffle_channel(c: Context[ShuffleParams]) -> Value:
     """(group, c / group) channels transposed; ``reverse`` undoes it."""
-    c.require(rank(c.x) >= 3, f"takes a 3-D or 4-D blob, not {list(shape(c.x))}")
-    channels, group = shape(c.x)[0], c.params.group
+    channels = shape(c.x)[0] if rank(c.x) >= 3 else 1
+    group = c.params.group
     c.require(channels % group == 0, f"{channels} channels are not divisible by group {group}")
+    if rank(c.x) < 3:
+        return c.x
     if c.params.reverse:
         group = channels // group
     return c.add(ChannelShuffle(group=group), c.x)

@@ -1,25 +1,36 @@
-"""BatchNorm, LayerNorm, LRN and Softmax."""
+"""Layers that normalise, and Softmax."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, axis_of, rank, shape
+from vknn.formats.ncnn.context import Context, axis_of, per_outermost, rank, shape
+from vknn.formats.ncnn.layers.reduction import one_channel
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Value
-from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
+from vknn.graph import Value, attributes
+from vknn.ops.elementwise import Mul
+from vknn.ops.movement import Concat, Slice
+from vknn.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    MeanVarianceNormalization,
+    NormalizeL2,
+    RMSNormalization,
+)
 from vknn.ops.reduction import Softmax
 
 _ACROSS_CHANNELS, _WITHIN_CHANNEL = 0, 1
 _SMALLEST_DEVIATION = 1e-4
 
 
-@dataclass(frozen=True)
+@attributes
 class BatchNormParams(Params):
     channels: int = param(0)
     eps: float = param(1, 0.0)
@@ -49,33 +60,42 @@ def batch_norm(c: Context[BatchNormParams]) -> Value:
     )
 
 
-@dataclass(frozen=True)
+@attributes
 class LayerNormParams(Params):
-    """Parameters of LayerNorm."""
+    """Parameters of LayerNorm and RMSNorm."""
 
     affine_size: int = param(0)
     eps: float = param(1, 0.001)
     affine: int = param(2, 1)
 
     def check(self) -> None:
-        require(self.affine_size > 0, f"affine_size {self.affine_size} must be positive")
+        good = self.affine_size > 0 or not self.affine
+        require(good, f"affine_size {self.affine_size} must be positive")
 
 
 def _layer_norm_weights(p: LayerNormParams) -> list[WeightSpec]:
     return [WeightSpec(name, (p.affine_size,)) for name in ("gamma", "beta")] if p.affine else []
 
 
-@layer("LayerNorm", params=LayerNormParams, weights=_layer_norm_weights)
-def layer_norm(c: Context[LayerNormParams]) -> Value:
-    """Normalises over as many inner axes as have ``affine_size`` elements, the fewest first."""
+def _inner(c: Context[LayerNormParams]) -> tuple[int, ...]:
+    """The innermost axes that are normalised: as many as have ``affine_size`` elements, the fewest
+    first; otherwise a channel, or a row of one or two axes."""
     sizes, wanted = shape(c.x), c.params.affine_size
     most = max(rank(c.x) - 1, 1)
-    for count in range(1, most + 1):
-        inner = sizes[-count:]
-        if math.prod(inner) == wanted:
-            break
-    else:
-        c.fail(f"affine_size {wanted} does not match the inner axes of {list(sizes)}")
+    fitting = (sizes[-n:] for n in range(1, most + 1) if math.prod(sizes[-n:]) == wanted)
+    inner = next(fitting, sizes[-most:])
+    good = math.prod(inner) == wanted or not c.params.affine
+    c.require(good, f"affine_size {wanted} does not match the inner axes of {list(sizes)}")
+    return inner
+
+
+@layer("LayerNorm", params=LayerNormParams, weights=_layer_norm_weights)
+def layer_norm(c: Context[LayerNormParams]) -> Value:
+    """Normalises over the inner axes.
+
+    ncnn differs: without affine an affine_size that fits no axes means a channel.
+    """
+    inner = _inner(c)
     op = LayerNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
     if not c.params.affine:
         return c.add(op, c.x, None, None)
@@ -83,7 +103,134 @@ def layer_norm(c: Context[LayerNormParams]) -> Value:
     return c.add(op, c.x, gamma, beta)
 
 
-@dataclass(frozen=True)
+@layer(
+    "RMSNorm",
+    params=LayerNormParams,
+    weights=lambda p: [WeightSpec("gamma", (p.affine_size,))] if p.affine else [],
+)
+def rms_norm(c: Context[LayerNormParams]) -> Value:
+    """x / sqrt(mean of the squares + eps) over the inner axes, as LayerNorm chooses them."""
+    inner = _inner(c)
+    op = RMSNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
+    if not c.params.affine:
+        return c.add(op, c.x)
+    return c.add(op, c.x, c.constant(c.weight("gamma").reshape(inner), "gamma"))
+
+
+@attributes
+class GroupNormParams(Params):
+    """Parameters of GroupNorm."""
+
+    group: int = param(0, 1)
+    channels: int = param(1)
+    eps: float = param(2, 0.001)
+    affine: int = param(3, 1)
+
+    def check(self) -> None:
+        require(self.group > 0, f"group {self.group} must be positive")
+
+
+def _channel_weights(p: GroupNormParams | InstanceNormParams) -> list[WeightSpec]:
+    return [WeightSpec(name, (p.channels,)) for name in ("gamma", "beta")] if p.affine else []
+
+
+@layer("GroupNorm", params=GroupNormParams, weights=_channel_weights)
+def group_norm(c: Context[GroupNormParams]) -> Value:
+    """Normalises runs of the outermost axis, with all that lies within; affine along that axis."""
+    p, outermost = c.params, shape(c.x)[0]
+    c.require(p.channels == outermost, f"is for {p.channels} channels, the input has {outermost}")
+    c.require(p.channels % p.group == 0, f"{p.channels} channels are not {p.group} equal groups")
+    gamma, beta = c.weight_value("gamma"), c.weight_value("beta")
+    return c.add(GroupNormalization(p.group, p.eps), c.x, gamma, beta)
+
+
+@attributes
+class InstanceNormParams(Params):
+    """Parameters of InstanceNorm."""
+
+    channels: int = param(0)
+    eps: float = param(1, 0.001)
+    affine: int = param(2, 1)
+
+
+@layer("InstanceNorm", params=InstanceNormParams, weights=_channel_weights)
+def instance_norm(c: Context[InstanceNormParams]) -> Value:
+    """Normalises each channel; one- and two-dimensional blobs are one channel."""
+    x, p = one_channel(c, c.x), c.params
+    channels = shape(x)[0]
+    good = p.channels == channels or not p.affine
+    c.require(good, f"is for {p.channels} channels, the input has {channels}")
+    gamma, beta = c.weight_value("gamma"), c.weight_value("beta")
+    return c.reshape(c.add(InstanceNormalization(p.eps), x, gamma, beta), c.x.type.dims)
+
+
+@attributes
+class MvnParams(Params):
+    """Parameters of MVN."""
+
+    normalize_variance: int = param(0)
+    across_channels: int = param(1)
+    eps: float = param(2, 0.0001)
+
+
+@layer("MVN", params=MvnParams)
+def mvn(c: Context[MvnParams]) -> Value:
+    """x - mean, divided by deviation + eps, of each channel or of the whole blob.
+
+    ncnn differs: one- and two-dimensional blobs come out with three axes.
+    """
+    x, p = one_channel(c, c.x), c.params
+    axes = tuple(range(1 if p.across_channels else 2, x.type.rank))
+    divides = bool(p.normalize_variance)
+    return c.add(MeanVarianceNormalization(axes, divides, p.eps, "add_root"), x)
+
+
+#: eps_mode -> how epsilon keeps from dividing by zero.
+_EPS_MODES = ("add", "max_root", "max")
+
+
+@attributes
+class NormalizeParams(Params):
+    """Parameters of Normalize."""
+
+    across_spatial: int = param(0)
+    channel_shared: int = param(1)
+    eps: float = param(2, 0.0001)
+    scale_data_size: int = param(3)
+    across_channel: int = param(4, 1)
+    eps_mode: int = param(9)
+
+    def check(self) -> None:
+        require(0 <= self.eps_mode < len(_EPS_MODES), f"unknown eps_mode {self.eps_mode}")
+
+
+@layer(
+    "Normalize",
+    params=NormalizeParams,
+    weights=lambda p: [WeightSpec("scale", (p.scale_data_size,))],
+)
+def normalize(c: Context[NormalizeParams]) -> Value:
+    """x / norm * scale, the norm over space, channels or both; one- and two-dimensional blobs are
+    one channel.
+
+    ncnn differs: across neither space nor channels it leaves the blob as it is, unscaled.
+    """
+    x, p = one_channel(c, c.x), c.params
+    if not p.across_spatial and not p.across_channel:
+        return c.x
+    axes: tuple[int, ...] = (1,) if p.across_channel else ()
+    axes += tuple(range(2, x.type.rank)) if p.across_spatial else ()
+    y = c.add(NormalizeL2(axes, p.eps, _EPS_MODES[p.eps_mode]), x)
+    scale, channels = c.weight("scale"), shape(x)[0]
+    good = scale.size == channels or p.channel_shared != 0
+    c.require(good, f"has {scale.size} values of scale for {channels} channels")
+    scale = scale[:1] if p.channel_shared else scale
+    if np.any(scale != 1):
+        y = c.add(Mul(), y, per_outermost(c, scale, x, "scale"))
+    return c.reshape(y, c.x.type.dims)
+
+
+@attributes
 class LrnParams(Params):
     """Parameters of LRN."""
 
@@ -101,16 +248,30 @@ class LrnParams(Params):
 
 @layer("LRN", params=LrnParams)
 def lrn(c: Context[LrnParams]) -> Value:
-    """x * (bias + alpha * mean square) ** -beta; an even window reaches one further back."""
-    c.require(rank(c.x) == 3, f"takes a 3-D blob, not {list(shape(c.x))}")
+    """x * (bias + alpha * mean square) ** -beta; an even window reaches one further back.
+
+    ncnn differs: of a 4-D blob it normalises the first slice of the depth alone.
+    """
+    if rank(c.x) == 4:
+        first = c.add(Slice((0,), (1,), (2,)), c.x)
+        channels, depth, height, width = shape(c.x)
+        y = _windowed(c, c.reshape(first, (1, channels, height, width)))
+        y = c.reshape(y, (1, channels, 1, height, width))
+        return y if depth == 1 else c.add(Concat(2), y, c.add(Slice((1,), (depth,), (2,)), c.x))
+    return c.reshape(_windowed(c, one_channel(c, c.x)), c.x.type.dims)
+
+
+def _windowed(c: Context[LrnParams], x: Value) -> Value:
     p, size = c.params, c.params.local_size
     half = size // 2
     if p.region_type == _ACROSS_CHANNELS:
-        return _lrn(c, (1,), half, size - half - 1, size)
-    return _lrn(c, (2, 3), half, size - half - 1, size * size)
+        return _lrn(c, x, (1,), half, size - half - 1, size)
+    return _lrn(c, x, (2, 3), half, size - half - 1, size * size)
 
 
-def _lrn(c: Context[LrnParams], axes: tuple[int, ...], before: int, after: int, n: int) -> Value:
+def _lrn(
+    c: Context[LrnParams], x: Value, axes: tuple[int, ...], before: int, after: int, n: int
+) -> Value:
     op = LRN(
         axes=axes,
         before=(before,) * len(axes),
@@ -119,10 +280,10 @@ def _lrn(c: Context[LrnParams], axes: tuple[int, ...], before: int, after: int, 
         beta=c.params.beta,
         bias=c.params.bias,
     )
-    return c.add(op, c.x)
+    return c.add(op, x)
 
 
-@dataclass(frozen=True)
+@attributes
 class SoftmaxParams(Params):
     """Parameters of Softmax."""
 
@@ -138,4 +299,6 @@ class SoftmaxParams(Params):
 
 @layer("Softmax", params=SoftmaxParams)
 def softmax(c: Context[SoftmaxParams]) -> Value:
-    return c.add(Softmax(axis=axis_of(c, c.x, c.params.axis)), c.x)
+    """Along an axis; a 1-D blob has one, whatever the file says."""
+    axis = 1 if rank(c.x) == 1 else axis_of(c, c.x, c.params.axis)
+    return c.add(Softmax(axis=axis), c.x)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
@@ -13,14 +11,25 @@ from vknn.formats.ncnn.params import P, Params, param
 from vknn.formats.ncnn.problems import Unsupported
 from vknn.formats.ncnn.registry import ANY, INT32, layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Value
+from vknn.graph import DType, Value, attributes
 from vknn.ops.elementwise import Cast
-from vknn.ops.quantization import DequantizeLinear
+from vknn.ops.quantization import DequantizeLinear, RoundBFloat16
 
-#: Element type codes of Cast.
+#: Element type codes of Cast. A bfloat16 is kept as the float32 of the same value.
 _AUTO, _FLOAT32, _FLOAT16, _INT8, _BFLOAT16 = range(5)
-_DTYPES = {_FLOAT32: DType.FLOAT32, _FLOAT16: DType.FLOAT16, _INT8: DType.INT8}
-_CASTS = {(_FLOAT32, _FLOAT16), (_FLOAT16, _FLOAT32), (_INT8, _FLOAT32)}
+_DTYPES = {
+    _FLOAT32: DType.FLOAT32,
+    _FLOAT16: DType.FLOAT16,
+    _INT8: DType.INT8,
+    _BFLOAT16: DType.FLOAT32,
+}
+_CASTS = {
+    (_FLOAT32, _FLOAT16),
+    (_FLOAT16, _FLOAT32),
+    (_FLOAT32, _BFLOAT16),
+    (_BFLOAT16, _FLOAT32),
+    (_INT8, _FLOAT32),
+}
 
 
 def _factors(c: Context[P], name: str) -> np.ndarray:
@@ -33,7 +42,7 @@ def _factors(c: Context[P], name: str) -> np.ndarray:
     return array
 
 
-@dataclass(frozen=True)
+@attributes
 class QuantizeParams(Params):
     scale_data_size: int = param(0, 1)
 
@@ -48,7 +57,7 @@ def quantize_layer(c: Context[QuantizeParams]) -> Value:
     return quantize(c, c.x, _factors(c, "scale"))
 
 
-@dataclass(frozen=True)
+@attributes
 class DequantizeParams(Params):
     scale_data_size: int = param(0, 1)
     bias_data_size: int = param(1)
@@ -72,7 +81,7 @@ def _scale_and_bias(c: Context[P], name: str) -> Value:
     return c.add(DequantizeLinear(axis=1), c.x, scale, bias)
 
 
-@dataclass(frozen=True)
+@attributes
 class RequantizeParams(Params):
     """Parameters of Requantize."""
 
@@ -102,13 +111,17 @@ def _requantize_weights(p: RequantizeParams) -> list[WeightSpec]:
     result=lambda p, dtype: DType.INT8,
 )
 def requantize(c: Context[RequantizeParams]) -> Value:
-    """int32 -> int8 by way of float32 and an activation."""
+    """int32 -> int8 by way of float32 and an activation.
+
+    ncnn differs: it takes sigmoid and mish in float32, step by step; where the result is a digit of
+    a float away from a half, the int8 may be one off.
+    """
     y = _scale_and_bias(c, "scale_in")
     y = activate(c, y, c.params.activation_type, c.params.activation_params)
     return quantize(c, y, _factors(c, "scale_out"))
 
 
-@dataclass(frozen=True)
+@attributes
 class CastParams(Params):
     """Parameters of Cast."""
 
@@ -125,11 +138,29 @@ def _cast_result(p: CastParams, dtype: DType) -> DType:
     return dtype if p.type_from == p.type_to else _DTYPES[p.type_to]
 
 
-@layer("Cast", params=CastParams, accepts=ANY, result=_cast_result)
+@layer(
+    "Cast",
+    params=CastParams,
+    accepts=ANY,
+    result=_cast_result,
+    quantized=lambda p: p.type_from == _INT8,
+)
 def cast(c: Context[CastParams]) -> Value:
-    p = c.params
+    """float32 to and from float16 and bfloat16, and int8 to float32.
+
+    Floats that an input gives to a layer that takes float16 or bfloat16 are rounded to that first.
+
+    ncnn differs: for the other pairs of types (float32 to int8, and whatever has type 0 on one
+    side) it gives undefined elements; vknn refuses them.
+    ncnn differs: to bfloat16 it cuts digits off or rounds to nearest even, by CPU; vknn rounds.
+    """
+    p, x = c.params, c.x
     if p.type_from == p.type_to:
-        return c.x
+        return x
+    if x.type.dtype is DType.FLOAT32 and p.type_from == _FLOAT16:
+        x = c.add(Cast(DType.FLOAT16), x)
     source = _DTYPES[p.type_from].value
-    c.require(c.x.type.dtype is _DTYPES[p.type_from], f"takes {source}, not {c.x.type.dtype.value}")
-    return c.add(Cast(_DTYPES[p.type_to]), c.x)
+    c.require(x.type.dtype is _DTYPES[p.type_from], f"takes {source}, not {x.type.dtype.value}")
+    if _BFLOAT16 in (p.type_from, p.type_to):
+        return c.add(RoundBFloat16(), x)
+    return c.add(Cast(_DTYPES[p.type_to]), x)

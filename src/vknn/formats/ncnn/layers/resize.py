@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.expression import evaluate, size_named
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
-from vknn.graph import Value
+from vknn.graph import Value, attributes
 from vknn.ops.movement import Expand
 from vknn.ops.resize import Resize
 
@@ -18,7 +16,7 @@ _MODES = {1: "nearest", 2: "linear", 3: "cubic"}
 _CUBIC_A = -0.75
 
 
-@dataclass(frozen=True)
+@attributes
 class InterpParams(Params):
     """Parameters of Interp."""
 
@@ -43,7 +41,11 @@ class InterpParams(Params):
 
 @layer("Interp", params=InterpParams, bottoms=(1, None))
 def interp(c: Context[InterpParams]) -> Value:
-    """3-D: over h and w; 2-D: over w; 1-D: each value spread over h x w."""
+    """3-D: over h and w; 2-D: over w; 1-D: each value spread over h x w.
+
+    ncnn differs: places lie 1 / scale apart where no size was given, even where size * scale is not
+    whole; but bilinear leaves an axis alone that keeps its size.
+    """
     n = rank(c.x)
     c.require(n <= 3, f"takes up to three axes, not {list(shape(c.x))}")
     sizes, given = _target(c)
@@ -57,13 +59,13 @@ def interp(c: Context[InterpParams]) -> Value:
     if target == own:
         return c.x
     scales = (c.params.height_scale, c.params.width_scale)[3 - n :]
+    mode = _MODES[c.params.resize_type]
     steps = tuple(
         float(np.float32(a) / np.float32(b))
-        if by_size
+        if by_size or (mode == "linear" and a == b)
         else float(np.float32(1) / np.float32(scale))
         for a, b, by_size, scale in zip(own, target, fixed, scales, strict=True)
     )
-    mode = _MODES[c.params.resize_type]
     if mode == "nearest":
         coordinates = "asymmetric"
     else:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Value
+from vknn.graph import Value, attributes
 
 INPUT = "Input"
 #: Layers whose outputs are their inputs.
@@ -24,7 +23,7 @@ def input_(c: Context[Any]) -> Value:
     raise AssertionError("Input layers are not converted")
 
 
-@dataclass(frozen=True)
+@attributes
 class MemoryDataParams(Params):
     """Parameters of MemoryData."""
 
@@ -53,25 +52,33 @@ class MemoryDataParams(Params):
     params=MemoryDataParams,
     weights=lambda p: [WeightSpec("data", p.sizes, tagged=p.load_type == _TAGGED)],
     bottoms=0,
+    result=same_type,
 )
 def memory_data(c: Context[MemoryDataParams]) -> Value:
     data = c.weight("data")
     return c.constant(data[None], "data")
 
 
-@layer("Split", tops=(1, None), accepts=ANY, result=same_type)
+@layer("Split", tops=(1, None), accepts=ANY, result=same_type, batched=lambda p: True)
 def split(c: Context[Any]) -> Sequence[Value]:
     """Every output is the input itself."""
     return [c.x] * len(c.record.tops)
 
 
-@layer("Noop", bottoms=(1, None), tops=(1, None), accepts=ANY, result=same_type)
+@layer(
+    "Noop",
+    bottoms=(1, None),
+    tops=(1, None),
+    accepts=ANY,
+    result=same_type,
+    batched=lambda p: True,
+)
 def noop(c: Context[Any]) -> Sequence[Value]:
     """Outputs are the first inputs; the other inputs end here."""
     c.require(len(c.record.tops) <= len(c.inputs), "has more outputs than inputs")
     return list(c.inputs[: len(c.record.tops)])
 
 
-@layer("DeepCopy", accepts=ANY, result=same_type)
+@layer("DeepCopy", accepts=ANY, result=same_type, batched=lambda p: True)
 def deep_copy(c: Context[Any]) -> Value:
     return c.x

@@ -1,0 +1,43 @@
+// What products are added up in and what becomes of the sums, by ELEM, HALF_SUMS and QUANT. Include
+// common/tensor.glsl first. Bindings: 0 x, 1 w, 2 y; 3 is taken here.
+//
+// INPUT4W declares the weights. TAKE makes a loaded vec4 of x an INPUT_FACTOR, ZERO_POINT stands
+// before it, OUTSIDE is it where there is no x. BIAS is the vec4 that sums begin with. RESULT is what is stored of a sum: `k` of the
+// array, `at` in y, `m` of the `m4` vec4s of output channels.
+
+#ifndef VKNN_CONVOLUTION_SUMS_GLSL
+#define VKNN_CONVOLUTION_SUMS_GLSL
+
+#ifndef QUANT
+#define QUANT 0
+#endif
+
+#if QUANT
+#define SETTING_BINDING 3
+#include "quantized/sums.glsl"
+#define INPUT_FACTOR FACTOR
+#define AS_FACTOR(v) v
+#define BIAS(i) ivec4(0)
+#define RESULT(sums, k, at, m, m4) requantized(sums[k], HIGH(k), m, m4)
+#else
+#include "matmul/half_sums.glsl"
+#define INPUT4W(b, name) INPUT4(b, name)
+#define WEIGHT4 VEC4
+#define INPUT_FACTOR VEC4
+#define TAKE(v) (v)
+#define OUTSIDE INPUT_FACTOR(0)
+#define ZERO_POINT
+#define WEIGHT_ROWS 4
+#define BIAS(i) LOAD4(w, i)
+#if ELEM == 0
+#define EPILOGUE_BINDING 3
+#include "common/epilogue.glsl"
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#define RESULT(sums, k, at, m, m4) epilogue4(sums[k], at, m)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#define RESULT(sums, k, at, m, m4) sums[k]
+#endif
+#endif
+
+#endif

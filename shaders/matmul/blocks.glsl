@@ -1,0 +1,121 @@
+// A product in blocks, for devices whose workgroups have fast shared memory: the lanes of a workgroup
+// bring DEPTH vec4s of k of all their rows and columns into shared memory, then each of them multiplies
+// its own ROWS x 4 COLS of them.
+//
+// rows_held: [row][DEPTH] vec4s along k, rows A_STRIDE apart. columns_held: [k][BLOCK_N] vec4s of
+// columns, B_STRIDE apart. A stride that is odd lets eight lanes beside each other that write or read
+// 16 bytes in rows below each other meet eight different groups of four banks; one that is even does
+// where they write along a row. Rows and columns of a lane lie LANES_M and LANES_N apart: so lanes beside
+// each other read vec4s beside each other, or all the same one.
+//
+// HALF_SUMS: values are float16, multiplied and added up so, 4 DEPTH of them at a time.
+// COOPERATIVE: values are float16; subgroups multiply them as cooperative matrices, sums are float32.
+
+#if defined(HALF_SUMS) || defined(COOPERATIVE)
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define FACTOR f16vec4
+#else
+#define FACTOR vec4
+#endif
+
+layout(constant_id = 10) const int ROWS = 4;
+layout(constant_id = 11) const int COLS = 1;
+layout(constant_id = 12) const int LANES_M = 8;
+layout(constant_id = 13) const int LANES_N = 8;
+layout(constant_id = 14) const int DEPTH = 4;
+layout(constant_id = 15) const int A_STRIDE = 5;
+layout(constant_id = 16) const int B_STRIDE = 8;
+
+const int LANES = LANES_M * LANES_N;
+const int BLOCK_M = ROWS * LANES_M;  // rows
+const int BLOCK_N = COLS * LANES_N;  // vec4s of columns
+
+shared FACTOR rows_held[BLOCK_M * A_STRIDE];
+shared FACTOR columns_held[4 * DEPTH * B_STRIDE];
+
+vec4 sums[ROWS * COLS];
+
+#ifdef COOPERATIVE
+#extension GL_KHR_shader_subgroup_basic : require
+#include "matmul/cooperative.glsl"
+
+layout(constant_id = 23) const int MATRICES_M = 2;  // of a subgroup
+layout(constant_id = 24) const int MATRICES_N = 2;
+const int SUBGROUPS_M = BLOCK_M / (MATRICES_M * MATRIX_M);
+const int SUM_STRIDE = BLOCK_N + 1;
+
+shared vec4 sums_held[BLOCK_M * SUM_STRIDE];
+
+MATRIX_C products[MATRICES_M * MATRICES_N];
+
+// Where a subgroup's rows and vec4s of columns begin. There may be more subgroups than have work, where
+// they turn out smaller than the device says.
+int own_row() { return int(gl_SubgroupID) % SUBGROUPS_M * (MATRICES_M * MATRIX_M); }
+int own_column() { return int(gl_SubgroupID) / SUBGROUPS_M * (MATRICES_N * MATRIX_N / 4); }
+
+void begin_products() {
+    [[unroll]] for (int i = 0; i < MATRICES_M * MATRICES_N; i++) products[i] = filled(0.0);
+}
+
+// products += rows_held * columns_held
+void multiply_held(int m, int n) {
+    int row = own_row(), column = own_column();
+    if (column >= BLOCK_N) return;
+    [[unroll]] for (int k = 0; k < 4 * DEPTH; k += MATRIX_K) {
+        MATRIX_A av[MATRICES_M];
+        [[unroll]] for (int i = 0; i < MATRICES_M; i++)
+            av[i] = LOAD_A(rows_held[(row + i * MATRIX_M) * A_STRIDE + k / 4], A_STRIDE);
+        [[unroll]] for (int j = 0; j < MATRICES_N; j++) {
+            MATRIX_B bv = LOAD_B(columns_held[k * B_STRIDE + column + j * MATRIX_N / 4], B_STRIDE);
+            [[unroll]] for (int i = 0; i < MATRICES_M; i++)
+                products[i * MATRICES_N + j] = multiply_add(av[i], bv, products[i * MATRICES_N + j]);
+        }
+    }
+}
+
+// sums += products, handed out by way of shared memory
+void end_products(int m, int n) {
+    int row = own_row(), column = own_column();
+    if (column < BLOCK_N) {
+        [[unroll]] for (int i = 0; i < MATRICES_M; i++) {
+            [[unroll]] for (int j = 0; j < MATRICES_N; j++)
+                STORE_C(sums_held[(row + i * MATRIX_M) * SUM_STRIDE + column + j * MATRIX_N / 4],
+                        products[i * MATRICES_N + j], SUM_STRIDE);
+        }
+    }
+    barrier();
+    [[unroll]] for (int i = 0; i < ROWS; i++) {
+        [[unroll]] for (int j = 0; j < COLS; j++)
+            sums[i * COLS + j] += sums_held[(m + i * LANES_M) * SUM_STRIDE + n + j * LANES_N];
+    }
+}
+#else
+void begin_products() {}
+void end_products(int m, int n) {}
+
+// sums += rows_held * columns_held for a lane at row `m` and vec4 of columns `n` of its workgroup
+void multiply_held(int m, int n) {
+#ifdef HALF_SUMS
+    FACTOR partial[ROWS * COLS];
+    [[unroll]] for (int i = 0; i < ROWS * COLS; i++) partial[i] = FACTOR(0.0);
+#define PARTIAL partial
+#else
+#define PARTIAL sums
+#endif
+    [[unroll]] for (int k = 0; k < DEPTH; k++) {
+        FACTOR av[ROWS];
+        [[unroll]] for (int i = 0; i < ROWS; i++)
+            av[i] = rows_held[(m + i * LANES_M) * A_STRIDE + k];
+        [[unroll]] for (int q = 0; q < 4; q++) {
+            [[unroll]] for (int j = 0; j < COLS; j++) {
+                FACTOR bv = columns_held[(4 * k + q) * B_STRIDE + n + j * LANES_N];
+                [[unroll]] for (int i = 0; i < ROWS; i++)
+                    PARTIAL[i * COLS + j] = fma(FACTOR(av[i][q]), bv, PARTIAL[i * COLS + j]);
+            }
+        }
+    }
+#ifdef HALF_SUMS
+    [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sums[i] += vec4(partial[i]);
+#endif
+}
+#endif

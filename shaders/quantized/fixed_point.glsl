@@ -1,0 +1,40 @@
+// Fixed-point arithmetic on int32, bit by bit as vknn.ops.fixed_point has it.
+
+#ifndef VKNN_FIXED_POINT_GLSL
+#define VKNN_FIXED_POINT_GLSL
+
+#define INT_MAX 0x7fffffff
+#define INT_MIN int(0x80000000)
+
+// The high half of 2 a b, rounded: (a b + 2^30) >> 31; saturated where both are the lowest number.
+ivec4 doubling_high(ivec4 a, ivec4 b) {
+    ivec4 high, low;
+    imulExtended(a, b, high, low);
+    uvec4 sum = uvec4(low) + uvec4(0x40000000u);
+    high += ivec4(lessThan(sum, uvec4(0x40000000u)));
+    ivec4 y = (high << 1) | ivec4(sum >> 31);
+    bvec4 lowest_a = equal(a, ivec4(INT_MIN)), lowest_b = equal(b, ivec4(INT_MIN));
+    ivec4 both = ivec4(lowest_a) & ivec4(lowest_b);
+    return mix(y, ivec4(INT_MAX), equal(both, ivec4(1)));
+}
+
+// x / 2^e for 0 <= e <= 31, halves away from zero.
+ivec4 rounding_shift(ivec4 x, ivec4 e) {
+    ivec4 mask = ivec4((uvec4(1) << uvec4(e)) - uvec4(1));
+    ivec4 threshold = (mask >> 1) + ivec4(lessThan(x, ivec4(0)));
+    return (x >> e) + ivec4(greaterThan(x & mask, threshold));
+}
+
+ivec4 fixed_multiply(ivec4 x, ivec4 q, ivec4 shift) {
+    ivec4 left = max(shift, ivec4(0)), right = max(-shift, ivec4(0));
+    return rounding_shift(doubling_high(x << left, q), right);
+}
+
+// x << bits, held within int32.
+ivec4 saturating_left(ivec4 x, int bits) {
+    ivec4 most = ivec4(INT_MAX >> bits), least = ivec4(INT_MIN >> bits);
+    ivec4 y = mix(x << bits, ivec4(INT_MAX), greaterThan(x, most));
+    return mix(y, ivec4(INT_MIN), lessThan(x, least));
+}
+
+#endif

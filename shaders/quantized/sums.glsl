@@ -1,0 +1,161 @@
+// Sums of products of quantized integers in register tiles, exact, and what becomes of them: the
+// counterpart of matmul/half_sums.glsl for QUANT. Include common/tensor.glsl (ELEM 1) first.
+//
+// QUANT 1: factors are whole numbers in float32, which it multiplies faster than integers. Sums are
+//          exact up to 2^24: they become integers every JOIN vec4s of k (0: behind the last alone).
+// QUANT 2: factors are integers. Sums wrap around in 32 bits; with ROUNDING 1 they join sums of 64
+//          bits every JOIN vec4s of k.
+// QUANT 3: four of k are the bytes of one integer, for data and weights, and one instruction adds up
+//          their products (VK_KHR_shader_integer_dot_product). The zero point of x counts in the
+//          bias, so that data outside of x are the zero point. SIGN is taken off the data.
+// QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
+//
+// `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
+// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias.
+
+#if QUANT == 3
+#extension GL_EXT_spirv_intrinsics : require
+#endif
+#ifndef VKNN_QUANTIZED_SUMS_GLSL
+#define VKNN_QUANTIZED_SUMS_GLSL
+
+#include "quantized/fixed_point.glsl"
+
+layout(constant_id = 20) const int JOIN = 0;  // a power of two
+// 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
+// rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once.
+layout(constant_id = 21) const int ROUNDING = 0;
+layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
+
+INPUT4I(SETTING_BINDING, setting);
+
+// vec4s of weights that a vec4 of k takes for a vec4 of output channels.
+#define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
+#if QUANT == 3
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
+int signed_dot(int a, int b, spirv_literal int four_bytes);
+
+ivec4 dots(int a, ivec4 b) {
+    return ivec4(signed_dot(a, b.x, 0), signed_dot(a, b.y, 0), signed_dot(a, b.z, 0), signed_dot(a, b.w, 0));
+}
+
+int bytes(ivec4 v) {
+    v = (v - SIGN) & 255;
+    return v.x | v.y << 8 | v.z << 16 | v.w << 24;
+}
+#endif
+// Row q of weights that are bytes.
+#define ROW_OF_BYTES(b, q) vec4(bitfieldExtract(b, 8 * (q), 8))
+
+#if QUANT == 3
+#define FACTOR int
+#define WEIGHT4 ivec4
+#define INPUT4W(b, name) INPUT4I(b, name)
+#elif QUANT == 4
+#define FACTOR vec4
+#define WEIGHT4 ivec4
+#define INPUT4W(b, name) INPUT4I(b, name)
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#elif QUANT == 1
+#define FACTOR vec4
+#define WEIGHT4 vec4
+#define INPUT4W(b, name) INPUT4S(b, name)
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#else
+#define FACTOR ivec4
+#define WEIGHT4 ivec4
+#define INPUT4W(b, name) INPUT4I(b, name)
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+// A vec4 of x as factors, and what stands for it outside of x.
+#if QUANT == 3
+#define TAKE(v) bytes(v)
+#define OUTSIDE outside
+#define ZERO_POINT int outside = (LOAD4(setting, 0).x & 255) * 0x01010101;
+
+#else
+#define TAKE(v) FACTOR((v) - zero)
+#define OUTSIDE FACTOR(0)
+#define ZERO_POINT int zero = LOAD4(setting, 0).x;
+#endif
+
+#if QUANT == 3
+#define PARTIAL_SUMS(partial, count)
+#define ADD_PARTIAL_SUMS(sums, partial, count, k)
+#define ADD_LAST_SUMS(sums, partial, count)
+#define HIGH(k) ivec4(0)
+#else
+#define HIGH(k) high[k]
+#define SUM(sums, partial) partial
+#define PARTIAL_SUMS(partial, count) \
+    FACTOR partial[count]; \
+    ivec4 high[count]; \
+    [[unroll]] for (int i_ = 0; i_ < count; i_++) { \
+        partial[i_] = FACTOR(0); \
+        high[i_] = ivec4(0); \
+    }
+#define ADD_PARTIAL_SUMS(sums, partial, count, k) \
+    if (JOIN != 0 && ((k) & (JOIN - 1)) == JOIN - 1) { ADD_LAST_SUMS(sums, partial, count) }
+#define ADD_LAST_SUMS(sums, partial, count) \
+    [[unroll]] for (int i_ = 0; i_ < count; i_++) { \
+        add_sum(sums[i_], high[i_], ivec4(partial[i_])); \
+        partial[i_] = FACTOR(0); \
+    }
+
+#endif
+
+void add_sum(inout ivec4 low, inout ivec4 high, ivec4 more) {
+    ivec4 sum = low + more;
+    if (ROUNDING == 1) high += (more >> 31) + ivec4(lessThan(uvec4(sum), uvec4(low)));
+    low = sum;
+}
+
+// (top, low) / 2^total for 1 <= total <= 62, halves up, modulo 2^32.
+ivec4 long_shift(ivec4 top, uvec4 low, ivec4 total) {
+    // Half of 2^total is added: in the low word where total is at most 32, else in the high one.
+    bvec4 far = greaterThan(total, ivec4(32));
+    uvec4 half_ = uvec4(1) << uvec4((total - 1) & 31);
+    uvec4 sum = low + mix(half_, uvec4(0), far);
+    top += ivec4(lessThan(sum, low)) + mix(ivec4(0), ivec4(half_), far);
+    uvec4 move = uvec4(total & 31);
+    uvec4 near_ = (sum >> move) | mix(uvec4(top) << (uvec4(32) - move & 31u), uvec4(0), equal(move, uvec4(0)));
+    near_ = mix(near_, uvec4(top), equal(total, ivec4(32)));
+    return mix(ivec4(near_), top >> (total - 32 & 31), far);
+}
+
+// (high, low) * q / 2^31 * 2^shift with q cut to 16 bits.
+ivec4 wide_multiply(ivec4 high, ivec4 low, ivec4 q, ivec4 shift) {
+    ivec4 factor = mix((q + 0x8000) >> 16, ivec4(0x7fff), greaterThanEqual(q, ivec4(0x7fff0000)));
+    uvec4 carry, product;
+    umulExtended(uvec4(low), uvec4(factor), carry, product);
+    return long_shift(high * factor + ivec4(carry), product, clamp(15 - shift, ivec4(1), ivec4(62)));
+}
+
+// x * q / 2^31 * 2^shift, rounded once.
+ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
+    ivec4 top, low;
+    imulExtended(x, q, top, low);
+    return long_shift(top, uvec4(low), clamp(31 - shift, ivec4(1), ivec4(62)));
+}
+
+// The result of a vec4 of sums; `m`: of output channels, of which there are `m4`.
+ivec4 requantized(ivec4 low, ivec4 high, int m, int m4) {
+    ivec4 head = LOAD4(setting, 0);
+    ivec4 q = LOAD4(setting, 1 + m), shift = LOAD4(setting, 1 + m4 + m);
+    ivec4 bias = LOAD4(setting, 1 + 2 * m4 + m), v;
+    if (ROUNDING == 1) {
+        ivec4 sum = low + bias;
+        high += LOAD4(setting, 1 + 3 * m4 + m) + ivec4(lessThan(uvec4(sum), uvec4(low)));
+        v = wide_multiply(high, sum, q, shift);
+    } else if (ROUNDING == 0) {
+        v = fixed_multiply(low + bias, q, shift);
+    } else if (ROUNDING == 3) {
+        v = single_multiply(low + bias, q, shift);
+    } else {
+        v = low + bias;
+    }
+    return clamp(v + head.y, head.z, head.w);
+}
+
+#endif

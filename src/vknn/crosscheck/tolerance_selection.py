@@ -1,0 +1,49 @@
+"""What scattering and suppression may err by: magnitude and units (see tolerance)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.graph import Op
+from vknn.ops.lookup import GatherND, SearchSorted
+from vknn.ops.non_max_suppression import NonMaxSuppression
+from vknn.ops.nonzero import NonZero, Unique
+from vknn.ops.rearrange import ReverseSequence
+from vknn.ops.scatter import ScatterND
+
+Arrays = Sequence[np.ndarray | None]
+Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
+
+
+def _exact(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    return np.abs(y.astype(np.float64)), 0.0
+
+
+def _scattered(op: ScatterND, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """Of sums and products: as many roundings as there are tuples, at the most."""
+    x, indices, updates = inputs
+    if op.reduction not in ("add", "mul") or x is None or indices is None or updates is None:
+        return _exact(op, inputs, y)
+    (size,) = op.reference(np.abs(x), indices, np.abs(updates))
+    return size.astype(np.float64), 4.0 * (math.sqrt(indices.size) + 8.0)
+
+
+def _suppressed(op: NonMaxSuppression, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """Scores are handed on, or fall with each box that stays."""
+    return np.abs(y.astype(np.float64)), 64.0 * op.max_output if op.soft_sigma > 0 else 0.0
+
+
+#: By op class.
+RULES: dict[type[Op], Rule] = {
+    GatherND: _exact,
+    ScatterND: _scattered,
+    SearchSorted: _exact,
+    ReverseSequence: _exact,
+    NonZero: _exact,
+    Unique: _exact,
+    NonMaxSuppression: _suppressed,
+}

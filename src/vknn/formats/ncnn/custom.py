@@ -1,0 +1,108 @@
+"""Layer types of the user's own (vknn.formats.custom) as layers of a .param."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from vknn.formats.custom import Registration, custom_layer, custom_layers
+from vknn.formats.ncnn.context import Context, shape
+from vknn.formats.ncnn.params import Params, param
+from vknn.formats.ncnn.records import LayerRecord
+from vknn.formats.ncnn.registry import ANY, LayerType, Result, layer_type, layer_types
+from vknn.formats.ncnn.weights import WeightSpec
+from vknn.graph import attributes
+from vknn.ops.custom import Custom
+
+_MAX_RANK = 4
+
+
+@attributes
+class RawParams(Params):
+    """Parameters by id, as the file has them."""
+
+    options: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def read(cls, record: LayerRecord) -> RawParams:
+        return cls(dict(record.params))
+
+
+def known_type(name: str) -> LayerType | None:
+    """The layer type of this name, the user's before vknn's own, or None where there is none."""
+    found = custom_layer("ncnn", name)
+    return layer_type(name) if found is None else custom_type(found)
+
+
+def known_types() -> dict[str, LayerType]:
+    """All layer types by name."""
+    own = {name: custom_type(found) for name, found in custom_layers("ncnn").items()}
+    return layer_types() | own
+
+
+def custom_type(found: Registration) -> LayerType:
+    """The layer type that a registration describes."""
+    layer = found.layer
+    return LayerType(
+        name=layer.name,
+        convert=_converter(found),
+        params=_params(found.parameters),
+        weights=_weights(found.weights),
+        bottoms=found.inputs,
+        tops=found.outputs,
+        accepts=ANY,
+        result=lambda params, dtype: layer.dtype,
+        value_slots=lambda params: (),
+        quantized=lambda params: False,
+        batched=lambda params: False,
+        index=found.index,
+    )
+
+
+def _params(declared: Mapping[str, tuple[Any, Any]] | None) -> type[Params]:
+    """A set of parameters of these names, ids and defaults."""
+    if declared is None:
+        return RawParams
+    fields = [(n, _kind(default), param(id_, default)) for n, (id_, default) in declared.items()]
+    return dataclasses.make_dataclass("CustomParams", fields, bases=(Params,), repr=False, eq=False)
+
+
+def _kind(default: Any) -> Any:
+    if isinstance(default, tuple):
+        floats = any(isinstance(v, float) for v in default)
+        return tuple[float, ...] if floats else tuple[int, ...]
+    return int if isinstance(default, bool) else type(default)
+
+
+def _options(params: Params) -> dict[Any, Any]:
+    if isinstance(params, RawParams):
+        return dict(params.options)
+    return {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
+
+
+def _weights(
+    rule: Callable[[Any], Mapping[str, tuple[int, ...]]] | None,
+) -> Callable[[Any], Sequence[WeightSpec]]:
+    def specs(params: Params) -> list[WeightSpec]:
+        if rule is None:
+            return []
+        return [WeightSpec(n, tuple(s)) for n, s in rule(_options(params)).items()]
+
+    return specs
+
+
+def _converter(found: Registration) -> Callable[[Context[Any]], Result]:
+    def convert(c: Context[Params]) -> Result:
+        """Arrays without the graph's leading axis go in and come out."""
+        options, names = tuple(_options(c.params).items()), tuple(c.weights)
+        op = Custom(found.layer, options, names, len(c.record.tops))
+        blobs = [c.reshape(x, shape(x)) for x in c.inputs]
+        weights = [c.weight_value(name) for name in names]
+        values = c.builder.add_many(op, *blobs, *weights, origin=c.origin, name=c.record.name)
+        for value in values:
+            rank = value.type.rank
+            c.require(1 <= rank <= _MAX_RANK, f"gives {value.type}: blobs have 1 to 4 axes")
+        return [c.reshape(value, (1, *value.type.dims)) for value in values]
+
+    return convert

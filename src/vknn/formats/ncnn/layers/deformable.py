@@ -1,0 +1,74 @@
+"""DeformableConv2D."""
+
+from __future__ import annotations
+
+from vknn.formats.ncnn.context import Context, as_image, shape
+from vknn.formats.ncnn.layers.fused import activate, check_activation
+from vknn.formats.ncnn.layers.padded import Pads, flat_pads
+from vknn.formats.ncnn.layers.windowed import Window, check_channels, float_weight
+from vknn.formats.ncnn.params import param, require
+from vknn.formats.ncnn.registry import layer
+from vknn.graph import Value, attributes
+from vknn.ops.deformable import DeformConv
+
+
+@attributes
+class DeformableConv2DParams(Window):
+    """Parameters of DeformableConv2D; those of h default to those of w."""
+
+    kernel_h: int = param(11, like="kernel_w")
+    dilation_h: int = param(12, like="dilation_w")
+    stride_h: int = param(13, like="stride_w")
+    pad_top: int = param(14, like="pad_left")
+    pad_bottom: int = param(16, like="pad_top")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return self.kernel_h, self.kernel_w
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.stride_h, self.stride_w
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return self.dilation_h, self.dilation_w
+
+    @property
+    def pads(self) -> Pads:
+        return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
+
+    def check(self) -> None:
+        self.check_window()
+        check_activation(self.activation_type, self.activation_params)
+        flat = flat_pads(self.pads)
+        require(min(flat) >= 0, f"negative padding {list(flat)}: this layer knows no SAME padding")
+
+
+@layer(
+    "DeformableConv2D",
+    params=DeformableConv2DParams,
+    weights=DeformableConv2DParams.weight_specs,
+    bottoms=(2, 3),
+)
+def deformable_conv_2d(c: Context[DeformableConv2DParams]) -> Value:
+    """Inputs: the image, two offsets a tap (h, then w), and optionally a factor a tap."""
+    p = c.params
+    x, *others = (as_image(c, value) for value in c.inputs)
+    check_channels(c, x, p.weight_shape[1])
+    sizes = zip(shape(x)[1:], p.pads, p.kernel, p.dilations, p.strides, strict=True)
+    out = [(n + sum(pair) - d * (k - 1) - 1) // s + 1 for n, pair, k, d, s in sizes]
+    taps = p.kernel_h * p.kernel_w
+    for what, value, channels in zip(("offsets", "mask"), others, (2 * taps, taps), strict=False):
+        found, wanted = list(shape(value)), [channels, *out]
+        c.require(found == wanted, f"its {what} have the shape {found}, not {wanted}")
+    offset, mask = (*others, None)[:2]
+    weight, bias = c.constant(float_weight(c), "weight"), c.weight_value("bias")
+    (top, bottom), (left, right) = p.pads
+    op = DeformConv(
+        strides=(p.stride_h, p.stride_w),
+        pads=(top, left, bottom, right),
+        dilations=(p.dilation_h, p.dilation_w),
+    )
+    y = c.add(op, x, weight, offset, bias, mask)
+    return activate(c, y, p.activation_type, p.activation_params)

@@ -1,0 +1,251 @@
+"""RNN, GRU and LSTM.
+
+ncnn differs: of a blob with three or four axes RNN, GRU and LSTM read the first matrix alone.
+ncnn differs: RNN, GRU and LSTM take a vector as a sequence of one step.
+ncnn differs: a state given to RNN, GRU or LSTM keeps its shape, (size) or (1, size), in the output.
+ncnn differs: RNN, GRU and LSTM with int8 weights quantize x and h step by step, not by a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.registry import layer
+from vknn.formats.ncnn.weights import WeightSpec
+from vknn.graph import Op, Value, attributes
+from vknn.ops.movement import Slice
+from vknn.ops.recurrent import DIRECTIONS, GRU, LSTM, RNN, Recurrent
+from vknn.ops.rounding import DynamicRound
+
+#: Where ONNX's gates lie among ncnn's: i o f g of I F O G, and z r n of R U N.
+_LSTM_ORDER, _GRU_ORDER, _RNN_ORDER = (0, 2, 1, 3), (1, 0, 2), (0,)
+
+
+@attributes
+class RnnParams(Params):
+    """Parameters of RNN, which GRU and LSTM have too."""
+
+    gates: ClassVar[int] = 1
+
+    num_output: int = param(0)
+    weight_data_size: int = param(1)
+    direction: int = param(2)
+    int8_scale_term: int = param(8)
+
+    @property
+    def units(self) -> int:
+        """Units of a gate."""
+        return self.num_output
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.direction == 2 else 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of weight_xc and weight_hc."""
+        return self.directions * self.gates * self.units
+
+    @property
+    def size(self) -> int:
+        """Length of a step of the input."""
+        return self.weight_data_size // self.rows
+
+    def check(self) -> None:
+        require(self.num_output > 0, f"num_output (parameter 0) is {self.num_output}")
+        require(self.units > 0, f"hidden_size (parameter 3) is {self.units}")
+        require(self.direction in (0, 1, 2), f"unknown direction {self.direction} (parameter 2)")
+        count = self.weight_data_size
+        require(
+            count > 0 and count % self.rows == 0,
+            f"weight_data_size (parameter 1) is {count}, not a multiple of {self.rows} rows",
+        )
+
+
+@attributes
+class GruParams(RnnParams):
+    """Parameters of GRU."""
+
+    gates = 3
+
+
+@attributes
+class LstmParams(RnnParams):
+    """Parameters of LSTM."""
+
+    gates = 4
+
+    hidden_size: int = param(3, like="num_output")
+
+    @property
+    def units(self) -> int:
+        return self.hidden_size
+
+
+Q = TypeVar("Q", bound=RnnParams)
+
+
+def _weights(bias_rows: int, p: RnnParams) -> list[WeightSpec]:
+    """Arrays in file order, all directions of each one after the other."""
+    rows = p.rows
+    int8 = bool(p.int8_scale_term)
+    specs = [
+        WeightSpec("weight_xc", (rows, p.size), tagged=True, int8=int8),
+        WeightSpec("bias_c", (p.directions * bias_rows * p.units,), tagged=True),
+        WeightSpec("weight_hc", (rows, p.num_output), tagged=True, int8=int8),
+    ]
+    if p.units != p.num_output:
+        projection = (p.directions * p.num_output, p.units)
+        specs.append(WeightSpec("weight_hr", projection, tagged=True))
+    if int8:
+        specs += [WeightSpec(name, (rows,)) for name in ("weight_xc_scale", "weight_hc_scale")]
+    return specs
+
+
+@layer("RNN", params=RnnParams, weights=partial(_weights, 1), bottoms=(1, 2), tops=(1, 2))
+def rnn(c: Context[RnnParams]) -> Sequence[Value]:
+    """h = tanh(W x + R h + b)."""
+    p = c.params
+    bias = _float(c, "bias_c").reshape(p.directions, p.units)
+    both = np.concatenate([bias, np.zeros_like(bias)], axis=1)
+    op = RNN(direction=DIRECTIONS[p.direction], layout=1, state_rounding=_rounding(p))
+    return _convert(c, op, _RNN_ORDER, both)
+
+
+@layer("GRU", params=GruParams, weights=partial(_weights, 4), bottoms=(1, 2), tops=(1, 2))
+def gru(c: Context[GruParams]) -> Sequence[Value]:
+    """Gates R, U, N in the file; biases R, U, that of W in N, that of R in N."""
+    p = c.params
+    reset, update, of_w, of_r = np.moveaxis(
+        _float(c, "bias_c").reshape(p.directions, 4, p.units), 1, 0
+    )
+    none = np.zeros_like(reset)
+    both = np.concatenate([update, reset, of_w, none, none, of_r], axis=1)
+    op = GRU(
+        direction=DIRECTIONS[p.direction],
+        layout=1,
+        state_rounding=_rounding(p),
+        linear_before_reset=True,
+    )
+    return _convert(c, op, _GRU_ORDER, both)
+
+
+@layer("LSTM", params=LstmParams, weights=partial(_weights, 4), bottoms=(1, 3), tops=(1, 3))
+def lstm(c: Context[LstmParams]) -> Sequence[Value]:
+    """Gates I, F, O, G in the file; a projection where hidden_size is not num_output."""
+    p = c.params
+    bias = _ordered(_float(c, "bias_c"), _LSTM_ORDER, p).reshape(p.directions, -1)
+    both = np.concatenate([bias, np.zeros_like(bias)], axis=1)
+    op = LSTM(direction=DIRECTIONS[p.direction], layout=1, state_rounding=_rounding(p))
+    return _convert(c, op, _LSTM_ORDER, both, states=2)
+
+
+def _rounding(p: RnnParams) -> str:
+    return "symmetric" if p.int8_scale_term else "none"
+
+
+def _convert(
+    c: Context[Q], op: Recurrent, order: tuple[int, ...], bias: np.ndarray, states: int = 1
+) -> Sequence[Value]:
+    """Adds the op and shapes its results: (T, directions * num_output) and the states."""
+    p = c.params
+    c.require(
+        len(c.record.tops) in (1, 1 + states),
+        "gives its sequence alone or with all its states (hidden, and cell of an LSTM)",
+    )
+    x = _sequence(c, p.size)
+    if p.int8_scale_term:
+        x = c.add(DynamicRound(), x)
+    weights = [
+        c.constant(_ordered(_matrix(c, name), order, p), name)
+        for name in ("weight_xc", "weight_hc")
+    ]
+    given = _states(c, [p.num_output, p.units][:states])
+    inputs: list[Value | None] = [x, *weights, c.constant(bias, "bias_c"), *given]
+    if p.units != p.num_output:
+        projection = _float(c, "weight_hr").reshape(p.directions, p.num_output, p.units)
+        inputs += [None, c.constant(projection, "weight_hr")]
+    y, *last = _add(c, op, inputs, 1 + states)
+    steps = x.type.dims[1]
+    results = [c.reshape(y, (1, steps, p.directions * p.num_output))]
+    if len(c.record.tops) > 1:
+        for index, state in enumerate(last):
+            like = c.inputs[1 + index] if given[index] is not None else state
+            results.append(c.reshape(state, like.type.dims))
+    return results
+
+
+def _add(c: Context[Q], op: Op, inputs: Sequence[Value | None], count: int) -> Sequence[Value]:
+    name = c.record.name
+    stems = [f"{name}/{op.type_name}.{part}" for part in ("y", "h", "c")]
+    while set(stems) & set(c.reserved):
+        stems = [f"{stem}'" for stem in stems]
+    return c.builder.add_many(op, *inputs, origin=c.origin, name=name, names=tuple(stems[:count]))
+
+
+def _sequence(c: Context[Q], size: int) -> Value:
+    """The input as (1, T, size): the first matrix of a blob, a vector as one step."""
+    x = c.x
+    if rank(x) == 1:
+        x = c.reshape(x, (1, 1, *shape(x)))
+    if rank(x) > 2:
+        # ncnn quantizes all steps of such a blob as it does the first, and scales each by its own.
+        suits = isinstance(c.params, LstmParams) or not c.params.int8_scale_term
+        message = "takes a blob of two axes (steps, size) where its weights are int8"
+        c.require(suits or shape(x)[-2] == 1, f"{message}, not {list(shape(x))}")
+        outer = tuple(range(1, rank(x) - 1))
+        if any(x.type.dims[axis] > 1 for axis in outer):
+            x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
+        x = c.reshape(x, (1, *shape(x)[-2:]))
+    c.require(
+        shape(x)[1] == size,
+        f"takes steps of {size} values (weight_data_size, parameter 1), not {shape(x)[1]}",
+    )
+    return x
+
+
+def _states(c: Context[Q], widths: Sequence[int]) -> list[Value | None]:
+    """Initial states as (1, directions, width); those of a missing second input count as absent."""
+    if len(c.inputs) != 1 + len(widths):
+        return [None] * len(widths)
+    states: list[Value | None] = []
+    for value, width in zip(c.inputs[1:], widths, strict=True):
+        wanted = (c.params.directions, width)
+        lone = shape(value) == (width,) and c.params.directions == 1
+        c.require(
+            shape(value) == wanted or lone,
+            f"an initial state has the shape {list(shape(value))}, not {list(wanted)}",
+        )
+        states.append(c.reshape(value, (1, *wanted)))
+    return states
+
+
+def _float(c: Context[P], name: str) -> np.ndarray:
+    array = c.weight(name)
+    c.require(array.dtype != np.int8, f"{name} is stored as int8, which only weights may be")
+    return array
+
+
+def _matrix(c: Context[Q], name: str) -> np.ndarray:
+    """weight_xc or weight_hc as float32; int8 ones by their scales, one for each row."""
+    array = c.weight(name)
+    if not c.params.int8_scale_term:
+        c.require(array.dtype != np.int8, f"{name} is stored as int8 without int8_scale_term")
+        return array
+    c.require(array.dtype == np.int8, f"{name} is stored as floats with int8_scale_term")
+    with np.errstate(all="ignore"):
+        scales = np.float32(1) / c.weight(f"{name}_scale").reshape(-1, 1)
+        return array * scales
+
+
+def _ordered(array: np.ndarray, order: tuple[int, ...], p: RnnParams) -> np.ndarray:
+    """Rows by gates in ONNX's order: [directions, gates * units, ...]."""
+    parts = array.reshape(p.directions, len(order), p.units, -1)[:, list(order)]
+    last = array.shape[1:]
+    return np.ascontiguousarray(parts.reshape(p.directions, len(order) * p.units, *last))

@@ -1,0 +1,172 @@
+"""Reduction, CumulativeSum, ArgMax, StatisticsPooling and GLU."""
+
+from __future__ import annotations
+
+import math
+
+from vknn.formats.ncnn.context import Context, axis_of, rank, shape
+from vknn.formats.ncnn.layers.elementwise import scaled
+from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.registry import layer
+from vknn.graph import DType, Value, attributes
+from vknn.ops.elementwise import Cast
+from vknn.ops.gating import Glu
+from vknn.ops.movement import Concat, Slice
+from vknn.ops.normalization import MeanVarianceNormalization
+from vknn.ops.reduction import (
+    CumSum,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    Reduction,
+)
+from vknn.ops.selection import TopK
+
+#: operation -> op.
+_REDUCTIONS: tuple[type[Reduction], ...] = (
+    ReduceSum,
+    ReduceL1,
+    ReduceSumSquare,
+    ReduceMean,
+    ReduceMax,
+    ReduceMin,
+    ReduceProd,
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+)
+
+
+@attributes
+class ReductionParams(Params):
+    """Parameters of Reduction."""
+
+    operation: int = param(0)
+    reduce_all: int = param(1, 1)
+    coeff: float = param(2, 1.0)
+    axes: tuple[int, ...] = param(3, ())
+    keepdims: int = param(4)
+    fixbug0: int = param(5)
+
+    def check(self) -> None:
+        require(0 <= self.operation < len(_REDUCTIONS), f"unknown operation {self.operation}")
+        require(
+            self.fixbug0 != 0 or not self.axes,
+            "axes need parameter 5 (fixbug0): regenerate the file",
+        )
+
+
+@layer("Reduction", params=ReductionParams)
+def reduction(c: Context[ReductionParams]) -> Value:
+    """Over all axes or some, times ``coeff``; a blob that loses all its axes is one number.
+
+    ncnn differs: a 1-D blob is reduced whatever axes says; LogSumExp overflows where an exponential
+    does, here it does not; a maximum is never below -FLT_MAX and a minimum never above FLT_MAX.
+    """
+    p, n = c.params, rank(c.x)
+    axes = {axis_of(c, c.x, a) for a in p.axes} if n > 1 else set()
+    if p.reduce_all or n == 1:
+        axes = set(range(1, n + 1))
+    keep = bool(p.keepdims)
+    y = c.add(_REDUCTIONS[p.operation](tuple(sorted(axes)), keep), c.x)
+    y = c.reshape(y, (1, 1)) if rank(y) == 0 else y
+    return scaled(c, y, p.coeff)
+
+
+@attributes
+class AxisParams(Params):
+    """Parameters of a layer that works along an axis."""
+
+    axis: int = param(0)
+
+
+def _axis(c: Context[AxisParams]) -> int:
+    """The canonical axis; 1-D blobs have one, whatever the file says."""
+    return 1 if rank(c.x) == 1 else axis_of(c, c.x, c.params.axis)
+
+
+@layer("CumulativeSum", params=AxisParams)
+def cumulative_sum(c: Context[AxisParams]) -> Value:
+    return c.add(CumSum(_axis(c)), c.x)
+
+
+@layer("GLU", params=AxisParams)
+def glu(c: Context[AxisParams]) -> Value:
+    """The first half times the sigmoid of the second; of an odd size the last is left over."""
+    axis = _axis(c)
+    size = c.x.type.dims[axis]
+    c.require(size >= 2, f"cannot halve an axis of size {size}")
+    return c.add(Glu(axis), c.x)
+
+
+@attributes
+class ArgMaxParams(Params):
+    """Parameters of ArgMax."""
+
+    out_max_val: int = param(0)
+    topk: int = param(1, 1)
+
+    def check(self) -> None:
+        require(self.topk > 0, f"topk {self.topk} must be positive")
+
+
+@layer("ArgMax", params=ArgMaxParams)
+def arg_max(c: Context[ArgMaxParams]) -> Value:
+    """Indices of the largest elements of the blob as floats, in a row; their values above it.
+
+    Of equal ones that with the higher index comes first.
+
+    ncnn differs: it counts the unused bytes at the end of channels as elements.
+    """
+    p, total = c.params, c.x.type.size
+    c.require(p.topk <= total, f"topk {p.topk} is more than the blob's {total} elements")
+    flat = c.reshape(c.x, (1, total))
+    if total > 1:  # the op puts lower indices first
+        flat = c.add(Slice((-1,), (-total - 1,), (1,), (-1,)), flat)
+    values, places = c.builder.add_many(
+        TopK(axis=1, k=p.topk),
+        flat,
+        origin=c.origin,
+        name=c.record.name,
+        names=(f"{c.record.name}/values", f"{c.record.name}/places"),
+    )
+    mirrored = c.add(Cast(DType.FLOAT32), places)
+    indices = scaled(c, mirrored, -1.0, float(total - 1))
+    row = c.reshape(indices, (1, 1, p.topk))
+    if not p.out_max_val:
+        return row
+    return c.add(Concat(axis=1), c.reshape(values, (1, 1, p.topk)), row)
+
+
+@attributes
+class StatisticsParams(Params):
+    """Parameters of StatisticsPooling."""
+
+    include_stddev: int = param(0)
+
+
+@layer("StatisticsPooling", params=StatisticsParams)
+def statistics_pooling(c: Context[StatisticsParams]) -> Value:
+    """The mean of each channel, then the deviation of each; other ranks than 3 and 4 are one."""
+    x = one_channel(c, c.x)
+    axes = tuple(range(2, x.type.rank))
+    mean = c.add(ReduceMean(axes, False), x)
+    if not c.params.include_stddev:
+        return mean
+    centered = c.add(MeanVarianceNormalization(axes, normalize_variance=False), x)
+    root = c.add(ReduceL2(axes, False), centered)
+    count = math.prod(shape(x)[1:])
+    return c.add(Concat(axis=1), mean, scaled(c, root, 1.0 / math.sqrt(count)))
+
+
+def one_channel(c: Context[P], x: Value) -> Value:
+    """A blob of one or two axes as an image of one channel; others as they are."""
+    return x if rank(x) >= 3 else c.reshape(x, (1, *(1,) * (3 - rank(x)), *shape(x)))

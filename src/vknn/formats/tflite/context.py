@@ -1,0 +1,183 @@
+"""What an operator's converter works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.formats.tflite.problems import Malformed, Unsupported
+from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
+from vknn.graph import DType, GraphBuilder, Op, Origin, Value
+from vknn.ops.movement import Reshape, Transpose
+
+_MAX_ELEMENTS = 1 << 31
+#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
+_FOLDED_ELEMENTS = 1 << 16
+
+
+class NeedsData(Exception):
+    """A converter needs the data of ``value``, which are computed at run time."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value.name)
+        self.value = value
+
+
+@dataclass(frozen=True)
+class Context:
+    """One operator on its way into the graph. Values have the layout of the file (NHWC).
+
+    ``states`` collects the new values of variable tensors, by tensor.
+    """
+
+    builder: GraphBuilder
+    graph: SubgraphRecord
+    operator: OperatorRecord
+    inputs: Sequence[Value | None]
+    states: dict[int, Value] = field(default_factory=dict)
+
+    @property
+    def options(self) -> Any:
+        """The options by their names in the schema."""
+        return self.operator.options
+
+    @property
+    def origin(self) -> Origin:
+        name = self.graph.tensors[self.operator.outputs[0]].name if self.operator.outputs else ""
+        return Origin(name or f"operator {self.operator.index}", self.operator.type)
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its tensors hold quantized integers: the first input or the first output."""
+        tensors = self.graph.tensors
+        ends = [i for i in (*self.operator.inputs[:1], *self.operator.outputs[:1]) if i != -1]
+        return any(tensors[i].is_quantized for i in ends)
+
+    @property
+    def x(self) -> Value:
+        """The first input."""
+        return self.value(0)
+
+    def value(self, number: int) -> Value:
+        """An input that must be there."""
+        value = self.optional(number)
+        if value is None:
+            self.fail(f"input {number} is missing")
+        return value
+
+    def optional(self, number: int) -> Value | None:
+        """An input, or None where it is absent or left out."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def source(self, number: int) -> TensorRecord:
+        """The file's record of an input."""
+        self.value(number)
+        return self.graph.tensors[self.operator.inputs[number]]
+
+    def target(self, number: int = 0) -> TensorRecord:
+        """The file's record of an output."""
+        return self.graph.tensors[self.operator.outputs[number]]
+
+    def quant(self, number: int) -> Quant:
+        """The quantization of an input, which it must have."""
+        quant = self.source(number).quant
+        return quant if quant is not None else self.fail(f"input {number} has no quantization")
+
+    def keep(self, number: int, value: Value) -> None:
+        """Makes ``value`` what the variable tensor at input ``number`` holds from now on."""
+        record = self.source(number)
+        self.require(record.variable, f"writes input {number}, which is not a variable")
+        self.states[record.index] = value
+
+    def data(self, number: int) -> np.ndarray:
+        """The data of an input that must be known while the graph is built.
+
+        Where they are computed at run time the graph ends before this operator (see ``stages``).
+        """
+        value = self.value(number)
+        if value.constant is None:
+            raise NeedsData(value)
+        return value.constant
+
+    def ints(self, number: int, what: str) -> list[int]:
+        """The data of a constant integer input, flattened."""
+        array = self.data(number)
+        self.require(array.dtype.kind in "iu", f"{what} must be integers, not {array.dtype}")
+        return [int(v) for v in array.reshape(-1)]
+
+    def add(self, op: Op, *inputs: Value | None) -> Value:
+        """Adds an op with one output; one of constants alone is computed at once."""
+        return self.add_many(op, *inputs)[0]
+
+    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
+        """Adds an op with any number of outputs."""
+        stem = f"{self.origin.name}/{op.type_name}"
+        folded = self._folded(op, inputs)
+        if folded is not None:
+            return tuple(self.builder.constant(array, stem) for array in folded)
+        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
+        for value in values:
+            if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
+                raise ShapeError(f"its output {value.type} is absurdly large")
+        return values
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
+        """A constant."""
+        return self.builder.constant(array, f"{self.origin.name}/{name}")
+
+    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
+        """A constant without axes, which broadcasts to anything."""
+        return self.constant(np.asarray(number, dtype.numpy))
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` in another shape, or itself where it has that already."""
+        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """``x`` with its axes in another order, or itself where that is the same."""
+        same = tuple(perm) == tuple(range(x.type.rank))
+        return x if same else self.add(Transpose(tuple(perm)), x)
+
+    def channels_second(self, x: Value) -> Value:
+        """(n, spatial..., c) as (n, c, spatial...)."""
+        return self.transpose(x, (0, x.type.rank - 1, *range(1, x.type.rank - 1)))
+
+    def channels_last(self, x: Value) -> Value:
+        """(n, c, spatial...) as (n, spatial..., c)."""
+        return self.transpose(x, (0, *range(2, x.type.rank), 1))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis that may count from the end, checked."""
+        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
+        return axis % rank
+
+    def require(self, condition: bool, message: str) -> None:
+        """Fails with ``message`` unless ``condition`` holds."""
+        if not condition:
+            self.fail(message)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises the error for an operator that contradicts itself."""
+        raise Malformed(message)
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises the error for what vknn cannot do."""
+        raise Unsupported(what)
+
+    def _folded(self, op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
+        constants = [v.constant for v in inputs if v is not None]
+        if not inputs or not op.deterministic or any(c is None for c in constants):
+            return None
+        types = op.infer(*(v.type if v is not None else None for v in inputs))
+        if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
+            return None
+        return op.reference(*(v.constant if v is not None else None for v in inputs))
+
+
+def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
+    """A converter's result as a tuple."""
+    return (result,) if isinstance(result, Value) else tuple(result)

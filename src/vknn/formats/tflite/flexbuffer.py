@@ -1,0 +1,71 @@
+"""FlexBuffers (the options of custom operators) -> Python values, within bounds.
+
+The library's reader follows offsets as they stand; here what it raises becomes one error, and the
+number of elements is bounded by the size of the data, so that shared parts cannot be unrolled
+without end.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from flatbuffers import flexbuffers
+
+_MAX_DEPTH = 32
+
+
+class BadFlexBuffer(ValueError):
+    """The bytes are not a FlexBuffer."""
+
+
+def decode(data: bytes) -> Any:
+    """The value in ``data``: dicts, lists, numbers, strings. Empty data are an empty dict.
+
+    Raises BadFlexBuffer.
+    """
+    if not data:
+        return {}
+    try:
+        return _Decoder(len(data)).value(flexbuffers.GetRoot(data), 0)
+    except BadFlexBuffer:
+        raise
+    except (ValueError, IndexError, TypeError, KeyError, OverflowError, struct.error) as error:
+        raise BadFlexBuffer(f"not a FlexBuffer: {error}") from error
+
+
+class _Decoder:
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    def value(self, ref: Any, depth: int) -> Any:
+        self.budget -= 1
+        if depth > _MAX_DEPTH or self.budget < 0:
+            raise BadFlexBuffer("not a FlexBuffer: it refers to itself")
+        if ref.IsNull:
+            return None
+        if ref.IsMap:
+            keys = [self.plain(key) for key in self.elements(ref.AsMap.Keys)]
+            values = self.elements(ref.AsMap.Values)
+            return {k: self.value(v, depth + 1) for k, v in zip(keys, values, strict=True)}
+        if ref.IsBlob:
+            return bytes(ref.AsBlob)
+        if ref.IsTypedVector:
+            return [self.plain(v) for v in self.elements(ref.AsTypedVector)]
+        if ref.IsFixedTypedVector:
+            return [self.plain(v) for v in self.elements(ref.AsFixedTypedVector)]
+        if ref.IsVector:
+            return [self.value(v, depth + 1) for v in self.elements(ref.AsVector)]
+        return self.plain(ref)
+
+    def elements(self, vector: Any) -> list[Any]:
+        count = len(vector)
+        self.budget -= count
+        if self.budget < 0:
+            raise BadFlexBuffer(f"not a FlexBuffer: a vector of {count} elements")
+        return [vector[i] for i in range(count)]
+
+    def plain(self, ref: Any) -> Any:
+        if ref.IsMap or ref.IsVector:
+            raise BadFlexBuffer("not a FlexBuffer: a vector where a number or string belongs")
+        return ref.Value

@@ -1,0 +1,1 @@
+"""Made by tools/tflite_schema.py from tflite.fbs."""

@@ -1,0 +1,70 @@
+"""Convolutions and matrix products of floats."""
+
+from __future__ import annotations
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.layers.geometry import (
+    conv_geometry,
+    depthwise_geometry,
+    fully_connected_shape,
+    fully_connected_weights,
+    rows,
+    transposed_geometry,
+)
+from vknn.formats.tflite.layers.hybrid import (
+    batches,
+    dense,
+    is_hybrid,
+    real_weights,
+    rounded_images,
+)
+from vknn.formats.tflite.registry import operator
+from vknn.graph import Value
+from vknn.ops.convolution import Conv
+from vknn.ops.matmul import MatMul
+from vknn.ops.transposed import ConvTranspose
+
+
+@operator("CONV_2D", inputs=(2, 3))
+def conv_2d(c: Context) -> Value:
+    """Weights [out, kh, kw, in / groups]; groups follow from the channels."""
+    op = Conv(*conv_geometry(c))
+    x = rounded_images(c, c.channels_second(c.x), 1)
+    y = c.add(op, x, c.channels_second(real_weights(c, 1)), c.optional(2))
+    return activate(c, c.channels_last(y))
+
+
+@operator("DEPTHWISE_CONV_2D", inputs=(2, 3))
+def depthwise_conv_2d(c: Context) -> Value:
+    """Weights [1, kh, kw, channels * multiplier]: each channel has its own kernels."""
+    op, w = Conv(*depthwise_geometry(c)), c.transpose(real_weights(c, 1), (3, 0, 1, 2))
+    y = c.add(op, rounded_images(c, c.channels_second(c.x), 1), w, c.optional(2))
+    return activate(c, c.channels_last(y))
+
+
+@operator("TRANSPOSE_CONV", inputs=(3, 4))
+def transpose_conv(c: Context) -> Value:
+    """Inputs: the output's shape, weights [out, kh, kw, in], x, bias."""
+    op = ConvTranspose(*transposed_geometry(c))
+    x, w = c.channels_second(c.value(2)), c.transpose(c.value(1), (3, 0, 1, 2))
+    return activate(c, c.channels_last(c.add(op, x, w, c.optional(3))))
+
+
+@operator("FULLY_CONNECTED", inputs=(2, 3), outputs=(1, 2))
+def fully_connected(c: Context) -> Value:
+    """x as rows times weights [units, depth], plus bias."""
+    units, depth = fully_connected_weights(c)
+    if c.options["weights_format"]:
+        c.refuse("shuffled weights")
+    y = dense(c, rows(c, c.x, depth), c.optional(2))
+    return activate(c, c.reshape(y, fully_connected_shape(c, c.x, units, depth)))
+
+
+@operator("BATCH_MATMUL", inputs=2)
+def batch_matmul(c: Context) -> Value:
+    """x @ y over the last two axes; the leading ones broadcast."""
+    if is_hybrid(c, 1):
+        product = MatMul(transpose_b=c.options["adj_y"])
+        return batches(c, c.x, c.options["adj_x"], product)
+    return c.add(MatMul(c.options["adj_x"], c.options["adj_y"]), c.x, c.value(1))

@@ -1,0 +1,78 @@
+"""Elementwise operators of one and two inputs."""
+
+from __future__ import annotations
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.registry import operator
+from vknn.graph import DType, Op, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.quantized import QuantizedBinary
+
+_UNARY: dict[str, Op] = {
+    "ABS": ew.Abs(),
+    "NEG": ew.Neg(),
+    "SIN": ew.Sin(),
+    "COS": ew.Cos(),
+    "EXP": ew.Exp(),
+    "LOG": ew.Log(),
+    "SQRT": ew.Sqrt(),
+    "RSQRT": ew.Rsqrt(),
+    "SQUARE": ew.Square(),
+    "CEIL": ew.Ceil(),
+    "FLOOR": ew.Floor(),
+    "ROUND": ew.Round(),
+}
+_ARITHMETIC: dict[str, Op] = {"ADD": ew.Add(), "SUB": ew.Sub(), "MUL": ew.Mul(), "DIV": ew.Div()}
+_BINARY: dict[str, Op] = {"FLOOR_DIV": ew.FloorDiv(), "FLOOR_MOD": ew.Mod(), "POW": ew.Pow()}
+
+
+@operator(*_UNARY)
+def unary(c: Context) -> Value:
+    """A function of each element; ROUND takes halves to even."""
+    return c.add(_UNARY[c.operator.code], c.x)
+
+
+@operator(*_ARITHMETIC, inputs=2)
+def arithmetic(c: Context) -> Value:
+    """a + b and the like with NumPy's broadcasting, then the fused activation."""
+    if c.operator.code == "DIV" and c.x.type.dtype is DType.INT16:
+        # TensorFlow Lite knows int16 quotients of quantized tensors only; without scales its
+        # multiplier is 0.
+        return c.add(QuantizedBinary("div", DType.INT16, low=-32768, high=32767), c.x, c.value(1))
+    return activate(c, c.add(_ARITHMETIC[c.operator.code], c.x, c.value(1)))
+
+
+@operator(*_BINARY, inputs=2)
+def binary(c: Context) -> Value:
+    """A function of two elements, with NumPy's broadcasting."""
+    return c.add(_BINARY[c.operator.code], c.x, c.value(1))
+
+
+@operator("MAXIMUM", inputs=2, moves=True)
+def maximum(c: Context) -> Value:
+    """The larger; quantized operands share a scale, so that integers compare as they are."""
+    return c.add(ew.Max(), c.x, c.value(1))
+
+
+@operator("MINIMUM", inputs=2, moves=True)
+def minimum(c: Context) -> Value:
+    """The smaller; quantized operands share a scale."""
+    return c.add(ew.Min(), c.x, c.value(1))
+
+
+@operator("SQUARED_DIFFERENCE", inputs=2)
+def squared_difference(c: Context) -> Value:
+    """(a - b) ** 2."""
+    return c.add(ew.Square(), c.add(ew.Sub(), c.x, c.value(1)))
+
+
+@operator("ADD_N", inputs=(2, None))
+def add_n(c: Context) -> Value:
+    """The sum of tensors of one shape, from the first to the last."""
+    total = c.x
+    for number in range(1, len(c.inputs)):
+        operand = c.value(number)
+        c.require(operand.type == c.x.type, f"adds {operand.type} to {c.x.type}")
+        total = c.add(ew.Add(), total, operand)
+    return total

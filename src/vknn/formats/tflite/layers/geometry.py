@@ -1,0 +1,101 @@
+"""Shapes of convolutions and matrix products as the schema's operators state them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.windows import dilations, padding, strides
+from vknn.graph import Value
+
+
+class Geometry(NamedTuple):
+    """The attributes of a convolution, in the order of the ops."""
+
+    strides: tuple[int, int]
+    pads: tuple[int, ...]
+    dilations: tuple[int, int]
+    group: int = 1
+
+
+class TransposedGeometry(NamedTuple):
+    """The attributes of a transposed convolution, in the order of the ops."""
+
+    strides: tuple[int, int]
+    pads: tuple[int, ...]
+    dilations: tuple[int, int]
+    group: int
+    output_padding: tuple[int, ...]
+
+
+def image_sizes(c: Context, x: Value) -> tuple[int, int, int, int]:
+    """n, h, w, c of an NHWC tensor."""
+    c.require(x.type.rank == 4, f"takes a tensor of rank 4, not {x.type}")
+    n, h, w, channels = x.type.dims
+    return n, h, w, channels
+
+
+def conv_geometry(c: Context) -> Geometry:
+    """CONV_2D: weights [out, kh, kw, in / groups]; groups follow from the channels."""
+    _, height, width, channels = image_sizes(c, c.x)
+    outputs, kh, kw, depth = image_sizes(c, c.value(1))
+    c.require(depth > 0 and channels % depth == 0, f"has {channels} channels, its weights {depth}")
+    group = channels // depth
+    c.require(outputs % group == 0, f"has {outputs} outputs in {group} groups")
+    steps, spread = strides(c), dilations(c)
+    return Geometry(steps, padding(c, (height, width), (kh, kw), steps, spread), spread, group)
+
+
+def depthwise_geometry(c: Context) -> Geometry:
+    """DEPTHWISE_CONV_2D: weights [1, kh, kw, channels * multiplier]."""
+    _, height, width, channels = image_sizes(c, c.x)
+    w = c.value(1)
+    one, kh, kw, outputs = image_sizes(c, w)
+    c.require(one == 1 and channels > 0 and outputs % channels == 0,
+              f"has weights {w.type} for {channels} channels")  # fmt: skip
+    steps, spread = strides(c), dilations(c)
+    return Geometry(steps, padding(c, (height, width), (kh, kw), steps, spread), spread, channels)
+
+
+def transposed_geometry(c: Context) -> TransposedGeometry:
+    """TRANSPOSE_CONV: inputs output_shape, weights [out, kh, kw, in], x.
+
+    What is cut off follows from the size of the output, which may be any: the scattered products
+    that lie outside of it are lost, and where none come it holds the bias.
+    """
+    _, height, width, channels = image_sizes(c, c.value(2))
+    w, shape = c.value(1), c.ints(0, "the output's shape")
+    outputs, kh, kw, depth = image_sizes(c, w)
+    c.require(depth == channels, f"has {channels} channels, its weights {depth}")
+    fits = len(shape) == 4 and shape[0] == c.value(2).type.dims[0] and shape[3] == outputs
+    c.require(fits and min(shape) > 0, f"gives the shape {shape} from weights {w.type}")
+    steps = strides(c)
+    begins = padding(c, (shape[1], shape[2]), (kh, kw), steps)[:2]
+    full = [(size - 1) * step + k
+            for size, step, k in zip((height, width), steps, (kh, kw), strict=True)]  # fmt: skip
+    over = [f - b - size for f, b, size in zip(full, begins, shape[1:3], strict=True)]
+    ends = [max(o, 0) for o in over]
+    extra = tuple(max(-o, 0) for o in over)
+    return TransposedGeometry(steps, (*begins, *ends), (1, 1), 1, extra)
+
+
+def rows(c: Context, x: Value, depth: int) -> Value:
+    """``x`` as a matrix whose rows have ``depth`` elements."""
+    c.require(depth > 0 and x.type.size % depth == 0, f"has rows of {depth} in {x.type}")
+    return c.reshape(x, (x.type.size // depth, depth))
+
+
+def fully_connected_weights(c: Context) -> tuple[int, int]:
+    """Units and depth of the weights [units, depth]."""
+    w = c.value(1)
+    c.require(w.type.rank == 2, f"has weights {w.type}")
+    units, depth = w.type.dims
+    return units, depth
+
+
+def fully_connected_shape(c: Context, x: Value, units: int, depth: int) -> tuple[int, ...]:
+    """The shape of the output: all leading axes where ``keep_num_dims``, else a matrix."""
+    if c.options["keep_num_dims"]:
+        c.require(x.type.dims[-1] == depth, f"keeps the axes of {x.type} with rows of {depth}")
+        return (*x.type.dims[:-1], units)
+    return (x.type.size // depth, units)

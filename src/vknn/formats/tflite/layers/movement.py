@@ -1,0 +1,240 @@
+"""Operators that rearrange elements; they serve every element type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.layers.quantized_tables import codes, lookup, scale_of, zero_of
+from vknn.formats.tflite.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.movement import Concat, Expand, Identity, Pad, Slice
+
+
+@operator("RESHAPE", inputs=(1, 2), moves=True)
+def reshape(c: Context) -> Value:
+    """To the shape in the second input, or in the options; one size may be -1."""
+    if c.optional(1) is not None:
+        wanted = c.ints(1, "the new shape")
+    else:
+        wanted = list(c.options["new_shape"])
+    if wanted == [0] and c.x.type.size == 1:  # how old files spell a scalar
+        wanted = []
+    return c.reshape(c.x, _resolved(c, wanted, c.x.type.size))
+
+
+def _resolved(c: Context, wanted: Sequence[int], size: int) -> tuple[int, ...]:
+    c.require(wanted.count(-1) <= 1 and min(wanted, default=0) >= -1, f"to the shape {wanted}")
+    rest = int(np.prod([d for d in wanted if d != -1], dtype=np.int64))
+    if -1 in wanted:
+        c.require(rest > 0 and size % rest == 0, f"{size} elements to the shape {wanted}")
+    shape = tuple(size // rest if d == -1 else d for d in wanted)
+    c.require(int(np.prod(shape, dtype=np.int64)) == size, f"{size} elements to the shape {wanted}")
+    return shape
+
+
+@operator("SQUEEZE", moves=True)
+def squeeze(c: Context) -> Value:
+    """Without the named axes of size 1, or without all of them."""
+    dims = c.x.type.dims
+    named = {c.axis(a, len(dims)) for a in c.options["squeeze_dims"]}
+    c.require(all(dims[a] == 1 for a in named), f"squeezes axes {sorted(named)} of {c.x.type}")
+    drop = named or {a for a, d in enumerate(dims) if d == 1}
+    return c.reshape(c.x, [d for a, d in enumerate(dims) if a not in drop])
+
+
+@operator("EXPAND_DIMS", inputs=2, moves=True)
+def expand_dims(c: Context) -> Value:
+    """With an axis of size 1 at the given place."""
+    (axis,) = c.ints(1, "the axis")
+    dims = list(c.x.type.dims)
+    dims.insert(c.axis(axis, len(dims) + 1), 1)
+    return c.reshape(c.x, dims)
+
+
+@operator("TRANSPOSE", inputs=2, moves=True)
+def transpose(c: Context) -> Value:
+    """Axis i of the output is axis perm[i] of the input."""
+    perm = [c.axis(a, c.x.type.rank) for a in c.ints(1, "the permutation")]
+    c.require(sorted(perm) == list(range(c.x.type.rank)), f"permutes {c.x.type} by {perm}")
+    return c.transpose(c.x, perm)
+
+
+@operator("CONCATENATION", inputs=(1, None), moves=True)
+def concatenation(c: Context) -> Value:
+    """The inputs joined along an axis; uint8 of other scales than the output's gets them first."""
+    values = [_requantized(c, i) for i in range(len(c.inputs))]
+    axis = c.axis(c.options["axis"], c.x.type.rank)
+    filled = [v for v in values if v.type.size] or values[:1]
+    return activate(c, c.add(Concat(axis), *filled) if len(filled) > 1 else filled[0])
+
+
+def _requantized(c: Context, number: int) -> Value:
+    """An input in the output's scale. TensorFlow Lite's kernel does it for uint8 only, in float32:
+    round(x * s + b), s = s_in / s_out (by the reciprocal), b = -zero_in * s."""
+    value, own, out = c.value(number), c.source(number).quant, c.target().quant
+    if value.type.dtype is not DType.UINT8 or own is None or out is None:
+        return value
+    if scale_of(own) == scale_of(out) and zero_of(own) == zero_of(out):
+        return value
+    scale = scale_of(own) * (np.float32(1) / scale_of(out))
+    bias = np.float32(-zero_of(own)) * scale
+    scaled = codes(DType.UINT8).astype(np.float32) * scale + bias
+    whole = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + zero_of(out)
+    return lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
+
+
+@operator("PACK", inputs=(1, None), moves=True)
+def pack(c: Context) -> Value:
+    """The inputs stacked along a new axis."""
+    rank = c.x.type.rank + 1
+    axis = c.axis(c.options["axis"], rank)
+    stacked = []
+    for number in range(len(c.inputs)):
+        value = c.value(number)
+        c.require(value.type.dims == c.x.type.dims, f"stacks {value.type} on {c.x.type}")
+        stacked.append(c.reshape(value, (*value.type.dims[:axis], 1, *value.type.dims[axis:])))
+    return c.add(Concat(axis), *stacked) if len(stacked) > 1 else stacked[0]
+
+
+@operator("UNPACK", outputs=(1, None), moves=True)
+def unpack(c: Context) -> list[Value]:
+    """Slices of size 1 along an axis, without that axis."""
+    axis = c.axis(c.options["axis"], c.x.type.rank)
+    size = c.x.type.dims[axis]
+    c.require(c.options["num"] == size, f"unpacks {c.options['num']} of {size}")
+    kept = (*c.x.type.dims[:axis], *c.x.type.dims[axis + 1 :])
+    return [c.reshape(_part(c, c.x, axis, i, i + 1), kept) for i in range(size)]
+
+
+def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
+    return c.add(Slice((start,), (end,), (axis,)), x)
+
+
+@operator("SPLIT", inputs=2, outputs=(1, None), moves=True)
+def split(c: Context) -> list[Value]:
+    """Equal parts along the axis that the first input names."""
+    (axis,) = c.ints(0, "the axis")
+    x = c.value(1)
+    axis = c.axis(axis, x.type.rank)
+    count, size = c.options["num_splits"], x.type.dims[axis]
+    c.require(count > 0 and size % count == 0, f"splits {size} into {count}")
+    step = size // count
+    return [_part(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
+
+
+@operator("SPLIT_V", inputs=3, outputs=(1, None), moves=True)
+def split_v(c: Context) -> list[Value]:
+    """Parts of the given sizes, one of which may be -1."""
+    (axis,) = c.ints(2, "the axis")
+    axis = c.axis(axis, c.x.type.rank)
+    sizes, whole = c.ints(1, "the sizes"), c.x.type.dims[axis]
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = whole - sum(s for s in sizes if s != -1)
+    c.require(sum(sizes) == whole and min(sizes) >= 0, f"splits {whole} into {sizes}")
+    ends = np.cumsum(sizes).tolist()
+    return [_part(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
+
+
+@operator("SLICE", inputs=3, moves=True)
+def slice_(c: Context) -> Value:
+    """A block at ``begin`` of ``size``; -1 is up to the end."""
+    begin, size = c.ints(1, "the begin"), c.ints(2, "the size")
+    dims = c.x.type.dims
+    c.require(len(begin) == len(size) == len(dims), f"slices {c.x.type} at {begin}, {size}")
+    ends = [d if s == -1 else b + s for b, s, d in zip(begin, size, dims, strict=True)]
+    inside = all(0 <= b <= e <= d for b, e, d in zip(begin, ends, dims, strict=True))
+    c.require(inside, f"slices {c.x.type} at {begin}, {size}")
+    return c.add(Slice(tuple(begin), tuple(ends), tuple(range(len(dims)))), c.x)
+
+
+def pairs(c: Context, number: int) -> list[tuple[int, int]]:
+    """Paddings or crops, [rank, 2]."""
+    array = c.data(number)
+    c.require(array.ndim == 2 and array.shape[1] == 2, f"has pads of shape {array.shape}")
+    return [(int(a), int(b)) for a, b in array]
+
+
+def _pads(c: Context) -> tuple[int, ...]:
+    found = pairs(c, 1)
+    c.require(len(found) == c.x.type.rank, f"pads {c.x.type} by {found}")
+    c.require(all(a >= 0 and b >= 0 for a, b in found), f"pads {c.x.type} by {found}")
+    return (*(a for a, _ in found), *(b for _, b in found))
+
+
+@operator("PAD", inputs=2, moves=True)
+def pad(c: Context) -> Value:
+    """With zeros, which is the zero point where the tensor is quantized."""
+    quant = c.source(0).quant if c.is_quantized else None
+    value = float(quant.zero_point[0]) if quant is not None else 0.0
+    return c.add(Pad(_pads(c), "constant", value), c.x)
+
+
+@operator("PADV2", inputs=3, moves=True)
+def pad_v2(c: Context) -> Value:
+    """With a given value, which is in the tensor's own integers where it is quantized."""
+    value = c.data(2)
+    c.require(value.size == 1, f"has {value.size} values to pad with")
+    return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
+
+
+@operator("SHAPE", moves=True)
+def shape(c: Context) -> Value:
+    """The sizes of the input."""
+    return c.constant(np.array(c.x.type.dims, c.target().dtype.numpy), "shape")
+
+
+@operator("RANK", moves=True)
+def rank(c: Context) -> Value:
+    """The number of axes."""
+    return c.constant(np.array(c.x.type.rank, np.int32), "rank")
+
+
+@operator("FILL", inputs=2, moves=True)
+def fill(c: Context) -> Value:
+    """A tensor of a given shape with one value everywhere."""
+    dims = c.ints(0, "the shape")
+    c.require(min(dims, default=0) >= 0, f"fills the shape {dims}")
+    value = c.value(1)
+    c.require(value.type.size == 1, f"fills with {value.type}")
+    return c.add(Expand(tuple(dims)), c.reshape(value, ()))
+
+
+@operator("ZEROS_LIKE", moves=True)
+def zeros_like(c: Context) -> Value:
+    """Zeros of the input's shape and type."""
+    zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "zero")
+    return c.add(Expand(c.x.type.dims), zero)
+
+
+@operator("RANGE", inputs=3)
+def range_(c: Context) -> Value:
+    """start, start + delta, ... before limit."""
+    start, limit, delta = (c.data(i).reshape(-1)[0] for i in range(3))
+    c.require(delta != 0, "counts in steps of 0")
+    dtype = c.x.type.dtype
+    if dtype.is_integer:
+        count = max(-((int(start) - int(limit)) // int(delta)), 0)
+    else:
+        count = max(int(np.ceil(np.abs((limit - start) / delta))), 0)
+        c.require(delta * (limit - start) >= 0, f"counts from {start} to {limit} by {delta}")
+    c.require(count < 1 << 28, f"has {count} elements")
+    steps = np.arange(count)
+    return c.constant((start + steps * delta).astype(dtype.numpy), "range")
+
+
+@operator("CAST", moves=True)
+def cast(c: Context) -> Value:
+    """Another element type."""
+    to = c.target().dtype
+    return c.x if to is c.x.type.dtype else c.add(ew.Cast(to), c.x)
+
+
+@operator("DENSIFY", moves=True)
+def densify(c: Context) -> Value:
+    """Sparse constants are dense from the time they are read."""
+    return c.add(Identity(), c.x)

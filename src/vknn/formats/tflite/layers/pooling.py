@@ -1,0 +1,55 @@
+"""Pooling over height and width."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.layers.geometry import image_sizes
+from vknn.formats.tflite.layers.quantized_tables import bounds
+from vknn.formats.tflite.layers.windows import padding, strides
+from vknn.formats.tflite.registry import operator, quantized
+from vknn.graph import Value
+from vknn.ops import elementwise as ew
+from vknn.ops.pooling import AveragePool, MaxPool
+
+
+def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]:
+    """Kernel, strides and pads."""
+    _, height, width, _ = image_sizes(c, c.x)
+    kernel = (c.options["filter_height"], c.options["filter_width"])
+    c.require(min(kernel) > 0, f"has a window of {kernel}")
+    steps = strides(c)
+    return kernel, steps, padding(c, (height, width), kernel, steps)
+
+
+@operator("AVERAGE_POOL_2D")
+def average_pool(c: Context) -> Value:
+    """The mean of the cells of each window that lie inside the image."""
+    return activate(c, c.channels_last(c.add(AveragePool(*window(c)), c.channels_second(c.x))))
+
+
+@operator("MAX_POOL_2D")
+def max_pool(c: Context) -> Value:
+    """The largest cell of each window."""
+    return activate(c, c.channels_last(c.add(MaxPool(*window(c)), c.channels_second(c.x))))
+
+
+@quantized("AVERAGE_POOL_2D", "MAX_POOL_2D")
+def quantized_pool(c: Context) -> Value:
+    """Of the codes themselves: the scale stays. Means are rounded, halves away from zero."""
+    op = AveragePool(*window(c)) if c.operator.code == "AVERAGE_POOL_2D" else MaxPool(*window(c))
+    y = c.add(op, c.channels_second(c.x))
+    info, limits = np.iinfo(y.type.dtype.numpy), bounds(c, c.options["fused_activation_function"])
+    if limits != (info.min, info.max):
+        y = c.add(ew.Clip(*limits), y)
+    return c.channels_last(y)
+
+
+@operator("L2_POOL_2D")
+def l2_pool(c: Context) -> Value:
+    """The square root of the mean of the squares in each window."""
+    squares = c.add(ew.Square(), c.channels_second(c.x))
+    mean = c.add(AveragePool(*window(c)), squares)
+    return activate(c, c.channels_last(c.add(ew.Sqrt(), mean)))

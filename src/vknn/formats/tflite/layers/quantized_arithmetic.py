@@ -1,0 +1,148 @@
+"""Arithmetic of two quantized tensors, and between quantized and real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized_tables import (
+    bounds,
+    codes,
+    lookup,
+    output_quant,
+    scale_of,
+    zero_of,
+)
+from vknn.formats.tflite.registry import operator, quantized
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops import fixed_point as fp
+from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized import QuantizedBinary, Rescale
+
+
+def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Multipliers and shifts of real multipliers; one of 0 for what is not used."""
+    found = [fp.quantize_multiplier(real) for real in reals]
+    return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
+
+
+@quantized("ADD", "SUB")
+def add(c: Context) -> Value:
+    """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
+    kind = c.operator.code.lower()
+    dtype = c.target().dtype
+    scales = [float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c))]
+    low, high = bounds(c, c.options["fused_activation_function"])
+    zeros = (zero_of(c.quant(0)), zero_of(c.quant(1)))
+    if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and _powers_of_two(scales):
+        shifts = [int(np.log2(s / scales[2])) for s in scales[:2]]
+        c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
+        c.require(max(shifts) <= 0, f"adds scales {scales[:2]} to the smaller {scales[2]}")
+        op = QuantizedBinary(
+            f"shifted_{kind}", dtype, zeros, shifts=(shifts[0], shifts[1], 0), low=low, high=high
+        )
+        return c.add(op, c.x, c.value(1))
+    left = 15 if dtype is DType.INT16 else 20
+    twice = 2 * max(scales[:2])
+    q, shift = pairs(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
+    return _binary(c, kind, q, shift, left, (low, high))
+
+
+def _powers_of_two(scales: list[float]) -> bool:
+    return all(np.frexp(s)[0] == 0.5 for s in scales)
+
+
+def _binary(
+    c: Context,
+    kind: str,
+    q: tuple[int, ...],
+    shift: tuple[int, ...],
+    left: int = 0,
+    limits: tuple[int, int] | None = None,
+) -> Value:
+    dtype = c.target().dtype
+    info = np.iinfo(dtype.numpy)
+    low, high = limits or (int(info.min), int(info.max))
+    op = QuantizedBinary(
+        kind,
+        dtype,
+        (zero_of(c.quant(0)), zero_of(c.quant(1))),
+        (q[0], q[1], q[2]),
+        (shift[0], shift[1], shift[2]),
+        left,
+        zero_of(output_quant(c)),
+        low,
+        high,
+    )
+    return c.add(op, c.x, c.value(1))
+
+
+@quantized("MUL", "DIV")
+def multiply(c: Context) -> Value:
+    """One multiplier for the product or the quotient of the integers."""
+    a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    product = c.operator.code == "MUL"
+    q, shift = pairs(0.0, 0.0, a * b / y if product else a / (b * y))
+    limits = bounds(c, c.options["fused_activation_function"])
+    return _binary(c, "mul" if product else "div", q, shift, 0, limits)
+
+
+@quantized("SQUARED_DIFFERENCE")
+def squared_difference(c: Context) -> Value:
+    """The operands at twice the larger scale with 7 more bits, subtracted, squared, rescaled."""
+    a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    twice = 2 * max(a, b)
+    q, shift = pairs(a / twice, b / twice, twice * twice / ((1 << 14) * y))
+    return _binary(c, "squared_difference", q, shift, 7)
+
+
+@quantized("PRELU")
+def prelu(c: Context) -> Value:
+    """One multiplier where x >= 0, and one for x * alpha below."""
+    x, alpha, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    q, shift = pairs(x / y, x * alpha / y, 0.0)
+    return _binary(c, "prelu", q, shift)
+
+
+@operator("QUANTIZE", moves=True)
+def quantize(c: Context) -> Value:
+    """Floats divided by the scale, halves away from zero; integers by fixed point."""
+    wanted, target = output_quant(c), c.target()
+    info = np.iinfo(target.dtype.numpy)
+    low, high = int(info.min), int(info.max)
+    if c.x.type.dtype.is_float:
+        op = QuantizeLinear(target.dtype, low, high, "half_away", axis=wanted.axis)
+        zero = c.constant(_parameter(wanted.zero_point.astype(np.int32)), "zero point")
+        return c.add(op, c.x, c.constant(_parameter(wanted.scale), "scale"), zero)
+    given = c.quant(0)
+    q, shift = fp.quantize_multiplier(float(scale_of(given)) / float(scale_of(wanted)))
+    if c.x.type.dtype is DType.INT32:
+        rescale = Rescale(
+            int(q), int(shift), zero_of(given), 0, zero_of(wanted), low, high, target.dtype
+        )
+        return c.add(rescale, c.x)
+    x = codes(c.x.type.dtype) - zero_of(given)
+    return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
+
+
+@operator("DEQUANTIZE", moves=True)
+def dequantize(c: Context) -> Value:
+    """float16 to float32; integers less their zero point times their scale."""
+    if c.x.type.dtype is DType.FLOAT16:
+        return c.add(ew.Cast(DType.FLOAT32), c.x)
+    given = c.quant(0)
+    x = c.add(ew.Cast(DType.INT32), c.x)
+    if given.zero_point.any():
+        zero = given.zero_point.astype(np.int32)
+        shape = [1] * x.type.rank
+        if zero.size > 1:
+            shape[given.axis] = zero.size
+        x = c.add(ew.Sub(), x, c.constant(zero.reshape(shape if zero.size > 1 else ()), "zero"))
+    scale = c.constant(_parameter(given.scale), "scale")
+    return c.add(DequantizeLinear(axis=given.axis), x, scale)
+
+
+def _parameter(array: np.ndarray) -> np.ndarray:
+    """A scalar where there is one value, else the vector."""
+    return array.reshape(()) if array.size == 1 else array

@@ -1,0 +1,49 @@
+"""Weights of recurrent operators, and how their data are rounded before they multiply them.
+
+An operator on floats whose weights have 8 bits is hybrid: TensorFlow Lite rounds the data to as
+many, each row with steps of its own, multiplies integers and scales the sums. The same sums come of
+floats rounded to these steps and of weights times their scale.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.graph import DType, Value
+from vknn.ops.rounding import DynamicRound
+
+
+def rounding(c: Context, weights: int) -> str:
+    """How what these weights multiply is rounded (see DynamicRound)."""
+    if c.value(weights).type.dtype not in (DType.INT8, DType.UINT8):
+        return "none"
+    return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
+
+
+def constant(c: Context, number: int) -> np.ndarray:
+    """Constant weights or biases as float32, of 8-bit ones with their scale.
+
+    The bytes of uint8 are taken for int8, as TensorFlow Lite does.
+    """
+    array = c.data(number)
+    if array.dtype.itemsize > 1:
+        c.require(array.dtype == np.float32, f"input {number} has weights of {array.dtype}")
+        return array
+    scale = np.float32(c.quant(number).scale.reshape(-1)[0])
+    return np.asarray(array.view(np.int8).astype(np.float32) * scale)
+
+
+def matrix(c: Context, number: int, columns: int | None = None) -> np.ndarray:
+    """Constant weights of rank 2."""
+    w = constant(c, number)
+    good = w.ndim == 2 and columns in (None, w.shape[1])
+    wanted = "rank 2" if columns is None else f"{columns} columns"
+    c.require(good, f"input {number} has the shape {list(w.shape)}, not {wanted}")
+    return w
+
+
+def rounded_rows(c: Context, x: Value, weights: int) -> Value:
+    """Data as a product with these weights sees them."""
+    kind = rounding(c, weights)
+    return x if kind == "none" else c.add(DynamicRound(kind), x)

@@ -1,0 +1,97 @@
+"""Reductions, softmax and normalizations of floats and plain integers."""
+
+from __future__ import annotations
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.registry import operator
+from vknn.graph import Op, Value
+from vknn.ops import elementwise as ew
+from vknn.ops import reduction as rd
+from vknn.ops.normalization import LRN
+
+_REDUCTIONS: dict[str, type[rd.Reduction]] = {
+    "SUM": rd.ReduceSum,
+    "REDUCE_PROD": rd.ReduceProd,
+}
+_EXTREMES: dict[str, type[rd.Reduction]] = {
+    "REDUCE_MAX": rd.ReduceMax,
+    "REDUCE_MIN": rd.ReduceMin,
+    "REDUCE_ANY": rd.ReduceMax,
+}
+
+
+def axes_of(c: Context) -> tuple[int, ...]:
+    """The axes in the second input, which may repeat and count from the end."""
+    rank = c.x.type.rank
+    if rank == 0:
+        return ()
+    return tuple(sorted({c.axis(a, rank) for a in c.ints(1, "the axes")}))
+
+
+def reduce(c: Context, kind: type[rd.Reduction], x: Value | None = None) -> Value:
+    """``x`` (by default the first input) reduced over the axes; without axes it is copied."""
+    x = x or c.x
+    axes = axes_of(c)
+    return c.add(kind(axes, bool(c.options["keep_dims"])), x) if axes else x
+
+
+@operator(*_REDUCTIONS, inputs=2)
+def reduction(c: Context) -> Value:
+    """Over axes; integers wrap around."""
+    return reduce(c, _REDUCTIONS[c.operator.code])
+
+
+@operator(*_EXTREMES, inputs=2, moves=True)
+def extreme(c: Context) -> Value:
+    """Over axes; quantized tensors keep their scale, so that integers compare as they are."""
+    return reduce(c, _EXTREMES[c.operator.code])
+
+
+@operator("MEAN", inputs=2)
+def mean(c: Context) -> Value:
+    """Over axes; integers are summed and divided towards zero."""
+    if c.x.type.dtype.is_float:
+        return reduce(c, rd.ReduceMean)
+    total = reduce(c, rd.ReduceSum)
+    count = max(1, c.x.type.size // max(1, total.type.size))
+    return c.add(ew.Div(), total, c.scalar(count, c.x.type.dtype))
+
+
+@operator("SOFTMAX")
+def softmax(c: Context) -> Value:
+    """softmax(beta * x) along the last axis."""
+    beta = c.options["beta"]
+    x = c.x if beta == 1.0 else c.add(ew.Mul(), c.x, c.scalar(beta))
+    return _last_axis(c, rd.Softmax(-1), x)
+
+
+@operator("LOG_SOFTMAX")
+def log_softmax(c: Context) -> Value:
+    """The logarithm of softmax along the last axis."""
+    return _last_axis(c, rd.LogSoftmax(-1), c.x)
+
+
+def _last_axis(c: Context, op: Op, x: Value) -> Value:
+    if x.type.rank:
+        return c.add(op, x)
+    return c.reshape(c.add(op, c.reshape(x, (1,))), ())
+
+
+@operator("L2_NORMALIZATION")
+def l2_normalization(c: Context) -> Value:
+    """x / sqrt(max(sum of squares, 1e-6)) along the last axis."""
+    squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
+    bounded = c.add(ew.Max(), squares, c.scalar(1e-6))
+    y = c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
+    return activate(c, y)
+
+
+@operator("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(c: Context) -> Value:
+    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta."""
+    o = c.options
+    c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")
+    c.require(o["radius"] >= 0, f"has a radius of {o['radius']}")
+    op = LRN((1,), (o["radius"],), (o["radius"],), o["alpha"], o["beta"], o["bias"])
+    return c.channels_last(c.add(op, c.channels_second(c.x)))

@@ -1,0 +1,27 @@
+"""Operators on text and on the bytes of tensors."""
+
+from __future__ import annotations
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.registry import operator
+from vknn.graph import Value
+from vknn.ops.hashing import LshProjection
+from vknn.ops.text import SkipGram
+
+_SPARSE, _DENSE = 1, 2
+
+
+@operator("SKIP_GRAM")
+def skip_gram(c: Context) -> Value:
+    """Groups of words that may skip some."""
+    size, skip = c.options["ngram_size"], c.options["max_skip_size"]
+    return c.add(SkipGram(size, skip, bool(c.options["include_all_ngrams"])), c.x)
+
+
+@operator("LSH_PROJECTION", inputs=(2, 3), moves=True)
+def lsh_projection(c: Context) -> Value:
+    """Bits that are like for rows that are alike."""
+    kind = c.options["type"]
+    c.require(kind in (_SPARSE, _DENSE), f"has the type {kind}")
+    inputs = [c.x, c.value(1)] + ([] if c.optional(2) is None else [c.value(2)])
+    return c.add(LshProjection(kind == _SPARSE), *inputs)

@@ -1,0 +1,40 @@
+"""Padding and strides as the schema's operators state them."""
+
+from __future__ import annotations
+
+from vknn.formats.tflite.context import Context
+
+_SAME = 0
+
+
+def strides(c: Context) -> tuple[int, int]:
+    """Strides along height and width, at least 1."""
+    found = (c.options["stride_h"], c.options["stride_w"])
+    c.require(min(found) > 0, f"has the strides {found}")
+    return found
+
+
+def dilations(c: Context) -> tuple[int, int]:
+    """Dilations along height and width, at least 1."""
+    found = (c.options["dilation_h_factor"], c.options["dilation_w_factor"])
+    c.require(min(found) > 0, f"has the dilations {found}")
+    return found
+
+
+def padding(
+    c: Context,
+    sizes: tuple[int, int],
+    kernel: tuple[int, int],
+    steps: tuple[int, int],
+    spread: tuple[int, int] = (1, 1),
+) -> tuple[int, ...]:
+    """Pads (begins, then ends): none for VALID; for SAME the odd element stands at the end."""
+    if c.options["padding"] != _SAME:
+        return (0, 0, 0, 0)
+    begins, ends = [], []
+    for size, k, step, dilation in zip(sizes, kernel, steps, spread, strict=True):
+        reach = (k - 1) * dilation + 1
+        total = max((-(-size // step) - 1) * step + reach - size, 0)
+        begins.append(total // 2)
+        ends.append(total - total // 2)
+    return (*begins, *ends)

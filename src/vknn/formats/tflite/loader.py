@@ -1,0 +1,112 @@
+"""A file -> :class:`TfliteModel`: everything that can be checked without inputs is checked here."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.tflite import layers as _layers  # noqa: F401 (registers the operators)
+from vknn.formats.tflite.custom import known_type
+from vknn.formats.tflite.model import TfliteModel
+from vknn.formats.tflite.reader import parse_model
+from vknn.formats.tflite.records import ModelRecord, OperatorRecord
+from vknn.formats.tflite.registry import OperatorType
+
+
+def load(path: Path, weights: Path | None = None) -> TfliteModel:
+    """Reads a .tflite file; constants stay memory-mapped.
+
+    Raises ModelFormatError and UnsupportedLayerError.
+    """
+    if weights is not None:
+        raise ModelFormatError(
+            f"a TensorFlow Lite model has no second file; {weights} is not needed", file=str(path)
+        )
+    file = str(path)
+    try:
+        with path.open("rb") as stream:
+            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise ModelFormatError(f"cannot be read: {error}", file=file) from error
+    record = parse_model(memoryview(data), file)
+    check_operators(record, file)
+    check_calls(record, file)
+    return TfliteModel(record, file)
+
+
+def check_operators(record: ModelRecord, file: str | None = None) -> None:
+    """Raises UnsupportedLayerError with all operators that vknn does not know."""
+    unknown: list[str] = []
+    for graph in record.subgraphs:
+        for operator in graph.operators:
+            found = known_type(operator.code, operator.custom_code)
+            if operator.code in _CALLS:
+                continue
+            if found is None:
+                kind = "custom operator " if operator.custom_code else ""
+                unknown.append(f"{kind}{operator.type} (operator {operator.index})")
+            else:
+                _check_arity(operator, found, file)
+    if unknown:
+        raise UnsupportedLayerError(unknown, file=file)
+
+
+def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None) -> None:
+    for names, (least, most), what in (
+        (operator.inputs, type_.inputs, "inputs"),
+        (operator.outputs, type_.outputs, "outputs"),
+    ):
+        if len(names) < least or (most is not None and len(names) > most):
+            wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+            place = f"operator {operator.index} ({operator.type})"
+            raise ModelFormatError(f"{place} has {len(names)} {what}, takes {wanted}", file=file)
+
+
+#: The subgraphs that operators name: option, inputs that are not passed on.
+_CALLS = {
+    "CALL": (("subgraph",), 0),
+    "IF": (("then_subgraph_index", "else_subgraph_index"), 1),
+    "WHILE": (("cond_subgraph_index", "body_subgraph_index"), 0),
+}
+
+
+def check_calls(record: ModelRecord, file: str | None = None) -> None:
+    """Raises ModelFormatError unless subgraphs that are called exist, fit and make no circle."""
+    called: dict[int, set[int]] = {}
+    for graph in record.subgraphs:
+        for operator in graph.operators:
+            options, skipped = _CALLS.get(operator.code, ((), 0))
+            for option in options:
+                number = operator.options[option]
+                problem = _call_problem(record, operator, option, skipped)
+                if problem:
+                    place = f"operator {operator.index} ({operator.type}) of subgraph {graph.index}"
+                    raise ModelFormatError(f"{place}: {problem}", file=file)
+                called.setdefault(graph.index, set()).add(number)
+    pending = set(called)
+    while ready := {g for g in pending if called[g].isdisjoint(pending)}:
+        pending -= ready
+    if pending:
+        circle = ", ".join(map(str, sorted(pending)))
+        raise ModelFormatError(f"subgraphs {circle} call one another in a circle", file=file)
+
+
+def _call_problem(
+    record: ModelRecord, operator: OperatorRecord, option: str, skipped: int
+) -> str | None:
+    number = operator.options[option]
+    if not 0 <= number < len(record.subgraphs):
+        return f"names subgraph {number} of {len(record.subgraphs)}"
+    callee = record.subgraphs[number]
+    given, made = len(operator.inputs) - skipped, len(operator.outputs)
+    if option == "cond_subgraph_index":
+        made = 1
+    elif option == "body_subgraph_index" and made != given:
+        return f"has {given} inputs and {made} outputs"
+    if (len(callee.inputs), len(callee.outputs)) != (given, made):
+        return (
+            f"subgraph {number} has {len(callee.inputs)} inputs and {len(callee.outputs)} outputs, "
+            f"not {given} and {made}"
+        )
+    return None

@@ -1,0 +1,158 @@
+"""A model of records, and its graph for given input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.formats.model import Model, TensorSpec
+from vknn.formats.tflite.records import (
+    ModelRecord,
+    SignatureRecord,
+    SubgraphRecord,
+    TensorRecord,
+)
+from vknn.formats.tflite.stages import Source, build_graph
+from vknn.graph import DType, Graph, TensorType
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments and results of a method of the model, and what a session calls them.
+
+    A session runs subgraph 0; the signatures of others are there to be read.
+    """
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    subgraph: int = 0
+
+
+class TfliteModel(Model):
+    """See :class:`Model`. Arrays have the layout and dtype of the file's tensors.
+
+    ``signatures`` by their keys, ``metadata`` (the file's own bytes) by name, and ``description``
+    are what the file says of itself.
+    """
+
+    def __init__(self, record: ModelRecord, file: str | None = None) -> None:
+        self.record = record
+        self.file = file
+        self.main = record.subgraphs[0]
+        self._input_names = tensor_names(self.main, self.main.inputs)
+        self._output_names = tensor_names(self.main, self.main.outputs)
+        tensors = self.main.tensors
+        self._records = {
+            name: tensors[index]
+            for name, index in zip(self._input_names, self.main.inputs, strict=True)
+        }
+        self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
+        made = dict(zip(self._output_names, self.main.outputs, strict=True))
+        self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
+        self.shape_hints = {
+            n: tuple(1 if d is None else d for d in t.shape) for n, t in self._records.items()
+        }
+        self.description, self.metadata = record.description, record.metadata
+        self.signatures = {s.key: _signature(record, s) for s in record.signatures}
+        self.state = {_state_name(t): TensorType(t.shape, t.dtype) for t in tensors if t.variable}
+        # TensorFlow Lite fills int8 variables with their zero point, all others with zeros.
+        self.first_state = {
+            _state_name(t): int(t.quant.zero_point.reshape(-1)[0])
+            for t in tensors
+            if t.variable and t.quant is not None and t.dtype is DType.INT8
+        }
+
+    def build(
+        self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
+    ) -> Graph:
+        """See :meth:`Model.build`."""
+        self.check_names(types)
+        names = {t.index: _state_name(t) for t in self.main.tensors if t.variable}
+        outputs = dict(zip(self._output_names, self.main.outputs, strict=True))
+        outputs |= {name: index for index, name in names.items()}
+        fed = {index: self.state[name] for index, name in names.items()}
+        for name, record in self._records.items():
+            self._check_shape(name, types[name].dims)
+            fed[record.index] = TensorType(types[name].dims, record.dtype)
+            names[record.index] = name
+        return build_graph(Source(self.record, self.file), 0, fed, outputs, names)
+
+    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array in the tensor's dtype; numbers of another one are taken where they fit."""
+        record = self._records.get(name)
+        if record is None:
+            raise InputError(f"unknown input {name!r}")
+        array = np.asarray(array)
+        self._check_shape(name, array.shape)
+        wanted = record.dtype.numpy
+        if array.dtype == wanted:
+            return np.ascontiguousarray(array).reshape(array.shape)
+        if record.dtype is DType.STRING:
+            return _strings(name, array)
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"input {name!r} takes {record.dtype.value}, not {array.dtype}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            converted = array.astype(wanted)
+        if not record.dtype.is_float and not np.array_equal(converted, array):
+            raise InputError(
+                f"input {name!r} takes {record.dtype.value}; values of this {array.dtype} array do "
+                "not fit"
+            )
+        return converted
+
+    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array as it is."""
+        return array
+
+    def _check_shape(self, name: str, shape: Sequence[int]) -> None:
+        declared = self._records[name].shape
+        fits = len(shape) == len(declared) and all(
+            d is None or d == s for s, d in zip(shape, declared, strict=True)
+        )
+        if not fits:
+            wanted = ", ".join("any" if d is None else str(d) for d in declared)
+            raise InputError(
+                f"input {name!r} has the shape {list(shape)}, the model says [{wanted}]"
+            )
+
+
+def _strings(name: str, array: np.ndarray) -> np.ndarray:
+    """An object array of bytes; text becomes UTF-8."""
+    if array.dtype.kind not in "SUO":
+        raise InputError(f"input {name!r} takes strings, not {array.dtype}")
+    result = np.empty(array.shape, object)
+    for place, item in np.ndenumerate(array):
+        if not isinstance(item, bytes | str):
+            raise InputError(f"input {name!r} takes strings, not {type(item).__name__}")
+        result[place] = item.encode() if isinstance(item, str) else item
+    return result
+
+
+def tensor_names(graph: SubgraphRecord, indices: Sequence[int]) -> list[str]:
+    """Names for inputs or outputs; what is empty or not unique gets the tensor's index."""
+    names = [graph.tensors[i].name for i in indices]
+    return [
+        name if name and names.count(name) == 1 else f"{name}:{index}"
+        for name, index in zip(names, indices, strict=True)
+    ]
+
+
+def _signature(record: ModelRecord, given: SignatureRecord) -> Signature:
+    graph = record.subgraphs[given.subgraph]
+    called = {i: graph.tensors[i].name for i in (*given.inputs.values(), *given.outputs.values())}
+    for ends in (graph.inputs, graph.outputs):
+        called |= dict(zip(ends, tensor_names(graph, ends), strict=True))
+    inputs = {name: called[index] for name, index in given.inputs.items()}
+    outputs = {name: called[index] for name, index in given.outputs.items()}
+    return Signature(inputs, outputs, given.subgraph)
+
+
+def _state_name(tensor: TensorRecord) -> str:
+    return f"state:{tensor.index}"
+
+
+def _spec(name: str, tensor: TensorRecord) -> TensorSpec:
+    return TensorSpec(name, tensor.shape, tensor.dtype)

@@ -1,0 +1,65 @@
+"""The options table of an operator -> a mapping by field names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vknn.formats.tflite.generated import accessors
+from vknn.formats.tflite.generated.layout import TABLES, UNIONS
+
+_MEMBERS = UNIONS["BuiltinOptions"]
+#: Builtins whose options table is not called after them.
+_TABLES = {
+    "AVERAGE_POOL_2D": "Pool2D", "MAX_POOL_2D": "Pool2D", "L2_POOL_2D": "Pool2D",
+    "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalization", "L2_NORMALIZATION": "L2Norm",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN", "MEAN": "Reducer", "SUM": "Reducer",
+    "REDUCE_PROD": "Reducer", "REDUCE_MAX": "Reducer", "REDUCE_MIN": "Reducer",
+    "REDUCE_ANY": "Reducer", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
+}  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+_BY_PLAIN = {_plain(member.removesuffix("Options")): member for member in _MEMBERS}
+
+
+def options_table(code: str) -> str | None:
+    """The name of a builtin's options table; None where it has none."""
+    return _BY_PLAIN.get(_plain(_TABLES.get(code, code)))
+
+
+def read_options(operator: Any, code: str) -> Mapping[str, Any]:
+    """Every field of the builtin's options; absent ones, or an absent table, give defaults.
+
+    ``operator`` is a verified Operator. A table of another kind than the builtin's is left aside,
+    as TensorFlow Lite does.
+    """
+    name = options_table(code)
+    if name is None:
+        return {}
+    table = operator.BuiltinOptions()
+    given = operator.BuiltinOptionsType()
+    options = getattr(accessors, name)()
+    if table is None or not 0 < given <= len(_MEMBERS) or _MEMBERS[given - 1] != name:
+        options.Init(_EMPTY, 4)
+    else:
+        options.Init(table.Bytes, table.Pos)
+    return {slot: _value(options, slot, kind) for slot, kind, _ in TABLES[name]}
+
+
+#: A vtable without entries and a table without fields, for the defaults.
+_EMPTY = bytearray(b"\x04\x00\x04\x00\x04\x00\x00\x00")
+
+
+def _value(options: Any, slot: str, kind: str) -> Any:
+    camel = re.sub(r"(?:^|_)(\w)", lambda m: m[1].upper(), slot)
+    if kind != "vector":
+        return getattr(options, camel)()
+    array = getattr(options, f"{camel}AsNumpy")()
+    return tuple(array.tolist()) if isinstance(array, np.ndarray) else ()

@@ -1,0 +1,99 @@
+"""A model as its file states it, free of any file syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vknn.graph import DType
+
+
+@dataclass(frozen=True)
+class Quant:
+    """real = scale * (stored - zero_point); one pair, or one for each index along ``axis``."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int = 0
+
+    @property
+    def per_channel(self) -> bool:
+        return self.scale.size > 1
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """One tensor of a subgraph. ``shape`` has None where the signature says -1.
+
+    ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
+    """
+
+    index: int
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: DType
+    data: np.ndarray | None = None
+    quant: Quant | None = None
+    variable: bool = False
+
+    @property
+    def is_quantized(self) -> bool:
+        """True for integers of 8 or 16 bits that stand for real numbers."""
+        return self.quant is not None and self.dtype in (DType.INT8, DType.UINT8, DType.INT16)
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """One operator. ``code`` is the builtin's name, or CUSTOM; absent inputs are -1.
+
+    ``options`` has every field of the options table, with the schema's defaults where the file has
+    none; for custom operators it is what their FlexBuffer decodes to.
+    """
+
+    index: int
+    code: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    custom_code: str = ""
+    intermediates: tuple[int, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The builtin's name, or the custom operator's own."""
+        return self.custom_code or self.code
+
+
+@dataclass(frozen=True)
+class SubgraphRecord:
+    """Tensors, and operators in the order in which they run."""
+
+    index: int
+    name: str
+    tensors: tuple[TensorRecord, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[OperatorRecord, ...]
+
+
+@dataclass(frozen=True)
+class SignatureRecord:
+    """Names that a caller may use for the inputs and outputs of a subgraph."""
+
+    key: str
+    subgraph: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """A whole file; subgraph 0 is the model."""
+
+    subgraphs: tuple[SubgraphRecord, ...]
+    description: str = ""
+    signatures: tuple[SignatureRecord, ...] = ()
+    metadata: Mapping[str, bytes] = field(default_factory=dict)

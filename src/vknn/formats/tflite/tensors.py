@@ -1,0 +1,101 @@
+"""Tensors of a model: types, shapes, quantization, constant data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.formats.tflite.records import Quant, TensorRecord
+from vknn.formats.tflite.sparsity import densify
+from vknn.formats.tflite.strings import unpack_strings
+from vknn.formats.tflite.verifier import Damaged
+from vknn.graph import DType
+
+#: By the numbers of the schema's TensorType; the others have no counterpart.
+DTYPES = {
+    0: DType.FLOAT32, 1: DType.FLOAT16, 2: DType.INT32, 3: DType.UINT8, 4: DType.INT64,
+    5: DType.STRING, 6: DType.BOOL, 7: DType.INT16, 8: DType.COMPLEX64, 9: DType.INT8,
+    10: DType.FLOAT64,
+}  # fmt: skip
+_MAX_ELEMENTS = 1 << 31
+_MAX_RANK = 8
+
+
+class UnknownType(ValueError):
+    """A tensor has an element type that vknn does not know."""
+
+
+def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> TensorRecord:
+    """The record of a verified table. Raises Damaged and UnknownType."""
+    name = text(tensor.Name())
+    what = f"tensor {index} ({name!r})"
+    dtype = DTYPES.get(tensor.Type())
+    if dtype is None:
+        raise UnknownType(f"{what} has the element type number {tensor.Type()}")
+    shape = ints(tensor.ShapeAsNumpy())
+    if len(shape) > _MAX_RANK:
+        raise Damaged(f"{what} has {len(shape)} axes", tensor._tab.Pos)
+    if any(d < 0 for d in shape) or math.prod(shape) >= _MAX_ELEMENTS:
+        raise Damaged(f"{what} has the impossible shape {list(shape)}", tensor._tab.Pos)
+    if not tensor.Buffer() < len(buffers):
+        raise Damaged(f"{what} names buffer {tensor.Buffer()} of {len(buffers)}", tensor._tab.Pos)
+    data = _constant(tensor, shape, dtype, buffers[tensor.Buffer()], what)
+    signature = ints(tensor.ShapeSignatureAsNumpy())
+    open_shape: tuple[int | None, ...] = shape
+    if len(signature) == len(shape) and data is None:
+        open_shape = tuple(None if s == -1 else d for s, d in zip(signature, shape, strict=True))
+    quant = _quantization(tensor.Quantization(), shape, what)
+    return TensorRecord(index, name, open_shape, dtype, data, quant, tensor.IsVariable())
+
+
+def _constant(
+    tensor: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview, what: str
+) -> np.ndarray | None:
+    if len(raw) == 0 or tensor.IsVariable():
+        return None
+    position = tensor._tab.Pos
+    if dtype is DType.STRING:
+        return unpack_strings(raw, shape, what, position)
+    if tensor.Sparsity() is not None:
+        return densify(tensor.Sparsity(), shape, dtype, raw, what)
+    wanted = math.prod(shape) * dtype.itemsize
+    if len(raw) != wanted:
+        raise Damaged(f"{what} needs {wanted} bytes, its buffer has {len(raw)}", position)
+    return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
+
+
+def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None:
+    if table is None or table.ScaleLength() == 0:
+        if table is not None and table.DetailsType():
+            raise UnknownType(f"{what} has a custom quantization")
+        return None
+    scale = np.array(table.ScaleAsNumpy(), np.float32)
+    zero_point = np.zeros(scale.size, np.int64)
+    if table.ZeroPointLength():
+        zero_point = np.array(table.ZeroPointAsNumpy(), np.int64)
+    position, axis = table._tab.Pos, table.QuantizedDimension()
+    if not np.isfinite(scale).all() or (scale < 0).any():
+        raise Damaged(f"{what} has scales that are negative or not finite", position)
+    if zero_point.size not in (1, scale.size):
+        raise Damaged(f"{what} has {scale.size} scales and {zero_point.size} zero points", position)
+    if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
+        # Biases in use name the axis of their weights; the sizes leave one place for them.
+        if shape.count(scale.size) != 1:
+            raise Damaged(
+                f"{what}, {list(shape)}, has {scale.size} scales for axis {axis}", position
+            )
+        axis = shape.index(scale.size)
+    return Quant(scale, np.broadcast_to(zero_point, scale.shape), axis if scale.size > 1 else 0)
+
+
+def ints(array: Any) -> tuple[int, ...]:
+    """A vector of integers; an absent one, which the accessors give as 0, is empty."""
+    return tuple(int(v) for v in array) if isinstance(array, np.ndarray) else ()
+
+
+def text(raw: bytes | None) -> str:
+    """A string of the file; bytes that are not UTF-8 are shown escaped."""
+    return (raw or b"").decode("utf-8", "backslashreplace")

@@ -1,0 +1,131 @@
+"""Pooling of regions of interest: a lane takes a vec4 of channels of a bin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vknn.graph import TensorType
+from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, update, write
+from vknn.lowering.grids import fits_buffer, rounds
+from vknn.lowering.indexing import Grid, grid
+from vknn.lowering.layouts import Layout
+from vknn.lowering.registry import DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
+from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.plan import DeviceLimits
+
+_ALIGN, _CLIPPED, _MAX, _MEAN = range(4)
+_KIND, _RATIO, _ALIGNED, _FIRST, _LAST = range(10, 15)
+#: Dispatches that a bin is cut into, at the most.
+_MOST_PARTS = 256
+#: float32 counts places exactly up to here.
+_LONGEST_AXIS = 1 << 24
+
+
+@lowers(RoiAlign, MaxRoiPool, PositionSensitiveRoiPool)
+def regions(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch; several where a bin may have more rows than a lane's loops allow."""
+    (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None
+    assert rois is not None
+    assert isinstance(op, RoiAlign | MaxRoiPool | PositionSensitiveRoiPool)
+    if max(x.dims[2:]) >= _LONGEST_AXIS:
+        return []
+    work = _Work.of(op, x, rois, y)
+    rows = work.rows_at_once(problem.limits)
+    if rows < 1 or ceil_div(work.most_rows, rows) > _MOST_PARTS:
+        return []
+    if rows < work.most_rows and not fits_buffer(problem.limits, 4 * work.items):
+        return []
+
+    def emit(emitter: Emitter) -> None:
+        work.emit(emitter, rows)
+
+    layout = Layout.LINEAR if work.scalar else Layout.C4
+    cost = DISPATCH_COST * ceil_div(work.most_rows, rows) + 64 * y.size * FLOP_COST
+    return [Candidate("bins", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A pooling as numbers. ``most_rows``, ``most_columns``: of a bin, samples or places."""
+
+    kind: int
+    ratio: int
+    aligned: bool
+    scale: float
+    shares: tuple[float, float]
+    x: TensorType
+    y: TensorType
+    columns: int
+    most_rows: int
+    most_columns: int
+
+    @staticmethod
+    def of(
+        op: RoiAlign | MaxRoiPool | PositionSensitiveRoiPool,
+        x: TensorType,
+        rois: TensorType,
+        y: TensorType,
+    ) -> _Work:
+        kind, ratio, aligned = _MAX if isinstance(op, MaxRoiPool) else _MEAN, 0, False
+        most = list(x.dims[2:])
+        if isinstance(op, RoiAlign):
+            kind, ratio, aligned = _CLIPPED if op.clipped else _ALIGN, op.sampling_ratio, op.aligned
+            # Samples lie at least half a place apart where their number is the ceiling.
+            most = [ratio or (n + 1 if op.clipped else 2 * (n + 1) + 5) for n in most]
+        shares = (op.shares if isinstance(op, MaxRoiPool) else None) or (0.0, 0.0)
+        scale, columns = float(op.spatial_scale), rois.dims[1]
+        return _Work(kind, ratio, aligned, scale, shares, x, y, columns, most[0], most[1])
+
+    @property
+    def scalar(self) -> bool:
+        """True where a lane's channels lie in images of their own."""
+        return self.kind == _MEAN
+
+    @property
+    def items(self) -> int:
+        return self.y.dims[0] * ceil_div(self.y.dims[1], 4) * math.prod(self.y.dims[2:])
+
+    def _nested(self, rows: int) -> int:
+        return rounds(1, rows, self.most_columns)
+
+    def rows_at_once(self, limits: DeviceLimits) -> int:
+        """Rows of a bin that a dispatch may take."""
+        each = self._nested(1) + 1
+        return min(self.most_rows, (limits.max_loop_rounds - 4) // each)
+
+    def emit(self, emitter: Emitter, rows: int) -> None:
+        parts = ceil_div(self.most_rows, rows)
+        kept = emitter.scratch("parts", 4 * self.items if parts > 1 else 4)
+        limits = emitter.problem.limits
+        share = grid(limits, self.items, item_rounds=self._nested(rows))
+        read = read1 if self.scalar else read4
+        for part in range(parts):
+            spec = {_FIRST: int(part == 0), _LAST: int(part == parts - 1)}
+            emitter.dispatch(
+                "regions/pool",
+                [
+                    read(emitter.input(0)),
+                    read1(emitter.input(1)),
+                    write(emitter.output()),
+                    update(kept),
+                ],
+                groups=share.groups,
+                local=share.local,
+                push=self._push(share, part * rows, rows),
+                spec=share.spec | self._spec() | spec,
+                defines={"SCALAR_INPUT": int(self.scalar)},
+                flops=16 * self.y.size,
+            )
+
+    def _spec(self) -> dict[int, int]:
+        return {_KIND: self.kind, _RATIO: self.ratio, _ALIGNED: int(self.aligned)}
+
+    def _push(self, share: Grid, row: int, rows: int) -> list[int | float]:
+        images, _, *size_in = self.x.dims
+        _, channels, *size_out = self.y.dims
+        push: list[int | float] = [self.items, share.chunk, ceil_div(channels, 4), channels]
+        push += [images, self.columns, *size_in, *size_out, row, rows, self.scale]
+        return [*push, *(float(s) for s in self.shares)]

@@ -1,0 +1,193 @@
+"""How kernels that convolve compute on quantized integers (shaders/quantized/sums.glsl).
+
+The same kernels do floats, plain integers and quantized ones; a :class:`Form` says what a dispatch
+needs besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.graph import DType
+from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read4
+from vknn.lowering.registry import Problem
+from vknn.ops.quantized_convolution import ROUNDINGS, Requantized
+
+_JOIN, _ROUNDING, _SIGN = 20, 21, 22
+#: How constant weights lie: numbers of 32 bits each, or four of k as the bytes of one, which are
+#: multiplied one by one, or all four by an instruction.
+NUMBERS, BYTES, DOTS = "", "bytes", "dot"
+_QUANT = {BYTES: 4, DOTS: 3}
+#: Whole numbers up to this are exact in float32.
+_EXACT = 1 << 24
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a dispatch has besides x, w and y."""
+
+    defines: Mapping[str, int]
+    spec: Mapping[int, int | float] = field(default_factory=dict)
+    bindings: tuple[Bound, ...] = ()
+    epilogue: int | None = None
+
+
+def is_quantized(problem: Problem) -> bool:
+    """True where the op's sums are requantized."""
+    return isinstance(problem.op, Requantized)
+
+
+def has_setting(problem: Problem) -> bool:
+    """True where multipliers and shifts are constants, as kernels want them."""
+    op = problem.op
+    assert isinstance(op, Requantized)
+    if any(c is None for c in problem.constants[3:5]):
+        return False
+    # The high words of a wide bias are made where it is packed.
+    return op.rounding != "wide" or problem.inputs[2] is None or problem.constants[2] is not None
+
+
+def by_floats(problem: Problem) -> bool:
+    """True where the products of a quantized op are added up in float32."""
+    op, data = problem.op, problem.inputs[0]
+    assert isinstance(op, Requantized) and data is not None
+    narrow = data.dtype is not DType.INT16 and op.rounding != "wide"
+    return narrow and problem.constants[1] is not None
+
+
+def byte_forms(problem: Problem) -> list[str]:
+    """Which of BYTES and DOTS the op's weights and the device allow."""
+    op, w = problem.op, problem.constants[1] if is_quantized(problem) else None
+    if w is None or not by_floats(problem):
+        return []
+    assert isinstance(op, Requantized)
+    moved = w.astype(np.int64) - op.weight_zero
+    if moved.size == 0 or moved.min() < -128 or moved.max() > 127:
+        return []
+    settled = problem.inputs[2] is None or problem.constants[2] is not None
+    dots = "integer_dot" in problem.limits.features and settled
+    return [BYTES, DOTS] if dots else [BYTES]
+
+
+def form(emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS) -> Form:
+    """The form of a dispatch; ``terms``: products that a sum takes in a step of the loop.
+
+    ``packed``: constant weights come from :func:`pack`, or are whole numbers in float32 where
+    :func:`by_floats` says so. ``lie``: how they lie, one of :func:`byte_forms` or NUMBERS.
+    """
+    problem = emitter.problem
+    if not is_quantized(problem):
+        integer = not emitter.output().is_float
+        return Form({"ELEM": int(integer)}, epilogue=None if integer else 1)
+    op, data = problem.op, problem.inputs[0]
+    assert isinstance(op, Requantized) and data is not None
+    floats = packed and by_floats(problem)
+    join = _exact_steps(problem, terms) if floats else _wide_steps(problem, terms)
+    sign = 128 if data.dtype is DType.UINT8 else 0
+    return Form(
+        {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)},
+        {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign},
+        (read4(_setting(emitter, op, lie == DOTS, sign)),),
+    )
+
+
+def pack(
+    emitter: Emitter,
+    key: str,
+    make: Callable[..., np.ndarray],
+    sources: tuple[np.ndarray, ...],
+    lie: str = NUMBERS,
+    width: int = 0,
+) -> Ref:
+    """Packed constant weights, in floats where the products are to be added up in floats.
+
+    ``lie``: how weights of quantized ops lie; those of bytes are made of what ``make`` gives, rows
+    of ``width`` columns of which four of k follow each other, and as many columns of bias.
+    """
+    if lie != NUMBERS:
+        w = sources[0]
+        return emitter.weight(f"{key}.bytes", lambda: as_bytes(make(w), width), w)
+    if is_quantized(emitter.problem) and by_floats(emitter.problem):
+        w = sources[0]
+        return emitter.weight(f"{key}.whole", lambda: make(w.astype(np.float32)), w, single=True)
+    return emitter.weight(key, lambda: make(*sources), *sources)
+
+
+def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
+    """Rows of ``width`` columns, every four of them as the bytes of one (int32 in and out)."""
+    rows = packed[: packed.size // (4 * width) * 4 * width].astype(np.uint32).reshape(-1, 4, width)
+    shifts = np.array([0, 8, 16, 24], np.uint32).reshape(1, 4, 1)
+    joined = np.bitwise_or.reduce((rows & np.uint32(255)) << shifts, axis=1)
+    return np.ascontiguousarray(joined).view(np.int32).ravel()
+
+
+def _exact_steps(problem: Problem, terms: int) -> int:
+    """Steps after which float32 sums become integers; 0: they stay exact to the end."""
+    op, data, w = problem.op, problem.inputs[0], problem.constants[1]
+    assert isinstance(op, Requantized) and data is not None and w is not None
+    info = np.iinfo(data.dtype.numpy)
+    most = max(abs(int(info.min) - op.zero_in), abs(int(info.max) - op.zero_in), 1)
+    sizes = np.abs(w.astype(np.int64) - op.weight_zero)
+    if most * _largest_sum(op, sizes) <= _EXACT:
+        return 0
+    steps = _EXACT // (terms * most * max(1, int(sizes.max())))
+    return 1 << max(0, steps.bit_length() - 1)
+
+
+def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:
+    """The largest sum of weights' magnitudes that may meet in one output."""
+    axes = tuple(a for a in range(sizes.ndim) if a != op.weight_axis % sizes.ndim)
+    return int(sizes.sum(axis=axes).max(initial=0))
+
+
+def _wide_steps(problem: Problem, terms: int) -> int:
+    """Steps after which int32 sums join those of 64 bits; 0 where all is modulo 2^32."""
+    op = problem.op
+    assert isinstance(op, Requantized)
+    if op.rounding != "wide":
+        return 0
+    steps = ((1 << 31) - 1) // ((1 << 15) * op.most_weight * terms)
+    return 1 << max(0, steps.bit_length() - 1)
+
+
+def _setting(emitter: Emitter, op: Requantized, dots: bool, sign: int) -> Ref:
+    """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
+
+    ``dots``: the bias has what the zero point of the data adds to the sums, as dot products leave
+    it in the data (less ``sign``).
+    """
+    problem = emitter.problem
+    channels = problem.outputs[0].dims[op.channel_axis]
+    width = 4 * ceil_div(channels, 4)
+    w, bias, multiplier, shift = problem.constants[1:5]
+    assert multiplier is not None and shift is not None
+    zero = op.zero_in - (sign if dots else 0)
+
+    def make() -> np.ndarray:
+        rows = np.zeros((4, width), np.int64)
+        rows[0, :channels], rows[1, :channels] = multiplier, shift
+        if bias is not None and bias.ndim == 2:
+            rows[2:, :channels] = bias
+        elif bias is not None:
+            rows[2, :channels] = bias
+            rows[3, :channels] = bias >> 31
+        if dots:
+            assert w is not None
+            axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
+            rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
+        head = [zero, op.zero_out, op.low, op.high]
+        return np.concatenate([head, rows.ravel()]).astype(np.int32)
+
+    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {dots}"
+    sources = [s for s in (multiplier, shift, bias, w if dots else None) if s is not None]
+    held = emitter.weight(key, make, *sources)
+    given = problem.inputs[2]
+    if given is None or bias is not None:
+        return held
+    joined = emitter.scratch("setting", 4 + 4 * width, dtype=DType.INT32)
+    emitter.copy(held, joined, 4 * (4 + 4 * width))
+    emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (4 + 2 * width))
+    return joined

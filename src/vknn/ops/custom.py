@@ -1,0 +1,129 @@
+"""A user's own operator: shapes and values by Python functions, on the device by a GLSL shader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import ShapeError, VknnError
+from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.checks import require
+
+Options = Mapping[Any, Any]
+Shapes = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Shader:
+    """A compute shader for a layer of one's own; see docs/custom-layers.md.
+
+    ``glsl``: its text. ``push(inputs, outputs, options)``: numbers for its push constants, ints and
+    floats, in order (by default the number of elements of the first output).
+    ``lanes(inputs, outputs, options)``: how many lanes are needed (by default as many), in
+    workgroups of a size that suits the device; or ``groups``: the workgroups along x, y and z, each
+    of size ``local``. The functions get shapes.
+    """
+
+    glsl: str
+    push: Callable[[Shapes, Shapes, Options], Sequence[int | float]] | None = None
+    lanes: Callable[[Shapes, Shapes, Options], int] | None = None
+    groups: Callable[[Shapes, Shapes, Options], tuple[int, int, int]] | None = None
+    local: tuple[int, int, int] = (64, 1, 1)
+
+    @property
+    def knows_half(self) -> bool:
+        """It reads its tensors by the macros, or looks at HALF itself."""
+        return "common/tensor.glsl" in self.glsl or "HALF" in self.glsl
+
+
+@dataclass(frozen=True, eq=False)
+class CustomLayer:
+    """What is known of a layer type of the user's; made by :func:`vknn.register_layer`."""
+
+    format: str
+    name: str
+    shape: Callable[[Shapes, Options], Any]
+    compute: Callable[[Sequence[np.ndarray], Mapping[str, np.ndarray], Options], Any]
+    shader: Shader | None = None
+    dtype: DType = DType.FLOAT32
+
+    def __repr__(self) -> str:
+        return f"<{self.format} layer {self.name}>"
+
+
+@attributes
+class Custom(Op):
+    """A layer type that the user registered. Inputs: the layer's own, then its weights.
+
+    ``weights`` are the names of the latter, ``options`` pairs of a parameter and its value.
+    """
+
+    layer: CustomLayer
+    options: tuple[tuple[Any, Any], ...] = ()
+    weights: tuple[str, ...] = ()
+    outputs: int = 1
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        types = [t for t in inputs if t is not None]
+        require(len(types) == len(inputs) >= len(self.weights), f"{self._who}: an input is missing")
+        if not all(t.is_static for t in types):
+            raise ShapeError(f"{self._who}: shapes that depend on data are not supported")
+        own = [t.dims for t in types[: len(types) - len(self.weights)]]
+        try:
+            given = self.layer.shape(own, dict(self.options))
+            shapes = _as_shapes(given)
+        except VknnError:
+            raise
+        except Exception as error:
+            raise ShapeError(f"{self._who}: its shape rule failed: {_text(error)}") from error
+        require(
+            len(shapes) == self.outputs,
+            f"{self._who}: its shape rule gives {len(shapes)} shapes for {self.outputs} outputs",
+        )
+        return tuple(TensorType(s, self.layer.dtype) for s in shapes)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        arrays = [np.asarray(x) for x in inputs if x is not None]
+        count = len(arrays) - len(self.weights)
+        weights = dict(zip(self.weights, arrays[count:], strict=True))
+        try:
+            given = self.layer.compute(arrays[:count], weights, dict(self.options))
+            listed = given if isinstance(given, (list, tuple)) else [given]
+            results = tuple(np.asarray(y, self.layer.dtype.numpy) for y in listed)
+        except VknnError:
+            raise
+        except Exception as error:
+            message = f"{self._who}: its NumPy function failed: {_text(error)}"
+            raise VknnError(message) from error
+        wanted = [t.dims for t in self.infer(*(TensorType.of(a) for a in arrays))]
+        shapes = [y.shape for y in results]
+        if shapes != wanted:
+            raise VknnError(
+                f"{self._who}: its NumPy function gives {shapes}, its shape rule says {wanted}"
+            )
+        return results
+
+    @property
+    def type_name(self) -> str:
+        """The name that the user gave it."""
+        return self.layer.name
+
+    @property
+    def _who(self) -> str:
+        return f"custom layer {self.layer.name}"
+
+
+def _as_shapes(given: Any) -> list[tuple[int, ...]]:
+    """One shape or a list of shapes, as a list."""
+    listed = [given] if all(isinstance(n, (int, np.integer)) for n in given) else list(given)
+    shapes = [tuple(int(n) for n in shape) for shape in listed]
+    if any(n < 0 for shape in shapes for n in shape):
+        raise ValueError(f"a negative size in {shapes}")
+    return shapes
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,129 @@
+"""Fixed-point arithmetic on integers, bit by bit as TensorFlow Lite's reference kernels do it.
+
+A real multiplier m > 0 is a pair (q, shift): m = q * 2 ** (shift - 31) with q in [2^30, 2^31).
+Formulas: gemmlowp's fixedpoint.h and TensorFlow Lite's quantization_util, in the form with double
+rounding, which released builds have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Ints = np.ndarray | np.integer | int
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def quantize_multiplier(real: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """(q, shift), int32 arrays of the shape of ``real`` (float64, not negative)."""
+    real = np.asarray(real, np.float64)
+    mantissa, exponent = np.frexp(real)
+    q = np.floor(mantissa * (1 << 31) + 0.5).astype(np.int64)
+    full = q == 1 << 31
+    q, exponent = np.where(full, q >> 1, q), exponent + full
+    lost = (exponent < -31) | (real == 0)
+    # Exponents beyond 30 cannot be shifted by; the largest multiplier stands for all of them.
+    q = np.where(exponent > 30, INT32_MAX, q)
+    exponent = np.minimum(exponent, 30)
+    return np.where(lost, 0, q).astype(np.int32), np.where(lost, 0, exponent).astype(np.int32)
+
+
+def wrapped(x: Ints) -> np.ndarray:
+    """int64 values as an int32 would hold them, as int64."""
+    return np.asarray(x).astype(np.int64).astype(np.int32).astype(np.int64)
+
+
+def rounding_divide_by_pot(x: Ints, exponent: np.ndarray | int) -> np.ndarray:
+    """x / 2^exponent, halves away from zero; int64 in and out."""
+    x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << exponent) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return (x >> exponent) + ((x & mask) > threshold)
+
+
+def doubling_high_multiply(a: Ints, b: Ints, bits: int = 32) -> np.ndarray:
+    """The high half of 2 * a * b, rounded, saturated; for integers of ``bits`` bits, as int64."""
+    a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    product = a * b
+    half = np.int64(1) << (bits - 2)
+    nudged = product + np.where(product >= 0, half, 1 - half)
+    # The division truncates: shift the magnitude.
+    high = np.sign(nudged) * (np.abs(nudged) >> (bits - 1))
+    return np.where((a == least) & (b == least), most, high)
+
+
+def multiply(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
+    """x * (q, shift) for int32 x: a left shift first, then two roundings. int64 in and out."""
+    shift = np.asarray(shift, np.int64)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    shifted = wrapped(np.asarray(x, np.int64) << left)
+    return rounding_divide_by_pot(doubling_high_multiply(shifted, q), right)
+
+
+def multiply_once(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
+    """x * (q, shift) for int32 x: all 64 bits of the product, rounded once, halves up."""
+    total = 31 - np.asarray(shift, np.int64)
+    product = np.asarray(x, np.int64) * np.asarray(q, np.int64)
+    return (product + (np.int64(1) << (total - 1))) >> total
+
+
+def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
+    """x * (q, shift) for accumulators of up to 48 bits: q is cut to 16 bits, one rounding."""
+    q, shift = np.asarray(q, np.int64), np.asarray(shift, np.int64)
+    reduced = np.where(q < 0x7FFF0000, (q + (1 << 15)) >> 16, 0x7FFF)
+    total = 15 - shift
+    return (np.asarray(x, np.int64) * reduced + (np.int64(1) << (total - 1))) >> total
+
+
+def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:
+    """The nearest whole number, halves away from zero; float in and out."""
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Integers, or whole floats, held within ``dtype``."""
+    info = np.iinfo(dtype)
+    return np.clip(x, info.min, info.max).astype(dtype)
+
+
+def inverse_root(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 / sqrt(x) as a fixed-point multiplier (q, shift), for positive int32 x.
+
+    Five Newton steps in fixed point with 3 integer bits (TensorFlow Lite's
+    GetInvSqrtQuantizedMultiplierExp with reverse shift -1).
+    """
+    q = np.empty(x.shape, np.int64)
+    shift = np.empty(x.shape, np.int64)
+    unit = x <= 1
+    x = np.maximum(x, 2)
+    right = np.full(x.shape, 11, np.int64)
+    while (big := x >= 1 << 29).any():
+        x = np.where(big, x >> 2, x)
+        right = right + big
+    spare = 31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    pairs = spare // 2 - 1
+    right = right - pairs
+    x = np.where(pairs >= 0, x << np.maximum(2 * pairs, 0), x)
+    # F3: 3 integer bits, 28 fractional ones.
+    value = x >> 1
+    half = rounding_divide_by_pot(value, 1)
+    three_halves = np.int64((1 << 28) + (1 << 27))
+    y = np.full(x.shape, 1 << 28, np.int64)
+    for _ in range(5):
+        cube = _narrow(doubling_high_multiply(doubling_high_multiply(y, y), y), 6)
+        first = _narrow(doubling_high_multiply(three_halves, y), 3)
+        second = _narrow(doubling_high_multiply(half, cube), 3)
+        y = wrapped(first - second)
+    root_half = 1518500250  # sqrt(1/2) with 31 fractional bits
+    raw = doubling_high_multiply(y, root_half)
+    small = right < 0
+    raw = np.where(small, raw << np.maximum(-right, 0), raw)
+    right = np.where(small, 0, right)
+    q[...] = np.where(unit, INT32_MAX, raw)
+    shift[...] = np.where(unit, 0, -right)
+    return q, shift
+
+
+def _narrow(x: np.ndarray, bits: int) -> np.ndarray:
+    return np.clip(x << bits, INT32_MIN, INT32_MAX)

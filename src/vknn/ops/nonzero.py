@@ -1,0 +1,54 @@
+"""Ops that find how many elements there are: those that are not zero, those that are different."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.checks import arguments, require
+
+
+@attributes
+class NonZero(Op):
+    """Where x is not zero: int32 [n, rank], row by row; n depends on data. NaN is not zero.
+
+    ONNX's op of this name gives the transpose.
+    """
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require(x.rank > 0, f"NonZero: {x} has no axes")
+        return (TensorType((None, x.rank), DType.INT32),)
+
+    def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        return (TensorType((x.size, x.rank), DType.INT32),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        return (np.argwhere(x).astype(np.int32),)
+
+
+@attributes
+class Unique(Op):
+    """The different elements of x [n] in the order in which they come first; n depends on data.
+
+    Gives them and, int32 [n], which of them each element of x is. A NaN is like nothing else.
+    """
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require(x.rank == 1, f"Unique: {x} is no vector")
+        return (x.with_shape((None,)), x.with_dtype(DType.INT32))
+
+    def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        return (x, x.with_dtype(DType.INT32))
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        _, first, which = np.unique(x, return_index=True, return_inverse=True, equal_nan=False)
+        order = np.argsort(first)  # the sorted ones by their first places
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return (x[first[order]], rank[which].astype(np.int32))

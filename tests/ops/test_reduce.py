@@ -1,0 +1,115 @@
+"""Reductions over any axes on the device, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from tests.helpers import check_op
+
+from vknn.ops.reduction import (
+    ReduceL1,
+    ReduceL2,
+    ReduceLogSum,
+    ReduceLogSumExp,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    ReduceSumSquare,
+    Reduction,
+)
+
+RNG = np.random.default_rng(41)
+ALL = (ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceSumSquare, ReduceL1)
+ALL += (ReduceL2, ReduceLogSum, ReduceLogSumExp)
+INTEGER = (ReduceSum, ReduceMax, ReduceMin, ReduceProd, ReduceSumSquare, ReduceL1)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return (RNG.standard_normal(shape) * 0.6 + 0.8).astype(np.float32)
+
+
+def positive(kind: type[Reduction], x: np.ndarray) -> np.ndarray:
+    return np.abs(x) + 0.1 if kind is ReduceLogSum else x
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("axes", [None, (1,), (2, 3), (0, 2)], ids=str)
+def test_every_kind(kind: type[Reduction], axes: tuple[int, ...] | None) -> None:
+    x = positive(kind, floats(2, 5, 3, 7))
+    check_op(kind(axes, keepdims=False), x, access=("storage",))
+
+
+def subsets(rank: int) -> list[tuple[int, ...]]:
+    axes = range(rank)
+    return [s for n in range(1, rank + 1) for s in itertools.combinations(axes, n)]
+
+
+@pytest.mark.parametrize("shape", [(5,), (8,), (3, 5), (2, 7, 4), (1, 6, 2, 8), (2, 3, 1, 5, 4)])
+def test_every_set_of_axes(shape: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    for axes in subsets(len(shape)):
+        for keepdims in (True, False):
+            kind = ReduceLogSumExp if keepdims else ReduceProd
+            check_op(kind(axes, keepdims), x, access=("image",))
+
+
+@pytest.mark.parametrize("kind", INTEGER)
+@pytest.mark.parametrize("axes", [None, (1,), (2, 3), (-1,)], ids=str)
+def test_integers(kind: type[Reduction], axes: tuple[int, ...] | None) -> None:
+    x = RNG.integers(-9, 9, (2, 5, 3, 7), np.int32)
+    check_op(kind(axes, False), x, access=("storage",))
+
+
+def test_any_and_all() -> None:
+    x = RNG.random((3, 5, 4)) < 0.5
+    for axes in ((1,), (2,), (0, 1)):
+        check_op(ReduceMax(axes), x, access=("storage",))
+        check_op(ReduceMin(axes), x, access=("storage",))
+
+
+#: One of each way to join and to finish.
+UNLIKE = (ReduceMean, ReduceMin, ReduceProd, ReduceL2, ReduceLogSumExp)
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((1, 5, 61, 67), (2, 3)), ((2, 4099), (1,)), ((3000, 8), (0,)), ((7, 700, 3), None)],
+)
+def test_long_lines(
+    kind: type[Reduction], shape: tuple[int, ...], axes: tuple[int, ...] | None
+) -> None:
+    """In parts, too."""
+    x = positive(kind, floats(*shape))
+    x = 1 + x * 0.001 if kind is ReduceProd else x
+    # Each of n factors adds its rounding to that of a product.
+    tolerance = 1e-4 if kind is ReduceProd else 1e-5
+    check_op(kind(axes), x, access=("storage",), tolerance=tolerance)
+    check_op(kind(axes), x, access=("image",), kind="discrete", tolerance=tolerance)
+
+
+def test_integers_in_parts() -> None:
+    x = RNG.integers(-(2**30), 2**30, (1, 5, 61, 67), np.int32)
+    for axes in ((2, 3), (1, 2, 3)):
+        check_op(ReduceSum(axes), x, access=("storage",))
+
+
+def test_extremes_of_what_is_no_number() -> None:
+    x = floats(4, 9)
+    x[0, 3], x[1, 2], x[2, 1] = np.nan, np.inf, -np.inf
+    for kind in (ReduceMax, ReduceMin, ReduceSum, ReduceLogSumExp):
+        check_op(kind((1,)), x, access=("storage",))
+    check_op(ReduceLogSumExp((0,)), np.full((3, 5), -np.inf, np.float32), access=("storage",))
+    check_op(ReduceLogSumExp((0,)), floats(3, 5) + 200, access=("storage",))
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_reduction_in_fp16(kind: type[Reduction]) -> None:
+    for axes in ((1,), (2, 3), (3,)):
+        check_op(kind(axes, False), positive(kind, floats(1, 5, 3, 7)), precision="fp16")
+    if kind is not ReduceProd:
+        check_op(kind((2, 3)), floats(1, 5, 61, 67), access=("storage",), precision="fp16")

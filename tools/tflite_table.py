@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Writes docs/tflite.md: TensorFlow Lite's operators, what of each vknn has, where it differs.
+
+tools/tflite_table.py            writes docs/tflite.md
+tools/tflite_table.py --record   first takes new examples from shared/vectors/tflite
+tools/tflite_table.py --check    exits 1 when docs/tflite.md is not what would be written
+
+What stands on the page was found by running small models, kept in tools/tflite_examples.json: the
+smallest one of the test vectors for each operator and element type. Types without a vector are
+tried on a copy of another type's example. Models are run with NumPy, and each op that turns up on
+the way is asked for a kernel on a device that allows no more than Vulkan 1.1 guarantees.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "tflite.md"
+TYPES = ROOT / "tools" / "tflite_types.txt"
+MARK = "TensorFlow Lite differs:"
+for path in (ROOT / "src", ROOT):
+    if str(path) not in sys.path:
+        sys.path.insert(0, str(path))
+
+from tools.pages import array, main, notes  # noqa: E402
+from tools.tflite_examples import (  # noqa: E402
+    EXAMPLES,
+    KINDS,
+    OF_THE_HOST,
+    Example,
+    operators,
+    record,
+)
+
+from vknn import reference  # noqa: E402
+from vknn.errors import VknnError  # noqa: E402
+from vknn.formats.tflite.loader import check_calls, check_operators  # noqa: E402
+from vknn.formats.tflite.model import TfliteModel  # noqa: E402
+from vknn.formats.tflite.reader import parse_model  # noqa: E402
+from vknn.formats.tflite.records import (  # noqa: E402
+    ModelRecord,
+    Quant,
+    TensorRecord,
+)
+from vknn.formats.tflite.registry import custom_types, operator_types  # noqa: E402
+from vknn.graph import DType, Graph, TensorType, Value  # noqa: E402
+from vknn.lowering import LoweringOptions, candidates  # noqa: E402
+from vknn.passes import run_passes  # noqa: E402
+from vknn.plan import DeviceLimits  # noqa: E402
+from vknn.program import refine  # noqa: E402
+
+INTRODUCTION = """\
+# TensorFlow Lite, operator by operator
+
+The builtin operators of TensorFlow Lite in the order of their codes, the element types that its
+kernels take, and what vknn has of each.
+
+- *yes*: read, computed with NumPy, and all of it runs on any device with Vulkan 1.1. *host*: some
+  of it is computed with NumPy beside the device. *no*: not supported. Empty: TensorFlow Lite's
+  kernels do not take the type.
+- int8, uint8 and int16 are quantized where the operator computes with them; *hybrid*: float
+  activations with integer weights.
+- *Options not read*: fields of the operator's options that make no difference to vknn.
+
+Models run as they are stored: channels last, quantized integers in and out as such, with the
+reference kernels' results to the last bit. An input takes any size where its shape signature says
+-1. Loops, branches and shapes that data decide are planned as soon as the data are known, and kept
+for the next time. Variable tensors keep their values from run to run until
+`session.reset_state()`. `session.model.signatures` and `session.model.metadata` hold what the file
+says of itself.
+
+This page is written by `tools/tflite_table.py`; a test fails when it is out of date.
+"""
+HOSTED = """\
+## On the host
+
+Integers of 64 bits, doubles, complex numbers and strings are computed there in any case. Of the
+operators on other types these leave a part to it ([what the ops are](ops.md)):
+"""
+NOTES = """\
+## Where TensorFlow Lite differs
+
+From its documentation, or from vknn where TensorFlow Lite's own result is undefined.
+"""
+#: By nature no operators that could be computed.
+_WITHOUT = {
+    "CUSTOM": "by their names, [below](#custom-operators)",
+    "CONCAT_EMBEDDINGS": "has no kernel anywhere; models with it are refused",
+    "DELEGATE": "stands for what other software has compiled; models with it are refused",
+}
+#: Types whose examples are copied for others; the last ones are those of indices too.
+_SOURCES = ("float32", "int8", "uint8", "int16", "bool", "string", "hybrid", "int64", "int32")
+_LIMITS, _OPTIONS = DeviceLimits(), LoweringOptions()
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What became of an example: ``state`` as on the page, ``problem`` where it is "no", the ops
+    without a kernel where it is "host"."""
+
+    state: str
+    problem: str = ""
+    hosted: tuple[str, ...] = ()
+
+
+class _Options(dict[str, Any]):
+    """Options that note which of them are read."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    known = _types()
+    lines = [INTRODUCTION, "| operator | " + " | ".join(KINDS) + " | options not read |"]
+    lines.append("|---" * (len(KINDS) + 2) + "|")
+    problems: list[str] = []
+    hosted = [HOSTED]
+    for name in operators():
+        if name in _WITHOUT:
+            continue
+        found, unread = attempts(name, examples.get(name, {}), known.get(name, ()))
+        cells = [found[kind].state if kind in found else "" for kind in KINDS]
+        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(unread)} |")
+        problems += [f"- **{name}**, {k}: {f.problem}" for k, f in found.items() if f.problem]
+        beside = {op for k, f in found.items() if k not in OF_THE_HOST for op in f.hosted}
+        if beside:
+            hosted.append(f"- **{name}**: {', '.join(sorted(beside))}")
+    lines += ["", *(f"{name} {what}.\n" for name, what in _WITHOUT.items())]
+    lines += [*hosted, ""]
+    if problems:
+        lines += ["## What is not supported\n", *problems, ""]
+    lines += ["## Custom operators\n", *_custom(), "", NOTES]
+    types = operator_types() | custom_types()
+    for name, type_ in sorted(types.items(), key=lambda item: item[0].lower()):
+        forms = dict.fromkeys(f for f in (type_.convert, type_.quantized) if f is not None)
+        lines += [f"- **{name}**: {note}" for note in notes(MARK, *forms)]
+    return "\n".join([*lines, ""])
+
+
+def _custom() -> list[str]:
+    lines = ["Those that vknn knows; [others can be added](custom-layers.md)."]
+    for name, type_ in sorted(custom_types().items()):
+        text = " ".join((type_.convert.__doc__ or "").split("\n\n")[0].split())
+        lines.append(f"- **{name}**: {text}")
+    return [lines[0], "", *lines[1:]]
+
+
+def _types() -> dict[str, tuple[str, ...]]:
+    """Operator -> the element types that TensorFlow Lite's kernels take."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in TYPES.read_text(encoding="utf-8").splitlines():
+        name, mark, rest = line.partition(":")
+        if mark and not line.startswith("#"):
+            found[name] = tuple(part.strip() for part in rest.split(",") if part.strip())
+    return found
+
+
+# --- trying ---------------------------------------------------------------------------------------
+
+
+def attempts(
+    name: str, examples: Mapping[str, Example], wanted: Sequence[str]
+) -> tuple[dict[str, Found], list[str]]:
+    """What vknn has of an operator by element type, and the options that nothing reads."""
+    found: dict[str, Found] = {}
+    fields: set[str] = set()
+    read: set[str] = set()
+    for kind in sorted({*examples, *wanted}, key=KINDS.index):
+        tried = []
+        for model, feeds in _candidates(examples, kind):
+            own = [o for g in model.subgraphs for o in g.operators if o.code == name]
+            tried.append(attempt(model, feeds))
+            for operator in own:
+                fields |= operator.options.keys()
+                read |= operator.options.read  # type: ignore[attr-defined]
+            if tried[-1].state != "no":
+                break
+        best = next((f for f in tried if f.state != "no"), tried[0] if tried else None)
+        found[kind] = best or Found("no", "there is no example")
+    return found, sorted(fields - read)
+
+
+def _candidates(
+    examples: Mapping[str, Example], kind: str
+) -> Iterator[tuple[ModelRecord, dict[str, np.ndarray]]]:
+    """The example of a type, or copies of another type's: plain and quantized ones."""
+    if kind in examples:
+        yield _opened(examples[kind])
+        return
+    other = next((k for k in _SOURCES if k in examples), None)
+    if other is None or kind == "hybrid":
+        return
+    before = DType("int8" if other == "hybrid" else other)
+    for quantized in (True, False) if kind in ("int8", "uint8", "int16") else (False,):
+        record, feeds = _opened(examples[other])
+        yield _retyped(record, feeds, before, DType(kind), quantized)
+
+
+def _opened(example: Example) -> tuple[ModelRecord, dict[str, np.ndarray]]:
+    record = parse_model(zlib.decompress(base64.b85decode(example["model"])))
+    graphs = []
+    for graph in record.subgraphs:
+        own = [dataclasses.replace(o, options=_Options(o.options)) for o in graph.operators]
+        graphs.append(dataclasses.replace(graph, operators=tuple(own)))
+    record = dataclasses.replace(record, subgraphs=tuple(graphs))
+    return record, {name: _fed(given) for name, given in example["inputs"].items()}
+
+
+def _fed(given: dict[str, Any]) -> np.ndarray:
+    if given["dtype"] != "object":
+        return array(given)
+    values = [text.encode() for text in given["values"]]
+    return np.array(values, object).reshape(given["shape"])
+
+
+def _retyped(
+    record: ModelRecord,
+    feeds: Mapping[str, np.ndarray],
+    before: DType,
+    after: DType,
+    quantized: bool,
+) -> tuple[ModelRecord, dict[str, np.ndarray]]:
+    """The model with every tensor of one type made another."""
+    quant = Quant(np.float32([0.0625]), np.zeros(1, np.int64)) if quantized else None
+
+    def tensor(t: TensorRecord) -> TensorRecord:
+        if t.dtype is not before:
+            return t
+        data = None if t.data is None else _cast(t.data, after)
+        return dataclasses.replace(t, dtype=after, data=data, quant=quant)
+
+    graphs = [dataclasses.replace(g, tensors=tuple(map(tensor, g.tensors)))
+              for g in record.subgraphs]  # fmt: skip
+    turned = {n: _cast(a, after) if a.dtype == before.numpy else a for n, a in feeds.items()}
+    return dataclasses.replace(record, subgraphs=tuple(graphs)), turned
+
+
+def _cast(data: np.ndarray, after: DType) -> np.ndarray:
+    if after is DType.STRING:
+        return np.array([b"text"] * data.size, object).reshape(data.shape)
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(data).astype(after.numpy)
+
+
+def attempt(record: ModelRecord, feeds: Mapping[str, np.ndarray]) -> Found:
+    """Runs a model with NumPy and asks for kernels of the ops that the operator became."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            check_operators(record)
+            check_calls(record)
+            model = TfliteModel(record)
+            arrays = {n: model.encode(n, a) for n, a in feeds.items()}
+            types = {n: TensorType.of(a) for n, a in arrays.items()}
+            state = {n: np.zeros(t.dims, t.dtype.numpy) for n, t in model.state.items()}
+            hosted: set[str] = set()
+            _evaluate(model.build(types), arrays | state, hosted)
+    except VknnError as problem:
+        return Found("no", _shown(problem))
+    return Found("host" if hosted else "yes", hosted=tuple(sorted(hosted)))
+
+
+def _shown(problem: VknnError) -> str:
+    """An error without its place in the example."""
+    text = " ".join(str(problem).split()).replace("*", "\\*").replace("|", "\\|")
+    return re.sub(r"^(\d+ unsupported layer\(s\): )?operator \d+ \(\w+\), '[^']*': ", "", text)
+
+
+def _evaluate(
+    graph: Graph, feeds: Mapping[str, np.ndarray], hosted: set[str]
+) -> dict[str, np.ndarray]:
+    """The graph's outputs; ``hosted`` collects the ops without a kernel."""
+    graph = run_passes(graph, frozenset({"fusion"}))
+    rest = graph.rest
+    known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in graph.inputs}
+    alone = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
+    outputs = reference.run(
+        alone, feeds, observe=lambda n, r: known.update(zip(n.outputs, r, strict=True)), free=False
+    )
+    for node in graph.nodes:
+        present = dict.fromkeys(v for v in node.inputs if v is not None and v.constant is None)
+        types = {v: TensorType.of(known[v]) for v in present}
+        (refined,) = refine([node], types, {}).nodes
+        filled = any(known[v].size for v in node.outputs)  # else there is nothing to compute
+        if filled and not candidates(refined, _LIMITS, _OPTIONS):
+            hosted.add(node.op.type_name)
+    if rest is not None:
+
+        def call(
+            key: Hashable, make: Callable[[], Graph], arrays: Mapping[str, np.ndarray]
+        ) -> dict[str, np.ndarray]:
+            return _evaluate(make(), arrays, hosted)
+
+        outputs |= rest.resume({name: outputs.pop(name) for name in rest.takes}, call)
+    return outputs
+
+
+if __name__ == "__main__":
+    sys.exit(main(PAGE, "tools/tflite_table.py", page, record))
