@@ -1,0 +1,285 @@
+"""What a layer's converter works with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.formats.openvino.attributes import AttributeReader
+from vknn.formats.openvino.problems import Malformed, Unsupported
+from vknn.formats.openvino.records import LayerRecord
+from vknn.formats.openvino.weights import Weights
+from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
+from vknn.ops.binary import Cast
+from vknn.ops.movement import Reshape, Transpose
+
+if TYPE_CHECKING:
+    from vknn.formats.openvino.stages import Stage
+
+_MAX_ELEMENTS = 1 << 31
+#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
+_FOLDED_ELEMENTS = 1 << 16
+#: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
+MAX_LAYERS = 200_000
+#: Which input of which layer, inside which bodies.
+DataKey = tuple[str, int, int]
+
+
+class NeedsData(Exception):
+    """A converter needs the data of ``value``, which are computed at run time."""
+
+    def __init__(self, key: DataKey, value: Value) -> None:
+        super().__init__(value.name)
+        self.key, self.value = key, value
+
+
+@dataclass
+class Surroundings:
+    """What all layers of a build share.
+
+    ``as_declared``: the inputs have the shapes of the file. ``given``: data that are computed at
+    run time and known by now. ``states``: the graph's inputs that hold state, by id; ``written``:
+    what they hold from now on.
+    """
+
+    builder: GraphBuilder
+    weights: Weights
+    as_declared: bool
+    given: Mapping[DataKey, np.ndarray] = field(default_factory=dict)
+    states: Mapping[str, Value] = field(default_factory=dict)
+    written: dict[str, Value] = field(default_factory=dict)
+    layers: int = 0
+
+    def count_layer(self, name: str) -> None:
+        """Counts a layer that is converted; loops of absurd length end here."""
+        self.layers += 1
+        if self.layers > MAX_LAYERS:
+            raise ShapeError(f"layer {name!r}: more than {MAX_LAYERS} layers with all repetitions")
+
+
+class Context(AttributeReader):
+    """One layer on its way into the graph. Values have the layout of the file (NCHW)."""
+
+    def __init__(
+        self, around: Surroundings, stage: Stage, layer: LayerRecord, inputs: Sequence[Value]
+    ) -> None:
+        super().__init__(layer.attributes)
+        self.around, self.stage = around, stage
+        self.builder = around.builder
+        self.layer, self.inputs = layer, tuple(inputs)
+        self.origin = Origin(f"{stage.scope}{layer.name}", layer.type)
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    @property
+    def x(self) -> Value:
+        """The first input."""
+        return self.value(0)
+
+    def value(self, number: int) -> Value:
+        """An input that must be there."""
+        value = self.optional(number)
+        if value is None:
+            self.fail(f"input {number} is missing")
+        return value
+
+    def optional(self, number: int) -> Value | None:
+        """An input, or None where there is none."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def real(self, number: int = 0) -> Value:
+        """An input as float32."""
+        return self.cast(self.value(number), DType.FLOAT32)
+
+    def integers(self, number: int = 0) -> Value:
+        """An input as int32; fractions are cut off."""
+        return self.cast(self.value(number), DType.INT32)
+
+    def data(self, number: int) -> np.ndarray:
+        """The data of an input that must be known while the graph is built.
+
+        Where they are computed at run time the graph ends before this layer (see ``stages``).
+        """
+        value = self.value(number)
+        if value.constant is not None:
+            return value.constant
+        key = (self.stage.scope, self.layer.id, number)
+        if key not in self.around.given:
+            raise NeedsData(key, value)
+        return self.around.given[key]
+
+    def input_ints(self, number: int, what: str) -> list[int]:
+        """The data of an input as integers, flattened; floats must be whole."""
+        array = self.data(number).reshape(-1)
+        if array.dtype.kind not in "iub":
+            with np.errstate(invalid="ignore"):
+                whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**31)
+            self.require(bool(whole.all()), f"{what} must be integers")
+        return [int(v) for v in array]
+
+    def input_scalar(self, number: int, what: str) -> float:
+        """The data of an input with one element."""
+        array = self.data(number)
+        self.require(array.size == 1, f"{what} has {array.size} elements, not 1")
+        return float(array.reshape(-1)[0])
+
+    # --- what the file says -----------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """The rank of the first input."""
+        return self.x.type.rank
+
+    def declared(self, number: int = 0) -> tuple[int, ...]:
+        """The dims that the file states for an output.
+
+        They hold only for inputs of the shapes that it states too; for others this is refused.
+        """
+        if not self.is_as_declared:
+            self.refuse("its output's shape stands only in the file, for inputs of other shapes")
+        return self.port(number).dims
+
+    @property
+    def is_as_declared(self) -> bool:
+        """Whether the inputs have the shapes that the file states for them."""
+        same = (v.type.shape == p.dims for v, p in zip(self.inputs, self.layer.inputs, strict=True))
+        return all(same) and (bool(self.inputs) or self.around.as_declared)
+
+    def port(self, number: int = 0) -> Any:
+        """The file's record of an output."""
+        ports = self.layer.outputs
+        return ports[number] if number < len(ports) else self.fail(f"has no output {number}")
+
+    def dtype(self, number: int = 0) -> DType:
+        """The element type that the file states for an output; I64 is computed as int32."""
+        found: DType = self.port(number).dtype
+        return DType.INT32 if found is DType.INT64 else found
+
+    def has_blob(self, name: str) -> bool:
+        """Whether there is a blob by this name."""
+        return name in self.layer.blobs
+
+    def blob(
+        self,
+        name: str,
+        shape: int | Sequence[int] | None = None,
+        dtype: Any = None,
+    ) -> np.ndarray:
+        """A blob that must be there: float16 as float32, int64 as int32, BIN as its bytes.
+
+        ``shape`` (or a number of elements) is checked and given; ``dtype`` makes it another one.
+        """
+        record = self.layer.blobs.get(name)
+        if record is None:
+            self.fail(f"has no {name}")
+        array = _computed(self.around.weights.array(record, name))
+        if dtype is not None:
+            array = array.astype(dtype, copy=False)
+        if shape is None:
+            return array
+        wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+        if array.size != math.prod(wanted):
+            said = "x".join(map(str, wanted))
+            self.fail(f"{name} holds {array.size} elements, not {said}")
+        return array.reshape(wanted)
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def read_state(self, id_: str) -> Value:
+        """What was written under this id in the run before; zeros at first."""
+        return self.around.states[id_]
+
+    def write_state(self, id_: str, value: Value) -> None:
+        """Makes ``value`` what the next run reads under this id."""
+        held = self.around.states[id_]
+        if value.type.shape != held.type.shape:
+            self.fail(f"writes {value.type} where {held.type} is read")
+        self.around.written[id_] = self.cast(value, held.type.dtype)
+
+    # --- graph ------------------------------------------------------------------------------------
+
+    def add(self, op: Op, *inputs: Value | None) -> Value:
+        """Adds an op with one output; one of constants alone is computed at once."""
+        return self.add_many(op, *inputs)[0]
+
+    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
+        """Adds an op with any number of outputs."""
+        stem = f"{self.origin.name}/{op.type_name}"
+        folded = self._folded(op, inputs)
+        if folded is not None:
+            return tuple(self.builder.constant(array, stem) for array in folded)
+        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
+        for value in values:
+            if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
+                raise ShapeError(f"its output {value.type} is absurdly large")
+        return values
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
+        """A constant."""
+        return self.builder.constant(array, f"{self.origin.name}/{name}")
+
+    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
+        """A constant without axes, which broadcasts to anything."""
+        return self.constant(np.asarray(number, dtype.numpy))
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` in another element type, or itself where it has that already."""
+        return x if x.type.dtype is dtype else self.add(Cast(dtype), x)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` in another shape, or itself where it has that already."""
+        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """``x`` with its axes in another order, or itself where that is the same."""
+        same = tuple(perm) == tuple(range(x.type.rank))
+        return x if same else self.add(Transpose(tuple(perm)), x)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis that may count from the end, checked."""
+        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
+        return axis % rank
+
+    def require(self, condition: bool, message: str) -> None:
+        """Fails with ``message`` unless ``condition`` holds."""
+        if not condition:
+            self.fail(message)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises the error for a layer that contradicts itself."""
+        raise Malformed(message)
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises the error for what vknn cannot do."""
+        raise Unsupported(what)
+
+    def _folded(self, op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
+        constants = [v.constant for v in inputs if v is not None]
+        if not inputs or not op.deterministic or any(c is None for c in constants):
+            return None
+        types: tuple[TensorType, ...] = op.infer(*(None if v is None else v.type for v in inputs))
+        if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
+            return None
+        return op.reference(*(None if v is None else v.constant for v in inputs))
+
+
+def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
+    """A converter's result as a tuple."""
+    return (result,) if isinstance(result, Value) else tuple(result)
+
+
+def _computed(array: np.ndarray) -> np.ndarray:
+    """An array of the file in a dtype that is computed in.
+
+    64-bit integers that do not fit saturate, as OpenVINO has it: ends of slices are often so large.
+    """
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype == np.int64:
+        return np.clip(array, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -1,0 +1,86 @@
+"""Memory layers: pairs of a write and a read, and what lies between runs."""
+
+from __future__ import annotations
+
+from vknn.errors import ModelFormatError
+from vknn.formats.openvino.attributes import AttributeReader
+from vknn.formats.openvino.problems import Malformed
+from vknn.formats.openvino.records import LayerRecord, Net, Port
+from vknn.graph import DType, TensorType
+
+
+def is_memory(layer: LayerRecord) -> bool:
+    """Whether a layer reads or writes state."""
+    return layer.type.lower() == "memory"
+
+
+def memory_id(layer: LayerRecord) -> str:
+    """Which state a Memory layer is about. Raises Malformed."""
+    found: str = AttributeReader(layer.attributes).text("id")
+    return found
+
+
+def reads(layer: LayerRecord) -> bool:
+    """Whether a Memory layer gives what was written in the run before; otherwise it writes.
+
+    ``index`` is 1 for a layer that gives and 0 for one that takes. Raises Malformed.
+    """
+    index = AttributeReader(layer.attributes).int("index", 1 if layer.outputs else 0)
+    if index not in (0, 1):
+        raise Malformed(f"index is {index}, not 0 or 1")
+    inputs, outputs = (0, 1) if index == 1 else (1, 0)
+    if (len(layer.inputs), len(layer.outputs)) != (inputs, outputs):
+        raise Malformed(
+            f"with index {index} has {len(layer.inputs)} inputs and {len(layer.outputs)} outputs"
+        )
+    return bool(index)
+
+
+def state_types(net: Net) -> dict[str, TensorType]:
+    """id -> what is kept: as the read states it, or the write where nothing reads."""
+    types: dict[str, TensorType] = {}
+    for layer in (x for x in _memories(net) if not reads(x)):
+        types[memory_id(layer)] = _type(layer.inputs[0])
+    for layer in (x for x in _memories(net) if reads(x)):
+        types[memory_id(layer)] = _type(layer.outputs[0])
+    return types
+
+
+def _type(port: Port) -> TensorType:
+    return TensorType(port.dims, DType.INT32 if port.dtype is DType.INT64 else port.dtype)
+
+
+def _memories(net: Net) -> list[LayerRecord]:
+    found = [layer for layer in net.layers if is_memory(layer)]
+    for layer in net.layers:
+        if layer.iteration is not None:
+            found += _memories(layer.iteration.body)
+    return found
+
+
+def check_memories(net: Net, file: str | None = None) -> None:
+    """Raises ModelFormatError unless each id is written at most once and fits what is read."""
+    written: dict[str, LayerRecord] = {}
+    layers = _memories(net)
+    for layer in layers:
+        try:
+            id_, is_read = memory_id(layer), reads(layer)
+        except Malformed as problem:
+            raise ModelFormatError(str(problem), file=file, layer=layer.name) from problem
+        if not is_read:
+            if id_ in written:
+                raise ModelFormatError(
+                    f"writes {id_!r}, as layer {written[id_].name!r} does",
+                    file=file,
+                    layer=layer.name,
+                )
+            written[id_] = layer
+    for layer in layers:
+        other = written.get(memory_id(layer))
+        if reads(layer) and other and other.inputs[0].dims != layer.outputs[0].dims:
+            raise ModelFormatError(
+                f"reads {list(layer.outputs[0].dims)} where layer {other.name!r} writes "
+                f"{list(other.inputs[0].dims)}",
+                file=file,
+                layer=layer.name,
+            )

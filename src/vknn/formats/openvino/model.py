@@ -1,0 +1,153 @@
+"""A net of records, and its graph for given input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.formats.model import Model, TensorSpec
+from vknn.formats.openvino.memory import state_types
+from vknn.formats.openvino.records import LayerRecord, Net, Place, PreProcess
+from vknn.formats.openvino.stages import Source, build_graph
+from vknn.formats.openvino.weights import Weights
+from vknn.graph import DType, Graph, TensorType
+
+
+class OpenvinoModel(Model):
+    """See :class:`Model`. Arrays have the layout of the file (NCHW); FP16 is float32 to the user.
+
+    Inputs may have other shapes than the file's (not another rank) as far as its layers can follow.
+    """
+
+    def __init__(self, net: Net, weights: Weights, file: str | None = None) -> None:
+        self.net, self.weights, self.file = net, weights, file
+        self._inputs = {layer.name: layer for layer in net.layers if layer.type.lower() == "input"}
+        self._outputs = output_places(net)
+        layers = net.by_id()
+        self.inputs = tuple(
+            TensorSpec(name, layer.outputs[0].dims, layer.outputs[0].dtype)
+            for name, layer in self._inputs.items()
+        )
+        self.outputs = tuple(
+            _spec(name, layers[id_], port) for name, (id_, port) in self._outputs.items()
+        )
+        self._declared = {spec.name: spec.dtype for spec in self.outputs}
+        self.shape_hints = {name: x.outputs[0].dims for name, x in self._inputs.items()}
+        taken = {*self._inputs, *self._outputs}
+        self._state_names = {id_: _state_name(id_, taken) for id_ in state_types(net)}
+        self.state = {self._state_names[id_]: t for id_, t in state_types(net).items()}
+
+    def build(
+        self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
+    ) -> Graph:
+        """See :meth:`Model.build`."""
+        self.check_names(types)
+        fed: dict[Place, TensorType] = {}
+        names: dict[Place, str] = {}
+        as_declared = True
+        for name, layer in self._inputs.items():
+            port = layer.outputs[0]
+            dims = types[name].dims
+            self._check_rank(name, dims)
+            as_declared = as_declared and dims == port.dims
+            fed[layer.id, port.id] = TensorType(dims, _held(port.dtype))
+            names[layer.id, port.id] = name
+        source = Source(self.net, self.weights, self._outputs, self._state_names, self.file)
+        states = {id_: self.state[name] for id_, name in self._state_names.items()}
+        means = self._means(fed)
+        return build_graph(source, fed, states, names, as_declared, means)
+
+    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array in the input's dtype; numbers of another one are taken where they fit."""
+        if name not in self._inputs:
+            raise InputError(f"unknown input {name!r}")
+        array = np.asarray(array)
+        self._check_rank(name, array.shape)
+        wanted = _held(self._inputs[name].outputs[0].dtype).numpy
+        if array.dtype == wanted:
+            return np.ascontiguousarray(array).reshape(array.shape)
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"input {name!r} takes {wanted}, not {array.dtype}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            converted = array.astype(wanted)
+        if wanted.kind != "f" and not np.array_equal(converted, array):
+            raise InputError(
+                f"input {name!r} takes {wanted}; values of this {array.dtype} array do not fit"
+            )
+        return converted
+
+    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array; what is int32 to the graph and I64 in the file becomes int64."""
+        wide = self._declared[name] is DType.INT64 and array.dtype == np.int32
+        return array.astype(np.int64) if wide else array
+
+    def _check_rank(self, name: str, shape: Sequence[int]) -> None:
+        declared = self._inputs[name].outputs[0].dims
+        if len(shape) != len(declared):
+            raise InputError(
+                f"input {name!r} has the shape {list(shape)}, the model says {list(declared)}"
+            )
+
+    def _means(self, fed: Mapping[Place, TensorType]) -> dict[Place, np.ndarray]:
+        """What is subtracted from inputs, in a shape that broadcasts to them."""
+        found = self.net.pre_process
+        if found is None:
+            return {}
+        layer = self._inputs[found.layer]
+        place = (layer.id, layer.outputs[0].id)
+        return {place: _mean(found, self.weights, fed[place].dims)}
+
+
+def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarray:
+    """Values for channels [C, 1, ..], or images [C, H, W]."""
+    plane = tuple(dims[2:])
+    if dims[1] != len(found.means):
+        raise InputError(
+            f"input {found.layer!r} has {dims[1]} channels, its means {len(found.means)}"
+        )
+    images = []
+    for number, mean in enumerate(found.means):
+        if mean.blob is None:
+            images.append(np.full((1,) * len(plane), mean.value, np.float32))
+            continue
+        array = weights.array(mean.blob, "mean").astype(np.float32)
+        if array.size != int(np.prod(plane)):
+            raise InputError(
+                f"input {found.layer!r} has planes of {list(plane)}, the mean image of channel "
+                f"{number} {array.size} elements"
+            )
+        images.append(array.reshape(plane))
+    return np.stack(np.broadcast_arrays(*images))
+
+
+def output_places(net: Net) -> dict[str, Place]:
+    """The output ports that no edge leaves, by what a session calls them."""
+    used = set(net.sources.values())
+    found: dict[str, Place] = {}
+    for layer in net.layers:
+        for number, port in enumerate(layer.outputs):
+            if (layer.id, port.id) not in used:
+                name = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{number}"
+                while name in found:
+                    name += "'"
+                found[name] = (layer.id, port.id)
+    return found
+
+
+def _spec(name: str, layer: LayerRecord, port_id: int) -> TensorSpec:
+    port = layer.outputs[layer.output_index(port_id)]
+    return TensorSpec(name, port.dims, port.dtype)
+
+
+def _held(dtype: DType) -> DType:
+    """The element type in the graph."""
+    return DType.INT32 if dtype is DType.INT64 else dtype
+
+
+def _state_name(id_: str, taken: set[str]) -> str:
+    name = f"state:{id_}"
+    while name in taken:
+        name += "'"
+    return name

@@ -1,0 +1,53 @@
+"""Numbers and lists as attributes write them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?f?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_WORDS = {
+    "inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf,
+    "-infinity": -math.inf,
+}  # fmt: skip
+_LARGEST = 1 << 63
+
+
+def real(text: str) -> float | None:
+    """A number, or None. Text of more than 400 characters is none."""
+    stripped = text.strip()
+    if len(stripped) > 400:
+        return None
+    if _REAL.fullmatch(stripped):
+        return float(stripped.rstrip("f"))
+    return _WORDS.get(stripped.lower())
+
+
+def whole(text: str) -> int | None:
+    """An integer, written as one or as a number without fraction (3.0), or None."""
+    stripped = text.strip()
+    if _INTEGER.fullmatch(stripped):
+        value = int(stripped)
+        return value if -_LARGEST <= value < _LARGEST else None
+    number = real(stripped)
+    if number is None or not math.isfinite(number) or number != int(number):
+        return None
+    return int(number) if abs(number) < _LARGEST else None
+
+
+def truth(text: str) -> bool | None:
+    """true, True, 1, false, False, 0 and the like, or None."""
+    word = text.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    number = whole(word)
+    return None if number is None else number != 0
+
+
+def parts(text: str) -> list[str]:
+    """What the commas of a list separate; an empty text is an empty list."""
+    items = [item.strip() for item in text.split(",")]
+    while items and not items[-1]:
+        items.pop()
+    return items

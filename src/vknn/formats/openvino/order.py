@@ -1,0 +1,59 @@
+"""The order in which the layers of a net can run."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, Protocol
+
+from vknn.formats.openvino.records import LayerRecord, Place
+
+
+class Fail(Protocol):
+    """Raises the error for a file that contradicts itself."""
+
+    def __call__(self, message: str, layer: str | None = None) -> NoReturn: ...
+
+
+def running_order(
+    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], fail: Fail
+) -> tuple[LayerRecord, ...]:
+    """The layers, each behind those that feed it; otherwise as they stand in the file.
+
+    Fails, naming the layers, where edges make a circle.
+    """
+    position = {layer.id: number for number, layer in enumerate(layers)}
+    waits = [0] * len(layers)
+    readers: list[list[int]] = [[] for _ in layers]
+    for (target, _), (source, _) in sources.items():
+        waits[position[target]] += 1
+        readers[position[source]].append(position[target])
+    ready = [number for number, count in enumerate(waits) if not count]
+    ordered: list[LayerRecord] = []
+    while ready:
+        number = heapq.heappop(ready)
+        ordered.append(layers[number])
+        for other in readers[number]:
+            waits[other] -= 1
+            if not waits[other]:
+                heapq.heappush(ready, other)
+    if len(ordered) < len(layers):
+        stuck = _circle(layers, sources, {layers[i].id for i, n in enumerate(waits) if n})
+        names = ", ".join(repr(layer.name) for layer in stuck[:8])
+        more = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
+        fail(f"the layers {names}{more} feed one another in a circle")
+    return tuple(ordered)
+
+
+def _circle(
+    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], stuck: set[int]
+) -> list[LayerRecord]:
+    """Layers of a circle, found by walking back from a layer that waits."""
+    feeds = {t: s for (t, _), (s, _) in sources.items() if t in stuck and s in stuck}
+    by_id = {layer.id: layer for layer in layers}
+    at = next(iter(feeds))
+    seen: list[int] = []
+    while at not in seen:
+        seen.append(at)
+        at = feeds[at]
+    return [by_id[i] for i in reversed(seen[seen.index(at) :])]

@@ -1,0 +1,246 @@
+"""XML -> records. Every id, size, offset and shape is checked here.
+
+Structure is all that is looked at: what attributes mean is the layers' own affair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from vknn.errors import ModelFormatError
+from vknn.formats.openvino.iteration import read_iteration
+from vknn.formats.openvino.order import running_order
+from vknn.formats.openvino.preprocess import read_pre_process
+from vknn.formats.openvino.records import (
+    DTYPES,
+    STORED,
+    Blob,
+    LayerRecord,
+    Net,
+    Place,
+    Port,
+)
+from vknn.formats.openvino.xml import Element, integer, parse
+
+VERSIONS = range(1, 10)
+MAX_ELEMENTS = 1 << 31
+MAX_RANK = 16
+MAX_NESTING = 8
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What all of a file's parts are read with. ``precision`` is the net's."""
+
+    file: str | None
+    precision: str
+    nesting: int = 0
+
+    def fail(self, message: str, layer: str | None = None) -> NoReturn:
+        """Raises the error for a file that contradicts itself."""
+        raise ModelFormatError(message, file=self.file, layer=layer)
+
+    def number(self, element: Element, name: str, layer: str | None = None) -> int:
+        """An attribute that must be there and an integer."""
+        text = element.attributes.get(name)
+        value = None if text is None else integer(text)
+        if value is None:
+            said = "has no" if text is None else f"has {text[:40]!r} as"
+            self.fail(f"<{element.tag}> {said} {name}", layer)
+        return value
+
+    def precision_of(self, element: Element, default: str, layer: str | None = None) -> str:
+        """The precision that an element states, or ``default``."""
+        text = element.attributes.get("precision", "")
+        if text in ("", "UNSPECIFIED", "MIXED"):
+            return default
+        if text.upper() not in DTYPES:
+            self.fail(f"<{element.tag}> has the unknown precision {text[:40]!r}", layer)
+        return text.upper()
+
+    def inner(self, precision: str) -> Reader:
+        """The reader of a TensorIterator's body."""
+        if self.nesting >= MAX_NESTING:
+            self.fail(f"bodies nested more than {MAX_NESTING} deep")
+        return Reader(self.file, precision, self.nesting + 1)
+
+    def blob(self, element: Element, default: str, layer: str | None = None) -> Blob:
+        """A <weights>, <biases> or <custom>."""
+        offset = self.number(element, "offset", layer)
+        size = self.number(element, "size", layer)
+        if offset < 0 or size < 0 or offset + size >= 1 << 63:
+            self.fail(f"<{element.tag}> has offset {offset} and size {size}", layer)
+        return Blob(offset, size, self.precision_of(element, default, layer))
+
+
+def parse_net(data: bytes, file: str | None = None) -> Net:
+    """A whole file. Raises ModelFormatError."""
+    try:
+        root = parse(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(str(error), file=file) from None
+    if root.tag != "net":
+        message = f"the root element is <{root.tag[:40]}>, not <net>: this is no OpenVINO IR"
+        raise ModelFormatError(message, file=file)
+    reader = Reader(file, "FP32")
+    version = _version(reader, root)
+    precision = reader.precision_of(root, "FP32")
+    return read_net(Reader(file, precision), root, version)
+
+
+def _version(reader: Reader, root: Element) -> int:
+    text = root.attributes.get("version")
+    if text is None:
+        reader.fail("<net> has no version")
+    version = integer(text)
+    if version is None or version < 1:
+        reader.fail(f"<net> has the version {text[:40]!r}")
+    if version not in VERSIONS:
+        reader.fail(
+            f"this is OpenVINO IR version {version}, which holds operations of opsets; vknn reads "
+            "the layers of versions 2 to 7"
+        )
+    return version
+
+
+def read_net(reader: Reader, element: Element, version: int) -> Net:
+    """A <net> or a <body>."""
+    listed = element.first("layers")
+    if listed is None:
+        reader.fail(f"<{element.tag}> has no <layers>")
+    layers = [_layer(reader, e, version) for e in listed.all("layer")]
+    if not layers:
+        reader.fail(f"<{element.tag}> has no layers")
+    _check_unique(reader, layers)
+    by_id = {layer.id: layer for layer in layers}
+    sources = _edges(reader, element.first("edges"), by_id)
+    ordered = running_order(layers, sources, reader.fail)
+    name = element.attributes.get("name", "") or "openvino"
+    pre_process = read_pre_process(reader, element, ordered) if element.tag == "net" else None
+    return Net(name, version, ordered, sources, pre_process)
+
+
+def _check_unique(reader: Reader, layers: Iterable[LayerRecord]) -> None:
+    ids: set[int] = set()
+    names: set[str] = set()
+    for layer in layers:
+        if layer.id in ids:
+            reader.fail(f"two layers have the id {layer.id}", layer.name)
+        if layer.name in names:
+            reader.fail("two layers have this name", layer.name)
+        ids.add(layer.id)
+        names.add(layer.name)
+
+
+def _layer(reader: Reader, element: Element, version: int) -> LayerRecord:
+    id_ = reader.number(element, "id")
+    name = element.attributes.get("name") or f"layer {id_}"
+    type_ = element.attributes.get("type", "")
+    if not type_:
+        reader.fail("has no type", name)
+    if element.attributes.get("version", "").startswith("opset"):
+        reader.fail(
+            f"is {type_} of {element.attributes['version'][:40]}: operations of opsets belong to "
+            "OpenVINO IR version 10 and later, vknn reads versions 2 to 7",
+            name,
+        )
+    precision = reader.precision_of(element, reader.precision, name)
+    ports = {
+        tag: _ports(reader, element.first(tag), precision, name) for tag in ("input", "output")
+    }
+    iteration = None
+    if type_.lower() == "tensoriterator":
+        iteration = read_iteration(reader, element, precision, version, name, read_net)
+    return LayerRecord(
+        id_, name, type_, precision, _attributes(element), ports["input"], ports["output"],
+        _blobs(reader, element, precision, ports["output"], name), iteration,
+    )  # fmt: skip
+
+
+def _attributes(element: Element) -> Mapping[str, str]:
+    """Those of <data>, which the first versions call <convolution_data> and the like."""
+    found: dict[str, str] = {}
+    for child in element.children:
+        if child.tag == "data" or child.tag.endswith("_data"):
+            found.update(child.attributes)
+    return found
+
+
+def _ports(reader: Reader, element: Element | None, precision: str, layer: str) -> tuple[Port, ...]:
+    ports: dict[int, Port] = {}
+    for child in element.all("port") if element is not None else ():
+        id_ = reader.number(child, "id", layer)
+        if id_ in ports:
+            reader.fail(f"two ports have the id {id_}", layer)
+        dims = tuple(_dim(reader, d, layer) for d in child.all("dim"))
+        if len(dims) > MAX_RANK:
+            reader.fail(f"port {id_} has {len(dims)} dims", layer)
+        if math.prod(dims) >= MAX_ELEMENTS:
+            reader.fail(f"port {id_} of shape {list(dims)} is absurdly large", layer)
+        ports[id_] = Port(id_, dims, reader.precision_of(child, precision, layer))
+    return tuple(ports[i] for i in sorted(ports))
+
+
+def _dim(reader: Reader, element: Element, layer: str) -> int:
+    value = integer(element.text)
+    if value is None or value < 1:
+        reader.fail(f"{element.text.strip()[:40]!r} is no dim", layer)
+    return value
+
+
+def _blobs(
+    reader: Reader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
+) -> Mapping[str, Blob]:
+    """Those in <blobs>, and <weights> and <biases> right in the layer as the first versions do."""
+    default = outputs[0].precision if outputs else precision
+    found: dict[str, Blob] = {}
+    listed = element.first("blobs")
+    children = [e for e in element.children if e.tag in ("weights", "biases", "custom")]
+    for child in (*children, *(listed.children if listed is not None else ())):
+        if child.tag in found:
+            reader.fail(f"has two blobs {child.tag[:40]!r}", layer)
+        blob = reader.blob(child, default, layer)
+        if blob.precision not in STORED:
+            reader.fail(f"the blob {child.tag!r} is {blob.precision}", layer)
+        found[child.tag] = blob
+    return found
+
+
+def _edges(
+    reader: Reader, element: Element | None, layers: Mapping[int, LayerRecord]
+) -> Mapping[Place, Place]:
+    sources: dict[Place, Place] = {}
+    for edge in element.all("edge") if element is not None else ():
+        ends = [reader.number(edge, name) for name in ("from-layer", "from-port")]
+        source = (ends[0], ends[1])
+        ends = [reader.number(edge, name) for name in ("to-layer", "to-port")]
+        target = (ends[0], ends[1])
+        made = _end(reader, layers, source, "outputs")
+        read = _end(reader, layers, target, "inputs")
+        name = layers[target[0]].name
+        if target in sources:
+            reader.fail(f"two edges lead to input port {target[1]}", name)
+        if made.dims != read.dims:
+            reader.fail(
+                f"input port {read.id} of shape {list(read.dims)} is fed by layer "
+                f"{layers[source[0]].name!r}, port {made.id}, of shape {list(made.dims)}",
+                name,
+            )
+        sources[target] = source
+    return sources
+
+
+def _end(reader: Reader, layers: Mapping[int, LayerRecord], place: Place, side: str) -> Port:
+    """The port at one end of an edge."""
+    layer = layers.get(place[0])
+    if layer is None:
+        reader.fail(f"an edge names the layer {place[0]}, which does not exist")
+    ports = layer.outputs if side == "outputs" else layer.inputs
+    for port in ports:
+        if port.id == place[1]:
+            return port
+    what = "output" if side == "outputs" else "input"
+    reader.fail(f"an edge names {what} port {place[1]}, which does not exist", layer.name)

@@ -1,0 +1,125 @@
+"""A net as its file states it, free of XML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vknn.graph import DType
+
+#: (layer id, port id)
+Place = tuple[int, int]
+
+#: What the elements of a tensor are to the user. FP16 is only stored: it is computed as float32.
+DTYPES: dict[str, DType] = {
+    "FP32": DType.FLOAT32, "FP16": DType.FLOAT32, "I64": DType.INT64, "I32": DType.INT32,
+    "I16": DType.INT16, "U8": DType.UINT8, "I8": DType.INT8, "BOOL": DType.BOOL,
+    "BIN": DType.UINT8,
+}  # fmt: skip
+#: What the elements of a blob look like in the file; BIN is packed eight to a byte.
+STORED: dict[str, str] = {
+    "FP32": "<f4", "FP16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1", "I8": "i1",
+    "BOOL": "u1", "BIN": "u1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Port:
+    """``precision`` is the port's own or, where it has none, that of its layer or net."""
+
+    id: int
+    dims: tuple[int, ...]
+    precision: str
+
+    @property
+    def dtype(self) -> DType:
+        """What the user sees of it."""
+        return DTYPES[self.precision]
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Bytes of the weights file. ``precision`` is resolved as that of ports is."""
+
+    offset: int
+    size: int
+    precision: str
+
+
+@dataclass(frozen=True)
+class PortRule:
+    """How a port of a TensorIterator and one of its body go together.
+
+    ``axis`` is None where the whole tensor goes through; other numbers are as in the file.
+    """
+
+    external: int
+    inner: Place
+    axis: int | None = None
+    start: int | None = None
+    end: int | None = None
+    stride: int = 1
+    part_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The body of a TensorIterator. ``back_edges`` lead from body outputs to body inputs."""
+
+    inputs: tuple[PortRule, ...]
+    outputs: tuple[PortRule, ...]
+    back_edges: tuple[tuple[Place, Place], ...]
+    body: Net
+
+
+@dataclass(frozen=True)
+class LayerRecord:
+    """One layer; ports are in the order of their ids."""
+
+    id: int
+    name: str
+    type: str
+    precision: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = ()
+    blobs: Mapping[str, Blob] = field(default_factory=dict)
+    iteration: Iteration | None = None
+
+    def output_index(self, port: int) -> int:
+        """The index of an output port."""
+        return next(i for i, p in enumerate(self.outputs) if p.id == port)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """What is subtracted from a channel: ``value``, or an image of ``blob``."""
+
+    value: float = 0.0
+    blob: Blob | None = None
+
+
+@dataclass(frozen=True)
+class PreProcess:
+    """``layer`` is the name of an Input layer; ``means`` one for each of its channels."""
+
+    layer: str
+    means: tuple[Mean, ...]
+
+
+@dataclass(frozen=True)
+class Net:
+    """``layers`` stand in an order in which they can run.
+
+    ``sources``: input port -> the output port that feeds it.
+    """
+
+    name: str
+    version: int
+    layers: tuple[LayerRecord, ...]
+    sources: Mapping[Place, Place]
+    pre_process: PreProcess | None = None
+
+    def by_id(self) -> dict[int, LayerRecord]:
+        """The layers by id."""
+        return {layer.id: layer for layer in self.layers}

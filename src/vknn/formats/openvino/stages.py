@@ -1,0 +1,259 @@
+"""Nets -> graphs, in stages.
+
+Graphs are built for concrete shapes. Where a layer needs data that are computed at run time (a
+shape, an axis), the graph ends there; the rest is built when the arrays are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
+from vknn.formats.openvino.context import Context, DataKey, NeedsData, Surroundings, unfold
+from vknn.formats.openvino.custom import known_type
+from vknn.formats.openvino.problems import Malformed, Unsupported
+from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
+from vknn.formats.openvino.weights import Weights
+from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
+from vknn.ops.binary import Cast, Sub
+from vknn.ops.movement import Reshape
+
+_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is built. ``outputs``: name -> place, ``states``: id -> the input that holds it."""
+
+    net: Net
+    weights: Weights
+    outputs: Mapping[str, Place]
+    states: Mapping[str, str]
+    file: str | None = None
+
+
+class Stage:
+    """Converts the layers of a net. ``known`` are the values of output ports.
+
+    ``fed`` are those of input ports that no edge leads to, ``scope`` what names begin with: a
+    TensorIterator's body is a stage within a stage.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        net: Net,
+        around: Surroundings,
+        scope: str = "",
+        known: Mapping[Place, Value] | None = None,
+        fed: Mapping[Place, Value] | None = None,
+    ) -> None:
+        self.source, self.net, self.around, self.scope = source, net, around, scope
+        self.known = dict(known or {})
+        self.fed = dict(fed or {})
+
+    def run(self, start: int = 0) -> None:
+        """Converts all layers from ``start`` on whose values are not known yet."""
+        for position in range(start, len(self.net.layers)):
+            self.convert(self.net.layers[position])
+
+    def convert(self, layer: LayerRecord) -> None:
+        """Adds a layer to the graph. Raises NeedsData and Waiting where that has to wait."""
+        if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
+            return
+        self.around.count_layer(layer.name)
+        inputs = [self._input(layer, port) for port in layer.inputs]
+        if any(not v.type.is_static for v in inputs):
+            raise Waiting
+        found = known_type(layer.type)
+        assert found is not None, "unknown layers are refused when a net is loaded"
+        context = Context(self.around, self, layer, inputs)
+        try:
+            results = unfold(found.convert(context))
+            self._take(layer, context, results)
+        except Unsupported as problem:
+            place = self.place(layer)
+            raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
+        except Malformed as problem:
+            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
+        except ShapeError as problem:
+            if str(problem).startswith("layer "):
+                raise
+            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
+
+    def place(self, layer: LayerRecord) -> str:
+        """A layer's name for errors."""
+        return f"layer {self.scope + layer.name!r} ({layer.type})"
+
+    def _input(self, layer: LayerRecord, port: Port) -> Value:
+        place = (layer.id, port.id)
+        source = self.net.sources.get(place)
+        value = self.fed[place] if source is None else self.known[source]
+        # OpenVINO takes images of bytes into a float net as floats.
+        floats = any(p.dtype.is_float for p in layer.outputs)
+        if floats and value.type.dtype in _SMALL:
+            return self._add(layer, Cast(DType.FLOAT32), value)
+        return value
+
+    def _take(self, layer: LayerRecord, context: Context, results: Sequence[Value]) -> None:
+        if len(results) < len(layer.outputs):
+            raise Malformed(f"has {len(layer.outputs)} outputs, makes {len(results)}")
+        for number, (port, value) in enumerate(zip(layer.outputs, results, strict=False)):
+            value = self._as_declared(layer, port, value, number)
+            self.known[layer.id, port.id] = self._typed(layer, value, context.dtype(number))
+
+    def _typed(self, layer: LayerRecord, value: Value, declared: DType) -> Value:
+        """Integers and bools in the element type that the file states; floats stay floats.
+
+        Files are careless with that of indices and conditions, but none calls floats integers and
+        means it.
+        """
+        if value.type.dtype is declared or value.type.dtype.is_float:
+            return value
+        return self._add(layer, Cast(declared), value)
+
+    def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
+        """Checks the shape against the file's; only the axes of size 1 may stand elsewhere."""
+        if not self.around.as_declared or not value.type.is_static:
+            return value
+        if value.type.shape == port.dims:
+            return value
+        same = math.prod(port.dims) == value.type.size
+        if same and [d for d in port.dims if d > 1] == [d for d in value.type.dims if d > 1]:
+            return self._add(layer, Reshape(port.dims), value)
+        raise Malformed(
+            f"output {number} has the shape {list(value.type.dims)}, the file says "
+            f"{list(port.dims)}"
+        )
+
+    def _add(self, layer: LayerRecord, op: Cast | Reshape, value: Value) -> Value:
+        name = f"{self.scope}{layer.name}"
+        if value.constant is not None:
+            return self.around.builder.constant(op.reference(value.constant)[0], name)
+        stem = f"{name}/{op.type_name}"
+        return self.around.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
+
+
+class Waiting(Exception):
+    """A layer reads a tensor whose shape depends on data."""
+
+
+def build_graph(
+    source: Source,
+    types: Mapping[Place, TensorType],
+    states: Mapping[str, TensorType],
+    names: Mapping[Place, str],
+    as_declared: bool,
+    means: Mapping[Place, np.ndarray],
+) -> Graph:
+    """The graph of a net whose Input layers' places are fed with these types.
+
+    ``means`` is subtracted from what is fed.
+    """
+    builder = GraphBuilder(source.net.name)
+    around = Surroundings(builder, source.weights, as_declared)
+    around.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
+    known: dict[Place, Value] = {}
+    for place, type_ in types.items():
+        value = builder.input(names[place], type_)
+        if place in means:
+            origin = Origin(names[place], "pre-process")
+            if not type_.dtype.is_float:
+                value = builder.add(Cast(DType.FLOAT32), value, origin=origin)
+            mean = builder.constant(means[place], f"{names[place]}/mean")
+            value = builder.add(Sub(), value, mean, origin=origin)
+        known[place] = value
+    return _build(source, around, known, 0)
+
+
+def _build(source: Source, around: Surroundings, known: dict[Place, Value], start: int) -> Graph:
+    stage = Stage(source, source.net, around, known=known)
+    for position in range(start, len(source.net.layers)):
+        written = dict(around.written)
+        try:
+            stage.convert(source.net.layers[position])
+        except NeedsData as need:
+            around.written = written
+            return _unfinished(stage, position, need)
+        except Waiting:
+            around.written = written
+            return _unfinished(stage, position, None)
+    outputs = {name: stage.known[place] for name, place in source.outputs.items()}
+    for id_, name in source.states.items():
+        outputs[name] = around.written.get(id_, around.states[id_])
+    return around.builder.finish(outputs)
+
+
+def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
+    """The graph so far; what later layers read is handed to the rest."""
+    source, around, net = stage.source, stage.around, stage.net
+    if need is None and position == 0:
+        raise ModelFormatError("its first layer waits for data", file=source.file)
+    later = {layer.id for layer in net.layers[position:]}
+    read = dict.fromkeys(s for (t, _), s in net.sources.items() if t in later and s in stage.known)
+    read |= dict.fromkeys(p for p in source.outputs.values() if p in stage.known)
+    values = {f"place:{i}:{p}": stage.known[i, p] for i, p in read}
+    values |= {f"state:{id_}": value for id_, value in around.states.items()}
+    values |= {f"written:{id_}": value for id_, value in around.written.items()}
+    constants = {n: v.constant for n, v in values.items() if v.constant is not None}
+    takes = {n: v for n, v in values.items() if v.constant is None}
+    if need is not None:
+        takes[_DECISIVE] = need.value
+    rest = _Rest(
+        source, position, around.as_declared, tuple(takes), constants,
+        dict(around.given), None if need is None else need.key,
+    )  # fmt: skip
+    return around.builder.finish(takes, rest)
+
+
+_DECISIVE = "decisive"
+
+
+@dataclass(eq=False)
+class _Rest(Rest):
+    """What follows from layer ``position`` on."""
+
+    source: Source
+    position: int
+    as_declared: bool
+    takes: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
+    given: Mapping[DataKey, np.ndarray]
+    decisive: DataKey | None
+
+    def __post_init__(self) -> None:
+        self.layers = tuple(layer.type for layer in self.source.net.layers[self.position :])
+
+    def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
+        given = dict(self.given)
+        if self.decisive is not None:
+            given[self.decisive] = arrays[_DECISIVE]
+        fed = {n: a for n, a in arrays.items() if n != _DECISIVE}
+        types = {n: TensorType.of(a) for n, a in fed.items()}
+        key = (
+            self.position,
+            tuple(types.items()),
+            tuple((k, a.shape, a.dtype.str, a.tobytes()) for k, a in given.items()),
+        )
+        return call(key, lambda: self._next(types, given), fed)
+
+    def _next(self, types: Mapping[str, TensorType], given: Mapping[DataKey, np.ndarray]) -> Graph:
+        builder = GraphBuilder(self.source.net.name)
+        values = {n: builder.input(n, t) for n, t in types.items()}
+        values |= {n: builder.constant(a, n) for n, a in self.constants.items()}
+        around = Surroundings(builder, self.source.weights, self.as_declared, given)
+        known: dict[Place, Value] = {}
+        states: dict[str, Value] = {}
+        for name, value in values.items():
+            kind, _, rest = name.partition(":")
+            if kind == "place":
+                id_, _, port = rest.partition(":")
+                known[int(id_), int(port)] = value
+            else:
+                (states if kind == "state" else around.written)[rest] = value
+        around.states = states
+        return _build(self.source, around, known, self.position)

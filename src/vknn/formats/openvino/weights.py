@@ -1,0 +1,62 @@
+"""The .bin: raw little-endian arrays at the offsets that the .xml gives."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+
+from vknn.errors import ModelFormatError
+from vknn.formats.openvino.problems import Malformed
+from vknn.formats.openvino.records import STORED, Blob
+
+
+class Weights:
+    """The weights file, memory-mapped. ``path`` may be missing as long as nothing is read."""
+
+    def __init__(self, path: Path, needed: bool) -> None:
+        self.path = path
+        self._data: mmap.mmap | bytes | None = None
+        try:
+            with path.open("rb") as stream:
+                if path.stat().st_size:
+                    self._data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+                else:
+                    self._data = b""
+        except (OSError, ValueError) as error:
+            if needed:
+                reason = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+                raise ModelFormatError(
+                    f"the weights cannot be read: {reason} (weights= names the file where it does "
+                    "not lie beside the .xml)",
+                    file=str(path),
+                ) from None
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return 0 if self._data is None else len(self._data)
+
+    def check(self, blob: Blob, what: str, layer: str) -> None:
+        """Raises ModelFormatError unless the blob lies inside the file."""
+        if blob.offset + blob.size > self.size:
+            raise ModelFormatError(
+                f"{what}: {blob.size} bytes at {blob.offset} do not lie inside the file of "
+                f"{self.size} bytes",
+                file=str(self.path),
+                offset=blob.offset,
+                layer=layer,
+            )
+
+    def array(self, blob: Blob, what: str) -> np.ndarray:
+        """The elements of a blob as they are stored, one-dimensional and aligned; not a copy."""
+        dtype = np.dtype(STORED[blob.precision])
+        if blob.size % dtype.itemsize:
+            raise Malformed(
+                f"{what} has {blob.size} bytes, no whole number of {blob.precision} elements"
+            )
+        if not blob.size or self._data is None:
+            return np.zeros(0, dtype)
+        found = np.frombuffer(self._data, dtype, blob.size // dtype.itemsize, blob.offset)
+        return found if found.flags.aligned else found.copy()
