@@ -1,0 +1,13 @@
+"""Copying; the layers of control flow proper move the stack of a run (see ``frames``)."""
+
+from __future__ import annotations
+
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.registry import layer
+from vknn.graph import Value
+
+
+@layer("copy")
+def copy(c: Context) -> Value:
+    """x; the one layer that may write a blob which has a value already."""
+    return c.x

@@ -1,0 +1,25 @@
+"""A file -> :class:`CoremlModel`: everything that can be checked without inputs is checked here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vknn.errors import ModelFormatError
+from vknn.formats.coreml import layers as _layers  # noqa: F401 (registers the layers)
+from vknn.formats.coreml.model import CoremlModel
+from vknn.formats.coreml.reader import parse_model
+from vknn.formats.model import Model
+
+
+def load(path: Path, weights: Path | None = None) -> Model:
+    """Reads a .mlmodel file. Raises ModelFormatError and UnsupportedLayerError."""
+    file = str(path)
+    if weights is not None:
+        raise ModelFormatError(
+            f"a Core ML model has no second file; {weights} is not needed", file=file
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelFormatError(f"cannot be read: {error}", file=file) from error
+    return CoremlModel(parse_model(data, file), file)

@@ -1,0 +1,110 @@
+"""Checks that need no shapes: known layers, their arity, and that blobs are made before use."""
+
+from __future__ import annotations
+
+from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.coreml.custom import known_type
+from vknn.formats.coreml.frames import CONTROL, has_test
+from vknn.formats.coreml.records import LayerRecord, NetworkRecord
+
+_CONTROL_ARITY: dict[str, tuple[int, int]] = {
+    "branch": (1, 1),
+    "loop": (0, 1),
+    "loopBreak": (0, 0),
+    "loopContinue": (0, 0),
+}
+
+
+def check_layers(network: NetworkRecord, file: str | None = None) -> None:
+    """Raises UnsupportedLayerError with all unknown layers, ModelFormatError for wrong arity."""
+    unknown = []
+    for layer in network.everything():
+        if layer.type in CONTROL:
+            least, most = _CONTROL_ARITY[layer.type]
+            _check_count(layer, "inputs", len(layer.inputs), least, most, file)
+            _check_control(layer, file)
+            continue
+        found = known_type(layer)
+        if found is None:
+            unknown.append(_unknown(layer))
+        else:
+            _check_count(layer, "inputs", len(layer.inputs), *found.inputs, file)
+            _check_count(layer, "outputs", len(layer.outputs), *found.outputs, file)
+    if unknown:
+        raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file)
+
+
+def _unknown(layer: LayerRecord) -> str:
+    if layer.type == "custom":
+        return f"{layer.place}: the custom layer {layer.params.className!r} is not registered"
+    return layer.place
+
+
+def _check_count(
+    layer: LayerRecord, what: str, count: int, least: int, most: int | None, file: str | None
+) -> None:
+    if count < least or (most is not None and count > most):
+        wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
+        message = f"{layer.type} has {count} {what}, takes {wanted}"
+        raise ModelFormatError(message, file=file, layer=layer.name)
+
+
+def _check_control(layer: LayerRecord, file: str | None) -> None:
+    problem = None
+    if layer.type == "branch" and layer.networks[0] is None:
+        problem = "a branch without an ifBranch"
+    elif layer.type == "loop" and layer.networks[1] is None:
+        problem = "a loop without a bodyNetwork"
+    elif layer.type == "loop" and has_test(layer) and not layer.params.conditionVar:
+        problem = "a loop with a conditionNetwork, but without a conditionVar"
+    if problem:
+        raise ModelFormatError(problem, file=file, layer=layer.name)
+
+
+def check_blobs(
+    network: NetworkRecord, inputs: set[str], outputs: dict[str, str], file: str | None = None
+) -> None:
+    """Raises ModelFormatError for blobs that are read but made on no way to there.
+
+    ``outputs``: what is wanted at the end, and what it is wanted for. Within one network no blob
+    is made twice but by copying.
+    """
+    made = _made(network, set(inputs), file)
+    for blob, purpose in outputs.items():
+        if blob not in made:
+            raise ModelFormatError(f"no layer makes {blob!r}, {purpose}", file=file)
+    _check_single(network, inputs, file)
+
+
+def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
+    """What may have been made behind the network, if ``made`` was before it."""
+    for layer in network.layers:
+        for blob in layer.inputs:
+            if blob not in made:
+                raise ModelFormatError(
+                    f"it reads {blob!r}, which nothing has made before", file=file, layer=layer.name
+                )
+        # Either branch counts, and so does a loop that may run no round.
+        behind = [_made(n, set(made), file) for n in layer.networks[:1] if n is not None]
+        start = behind[0] if layer.type == "loop" and behind else made
+        behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]
+        made = made.union(*behind, layer.outputs)
+        if layer.type == "loop" and has_test(layer) and layer.params.conditionVar not in made:
+            raise ModelFormatError(
+                f"nothing makes its condition {layer.params.conditionVar!r}", file=file,
+                layer=layer.name,
+            )  # fmt: skip
+    return made
+
+
+def _check_single(network: NetworkRecord, inputs: set[str], file: str | None) -> None:
+    made = set(inputs)
+    for layer in network.layers:
+        twice = made.intersection(layer.outputs)
+        if twice and layer.type != "copy":
+            message = f"it writes {min(twice)!r}, which is there already; only copy may"
+            raise ModelFormatError(message, file=file, layer=layer.name)
+        made.update(layer.outputs)
+        for inner in layer.networks:
+            if inner is not None:
+                _check_single(inner, set(), file)
