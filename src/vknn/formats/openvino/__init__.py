@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from vknn.formats import Format
@@ -10,17 +9,23 @@ from vknn.formats.model import Model
 
 __all__ = ["FORMAT"]
 
-#: The root element, behind a declaration, comments and white space. A document type is let through
-#: so that the reader can say why it refuses the file.
-_ROOT = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>]*(?:>|\Z))\s*)*<net[\s>]", re.S
-)
+#: What may stand before the root element. A document type is let through so that the reader can
+#: say why it refuses the file.
+_PROLOG = ((b"<?", b"?>"), (b"<!--", b"-->"), (b"<!DOCTYPE", b"<net"))
 
 
 def _recognizes(head: bytes) -> bool:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         head = head.decode("utf-16", "ignore").encode()
-    return _ROOT.search(head) is not None
+    rest = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    while opened := next((end for start, end in _PROLOG if rest.startswith(start)), None):
+        _, found, rest = rest.partition(opened)
+        if opened == b"<net":
+            return True
+        if not found:
+            return False
+        rest = rest.lstrip()
+    return rest[:4] == b"<net" and rest[4:5] in (b" ", b">", b"\t", b"\r", b"\n")
 
 
 def _load(path: Path, weights: Path | None) -> Model:

@@ -243,4 +243,4 @@ def _end(reader: Reader, layers: Mapping[int, LayerRecord], place: Place, side: 
         if port.id == place[1]:
             return port
     what = "output" if side == "outputs" else "input"
-    reader.fail(f"an edge names {what} port {place[1]}, which does not exist", layer.name)
+    return reader.fail(f"an edge names {what} port {place[1]}, which does not exist", layer.name)

@@ -138,6 +138,17 @@ class Stage:
         return self.around.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
 
 
+def body_stage(
+    c: Context, body: Net, fed: Mapping[Place, Value], turn: str, known: Mapping[Place, Value]
+) -> Stage:
+    """The body with values for its inputs, ready to run."""
+    inputs = {layer.id for layer in body.layers if not layer.inputs}
+    entered = {p: v for p, v in fed.items() if p[0] in inputs}
+    ports = {p: v for p, v in fed.items() if p[0] not in inputs}
+    scope = f"{c.origin.name}{turn}/"
+    return Stage(c.stage.source, body, c.around, scope, {**known, **entered}, ports)
+
+
 class Waiting(Exception):
     """A layer reads a tensor whose shape depends on data."""
 

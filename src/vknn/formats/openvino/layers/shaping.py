@@ -70,4 +70,4 @@ def _merged(c: Context, dims: tuple[int, ...], result: tuple[int, ...]) -> tuple
         rest = (*dims[:first], math.prod(dims[first : first + count]), *dims[first + count :])
         if rest == result:
             return first, first + count - 1
-    c.fail(f"{list(result)} is not {list(dims)} with axes merged")
+    return c.fail(f"{list(result)} is not {list(dims)} with axes merged")
