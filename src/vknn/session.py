@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -110,19 +111,23 @@ class Session:
         """Name, shape (None where it is free) and dtype of each output."""
         return self.model.outputs
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs by name, in the format's own layout and dtype.
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name, arrays in the format's own layout and dtype.
 
-        ``feeds`` has an array for every input. Raises InputError for names, dtypes or ranks that do
-        not fit, ShapeError where a layer cannot take these shapes, DeviceError from the driver.
+        ``feeds`` has an array for every input. A Core ML model takes images too, knows inputs that
+        may be left out, and a classifier gives a label and a dictionary. Raises InputError for
+        names, dtypes or ranks that do not fit, ShapeError where a layer cannot take these shapes,
+        DeviceError from the driver.
         """
+        feeds = self.model.complete(feeds)
         with self._lock:
             arrays = self._encode(feeds)
             program = self._program(feeds, arrays)
             fed = {**arrays, **self._state}
             results = program.run({v.name: fed[v.name] for v in program.graph.inputs})
             self._state = {name: results.pop(name) for name in self._state}
-        return {name: self.model.decode(name, array) for name, array in results.items()}
+        decoded = {name: self.model.decode(name, array) for name, array in results.items()}
+        return self.model.results(decoded)
 
     def reset_state(self) -> None:
         """Sets what the model keeps between runs (if it does) back to what it was at first."""
@@ -133,13 +138,15 @@ class Session:
                 for n, t in self.model.state.items()
             }
 
-    def program(self, feeds: Mapping[str, np.ndarray]) -> Program:
+    def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
+        feeds = self.model.complete(feeds)
         with self._lock:
             return self._program(feeds, self._encode(feeds))
 
-    def graph(self, feeds: Mapping[str, np.ndarray]) -> Graph:
+    def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
+        feeds = self.model.complete(feeds)
         return self._build(feeds, self._encode(feeds))
 
     @property
@@ -147,9 +154,9 @@ class Session:
         """Where the session's programs run; for compiling other graphs beside them."""
         return self._target
 
-    def encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
-        return {**self._encode(feeds), **self._state}
+        return {**self._encode(self.model.complete(feeds)), **self._state}
 
     @property
     def placement(self) -> dict[str, str]:

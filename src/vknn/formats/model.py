@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,14 @@ class Model(ABC):
     #: What states are filled with at first, where that is not 0.
     first_state: Mapping[str, int] = MappingProxyType({})
 
+    def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a user gave, with what may be left out, as arrays where it is something else."""
+        return feeds
+
+    def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """What a user gets for the decoded outputs of the graph."""
+        return dict(arrays)
+
     @abstractmethod
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
@@ -53,7 +62,7 @@ class Model(ABC):
         """The user's array for an input as the graph takes it. Raises InputError."""
 
     @abstractmethod
-    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
+    def decode(self, name: str, array: np.ndarray) -> Any:
         """The graph's array for an output as the user gets it."""
 
     def check_names(self, given: Mapping[str, object]) -> None:

@@ -14,9 +14,7 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.formats.coreml import frames
 from vknn.formats.coreml.frames import Rounds, Stack
-from vknn.formats.coreml.records import COUNTER
 from vknn.formats.coreml.stages import (
-    COUNTER_TYPE,
     End,
     Fixed,
     Source,
@@ -49,33 +47,26 @@ class _Mark(Rest):
         return {_END: mark}
 
 
-def finish(
+def first_graph(
     source: Source,
     builder: GraphBuilder,
-    given: Mapping[str, Value],
-    stage: Stage,
+    blobs: Mapping[str, Value],
     outputs: Mapping[str, str],
 ) -> Graph:
-    """The graph of a stage at the start of a network, with the rest behind it if there is one.
+    """The graph from the start of a network, with the rest behind it if there is one.
 
-    ``outputs``: names of results -> blobs.
+    ``blobs`` are those that are given, ``outputs`` names of results -> blobs.
     """
+    stage = Stage(source, builder, blobs, (frames.Block(source.network),))
     end = stage.run()
     if not end.stack:
-        found = {name: stage.blobs.get(blob) for name, blob in outputs.items()}
-        missing = [blob for name, blob in outputs.items() if found[name] is None]
-        if missing:
-            raise missing_output(missing[0], source.file)
-        return builder.finish({name: v for name, v in found.items() if v is not None})
+        return builder.finish({name: stage.output(blob) for name, blob in outputs.items()})
     wanted = frames.reads(end.stack) | set(outputs.values())
-    live = [b for b in sorted(wanted & stage.blobs.keys()) if stage.blobs[b].constant is None]
-    fixed = {
-        b: Fixed(v.constant)
-        for b, v in sorted(stage.blobs.items())
-        if b in wanted and v.constant is not None
-    }
+    held = {blob: value for blob, value in sorted(stage.blobs.items()) if blob in wanted}
+    fixed = {b: Fixed(v.constant) for b, v in held.items() if v.constant is not None}
+    live = {b: v for b, v in held.items() if v.constant is None}
     rest = NetworkRest(source, dict(outputs), end, tuple(live), fixed)
-    return builder.finish({port(b): stage.blobs[b] for b in live}, rest)
+    return builder.finish({port(b): value for b, value in live.items()}, rest)
 
 
 @dataclass(eq=False)
@@ -224,11 +215,3 @@ def _segment(
     stage = Stage(source, builder, blobs, stack)
     end = stage.run()
     return builder.finish({port(b): stage.blobs[b] for b in end.live}, _Mark(end))
-
-
-def start(source: Source, builder: GraphBuilder, blobs: Mapping[str, Value], counts: bool) -> Stage:
-    """A stage at the start of a network; ``counts``: with the counter of random draws as input."""
-    given = dict(blobs)
-    if counts:
-        given[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
-    return Stage(source, builder, given, (frames.Block(source.network),))

@@ -1,4 +1,4 @@
-"""A file -> :class:`CoremlModel`: everything that can be checked without inputs is checked here."""
+"""A file -> a model: everything that can be checked without inputs is checked here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vknn.errors import ModelFormatError
 from vknn.formats.coreml import layers as _layers  # noqa: F401 (registers the layers)
-from vknn.formats.coreml.model import CoremlModel
+from vknn.formats.coreml.pipeline import make_model
 from vknn.formats.coreml.reader import parse_model
 from vknn.formats.model import Model
 
@@ -22,4 +22,4 @@ def load(path: Path, weights: Path | None = None) -> Model:
         data = path.read_bytes()
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error}", file=file) from error
-    return CoremlModel(parse_model(data, file), file)
+    return make_model(parse_model(data, file), file)

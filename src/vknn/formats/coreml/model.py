@@ -2,74 +2,146 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from vknn.errors import InputError
-from vknn.formats.coreml.driver import finish, start
+from vknn.errors import InputError, ModelFormatError
+from vknn.formats.coreml import driver
+from vknn.formats.coreml.inputs import ImageInput, Input, read_input
+from vknn.formats.coreml.outputs import Classes, Output, read_output
 from vknn.formats.coreml.reader import read_network
-from vknn.formats.coreml.records import COUNTER
+from vknn.formats.coreml.records import COUNTER, NetworkRecord
 from vknn.formats.coreml.scopes import check_blobs, check_layers
 from vknn.formats.coreml.stages import COUNTER_TYPE, Source
-from vknn.formats.model import Model, TensorSpec
-from vknn.graph import DType, Graph, GraphBuilder, TensorType
+from vknn.formats.model import Model
+from vknn.graph import Graph, GraphBuilder, TensorType
 
 
-class CoremlModel(Model):
-    """See :class:`Model`."""
+class FeatureModel(Model):
+    """What networks and pipelines have in common: inputs that are features of a description."""
+
+    features: Mapping[str, Input]
+
+    def take(self, features: Iterable[Input]) -> None:
+        """Makes these the inputs of the model."""
+        self.features = {feature.name: feature for feature in features}
+        self.inputs = tuple(feature.spec for feature in self.features.values())
+        self.shape_hints = {n: f.hint for n, f in self.features.items() if f.hint is not None}
+
+    def complete(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Images as arrays; optional inputs that are left out get their defaults."""
+        given = {
+            name: self.features[name].prepare(value) if name in self.features else value
+            for name, value in feeds.items()
+        }
+        for name, feature in self.features.items():
+            if name not in given and feature.optional:
+                given[name] = feature.default()
+        return given
+
+    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Multi arrays become float32 in the rank that the layers see, images stay pixels."""
+        feature = self.features.get(name)
+        if feature is None:
+            raise InputError(f"unknown input {name!r}")
+        return feature.encode(np.asarray(array))
+
+
+class CoremlModel(FeatureModel):
+    """A NeuralNetwork, NeuralNetworkClassifier or NeuralNetworkRegressor; see :class:`Model`.
+
+    ``message`` is the file's Model, ``part`` the network in it, ``network`` its layers as records.
+    ``rank5``: multi arrays become [Seq, Batch, C, H, W].
+    """
 
     def __init__(self, message: Any, file: str | None = None) -> None:
         self.message, self.file = message, file
         self.part = getattr(message, message.WhichOneof("Type"))
-        self.network = read_network(self.part, file)
         self.rank5 = self.part.arrayInputShapeMapping == 0
+        self.network = read_network(self.part, file)
         description = message.description
-        self.inputs = tuple(
-            TensorSpec(f.name, tuple(f.type.multiArrayType.shape), DType.FLOAT32)
-            for f in description.input
-        )
-        self.outputs = tuple(TensorSpec(f.name, None, DType.FLOAT32) for f in description.output)
-        self._declared = {f.name: tuple(f.type.multiArrayType.shape) for f in description.output}
-        check_layers(self.network, file)
-        wanted = {f.name: "an output of the model" for f in description.output}
-        check_blobs(self.network, {s.name for s in self.inputs}, wanted, file)
-        self.draws = any(layer.draws for layer in self.network.everything())
-        if self.draws:
+        check_features(description, file)
+        images = sum(f.type.WhichOneof("Type") == "imageType" for f in description.input)
+        self.take(read_input(f, self.part, images, file) for f in description.input)
+        self.classes: Classes | None = None
+        if message.WhichOneof("Type") == "neuralNetworkClassifier":
+            self.classes = Classes(self.part, description, file)
+        own = {self.classes.label, self.classes.scores} if self.classes else set()
+        self.blob_outputs: dict[str, Output] = {
+            f.name: read_output(f, file) for f in description.output if f.name not in own
+        }
+        specs = [output.spec for output in self.blob_outputs.values()]
+        self.outputs = (*(self.classes.specs() if self.classes else ()), *specs)
+        #: Names of the graph's outputs -> blobs.
+        self.blobs = {name: name for name in self.blob_outputs}
+        if self.classes is not None:
+            self.blobs[self.classes.port] = score_blob(self.part, self.network, file)
+        self._check()
+        if any(layer.draws for layer in self.network.everything()):
+            self.blobs[COUNTER] = COUNTER
             self.state = {COUNTER: COUNTER_TYPE}
+            self.first_state = {COUNTER: int.from_bytes(os.urandom(4), "little") >> 2}
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
     ) -> Graph:
+        """See :meth:`Model.build`."""
+        self.check_names(types)
         builder = GraphBuilder("coreml")
-        blobs = {
-            s.name: builder.input(s.name, TensorType(self._mapped(types[s.name].dims)))
-            for s in self.inputs
-        }
-        outputs = {s.name: s.name for s in self.outputs}
-        if self.draws:
-            outputs[COUNTER] = COUNTER
-        source = Source(self.network, tuple(outputs.values()), self.rank5, self.file)
-        stage = start(source, builder, blobs, self.draws)
-        return finish(source, builder, stage.blobs, stage, outputs)
+        blobs = {name: f.blob(builder, types[name]) for name, f in self.features.items()}
+        if self.state:
+            blobs[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
+        source = Source(self.network, tuple(self.blobs.values()), self.rank5, self.file)
+        return driver.first_graph(source, builder, blobs, self.blobs)
 
-    def _mapped(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if not self.rank5 or len(shape) == 5:
-            return shape
-        if len(shape) == 1:
-            return (1, 1, shape[0], 1, 1)
-        if len(shape) == 3:
-            return (1, 1, *shape)
-        raise InputError(f"rank {len(shape)}")
+    def decode(self, name: str, array: np.ndarray) -> Any:
+        """A blob as its feature; the scores of a classifier as they are."""
+        output = self.blob_outputs.get(name)
+        return array if output is None else output.decode(array)
 
-    def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        array = np.ascontiguousarray(array, np.float32)
-        return array.reshape(self._mapped(array.shape))
+    def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The features; a classifier's scores become its label and its probabilities."""
+        made = dict(arrays)
+        if self.classes is None:
+            return made
+        return {**self.classes.results(made.pop(self.classes.port)), **made}
 
-    def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        declared = self._declared[name]
-        if declared and math.prod(declared) == array.size:
-            return array.reshape(declared)
-        return array
+    def _check(self) -> None:
+        check_layers(self.network, self.file)
+        wanted = {blob: f"an output ({name!r})" for name, blob in self.blobs.items()}
+        check_blobs(self.network, set(self.features), wanted, self.file)
+
+    def image_inputs(self) -> list[ImageInput]:
+        """The inputs that are images."""
+        return [f for f in self.features.values() if isinstance(f, ImageInput)]
+
+
+def check_features(description: Any, file: str | None) -> None:
+    """Raises ModelFormatError unless inputs and outputs have names, each its own."""
+    for features, what in ((description.input, "input"), (description.output, "output")):
+        names = [feature.name for feature in features]
+        if not all(names) or any("\0" in name for name in names):
+            raise ModelFormatError(f"an {what} of the model has no name", file=file)
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ModelFormatError(f"there are two {what}s called {min(twice)!r}", file=file)
+    if not description.output:
+        raise ModelFormatError("the model has no outputs", file=file)
+
+
+def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
+    """The blob with a classifier's scores: the one it names, else what its last layer makes."""
+    named = part.labelProbabilityLayerName
+    made = {blob for layer in network.layers for blob in layer.outputs}
+    if named and named not in made:
+        found = [layer for layer in network.layers if layer.name == named and layer.outputs]
+        return found[-1].outputs[0] if found else str(named)
+    if named:
+        return str(named)
+    last = network.layers[-1] if network.layers else None
+    if last is None or not last.outputs:
+        raise ModelFormatError("nothing says which blob holds the scores of the classes", file=file)
+    return last.outputs[0]

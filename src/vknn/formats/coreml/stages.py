@@ -130,6 +130,12 @@ class Stage:
             raise frames.undefined(self.stack, name)
         return self.blobs[name]
 
+    def output(self, name: str) -> Value:
+        """What a blob holds at the end."""
+        if name not in self.blobs:
+            raise missing_output(name, self.source.file)
+        return self.blobs[name]
+
     def _convert(self, layer: LayerRecord, inputs: Sequence[Value]) -> list[Value]:
         found = known_type(layer)
         assert found is not None, "unknown layers are refused when a model is loaded"

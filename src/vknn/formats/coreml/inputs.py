@@ -1,0 +1,217 @@
+"""Features that a model takes: what a user gives, and the blob that becomes of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError
+from vknn.formats.coreml.images import (
+    COLORS,
+    GRAY,
+    Preprocess,
+    preprocessing,
+)
+from vknn.formats.coreml.shapes import Shapes, array_shapes, image_shapes
+from vknn.formats.model import TensorSpec
+from vknn.graph import DType, GraphBuilder, TensorType, Value
+
+
+class Input(ABC):
+    """One input feature. ``optional``: it may be left out and has a default then."""
+
+    spec: TensorSpec
+    hint: tuple[int, ...] | None = None
+    optional = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def prepare(self, given: Any) -> Any:
+        """What a user gave, as something that ``np.asarray`` understands."""
+        return given
+
+    def default(self) -> np.ndarray:
+        """What an optional input is where it was left out."""
+        raise InputError(f"missing input {self.name!r}")
+
+    @abstractmethod
+    def encode(self, array: np.ndarray) -> np.ndarray:
+        """The array as the graph takes it. Raises InputError."""
+
+    @abstractmethod
+    def given(self, type: TensorType) -> TensorType:
+        """An array of the user's of this type as it is handed on before any mapping."""
+
+    @abstractmethod
+    def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
+        """An input of a graph for an array of the user's of this type, as the layers see it."""
+
+
+class ArrayInput(Input):
+    """A multi array: computed as float32, in the rank that the network's mapping gives it."""
+
+    def __init__(
+        self, name: str, shapes: Shapes, rank5: bool, default: float | None = None
+    ) -> None:
+        self.shapes, self.rank5, self._default = shapes, rank5, default
+        self.optional = default is not None
+        pattern = None if rank5 and not shapes.declared else shapes.pattern
+        self.spec = TensorSpec(name, pattern, DType.FLOAT32)
+        self.hint = shapes.declared or None
+
+    def default(self) -> np.ndarray:
+        return np.full(self.shapes.declared or (1,), self._default or 0.0, np.float32)
+
+    def encode(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"input {self.name!r} takes numbers, not {array.dtype}")
+        shape = self.mapped(array.shape)
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, np.float32).reshape(shape)
+
+    def given(self, type: TensorType) -> TensorType:
+        return TensorType(type.dims or (1,), DType.FLOAT32)
+
+    def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
+        return builder.input(self.name, TensorType(self.mapped(type.dims)))
+
+    def mapped(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The blob's shape for an array of this shape. Raises InputError where it does not fit."""
+        given = tuple(shape) or (1,)
+        if not self.rank5:
+            if not self.shapes.allow(given):
+                self._refuse(given)
+            return given
+        if len(given) not in (1, 3, 5):
+            raise InputError(
+                f"input {self.name!r} has the shape {list(given)}; this model takes rank 1, 3 or 5"
+            )
+        blob = rank5_shape(given)
+        declared = self.shapes.declared
+        if not self.shapes.allow(given) and len(declared) in (1, 3):
+            # In another rank than declared, and with any number of steps and batches.
+            inner = blob[2:] if len(declared) == 3 else blob[2:3]
+            ones = blob[3:] if len(declared) == 1 else ()
+            if len(given) == len(declared) or not self.shapes.allow(inner) or set(ones) > {1}:
+                self._refuse(given)
+        return blob
+
+    def _refuse(self, given: tuple[int, ...]) -> None:
+        raise InputError(
+            f"input {self.name!r} has the shape {list(given)}, the model takes {self.shapes}"
+        )
+
+
+def rank5_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """[C] and [C, H, W] as [Seq, Batch, C, H, W]."""
+    if len(shape) == 1:
+        return (1, 1, shape[0], 1, 1)
+    return (1, 1, *shape) if len(shape) == 3 else tuple(shape)
+
+
+class ImageInput(Input):
+    """An image: uint8 height x width (x 3, in RGB whatever the model's own order is).
+
+    ``preprocess`` belongs to the network; ``rank`` is that of the blob, 4 or 5.
+    """
+
+    def __init__(
+        self, name: str, shapes: Shapes, color: int, rank: int, preprocess: Sequence[Preprocess]
+    ) -> None:
+        self.shapes, self.color, self.rank = shapes, color, rank
+        self.steps = tuple(preprocess)
+        self.gray = color in GRAY
+        channels = () if self.gray else (3,)
+        size = shapes.pattern or (None, None)
+        self.spec = TensorSpec(name, (*size, *channels), DType.UINT8)
+        self.hint = (*shapes.declared, *channels) if shapes.declared else None
+
+    def prepare(self, given: Any) -> Any:
+        if hasattr(given, "convert") and hasattr(given, "mode"):  # a PIL image
+            mode = "L" if self.gray else "RGB"
+            floats = self.gray and given.mode == "F"
+            return np.asarray(given if given.mode == mode or floats else given.convert(mode))
+        return given
+
+    def encode(self, array: np.ndarray) -> np.ndarray:
+        array = self._trimmed(array)
+        self.check(array.shape)
+        if array.dtype.kind == "f":
+            return np.ascontiguousarray(array, np.float32)
+        if array.dtype.kind not in "iu" or (
+            array.size and not 0 <= array.min() <= array.max() < 256
+        ):
+            raise InputError(
+                f"input {self.name!r} takes pixels from 0 to 255; this {array.dtype} array has "
+                "others"
+            )
+        return np.ascontiguousarray(array, np.uint8)
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Raises InputError unless an image of this shape fits."""
+        kind = "height x width" if self.gray else "height x width x 3"
+        fits = len(shape) == (2 if self.gray else 3) and (self.gray or shape[2] == 3)
+        if not fits or 0 in shape:
+            raise InputError(f"input {self.name!r} is an image, {kind}, not {list(shape)}")
+        if not self.shapes.allow(shape[:2]):
+            raise InputError(
+                f"input {self.name!r} has height and width {list(shape[:2])}, the model takes "
+                f"{self.shapes}"
+            )
+
+    def given(self, type: TensorType) -> TensorType:
+        dims = type.dims[:2] if self.gray and type.dims[2:] in ((), (1,)) else type.dims
+        self.check(dims)
+        return TensorType(dims, DType.UINT8 if type.dtype is DType.UINT8 else DType.FLOAT32)
+
+    def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
+        value = builder.input(self.name, self.given(type))
+        for step in self.steps:
+            value = step(builder, value)
+        return value
+
+    def _trimmed(self, array: np.ndarray) -> np.ndarray:
+        """A grayscale image may be given with an axis for its one channel."""
+        return array[..., 0] if self.gray and array.ndim == 3 and array.shape[2] == 1 else array
+
+
+def read_input(feature: Any, network: Any, images: int, file: str | None) -> Input:
+    """An input of a description; ``images``: how many of the inputs are images."""
+    kind = feature.type.WhichOneof("Type")
+    what = f"input {feature.name!r}"
+    if kind == "multiArrayType":
+        message = feature.type.multiArrayType
+        rank5 = network is not None and network.arrayInputShapeMapping == 0
+        shapes = array_shapes(message, what, file)
+        return ArrayInput(feature.name, shapes, rank5, _default(feature))
+    if kind in ("int64Type", "doubleType"):
+        rank5 = network is not None and network.arrayInputShapeMapping == 0
+        return ArrayInput(feature.name, Shapes((1,)), rank5, _default(feature))
+    if kind == "imageType":
+        message = feature.type.imageType
+        color = message.colorSpace
+        if color not in COLORS:
+            raise ModelFormatError(f"{what} is an image without a colour space", file=file)
+        shapes = image_shapes(message, what, file)
+        rank = 4 if network is not None and network.imageInputShapeMapping == 1 else 5
+        steps = preprocessing(feature.name, color, rank, shapes, network, images, file)
+        return ImageInput(feature.name, shapes, color, rank, steps)
+    if kind is None:
+        raise ModelFormatError(f"{what} has no type", file=file)
+    raise UnsupportedLayerError([f"{what} is of type {kind}, which no network takes"], file=file)
+
+
+def _default(feature: Any) -> float | None:
+    """The default of an optional input; None for one that must be given."""
+    if not feature.type.isOptional:
+        return None
+    if feature.type.WhichOneof("Type") != "multiArrayType":
+        return 0.0
+    message = feature.type.multiArrayType
+    field = message.WhichOneof("defaultOptionalValue")
+    return float(getattr(message, field)) if field else 0.0
