@@ -159,12 +159,13 @@ void main() {
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * TM;
     int end = (group + 1) * p.mg4;
-    [[unroll]] for (int i = 0; i < TN; i++) {
-        int pixel = first + i * lanes;
-        [[unroll]] for (int j = 0; j < TM; j++) {
+    [[unroll]] for (int j = 0; j < TM; j++) {
+        READ_SETTING(m + j, p.m4)
+        [[unroll]] for (int i = 0; i < TN; i++) {
+            int pixel = first + i * lanes;
             if (pixel < p.pixels && m + j < end) {
                 int at = (image * p.m4 + m + j) * p.pixels + pixel;
-                VEC4 v = RESULT(sum, i * TM + j, at, m + j, p.m4);
+                VEC4 v = RESULT(sum, i * TM + j, at, m + j);
                 STORE4(y, at, zero_tail(v, m + j, p.channels));
             }
         }

@@ -97,10 +97,11 @@ void main() {
     } while (weight < end);
     ADD_LAST_SUMS(sum, partial, TX)
 
+    READ_SETTING(c, p.c4)
     [[unroll]] for (int i = 0; i < TX; i++) {
         if (first + i < p.out_w) {
             int at = line * p.out_w + first + i;
-            VEC4 v = RESULT(sum, i, at, c, p.c4);
+            VEC4 v = RESULT(sum, i, at, c);
             STORE4(y, at, zero_tail(v, c, p.channels));
         }
     }

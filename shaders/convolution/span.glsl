@@ -189,11 +189,12 @@ void main() {
     int out_plane = p.plane, shift = p.shift;
 #endif
     int m = block * TM;
-    [[unroll]] for (int i = 0; i < TN; i++) {
-        [[unroll]] for (int j = 0; j < TM; j++) {
+    [[unroll]] for (int j = 0; j < TM; j++) {
+        READ_SETTING(m + j, m4)
+        [[unroll]] for (int i = 0; i < TN; i++) {
             if (target[i] >= 0 && m + j < m4) {
                 int at = shift + (image * m4 + m + j) * out_plane + target[i];
-                VEC4 v = RESULT(sum, i * TM + j, at, m + j, m4);
+                VEC4 v = RESULT(sum, i * TM + j, at, m + j);
                 STORE4(y, at, zero_tail(v, m + j, p.channels));
             }
         }

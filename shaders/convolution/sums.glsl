@@ -3,7 +3,7 @@
 //
 // INPUT4W declares the weights. TAKE makes a loaded vec4 of x an INPUT_FACTOR, ZERO_POINT stands
 // before it, OUTSIDE is it where there is no x. BIAS is the vec4 that sums begin with. RESULT is what is stored of a sum: `k` of the
-// array, `at` in y, `m` of the `m4` vec4s of output channels.
+// array, `at` in y, `m` of the `m4` vec4s of output channels, for which READ_SETTING stands before it.
 
 #ifndef VKNN_CONVOLUTION_SUMS_GLSL
 #define VKNN_CONVOLUTION_SUMS_GLSL
@@ -18,7 +18,8 @@
 #define INPUT_FACTOR FACTOR
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
-#define RESULT(sums, k, at, m, m4) requantized(sums[k], HIGH(k), m, m4)
+#define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4);
+#define RESULT(sums, k, at, m) requantized(sums[k], HIGH(k), requantizer_)
 #else
 #include "matmul/half_sums.glsl"
 #define INPUT4W(b, name) INPUT4(b, name)
@@ -27,16 +28,17 @@
 #define TAKE(v) (v)
 #define OUTSIDE INPUT_FACTOR(0)
 #define ZERO_POINT
+#define READ_SETTING(m, m4)
 #define WEIGHT_ROWS 4
 #define BIAS(i) LOAD4(w, i)
 #if ELEM == 0
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#define RESULT(sums, k, at, m, m4) epilogue4(sums[k], at, m)
+#define RESULT(sums, k, at, m) epilogue4(sums[k], at, m)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#define RESULT(sums, k, at, m, m4) sums[k]
+#define RESULT(sums, k, at, m) sums[k]
 #endif
 #endif
 

@@ -1,6 +1,7 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 WIDE=0,1
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #define ELEM 1
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
@@ -36,7 +37,10 @@ layout(push_constant) uniform P {
 
 #include "common/broadcast.glsl"
 
-ivec4 value(int k) { return ivec4(LOAD1(setting, k)); }
+// Read before the loop: CPU drivers read it anew wherever it stands.
+int held[12];
+
+ivec4 value(int k) { return ivec4(held[k]); }
 
 ivec4 times(int k, ivec4 v) { return fixed_multiply(v, value(2 + k), value(5 + k)); }
 
@@ -78,6 +82,7 @@ ivec4 divided(ivec4 a, ivec4 b) {
 }
 
 void main() {
+    [[unroll]] for (int k = 0; k < 12; ++k) held[k] = LOAD1(setting, k);
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         ivec4 a, b, v;
         load(i, a, b);

@@ -6,13 +6,18 @@
 #define INT_MAX 0x7fffffff
 #define INT_MIN int(0x80000000)
 
-// The high half of 2 a b, rounded: (a b + 2^30) >> 31; saturated where both are the lowest number.
-ivec4 doubling_high(ivec4 a, ivec4 b) {
+// The high half of 2 a b, rounded: (a b + 2^30) >> 31; a and b must not both be the lowest number.
+ivec4 doubling_high_unsaturated(ivec4 a, ivec4 b) {
     ivec4 high, low;
     imulExtended(a, b, high, low);
     uvec4 sum = uvec4(low) + uvec4(0x40000000u);
     high += ivec4(lessThan(sum, uvec4(0x40000000u)));
-    ivec4 y = (high << 1) | ivec4(sum >> 31);
+    return (high << 1) | ivec4(sum >> 31);
+}
+
+// The same, saturated where both are the lowest number.
+ivec4 doubling_high(ivec4 a, ivec4 b) {
+    ivec4 y = doubling_high_unsaturated(a, b);
     bvec4 lowest_a = equal(a, ivec4(INT_MIN)), lowest_b = equal(b, ivec4(INT_MIN));
     ivec4 both = ivec4(lowest_a) & ivec4(lowest_b);
     return mix(y, ivec4(INT_MAX), equal(both, ivec4(1)));
@@ -25,9 +30,10 @@ ivec4 rounding_shift(ivec4 x, ivec4 e) {
     return (x >> e) + ivec4(greaterThan(x & mask, threshold));
 }
 
+// x * q / 2^31 * 2^shift, rounded twice; multipliers q are never negative.
 ivec4 fixed_multiply(ivec4 x, ivec4 q, ivec4 shift) {
     ivec4 left = max(shift, ivec4(0)), right = max(-shift, ivec4(0));
-    return rounding_shift(doubling_high(x << left, q), right);
+    return rounding_shift(doubling_high_unsaturated(x << left, q), right);
 }
 
 // x << bits, held within int32.

@@ -118,9 +118,10 @@ void main() {
 
     [[unroll]] for (int j = 0; j < COLS; j++) {
         int col = n0 + j;
+        Requantizer requantizer_ = requantizer(min(col, n4 - 1), n4);
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             if (m0 + i < p.m && col < n4) {
-                ivec4 v = requantized(sum[i * COLS + j], HIGH(i * COLS + j), col, n4);
+                ivec4 v = requantized(sum[i * COLS + j], HIGH(i * COLS + j), requantizer_);
                 int at = c_base + (m0 + i) * p.c_row + 4 * col;
                 STORE1(c, at, v.x);
                 if (4 * col + 1 < p.n) STORE1(c, at + 1, v.y);

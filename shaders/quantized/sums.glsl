@@ -139,23 +139,34 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
     return long_shift(top, uvec4(low), clamp(31 - shift, ivec4(1), ivec4(62)));
 }
 
-// The result of a vec4 of sums; `m`: of output channels, of which there are `m4`.
-ivec4 requantized(ivec4 low, ivec4 high, int m, int m4) {
-    ivec4 head = LOAD4(setting, 0);
-    ivec4 q = LOAD4(setting, 1 + m), shift = LOAD4(setting, 1 + m4 + m);
-    ivec4 bias = LOAD4(setting, 1 + 2 * m4 + m), v;
+// What a vec4 of output channels is requantized by.
+struct Requantizer {
+    ivec4 head, q, shift, bias, bias_high;
+};
+
+// That of number `m` of `m4`. Read once for many sums: CPU drivers read it anew wherever it stands.
+Requantizer requantizer(int m, int m4) {
+    Requantizer r;
+    r.head = LOAD4(setting, 0);
+    r.q = LOAD4(setting, 1 + m);
+    r.shift = LOAD4(setting, 1 + m4 + m);
+    r.bias = LOAD4(setting, 1 + 2 * m4 + m);
+    if (ROUNDING == 1) r.bias_high = LOAD4(setting, 1 + 3 * m4 + m);
+    return r;
+}
+
+// The result of a vec4 of sums.
+ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
+    ivec4 sum = low + r.bias, v = sum;
     if (ROUNDING == 1) {
-        ivec4 sum = low + bias;
-        high += LOAD4(setting, 1 + 3 * m4 + m) + ivec4(lessThan(uvec4(sum), uvec4(low)));
-        v = wide_multiply(high, sum, q, shift);
+        high += r.bias_high + ivec4(lessThan(uvec4(sum), uvec4(low)));
+        v = wide_multiply(high, sum, r.q, r.shift);
     } else if (ROUNDING == 0) {
-        v = fixed_multiply(low + bias, q, shift);
+        v = fixed_multiply(sum, r.q, r.shift);
     } else if (ROUNDING == 3) {
-        v = single_multiply(low + bias, q, shift);
-    } else {
-        v = low + bias;
+        v = single_multiply(sum, r.q, r.shift);
     }
-    return clamp(v + head.y, head.z, head.w);
+    return clamp(v + r.head.y, r.head.z, r.head.w);
 }
 
 #endif
