@@ -11,11 +11,13 @@ INPUT4(0, x);
 OUTPUT4(2, y);
 #define LOAD LOAD4
 #define STORE STORE4
+#define ENTRY VEC4
 #else
 INPUT1(0, x);
 OUTPUT1(2, y);
 #define LOAD LOAD1
 #define STORE STORE1
+#define ENTRY SCALAR
 #endif
 INPUT1I(1, indices);
 
@@ -25,7 +27,7 @@ layout(push_constant) uniform P {
     int named;     // indices
     int inner;
     int size;      // entries along the axis
-    int from_end;  // 1: indices below 0 count from the end
+    int mode;      // + 1: indices below 0 count from the end; + 2: entries outside are zeros
 } p;
 
 void main() {
@@ -34,7 +36,9 @@ void main() {
         divide_rest(i, p.inner, rest, place);
         divide_rest(rest, p.named, outer, number);
         int at = LOAD1(indices, number);
-        at += at < 0 && p.from_end != 0 ? p.size : 0;
-        STORE(y, i, LOAD(x, (outer * p.size + clamp(at, 0, p.size - 1)) * p.inner + place));
+        at += at < 0 && (p.mode & 1) != 0 ? p.size : 0;
+        int near = clamp(at, 0, p.size - 1);
+        ENTRY entry = LOAD(x, (outer * p.size + near) * p.inner + place);
+        STORE(y, i, at != near && (p.mode & 2) != 0 ? ENTRY(0) : entry);
     }
 }

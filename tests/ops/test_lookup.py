@@ -26,6 +26,27 @@ def test_by_hand() -> None:
     check(Gather(0), ints(7, 8, 9), np.array(1, np.int32), expected=np.array(8, np.int32))
 
 
+def test_zeros_outside_by_hand() -> None:
+    x = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    op = Gather(0, from_end=False, outside="zero")
+    check(op, x, ints(2, -1, 3, 0), expected=np.array([[5, 6], [0, 0], [0, 0], [1, 2]], np.float32))
+    columns = Gather(1, outside="zero")
+    y = np.array([[[2], [0]], [[4], [0]], [[6], [0]]], np.float32)
+    check(columns, x, ints(-1, -3).reshape(2, 1), expected=y)
+    refuses(Gather(0, outside="one"), f32(3, 4), i32(5), match="no mode")
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 3), (5, 8)], ids=str)
+@pytest.mark.parametrize("from_end", [False, True], ids=["from_start", "from_end"])
+def test_zeros_outside_on_the_device(from_end: bool, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    op = Gather(0, from_end, "zero")
+    for dtype in (np.float32, np.int32, np.uint8):
+        x = (100 * rng.standard_normal(shape)).astype(dtype)
+        places = rng.integers(-9, 13, (2, 9)).astype(np.int32)
+        check_op(op, x, places, tolerance=0.0, access=("storage", "image"))
+
+
 def test_refused() -> None:
     refuses(Gather(2), f32(3, 4), i32(5), match="axis 2")
     refuses(Gather(0), f32(3, 4), f32(5), match="int32")

@@ -38,7 +38,7 @@ def gather(problem: Problem) -> Sequence[Candidate]:
             local=share.local,
             push=[
                 *(count, share.chunk, indices.size, inner // unit, size),
-                int(op.from_end),
+                int(op.from_end) + 2 * int(op.outside == "zero"),
             ],
             spec=share.spec,
             defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},

@@ -15,14 +15,16 @@ class Gather(Op):
 
     Inputs x and indices (int32, any rank); the axes of the indices stand where ``axis`` was.
     Indices below 0 count from the end unless ``from_end`` is off; what is still outside takes the
-    nearest entry.
+    nearest entry, or with ``outside`` "zero" gives zeros.
     """
 
     axis: int = 0
     from_end: bool = True
+    outside: str = "nearest"
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, indices = arguments(self, inputs, 2)
+        require(self.outside in ("nearest", "zero"), f"Gather: no mode {self.outside!r}")
         require_dtype(self, DType.INT32, indices)
         axis = normal_axis(self, self.axis, x.rank)
         return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
@@ -33,7 +35,14 @@ class Gather(Op):
         places = indices.astype(np.int64)
         if self.from_end:
             places = np.where(places < 0, places + size, places)
-        return (np.asarray(np.take(x, places, self.axis, mode="clip")),)
+        y = np.asarray(np.take(x, places, self.axis, mode="clip"))
+        if self.outside == "zero":
+            axis = self.axis % x.ndim
+            inside = ((places >= 0) & (places < size)).reshape(
+                *[1] * axis, *places.shape, *[1] * (x.ndim - axis - 1)
+            )
+            y = np.where(inside, y, np.zeros((), x.dtype))
+        return (y,)
 
 
 @attributes
