@@ -19,6 +19,8 @@ OUTPUT4(3, y);
 layout(constant_id = 10) const bool MASKED = true;
 // A vec4 of channels may belong to several parts (offset groups).
 layout(constant_id = 11) const bool MIXED = false;
+// Nothing fades out at the edges: outside is what lies before 0 or behind the image's size.
+layout(constant_id = 12) const bool CLAMPED = false;
 
 layout(push_constant) uniform P {
     int total, pixels, run;      // lanes; pixels of this dispatch; vec4s of channels a lane takes
@@ -44,7 +46,9 @@ Corners corners_of(int part, int tap, int pixel) {
               + LOAD1(offset, (2 * number + 1) * p.plane + pixel);
     float factor = MASKED ? LOAD1(mask, number * p.plane + pixel) : 1.0;
     bool inside = v > -1.0 && u > -1.0 && v < float(p.in_h) && u < float(p.in_w);
+    if (CLAMPED) inside = inside && v >= 0.0 && u >= 0.0;
     vec2 at = inside ? vec2(u, v) : vec2(0.0);
+    if (CLAMPED) at = min(at, vec2(float(p.in_w - 1), float(p.in_h - 1)));
     vec2 low = floor(at), high = at - low;
     ivec2 a = ivec2(low), b = a + 1;
     bool left = inside && a.x >= 0, right = inside && b.x < p.in_w;

@@ -173,7 +173,7 @@ def _sample(
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
         push=[*push, *op.strides, *op.dilations, *op.pads[:2]],
-        spec={10: int(_has(problem, 4)), 11: int(shape.mixed)},
+        spec={10: int(_has(problem, 4)), 11: int(shape.mixed), 12: int(op.clamped)},
         flops=8 * 4 * shape.c4 * shape.taps * pixels,
         label=f"{emitter.label} sample",
     )

@@ -25,6 +25,8 @@ class DeformConv(Op):
     Inputs x [N, C, H, W], w [M, C/group, kh, kw], offset [N, 2*offset_group*kh*kw, OH, OW] (for
     each group of input channels and tap the shift along H, then that along W), bias [M] (optional),
     mask [N, offset_group*kh*kw, OH, OW] (optional). Positions are float32, sums float64.
+    ``clamped``: only places from 0 to the image's size are inside, and behind the middle of the
+    last pixel there is nothing but it.
     """
 
     strides: tuple[int, int]
@@ -32,6 +34,7 @@ class DeformConv(Op):
     dilations: tuple[int, int]
     group: int = 1
     offset_group: int = 1
+    clamped: bool = False
 
     fusion = Fusion(operands=1, channel_axis=1)
 
@@ -92,10 +95,13 @@ class DeformConv(Op):
         places = [self._places(axis, tap[axis], shift[:, :, axis]) for axis in (0, 1)]
         inside = np.ones(places[0].shape, bool)
         for place, size in zip(places, sizes, strict=True):
-            inside &= (place > -1) & (place < size)
+            inside &= (place >= 0 if self.clamped else place > -1) & (place < size)
         places = [np.where(inside, place, 0) for place in places]
         planes = x.reshape(n, self.offset_group, -1, *sizes).astype(np.float64)
         total = np.zeros((n, self.offset_group, planes.shape[2], *shift.shape[3:]))
+        if self.clamped:
+            sized = zip(places, sizes, strict=True)
+            places = [np.minimum(place, np.float32(size - 1)) for place, size in sized]
         for corner in np.ndindex(2, 2):
             total += _corner(planes, corner, places, inside)
         return total

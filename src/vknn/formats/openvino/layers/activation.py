@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -24,16 +25,23 @@ def _relu(c: Context) -> Value:
 
 
 def _prelu(c: Context) -> Value:
-    """As PReLU: a slope for each channel on axis 1, or one for all."""
-    x, slope = c.real(), c.blob("weights", dtype=np.float32)
-    channels = x.type.dims[1] if x.type.rank > 1 else 1
-    c.require(slope.size in (1, channels), f"has {slope.size} slopes for {channels} channels")
-    return c.add(PRelu(), x, c.constant(slope.reshape(-1, *(1,) * max(x.type.rank - 2, 0))))
+    """A slope for each channel on axis 1, or one for all: a blob, or the second input."""
+    x = c.real()
+    if c.has_blob("weights") or len(c.inputs) == 1:
+        slope = c.constant(c.blob("weights", dtype=np.float32), "weights")
+    else:
+        slope = c.real(1)
+    channels, size = x.type.dims[1] if x.type.rank > 1 else 1, slope.type.size
+    c.require(size in (1, channels), f"has {size} slopes for {channels} channels")
+    return c.add(PRelu(), x, c.reshape(slope, (size, *(1,) * max(x.type.rank - 2, 0))))
 
 
 def _clamp(c: Context) -> Value:
+    """min(max(x, min), max); integers stay integers."""
     low, high = c.float("min", 0.0), c.float("max", 6.0)
     c.require(low <= high, f"min {low} is above max {high}")
+    if c.x.type.dtype.is_integer and c.dtype().is_integer:
+        return c.add(Clip(float(math.ceil(low)), float(math.floor(high))), c.integers())
     return c.add(Clip(low, high), c.real())
 
 
@@ -69,6 +77,8 @@ def activation(c: Context) -> Value:
 
 
 layer("ReLU")(_relu)
+layer("PReLU", inputs=(1, 2))(_prelu)
+layer("Clamp")(_clamp)
 # Files of the first versions have layers called like the functions.
 layer("Sigmoid", "Logistic")(_TYPES["sigmoid"])
 layer("TanH")(_TYPES["tanh"])

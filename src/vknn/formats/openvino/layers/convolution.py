@@ -1,0 +1,214 @@
+"""Convolutions of all kinds and FullyConnected.
+
+Weights and biases are blobs, or further inputs where a file quantizes weights on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.layers.windows import Window, window
+from vknn.formats.openvino.registry import layer
+from vknn.graph import Value
+from vknn.ops.binary import Add, Mul
+from vknn.ops.convolution import Conv
+from vknn.ops.deformable import DeformConv
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement import Pad
+from vknn.ops.transposed import ConvTranspose
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What all convolutions have in common. ``maps``: channels of the output."""
+
+    window: Window
+    maps: int
+    group: int
+    channels: int
+    sizes: tuple[int, ...]
+
+
+def _setup(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Setup:
+    rank, group = c.rank, c.int("group", 1)
+    c.require(rank in ranks, f"its input has rank {rank}")
+    _, channels, *sizes = c.x.type.dims
+    ports = c.port().dims
+    maps = c.int("output", ports[1] if len(ports) > 1 else 0)
+    fits = group >= 1 and channels % group == 0 and maps % group == 0
+    c.require(fits, f"{group} groups do not divide {channels} channels and {maps} outputs")
+    c.require(maps >= 1, "has no output channels")
+    return _Setup(window(c, rank - 2), maps, group, channels, tuple(sizes))
+
+
+def _parameters(
+    c: Context, shape: Sequence[int], count: int, first: int
+) -> tuple[Value, Value | None]:
+    """Weights of this shape and, where there are any, ``count`` biases, all float32.
+
+    Where they are inputs they stand from ``first`` on.
+    """
+    return _weights(c, shape, first), _biases(c, count, first + 1)
+
+
+def _weights(c: Context, shape: Sequence[int], number: int) -> Value:
+    given = c.optional(number)
+    if c.has_blob("weights") or given is None:
+        return c.constant(c.blob("weights", shape, np.float32), "weights")
+    said = "x".join(map(str, shape))
+    c.require(given.type.size == math.prod(shape), f"its weights {given.type} are not {said}")
+    return c.reshape(c.real(number), shape)
+
+
+def _biases(c: Context, count: int, number: int) -> Value | None:
+    if c.has_blob("biases"):
+        return c.constant(c.blob("biases", count, np.float32), "biases")
+    given = c.optional(number)
+    if given is None:
+        return None
+    c.require(given.type.size == count, f"its biases {given.type} are not {count}")
+    return c.reshape(c.real(number), (count,))
+
+
+@layer("Convolution", inputs=(1, 3))
+def convolution(c: Context) -> Value:
+    """Weights [group, outputs / group, inputs / group, kernel...]."""
+    s = _setup(c)
+    w = s.window
+    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 1)
+    begins, ends = w.pads(s.sizes)
+    op = Conv(w.strides, (*begins, *ends), w.dilations, s.group)
+    return c.add(op, c.real(), weights, *_given(bias))
+
+
+def _given(bias: Value | None) -> tuple[Value, ...]:
+    return () if bias is None else (bias,)
+
+
+@layer("Deconvolution", inputs=(1, 3))
+def deconvolution(c: Context) -> Value:
+    """Weights [group, inputs / group, outputs / group, kernel...], as Caffe has them.
+
+    The output port's dims count more than the pads: what they lack is cut off or added at the end.
+    """
+    s = _setup(c)
+    w = s.window
+    full = [(n - 1) * t + e for n, t, e in zip(s.sizes, w.strides, w.extents, strict=True)]
+    begins, sizes = _uncovered(c, s, full)
+    shape = (s.channels, s.maps // s.group, *w.kernel)
+    weights, bias = _parameters(c, shape, s.maps, 1)
+    rest = [f - b - n for f, b, n in zip(full, begins, sizes, strict=True)]
+    ends, more = tuple(max(r, 0) for r in rest), tuple(max(-r, 0) for r in rest)
+    op = ConvTranspose(w.strides, (*begins, *ends), w.dilations, s.group, more)
+    return c.add(op, c.real(), weights, *_given(bias))
+
+
+def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """What is cut off at the begin of each axis, and the sizes of the output."""
+    w = s.window
+    same = w.auto_pad in ("same_upper", "same_lower")
+    if c.is_as_declared and len(c.port().dims) == c.rank:
+        sizes: Sequence[int] = c.port().dims[2:]
+    elif same:
+        sizes = [n * t for n, t in zip(s.sizes, w.strides, strict=True)]
+    else:
+        begins, ends = w.pads(s.sizes)
+        sizes = [f - b - e for f, b, e in zip(full, begins, ends, strict=True)]
+    if same:
+        return w.halves([max(f - n, 0) for f, n in zip(full, sizes, strict=True)])[0], sizes
+    return w.pads(s.sizes)[0], sizes
+
+
+@layer("DeformableConvolution", inputs=(2, 4))
+def deformable_convolution(c: Context) -> Value:
+    """Inputs image and offsets [N, 2 * groups * kernel, OH, OW]: the shift along the height, then
+    along the width, of each tap.
+
+    A sample from outside of the image is 0; between the last pixel and the image's end it is that.
+    """
+    s = _setup(c, ranks=(4,))
+    w = s.window
+    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 2)
+    begins, ends = w.pads(s.sizes)
+    (top, left), (bottom, right) = begins, ends
+    parts = c.int("deformable_group|num_deformable_group", 1)
+    op = DeformConv(
+        (w.strides[0], w.strides[1]),
+        (top, left, bottom, right),
+        (w.dilations[0], w.dilations[1]),
+        s.group,
+        parts,
+        clamped=True,
+    )
+    return c.add(op, c.real(), weights, c.real(1), *_given(bias))
+
+
+@layer("BinaryConvolution")
+def binary_convolution(c: Context) -> Value:
+    """The convolution of signs: 0 stands for -1, 1 for +1. Padding is ``pad_value``.
+
+    The weights are bits, eight to a byte, the first one the least significant.
+    """
+    s = _setup(c, ranks=(3, 4, 5))
+    w = s.window
+    c.text("mode", "xnor-popcount", choices=("xnor-popcount",))
+    stated = c.int("input", s.channels)
+    c.require(stated == s.channels, f"its input has {s.channels} channels, not {stated}")
+    shape = (s.maps, s.channels // s.group, *w.kernel)
+    weights = c.constant(_signs(c, shape), "weights")
+    signs = c.add(Add(), c.add(Mul(), c.real(), c.scalar(2.0)), c.scalar(-1.0))
+    begins, ends = w.pads(s.sizes)
+    value = c.float("pad_value", 0.0)
+    if value and any((*begins, *ends)):
+        signs = c.add(Pad((0, 0, *begins, 0, 0, *ends), value=value), signs)
+        begins = ends = (0,) * len(s.sizes)
+    return c.add(Conv(w.strides, (*begins, *ends), w.dilations, s.group), signs, weights)
+
+
+def _signs(c: Context, shape: Sequence[int]) -> np.ndarray:
+    """The weights of a BinaryConvolution as -1 and 1."""
+    count = math.prod(shape)
+    record = c.layer.blobs.get("weights")
+    if record is None:
+        c.fail("has no weights")
+    wanted = -(-count // 8)
+    if record.precision != "BIN" and record.size != wanted:
+        return np.where(c.blob("weights", shape, np.float32) > 0, np.float32(1), np.float32(-1))
+    stored = np.frombuffer(c.around.weights.array(record, "weights").tobytes(), np.uint8)
+    c.require(len(stored) >= wanted, f"its weights have {len(stored)} bytes, not {wanted}")
+    bits = np.unpackbits(stored[:wanted], count=count, bitorder="little")
+    return bits.reshape(shape).astype(np.float32) * 2 - 1
+
+
+@layer("FullyConnected", "InnerProduct", inputs=(1, 3))
+def fully_connected(c: Context) -> Value:
+    """Weights [out-size, elements of an image]; of an input of rank 3 also [out-size, last axis].
+
+    The latter keeps the axes before the last.
+    """
+    dims = c.x.type.dims
+    c.require(len(dims) >= 1, "its input has no axes")
+    lead, rest = (dims[0], math.prod(dims[1:])) if len(dims) > 1 else (1, dims[0])
+    ports = c.port().dims
+    size = c.int("out-size|out_size", ports[-1] if ports else 0)
+    c.require(size >= 1, f"has {size} outputs")
+    if len(dims) == 3 and len(ports) == 3 and _count(c) == size * dims[-1]:
+        shape: tuple[int, ...] = dims
+    else:
+        shape = (lead, rest)
+    weights, bias = _parameters(c, (size, shape[-1]), size, 1)
+    x = c.reshape(c.real(), shape)
+    return c.add(MatMul(transpose_b=True), x, weights, *_given(bias))
+
+
+def _count(c: Context) -> int:
+    """How many weights there are."""
+    given = c.optional(1)
+    if c.has_blob("weights") or given is None:
+        return int(c.blob("weights").size)
+    return given.type.size

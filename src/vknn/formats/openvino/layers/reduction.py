@@ -1,0 +1,58 @@
+"""Reductions along axes, which are the second input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.layers.elementwise import truth
+from vknn.formats.openvino.registry import layer
+from vknn.graph import DType, Op, Value
+from vknn.ops import reduction as ops
+
+Reduction = Callable[[tuple[int, ...], bool], Op]
+#: Those that integers stay integers in.
+_EXACT: dict[str, Reduction] = {
+    "ReduceSum": ops.ReduceSum, "ReduceMax": ops.ReduceMax, "ReduceMin": ops.ReduceMin,
+    "ReduceProd": ops.ReduceProd, "ReduceL1": ops.ReduceL1, "ReduceSumSquare": ops.ReduceSumSquare,
+}  # fmt: skip
+_OF_FLOATS: dict[str, Reduction] = {
+    "ReduceMean": ops.ReduceMean, "ReduceL2": ops.ReduceL2, "ReduceLogSum": ops.ReduceLogSum,
+    "ReduceLogSumExp": ops.ReduceLogSumExp,
+}  # fmt: skip
+_OF_TRUTH: dict[str, Reduction] = {"ReduceAnd": ops.ReduceMin, "ReduceOr": ops.ReduceMax}
+
+
+def _op(c: Context, reduction: Reduction) -> Op:
+    """The reduction along the axes, which may count from the end; no axes leave all as it is."""
+    axes = sorted({c.axis(a, c.rank) for a in c.input_ints(1, "axes")})
+    return reduction(tuple(axes), c.bool("keep_dims", True))
+
+
+def _exact(reduction: Reduction) -> Callable[[Context], Value]:
+    def convert(c: Context) -> Value:
+        x = c.real() if c.x.type.dtype.is_float else c.integers()
+        return c.add(_op(c, reduction), x)
+
+    return convert
+
+
+def _of_floats(reduction: Reduction) -> Callable[[Context], Value]:
+    """Computed as floats; cut off where both sides are integers."""
+
+    def convert(c: Context) -> Value:
+        y = c.add(_op(c, reduction), c.real())
+        whole = c.dtype().is_integer and c.x.type.dtype.is_integer
+        return c.cast(y, DType.INT32) if whole else y
+
+    return convert
+
+
+def _of_truth(reduction: Reduction) -> Callable[[Context], Value]:
+    """Of what is not 0."""
+    return lambda c: c.add(_op(c, reduction), truth(c, c.x))
+
+
+for _table, _convert in ((_EXACT, _exact), (_OF_FLOATS, _of_floats), (_OF_TRUTH, _of_truth)):
+    for _name, _reduction in _table.items():
+        layer(_name, inputs=2)(_convert(_reduction))

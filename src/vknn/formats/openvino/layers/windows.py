@@ -1,0 +1,110 @@
+"""Windows that slide over images: kernel, strides, pads and dilations, however a file spells them.
+
+Lists run from the outermost axis to the innermost (depth, height, width). The first versions have
+an attribute for each axis instead (kernel-y, kernel-x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vknn.formats.openvino.attributes import REQUIRED
+from vknn.formats.openvino.context import Context
+
+#: How ``auto_pad`` is spelled; those of the second row mean that it is not set.
+_AUTO = ("same_upper", "same_lower", "valid")
+_EXPLICIT = ("explicit", "notset", "none", "")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over some spatial axes. ``auto_pad`` is empty where the pads are given."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    auto_pad: str
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many elements the window spans along each axis."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def pads(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Begins and ends of the padding around an image of these sizes.
+
+        "same_upper" and "same_lower" make ceil(size / stride) outputs; of an odd number of pads
+        the former puts the one more at the end, the latter at the begin.
+        """
+        if not self.auto_pad:
+            return self.begins, self.ends
+        if self.auto_pad == "valid":
+            return (0,) * len(sizes), (0,) * len(sizes)
+        totals = [
+            max((-(-size // s) - 1) * s + e - size, 0)
+            for size, s, e in zip(sizes, self.strides, self.extents, strict=True)
+        ]
+        return self.halves(totals)
+
+    def halves(self, totals: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Pads of these sums, split as ``auto_pad`` says."""
+        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+        return (large, small) if self.auto_pad == "same_lower" else (small, large)
+
+
+def window(
+    c: Context, axes: int, kernel: tuple[int, ...] | None = None, dilated: bool = True
+) -> Window:
+    """The window of a layer over ``axes`` spatial axes; ``kernel`` is taken where it is given.
+
+    Missing ``pads_end`` are equal to ``pads_begin``.
+    """
+    ones, zeros = (1,) * axes, (0,) * axes
+    begins = _numbers(c, "pads_begin", _single("pad", axes), axes, zeros)
+    found = Window(
+        kernel=kernel or _numbers(c, "kernel", _single("kernel", axes), axes),
+        strides=_numbers(c, "strides", _single("stride", axes), axes, ones),
+        dilations=_numbers(c, "dilations", _single("dilation", axes), axes, ones)
+        if dilated
+        else ones,
+        begins=begins,
+        ends=_numbers(c, "pads_end", [("pad-b", "pad-r")[-min(axes, 2) :]], axes, begins),
+        auto_pad=_auto_pad(c),
+    )
+    for what in ("kernel", "strides", "dilations"):
+        values = getattr(found, what)
+        c.require(min(values) >= 1, f"{what} {list(values)} are not all above 0")
+    c.require(min(*found.begins, *found.ends) >= 0, "has pads below 0")
+    return found
+
+
+def _auto_pad(c: Context) -> str:
+    found: str = c.text("auto_pad", "", choices=(*_AUTO, *_EXPLICIT))
+    return found if found in _AUTO else ""
+
+
+def _single(stem: str, axes: int) -> list[list[str]]:
+    """The names of attributes that hold the number of one axis each, in two spellings."""
+    dashed = [f"{stem}-{axis}" for axis in ("z", "y", "x")[-axes:]]
+    return [dashed, [f"{stem}_{axis}" for axis in ("d", "h", "w")[-axes:]]]
+
+
+def _numbers(
+    c: Context,
+    name: str,
+    single: Sequence[Sequence[str]],
+    axes: int,
+    default: Sequence[int] = REQUIRED,
+) -> tuple[int, ...]:
+    """A list of a number for each axis, or the attributes that hold one each; empty lists do not
+    count."""
+    listed = c.attributes.get(name)
+    alternatives = [",".join(names) for names in single]
+    if listed is None or listed.strip():
+        alternatives.insert(0, name)
+    found = tuple(c.ints("|".join(alternatives), default, axes))
+    c.require(len(found) == axes, f"{name} {list(found)} are not {axes} numbers")
+    return found
