@@ -55,10 +55,10 @@ class Surroundings:
     written: dict[str, Value] = field(default_factory=dict)
     layers: int = 0
 
-    def count_layer(self, name: str) -> None:
-        """Counts a layer that is converted; loops of absurd length end here."""
+    def count_layers(self, name: str, coming: int = 0) -> None:
+        """Counts a layer that is converted, and ``coming`` ones; absurdly long loops end here."""
         self.layers += 1
-        if self.layers > MAX_LAYERS:
+        if self.layers + coming > MAX_LAYERS:
             raise ShapeError(f"layer {name!r}: more than {MAX_LAYERS} layers with all repetitions")
 
 

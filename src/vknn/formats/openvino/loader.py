@@ -31,18 +31,24 @@ def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error
     net = parse_net(data, file)
+    found = check(net, path.with_suffix(".bin") if weights is None else weights, file)
+    return OpenvinoModel(net, found, file)
+
+
+def check(net: Net, weights: Path, file: str | None = None) -> Weights:
+    """Checks all that needs no inputs, and opens the weights."""
     check_layers(net, file)
     check_inputs(net, file)
     check_memories(net, file)
     blobs = list(_blobs(net))
     means = [m.blob for m in net.pre_process.means if m.blob] if net.pre_process else []
-    found = Weights(path.with_suffix(".bin") if weights is None else weights, bool(blobs or means))
+    found = Weights(weights, bool(blobs or means))
     for layer, name in blobs:
         found.check(layer.blobs[name], name, layer.name)
     for blob in means:
         assert net.pre_process is not None
         found.check(blob, "mean", net.pre_process.layer)
-    return OpenvinoModel(net, found, file)
+    return found
 
 
 def every_layer(net: Net) -> Iterator[LayerRecord]:

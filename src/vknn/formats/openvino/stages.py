@@ -65,7 +65,7 @@ class Stage:
         """Adds a layer to the graph. Raises NeedsData and Waiting where that has to wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
-        self.around.count_layer(layer.name)
+        self.around.count_layers(layer.name)
         inputs = [self._input(layer, port) for port in layer.inputs]
         if any(not v.type.is_static for v in inputs):
             raise Waiting

@@ -14,7 +14,7 @@ from vknn.errors import ModelFormatError
 
 MAX_BYTES = 1 << 28
 MAX_DEPTH = 64
-MAX_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 500_000
 MAX_ATTRIBUTE = 1 << 20
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")

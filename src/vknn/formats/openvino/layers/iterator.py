@@ -99,6 +99,7 @@ def _count(
 
 def unroll(c: Context, loop: Loop) -> list[Value]:
     """The body as often as there are iterations."""
+    c.around.count_layers(c.layer.name, loop.count * len(loop.body.layers))
     collected: list[list[Value]] = [[] for _ in loop.outputs]
     state = {place: loop.places[place] for place in loop.carried}
     fixed = _invariant(loop)
