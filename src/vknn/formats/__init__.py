@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vknn.errors import ModelFormatError
-from vknn.formats.identify import identify
+from vknn.formats.identify import identify, identify_directory
 from vknn.formats.model import Model, TensorSpec
 
 __all__ = ["Format", "Model", "TensorSpec", "formats", "load"]
@@ -79,6 +79,6 @@ def _read_head(path: Path) -> bytes:
     except FileNotFoundError:
         raise ModelFormatError("no such file", file=str(path)) from None
     except IsADirectoryError:
-        raise ModelFormatError("this is a directory, not a model file", file=str(path)) from None
+        raise ModelFormatError(identify_directory(path.name), file=str(path)) from None
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error

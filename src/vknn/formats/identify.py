@@ -23,6 +23,28 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
 )
 
 
+_DIRECTORIES = (
+    (
+        ".mlpackage",
+        "this is a Core ML package, a directory; vknn reads the single file of a neural network "
+        "(.mlmodel), which may lie in it under Data/com.apple.CoreML",
+    ),
+    (
+        ".mlmodelc",
+        "this is a Core ML model compiled for Apple's systems; vknn reads what it was compiled "
+        "from (.mlmodel)",
+    ),
+)
+
+
+def identify_directory(name: str) -> str:
+    """What is wrong with a directory of this name as a model."""
+    for suffix, words in _DIRECTORIES:
+        if name.lower().endswith(suffix):
+            return words
+    return "this is a directory, not a model file"
+
+
 def identify(head: bytes) -> str:
     """A few words for the user about a file that starts with ``head``."""
     if not head:

@@ -50,6 +50,14 @@ def decode(
     return array.reshape(shape)
 
 
+def flat(message: Any, what: str) -> np.ndarray:
+    """A WeightParams of unknown shape, float32 in a row: as many as it holds."""
+    count = len(message.floatValue) or len(message.float16Value) // 2
+    if not count and message.rawValue:
+        count = len(message.rawValue) * 8 // max(1, message.quantization.numberOfBits)
+    return decode(message, (count,), what)
+
+
 def decode_int8(message: Any, shape: Sequence[int], what: str) -> tuple[np.ndarray, np.ndarray]:
     """(codes int8 of ``shape``, scales float32 (1,) or (channels,)) for int8DynamicQuantize."""
     shape = tuple(shape)
