@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _MAX_ELEMENTS = 1 << 31
 #: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
 _FOLDED_ELEMENTS = 1 << 16
+#: Elements of constants that a layer makes of its attributes.
+MAX_MADE = 1 << 24
 #: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
 MAX_LAYERS = 200_000
 #: Which input of which layer, inside which bodies.
@@ -244,6 +246,11 @@ class Context(AttributeReader):
         """An axis that may count from the end, checked."""
         self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
         return axis % rank
+
+    def allocatable(self, count: int) -> int:
+        """``count``, which is checked before so many elements are made on the host."""
+        self.require(0 <= count <= MAX_MADE, f"asks for {count} elements")
+        return count
 
     def require(self, condition: bool, message: str) -> None:
         """Fails with ``message`` unless ``condition`` holds."""
