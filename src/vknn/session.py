@@ -10,18 +10,21 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import DType, Graph, TensorType, validate
-from vknn.lowering import LoweringOptions
+from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, environment, open_device
 from vknn.runtime.tuned import tuning_choices
+
+if TYPE_CHECKING:
+    from vknn.training import Callback, UpdateResult
 
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
@@ -129,6 +132,53 @@ class Session:
         decoded = {name: self.model.decode(name, array) for name, array in results.items()}
         return self.model.results(decoded)
 
+    def update(
+        self,
+        batches: Iterable[Mapping[str, Any]] | Mapping[str, Any],
+        *,
+        epochs: int | None = None,
+        mini_batch_size: int | None = None,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        beta1: float | None = None,
+        beta2: float | None = None,
+        eps: float | None = None,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        progress: Callback | bool | None = None,
+    ) -> UpdateResult:
+        """Trains the updatable layers of a Core ML model; the session then predicts with them.
+
+        ``batches``: dicts with the features of one example each, the target among them, or one dict
+        of arrays whose first axis counts the examples. Settings left out are the model's own; it
+        says which values they may have. ``progress``: True shows a line; a callable is told of
+        each mini-batch (:class:`vknn.training.Progress`) and ends the training by returning False.
+
+        Gradients are computed on the session's device in float32, whatever its precision. With a
+        ``seed`` the order of shuffled examples is the same each time. Raises VknnError for a model
+        that is not updatable, InputError for examples or settings that do not fit,
+        UnsupportedLayerError for layers that cannot be trained through; the model then stays as it
+        was. See docs/training.md.
+        """
+        from vknn.training import train  # takes a while to import, and few need it
+
+        given = {
+            "epochs": epochs, "mini_batch_size": mini_batch_size, "learning_rate": learning_rate,
+            "momentum": momentum, "beta1": beta1, "beta2": beta2, "eps": eps, "shuffle": shuffle,
+            "seed": seed,
+        }  # fmt: skip
+        with self._lock:
+            if self._closed:
+                raise VknnError("the session is closed")
+            result = train(self.model, self._target, batches, given, progress)
+            self._forget()
+        return result
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model, with the weights that it has by now, in its own format (Core ML)."""
+        with self._lock:
+            self.model.save(Path(path))
+
     def reset_state(self) -> None:
         """Sets what the model keeps between runs (if it does) back to what it was at first."""
         with self._lock:
@@ -171,10 +221,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-            self._last = None
-            for program in self._programs.values():
-                program.close()
-            self._programs.clear()
+            self._forget()
             if self._target.pool is not None:
                 self._target.pool.close()
             if self.device is not None and self._owns_device:
@@ -194,6 +241,14 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+    def _forget(self) -> None:
+        """Closes all programs: the next run builds its own."""
+        self._last = None
+        for program in self._programs.values():
+            program.close()
+        self._programs.clear()
+        self._target.weights = WeightCache()
 
     def _encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if self._closed:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 from vknn.graph import DType, Graph, TensorType
 
 
@@ -64,6 +65,10 @@ class Model(ABC):
     @abstractmethod
     def decode(self, name: str, array: np.ndarray) -> Any:
         """The graph's array for an output as the user gets it."""
+
+    def save(self, path: Path) -> None:
+        """Writes the model with its present weights in its own format, where vknn can do that."""
+        raise VknnError("only Core ML models can be written")
 
     def check_names(self, given: Mapping[str, object]) -> None:
         """Raises InputError, naming them, when inputs are missing from ``given`` or unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ class FeatureModel(Model):
     """What networks and pipelines have in common: inputs that are features of a description."""
 
     features: Mapping[str, Input]
+    #: The file's Model message.
+    message: Any
 
     def take(self, features: Iterable[Input]) -> None:
         """Makes these the inputs of the model."""
@@ -48,6 +51,10 @@ class FeatureModel(Model):
         if feature is None:
             raise InputError(f"unknown input {name!r}")
         return feature.encode(np.asarray(array))
+
+    def save(self, path: Path) -> None:
+        """Writes a .mlmodel with the weights as they are by now."""
+        path.write_bytes(self.message.SerializeToString())
 
 
 class CoremlModel(FeatureModel):

@@ -1,0 +1,79 @@
+"""How weights follow their gradients, in float32 on the host."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class Optimizer(ABC):
+    """Keeps what it needs from step to step. Weights and gradients go by name."""
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
+
+    @abstractmethod
+    def step(self, weights: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> None:
+        """Changes the weights in place."""
+
+
+class SGD(Optimizer):
+    """v = momentum * v + g; w = w - learning_rate * v, v being g at the first step.
+
+    As in Sutskever et al. 2013 with the learning rate outside of v, and as torch.optim.SGD has it.
+    """
+
+    def __init__(self, learning_rate: float, momentum: float = 0.0) -> None:
+        super().__init__(learning_rate)
+        self.momentum = momentum
+        self._velocity: dict[str, np.ndarray] = {}
+
+    def step(self, weights: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> None:
+        rate = np.float32(self.learning_rate)
+        for name, gradient in gradients.items():
+            moved = gradient
+            if self.momentum:
+                before = self._velocity.get(name)
+                if before is not None:
+                    moved = np.float32(self.momentum) * before + gradient
+                self._velocity[name] = moved
+            weights[name][...] -= rate * moved
+
+
+class Adam(Optimizer):
+    """Kingma and Ba 2015, algorithm 1, with the correction of the moments' bias.
+
+    m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; at step t
+    w = w - learning_rate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps).
+    """
+
+    def __init__(
+        self, learning_rate: float, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8
+    ) -> None:
+        super().__init__(learning_rate)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self._moments: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._steps = 0
+
+    def step(self, weights: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> None:
+        self._steps += 1
+        # beta 1: nothing is learned of the gradients, and nothing can be corrected.
+        first = (1.0 - self.beta1**self._steps) or 1.0
+        second = (1.0 - self.beta2**self._steps) or 1.0
+        rate, root = np.float32(self.learning_rate / first), np.float32(math.sqrt(second))
+        for name, gradient in gradients.items():
+            zero = np.zeros_like(gradient)
+            mean, square = self._moments.get(name, (zero, zero))
+            mean = _blend(self.beta1, mean, gradient)
+            square = _blend(self.beta2, square, gradient * gradient)
+            self._moments[name] = mean, square
+            with np.errstate(invalid="ignore", divide="ignore"):
+                moved = mean / (np.sqrt(square) / root + np.float32(self.eps))
+            weights[name][...] -= rate * moved
+
+
+def _blend(share: float, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return np.asarray(np.float32(share) * old + np.float32(1.0 - share) * new, np.float32)
