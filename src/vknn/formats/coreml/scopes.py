@@ -22,6 +22,7 @@ def check_layers(network: NetworkRecord, file: str | None = None) -> None:
         if layer.type in CONTROL:
             least, most = _CONTROL_ARITY[layer.type]
             _check_count(layer, "inputs", len(layer.inputs), least, most, file)
+            _check_count(layer, "outputs", len(layer.outputs), 0, 0, file)
             _check_control(layer, file)
             continue
         found = known_type(layer)
