@@ -109,20 +109,35 @@ class YoloDetection(Op):
         return 1.0 / (1.0 + away * (1.0 + np.exp(-best, dtype=np.float64)))
 
 
-def suppress(boxes: np.ndarray, threshold: float) -> np.ndarray:
+def suppress(
+    boxes: np.ndarray,
+    threshold: float,
+    extra: float = 0.0,
+    products: bool = False,
+    limit: int | None = None,
+) -> np.ndarray:
     """Indices of the boxes [n, 4] (x1, y1, x2, y2; best first) that greedy suppression keeps.
 
     A box goes when its intersection over union with one kept before exceeds ``threshold``.
+    ``extra`` is added to all sides, those of intersections too where the boxes touch, or with
+    ``products`` always; then intersections are compared with the threshold times the union. At most
+    ``limit`` are kept.
     """
     low, high = boxes[:, :2], boxes[:, 2:]
-    areas = np.prod(high - low, axis=1)
+    more, zero, most = np.float32(extra), np.float32(0.0), np.float32(threshold)
+    areas = np.prod(high - low + more, axis=1)
     alive = np.ones(len(boxes), bool)
-    kept = []
+    kept: list[int] = []
     for index in range(len(boxes)):
         if not alive[index]:
             continue
+        if limit is not None and len(kept) >= limit:
+            break
         kept.append(index)
         sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
-        shared = np.where((sides < 0).any(axis=1), np.float32(0.0), np.prod(sides, axis=1))
-        alive &= ~(shared / (areas + areas[index] - shared) > np.float32(threshold))
+        apart = (sides + more if products else sides) < 0
+        shared = np.where(apart.any(axis=1), zero, np.prod(sides + more, axis=1))
+        union = areas + areas[index] - shared
+        over = shared > most * union if products else shared / union > most
+        alive &= ~over
     return np.asarray(kept, np.intp)

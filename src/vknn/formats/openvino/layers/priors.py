@@ -1,0 +1,179 @@
+"""Prior boxes, which follow from shapes alone: PriorBox and PriorBoxClustered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.registry import layer
+from vknn.graph import Value
+
+_F = np.float32
+#: Half the width and height of a box, and how far its centre lies from the place's.
+Size = tuple[float, float]
+#: Ratios that are closer together than this are one.
+_SAME = 1e-6
+
+
+@layer("PriorBox", inputs=(1, 2))
+def prior_box(c: Context) -> Value:
+    """At each place boxes of fixed sizes (maybe several beside each other), then of minimum sizes."""
+    rows, columns, height, width = _sizes(c)
+    centres = _centres(c, rows, columns, height, width)
+    boxes = [*_fixed(c, centres, height, width), *_minimum(c, centres, height, width)]
+    c.require(len(boxes) > 0, "has no boxes")
+    return _result(c, np.stack(boxes, axis=2), _counted(c))
+
+
+@layer("PriorBoxClustered", inputs=(1, 2))
+def prior_box_clustered(c: Context) -> Value:
+    """At each place a box for each pair of width and height."""
+    rows, columns, height, width = _sizes(c)
+    widths, heights = c.floats("width", ()), c.floats("height", ())
+    good = 0 < len(widths) == len(heights)
+    c.require(good, f"has {len(widths)} widths and {len(heights)} heights")
+    step = c.float("step", 0.0)
+    across, down = c.float("step_w", 0.0) or step, c.float("step_h", 0.0) or step
+    if across == 0 and down == 0:
+        across, down = width / _F(columns), height / _F(rows)
+    offset = _F(c.float("offset", 0.5))
+    centres = _grid((np.arange(rows, dtype=_F) + offset) * _F(down),
+                    (np.arange(columns, dtype=_F) + offset) * _F(across))
+    scale = np.array([width, height], _F)
+    boxes = []
+    for size in zip(widths, heights, strict=True):
+        half = np.asarray(size, _F) / _F(2)
+        boxes.append(np.concatenate([centres - half, centres + half], -1) / np.tile(scale, 2))
+    return _result(c, np.stack(boxes, axis=2), len(boxes), only_so_many=True)
+
+
+def _sizes(c: Context) -> tuple[int, int, np.float32, np.float32]:
+    """Height and width of the feature map and of the image; attributes go before the second input."""
+    dims = c.x.type.dims
+    c.require(len(dims) == 4 and min(dims[2:]) > 0, f"a feature map of shape {list(dims)}")
+    size = c.float("img_size", 0.0)
+    height, width = c.float("img_h", 0.0) or size, c.float("img_w", 0.0) or size
+    if len(c.inputs) > 1:
+        image = c.value(1).type.dims
+        c.require(len(image) == 4, f"an image of shape {list(image)}")
+        height, width = height or image[2], width or image[3]
+    c.require(height > 0 and width > 0, "has no image, nor its size")
+    return dims[2], dims[3], _F(height), _F(width)
+
+
+def _grid(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """[rows, columns, 2] of x, y."""
+    return np.stack(np.meshgrid(columns, rows), axis=-1).astype(_F)
+
+
+def _centres(
+    c: Context, rows: int, columns: int, height: np.float32, width: np.float32
+) -> np.ndarray:
+    """Without a step places fill the image, whatever the offset."""
+    step, offset = c.float("step", 0.0), _F(c.float("offset", 0.5))
+    axes = []
+    for name, count, size in (("step_h", rows, height), ("step_w", columns, width)):
+        own, places = c.float(name, 0.0) or step, np.arange(count, dtype=_F)
+        if own == 0:
+            axes.append((places + _F(0.5)) * (size / _F(count)))
+        else:
+            axes.append((offset + places) * _F(own))
+    return _grid(axes[0], axes[1])
+
+
+def _ratios(c: Context) -> list[np.float32]:
+    """All but 1, each once, with ``flip`` its inverse behind it."""
+    found = [_F(1)]
+    for ratio in np.asarray(c.floats("aspect_ratio", ()), _F):
+        c.require(ratio > 0, f"aspect_ratio {ratio}")
+        if min(abs(float(ratio) - float(known)) for known in found) < _SAME:
+            continue
+        found += [ratio, _F(1) / ratio] if c.bool("flip", False) else [ratio]
+    return [r for r in found if abs(float(r) - 1) >= _SAME]
+
+
+def _minimum(
+    c: Context, centres: np.ndarray, height: np.float32, width: np.float32
+) -> Iterator[np.ndarray]:
+    """For each minimum size a square, one between it and the maximum, then the ratios.
+
+    Without ``scale_all_sizes`` there are ratios only behind the last size, of the first size.
+    """
+    least, most = (np.asarray(c.floats(n, ()), _F) for n in ("min_size", "max_size"))
+    c.require(bool((least > 0).all() and (most > 0).all()), "sizes must be above 0")
+    scale, half = np.array([_F(1) / width, _F(1) / height], _F), _F(0.5)
+    all_sizes = c.bool("scale_all_sizes", True)
+    for number, size in enumerate(least):
+        sides = [(size * half, size * half)]
+        if number < len(most):
+            side = np.sqrt(size * most[number]) * half
+            sides.append((side, side))
+        if all_sizes or number == len(least) - 1:
+            base = (size if all_sizes else least[0]) * half
+            sides += [(base * root, base / root) for root in map(np.sqrt, _ratios(c))]
+        for reach in np.asarray(sides, _F):
+            yield np.concatenate([centres - reach, centres + reach], -1) * np.tile(scale, 2)
+
+
+def _fixed(
+    c: Context, centres: np.ndarray, height: np.float32, width: np.float32
+) -> Iterator[np.ndarray]:
+    """For each fixed size and ratio ``density`` x ``density`` boxes, shifted by whole numbers.
+
+    Their low corners are cut off at 0, the high ones at 1.
+    """
+    sizes, densities = c.floats("fixed_size", ()), c.floats("density", ())
+    fixed = c.floats("fixed_ratio", ())
+    enough = len(densities) >= len(sizes) or not densities
+    c.require(enough, f"has {len(sizes)} fixed sizes and {len(densities)} densities")
+    scale, half = np.array([_F(1) / width, _F(1) / height], _F), _F(0.5)
+    for number, size in enumerate(np.asarray(sizes, _F)):
+        density = int(densities[number]) if densities else 1
+        c.require(size > 0 and density >= 1, f"fixed size {size} with density {density}")
+        shift, whole = int(size / _F(density)), int(size)
+        reaches = [(size * half * r, size * half / r) for r in np.sqrt(np.asarray(fixed, _F))]
+        if not fixed:
+            # The square has the whole part of the size, the others all of it.
+            reaches = [(_F(whole) * half,) * 2] if densities else []
+            reaches += [(size * half * r, size * half / r) for r in map(np.sqrt, _ratios(c))]
+        for reach in np.asarray(reaches, _F).reshape(-1, 2):
+            for row, column in np.ndindex(density, density):
+                away = np.array([column * shift, row * shift], _F)
+                middle = centres - _F(whole // 2) + _F(shift / 2) + away
+                low, high = (middle - reach) * scale, (middle + reach) * scale
+                yield np.concatenate([np.maximum(low, _F(0)), np.minimum(high, _F(1))], -1)
+
+
+def _counted(c: Context) -> int:
+    """How many boxes a place has as their numbers alone say; of those a runtime takes care.
+
+    With fixed ratios beside other ones it is not the number of boxes there are.
+    """
+    ratios, fixed = 1 + len(_ratios(c)), c.floats("fixed_size", ())
+    least, most = c.floats("min_size", ()), c.floats("max_size", ())
+    count = ratios * len(least) if c.bool("scale_all_sizes", True) else ratios + len(least) - 1
+    count = ratios * len(fixed) if fixed else count
+    each = len(c.floats("fixed_ratio", ())) or ratios
+    return count + len(most) + sum(each * (int(d) ** 2 - 1) for d in c.floats("density", ()))
+
+
+def _result(
+    c: Context, boxes: np.ndarray, counted: int, only_so_many: bool = False
+) -> Value:
+    """[1, 2, n]: the boxes, then their variances.
+
+    Only ``counted`` boxes a place are clipped and have variances, the others have 0. A variance
+    alone goes to all, or with ``only_so_many`` to one number for each box, as OpenVINO has it.
+    """
+    flat = boxes.astype(_F).reshape(-1)
+    reached = 4 * counted * boxes.shape[0] * boxes.shape[1]
+    if c.bool("clip", False):
+        flat[:reached] = np.clip(flat[:reached], _F(0), _F(1))
+    variances = c.floats("variance", ()) or (0.1,)
+    c.require(len(variances) in (1, 4), f"has {len(variances)} variances")
+    spread = np.resize(np.asarray(variances, _F), flat.size)
+    if len(variances) > 1 or only_so_many:
+        spread[reached * len(variances) // 4 :] = 0
+    return c.constant(np.stack([flat, spread])[None], "priors")
