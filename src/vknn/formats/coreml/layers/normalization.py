@@ -1,0 +1,99 @@
+"""Normalizations and softmax. Statistics are of whole channels, pixels, or the whole batch."""
+
+from __future__ import annotations
+
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.geometry import batched, unbatched
+from vknn.formats.coreml.registry import layer
+from vknn.graph import Value
+from vknn.ops import normalization as ops
+from vknn.ops.binary import Add, Mul
+from vknn.ops.reduction import Softmax
+
+
+@layer("batchnorm")
+def batchnorm(c: Context) -> Value:
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta along axis -3.
+
+    With computeMeanVar mean and variance are those of the input: of each channel of each item with
+    instanceNormalization, else of all that has the same channel.
+    """
+    p = c.params
+    x, lead = batched(c, c.x, 4, least=3)
+    channels, epsilon = p.channels, p.epsilon or 1e-5
+    c.require(x.type.dims[1] == channels, f"its input {c.x.type} has not {channels} channels")
+    gamma = c.constant(c.weight(p.gamma, channels, "gamma"), "gamma")
+    beta = c.constant(c.weight(p.beta, channels, "beta"), "beta")
+    if not p.computeMeanVar:
+        mean = c.constant(c.weight(p.mean, channels, "mean"), "mean")
+        variance = c.constant(c.weight(p.variance, channels, "variance"), "variance")
+        y = c.add(ops.BatchNormalization(epsilon), x, gamma, beta, mean, variance)
+    elif p.instanceNormalization:
+        y = c.add(ops.InstanceNormalization(epsilon), x, gamma, beta)
+    else:
+        y = c.add(ops.MeanVarianceNormalization((0, 2, 3), epsilon=epsilon), x)
+        y = c.add(Mul(), y, c.reshape(gamma, (channels, 1, 1)))
+        y = c.add(Add(), y, c.reshape(beta, (channels, 1, 1)))
+    return unbatched(c, y, lead)
+
+
+@layer("mvn")
+def mean_variance_normalization(c: Context) -> Value:
+    """x less its mean, over its root variance, over the last two axes or the last three."""
+    p = c.params
+    _require_rank(c, 3)
+    axes = (-3, -2, -1) if p.acrossChannels else (-2, -1)
+    epsilon = p.epsilon or 1e-6
+    return c.add(ops.MeanVarianceNormalization(axes, p.normalizeVariance, epsilon), c.x)
+
+
+@layer("l2normalize")
+def l2_normalize(c: Context) -> Value:
+    """x / sqrt(sum of squares + epsilon) over the last three axes."""
+    _require_rank(c, 3)
+    return c.add(ops.NormalizeL2((-3, -2, -1), c.params.epsilon), c.x)
+
+
+@layer("lrn")
+def local_response_normalization(c: Context) -> Value:
+    """x / (k + alpha / localSize * squares of localSize channels)^beta; channels on axis -3.
+
+    Of an even window the larger half lies before the element, as in PyTorch.
+    """
+    p = c.params
+    _require_rank(c, 3)
+    window = int(p.localSize)
+    c.require(0 < window < 1 << 24, f"its window has {window} channels")
+    reach = c.x.type.dims[-3]
+    before, after = (min(n, reach) for n in (window // 2, (window - 1) // 2))
+    op = ops.LRN((-3,), (before,), (after,), p.alpha / window, p.beta, p.k or 1.0)
+    return c.add(op, c.x)
+
+
+@layer("layerNormalization")
+def layer_normalization(c: Context) -> Value:
+    """Over the last axes, which normalizedShape lists; gamma and beta have its shape."""
+    p, dims = c.params, c.x.type.dims
+    shape = tuple(int(d) for d in p.normalizedShape)
+    ends = 0 < len(shape) <= len(dims) and dims[len(dims) - len(shape) :] == shape
+    c.require(ends, f"its input {c.x.type} does not end with the normalizedShape {list(shape)}")
+    gamma = c.constant(c.weight(p.gamma, shape, "gamma"), "gamma")
+    beta = c.constant(c.weight(p.beta, shape, "beta"), "beta")
+    return c.add(ops.LayerNormalization(-len(shape), p.eps), c.x, gamma, beta)
+
+
+@layer("softmax")
+def softmax(c: Context) -> Value:
+    """Along axis -3."""
+    _require_rank(c, 3)
+    return c.add(Softmax(-3), c.x)
+
+
+@layer("softmaxND")
+def softmax_nd(c: Context) -> Value:
+    """Along any axis."""
+    return c.add(Softmax(c.axis(c.params.axis, c.x.type.rank)), c.x)
+
+
+def _require_rank(c: Context, least: int) -> None:
+    c.require(c.x.type.rank >= least, f"its input {c.x.type} has not rank {least} or more")

@@ -1,0 +1,108 @@
+"""Pooling over windows and over everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from vknn.formats.coreml import coreml_pb2 as pb
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.geometry import (
+    Borders,
+    batched,
+    borders,
+    is_top_left,
+    pads,
+    same_borders,
+    sizes,
+    unbatched,
+)
+from vknn.formats.coreml.layers.convolution import borders_3d
+from vknn.formats.coreml.registry import layer
+from vknn.graph import Value
+from vknn.ops.binary import Mul
+from vknn.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from vknn.ops.reduction import ReduceL2
+from vknn.ops.unary import Sqrt, Square
+
+
+@layer("pooling")
+def pooling(c: Context) -> Value:
+    """Over the last two axes; all before the channels are batch."""
+    p = c.params
+    x, lead = batched(c, c.x, 4)
+    if p.globalPooling:
+        ops = (GlobalMaxPool(), GlobalAveragePool(), ReduceL2(axes=(2, 3)))
+        return unbatched(c, c.add(ops[_kind(c, 3)], x), lead)
+    kernel = sizes(c, p.kernelSize, (3, 3), "kernelSize")
+    strides = sizes(c, p.stride, (1, 1), "stride")
+    around = _around(c, x.type.dims[2:], kernel, strides)
+    y = _pooled(c, x, kernel, strides, around, p.avgPoolExcludePadding)
+    return unbatched(c, y, lead)
+
+
+@layer("pooling3d")
+def pooling_3d(c: Context) -> Value:
+    """x [B, C, D, H, W]."""
+    c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
+    p, none = c.params, (0, 0, 0)
+    kernel = sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel")
+    strides = sizes(c, (p.strideDepth, p.strideHeight, p.strideWidth), none, "its stride")
+    around = borders_3d(c)
+    if around is None:
+        around = same_borders(c.x.type.dims[2:], kernel, strides, top_left=False)
+    return _pooled(c, c.x, kernel, strides, around, p.countExcludePadding)
+
+
+@layer("globalPooling3d")
+def global_pooling_3d(c: Context) -> Value:
+    """x [B, C, D, H, W]; all of D, H and W."""
+    c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
+    return c.add((GlobalMaxPool(), GlobalAveragePool())[_kind(c, 2)], c.x)
+
+
+def _kind(c: Context, count: int) -> int:
+    """0: maximum, 1: average, 2: root of the sum of squares."""
+    kind = int(c.params.type)
+    c.require(0 <= kind < count, f"there is no pooling of type {kind}")
+    return kind
+
+
+def _pooled(
+    c: Context,
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    around: Borders,
+    only_real: bool,
+) -> Value:
+    """``only_real``: averages are of what lies within x; else padding counts, as zeros."""
+    size, steps, edges = tuple(kernel), tuple(strides), pads(around)
+    kind = _kind(c, 3)
+    if kind == pb.PoolingLayerParams.MAX:
+        return c.add(MaxPool(size, steps, edges), x)
+    if kind == pb.PoolingLayerParams.AVERAGE:
+        return c.add(AveragePool(size, steps, edges, count_include_pad=not only_real), x)
+    mean = c.add(AveragePool(size, steps, edges, count_include_pad=True), c.add(Square(), x))
+    return c.add(Sqrt(), c.add(Mul(), mean, c.scalar(math.prod(size))))
+
+
+def _around(
+    c: Context, spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> Borders:
+    p = c.params
+    kind = p.WhichOneof("PoolingPaddingType")
+    if kind == "same":
+        return same_borders(spatial, kernel, strides, is_top_left(p.same))
+    if kind != "includeLastPixel":
+        return borders(c, p.valid.paddingAmounts)
+    amounts = p.includeLastPixel.paddingAmounts
+    edges = sizes(c, amounts, (0, 0), "paddingAmounts", 0)
+    found = []
+    for size, window, stride, pad in zip(spatial, kernel, strides, edges, strict=True):
+        count = -((window - size - 2 * pad) // stride) + 1
+        if any(edges) and (count - 1) * stride >= size + pad:
+            count -= 1
+        c.require(count > 0, f"no window of {window} lies within {size} elements")
+        found.append((pad, max(0, (count - 1) * stride + window - size - pad)))
+    return tuple(found)
