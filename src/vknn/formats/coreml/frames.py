@@ -16,8 +16,8 @@ from vknn.formats.coreml.records import (
     LayerRecord,
     NetworkRecord,
     conditions,
-    read_by,
-    written_by,
+    read,
+    written,
 )
 
 #: Rounds of a loop; one that does not end would otherwise run for good.
@@ -159,9 +159,9 @@ def reads(stack: Stack) -> set[str]:
     found: set[str] = set()
     for frame in stack:
         if isinstance(frame, Block):
-            found |= read_by(frame.network, frame.position)
+            found |= frame.network.reads[frame.position]
         else:
-            found |= read_by(NetworkRecord((frame.loop,)))
+            found |= read(frame.loop)
     return found
 
 
@@ -170,7 +170,7 @@ def changing(stack: Stack) -> set[str]:
     found: set[str] = set()
     for frame in stack:
         if isinstance(frame, Rounds):
-            found |= written_by(NetworkRecord((frame.loop,)))
+            found |= written(frame.loop)
     return found
 
 
@@ -202,10 +202,7 @@ def deciding(loop: LayerRecord) -> set[str] | None:
     while True:
         grown = set(wanted)
         for layer in inside:
-            made = set(layer.outputs) | {
-                b for n in layer.networks if n is not None for b in written_by(n)
-            }
-            if made & wanted:
+            if written(layer) & wanted:
                 if layer.draws:
                     return None
                 grown |= set(conditions(layer))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class LayerRecord:
         """What errors call it."""
         return f"layer {self.name!r} ({self.type})"
 
-    @property
+    @functools.cached_property
     def draws(self) -> bool:
         """Whether it draws random numbers that differ from run to run."""
         random = self.type.startswith("random") or self.type == "categoricalDistribution"
@@ -54,30 +55,41 @@ class NetworkRecord:
                     yield from network.everything()
 
 
+    @functools.cached_property
+    def reads(self) -> tuple[frozenset[str], ...]:
+        """The blobs that may be read from each layer on; the last entry is what no layer reads."""
+        found: list[frozenset[str]] = [frozenset()]
+        for layer in reversed(self.layers):
+            found.append(found[-1].union(*_read(layer)))
+        return tuple(reversed(found))
+
+    @functools.cached_property
+    def writes(self) -> frozenset[str]:
+        """The blobs that its layers may write."""
+        return frozenset().union(*(written(layer) for layer in self.layers))
+
+
 def conditions(layer: LayerRecord) -> tuple[str, ...]:
     """The blobs that decide what a layer of control flow does next."""
     variable = layer.params.conditionVar if layer.type == "loop" else ""
     return (*layer.inputs, variable) if variable else layer.inputs
 
 
-def read_by(network: NetworkRecord, start: int = 0) -> set[str]:
-    """The blobs that the layers from ``start`` on may read."""
-    found: set[str] = set()
-    for layer in network.layers[start:]:
-        found.update(conditions(layer))
-        if layer.draws:
-            found.add(COUNTER)
-        for inner in layer.networks:
-            if inner is not None:
-                found |= read_by(inner)
-    return found
+def _read(layer: LayerRecord) -> Iterator[Iterable[str]]:
+    yield conditions(layer)
+    if layer.draws:
+        yield (COUNTER,)
+    for inner in layer.networks:
+        if inner is not None:
+            yield inner.reads[0]
 
 
-def written_by(network: NetworkRecord) -> set[str]:
-    """The blobs that its layers may write."""
-    found: set[str] = set()
-    for layer in network.everything():
-        found.update(layer.outputs)
-        if layer.draws:
-            found.add(COUNTER)
-    return found
+def read(layer: LayerRecord) -> frozenset[str]:
+    """The blobs that a layer, or one inside it, may read."""
+    return frozenset().union(*_read(layer))
+
+
+def written(layer: LayerRecord) -> frozenset[str]:
+    """The blobs that a layer, or one inside it, may write."""
+    inside = [inner.writes for inner in layer.networks if inner is not None]
+    return frozenset(layer.outputs).union((COUNTER,) if layer.draws else (), *inside)
