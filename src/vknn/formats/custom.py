@@ -15,7 +15,7 @@ from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
 Count = int | tuple[int, int | None]
 
 #: Formats whose loaders ask :func:`custom_layer` for names that they do not know.
-FORMATS = ("coreml", "ncnn", "tflite")
+FORMATS = ("coreml", "ncnn", "openvino", "tflite")
 
 
 @dataclass(frozen=True, eq=False)
