@@ -11,6 +11,12 @@ from vknn.graph import Op
 from vknn.ops.lookup import GatherND, SearchSorted
 from vknn.ops.non_max_suppression import NonMaxSuppression
 from vknn.ops.nonzero import NonZero, Unique
+from vknn.ops.random import (
+    RandomBernoulli,
+    RandomCategorical,
+    RandomNormal,
+    RandomUniform,
+)
 from vknn.ops.rearrange import ReverseSequence
 from vknn.ops.scatter import REDUCTIONS, ScatterND
 
@@ -37,3 +43,8 @@ def cases() -> Iterator[tuple[Op, tuple[Any, ...], tuple[int, ...]]]:
         yield Unique(), (given,), ()
     for sigma in (0.0, 0.5):
         yield NonMaxSuppression(5, 0.5, soft_sigma=sigma), ((2, 41, 4), (2, 3, 41)), ()
+    for kind in (RandomUniform, RandomNormal, RandomBernoulli):
+        for shape in (IMAGE, (37,)):
+            yield kind(shape), (((1,), I32),), ()
+    for weights in ((41,), (5, 7)):
+        yield RandomCategorical(11), (weights, ((1,), I32)), ()
