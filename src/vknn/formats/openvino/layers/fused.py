@@ -6,7 +6,6 @@ them: Reshape, Squeeze, Unsqueeze, Flatten.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
