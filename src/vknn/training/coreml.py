@@ -12,6 +12,7 @@ from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError, Vkn
 from vknn.formats.coreml import driver
 from vknn.formats.coreml import weights as decoder
 from vknn.formats.coreml.model import CoremlModel
+from vknn.formats.coreml.problems import Malformed
 from vknn.formats.coreml.records import LayerRecord
 from vknn.formats.coreml.stages import Source
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
@@ -80,16 +81,21 @@ class CoremlTask(Task):
             array = constants.get(name)
             if array is None:
                 continue  # the losses do not depend on it
-            own = decoder.decode(getattr(layer.params, field), array.shape, field)
-            if array.dtype != np.float32 or not np.array_equal(own, array):
-                raise UnsupportedLayerError(
-                    [f"{layer.place}: its {field} are not used as they are and cannot be trained"],
-                    file=self._model.file,
-                )
-            found[name] = array.copy()
+            found[name] = self._own(layer, field, array)
         if not found:
             raise VknnError("no updatable layer lies before a loss: there is nothing to train")
         return found
+
+    def _own(self, layer: LayerRecord, field: str, array: np.ndarray) -> np.ndarray:
+        """The constant's numbers, which must be those of the file in the same order."""
+        try:
+            own = decoder.decode(getattr(layer.params, field), array.shape, field)
+        except Malformed:
+            own = np.empty(0, np.float32)
+        if not np.array_equal(own, array):
+            what = f"{layer.place}: its {field} are not used as the file has them: no training"
+            raise UnsupportedLayerError([what], file=self._model.file)
+        return array.copy()
 
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         for layer, field in self._trained:

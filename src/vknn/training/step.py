@@ -93,7 +93,8 @@ class Parts:
     """A training cut in two.
 
     ``frozen`` gives, from the network's inputs, inputs of ``step``; it is None where it would be
-    worth nothing, take too much memory, or its results do not lie apart by examples. ``step`` takes these (or the network's), targets, and weights as ``weight_input`` names them,
+    worth nothing, take too much memory, or its results do not lie apart by examples.
+    ``step`` takes these (or the network's), targets, and weights as ``weight_input`` names them,
     and gives the loss, a row for each example and the gradients. ``axes``: where the examples lie
     in the inputs of ``step``, by name; None for what is the same for all.
     """
