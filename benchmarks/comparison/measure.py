@@ -64,6 +64,9 @@ class Workplace:
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
         variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path}
         variables.pop("VKNN_VALIDATE", None)
+        # Bytecode is compiled beforehand too, as in an installed package.
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        variables["PYTHONPYCACHEPREFIX"] = str(self.folder / "bytecode")
         try:
             done = subprocess.run(
                 [sys.executable, "-m", f"{__package__}.child", json.dumps(full)],

@@ -159,15 +159,18 @@ void main() {
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * TM;
     int end = (group + 1) * p.mg4;
-    [[unroll]] for (int j = 0; j < TM; j++) {
+    // A vec4 of channels a round, for which the sums behind it move up: unrolled, the stores would take
+    // CPU drivers longer to compile than all the rest.
+    [[dont_unroll]] for (int j = 0; j < TM; j++) {
         READ_SETTING(m + j, p.m4)
         [[unroll]] for (int i = 0; i < TN; i++) {
             int pixel = first + i * lanes;
             if (pixel < p.pixels && m + j < end) {
                 int at = (image * p.m4 + m + j) * p.pixels + pixel;
-                VEC4 v = RESULT(sum, i * TM + j, at, m + j);
+                VEC4 v = RESULT(sum, i * TM, at, m + j);
                 STORE4(y, at, zero_tail(v, m + j, p.channels));
             }
         }
+        NEXT_SUMS(sum, TN * TM)
     }
 }

@@ -15,6 +15,11 @@
 #if QUANT
 #define SETTING_BINDING 3
 #include "quantized/sums.glsl"
+#if QUANT == 3
+#define NEXT_HIGH(k)
+#else
+#define NEXT_HIGH(k) if (ROUNDING == 1) high[k] = high[k + 1];
+#endif
 #define INPUT_FACTOR FACTOR
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
@@ -22,6 +27,7 @@
 #define RESULT(sums, k, at, m) requantized(sums[k], HIGH(k), requantizer_)
 #else
 #include "matmul/half_sums.glsl"
+#define NEXT_HIGH(k)
 #define INPUT4W(b, name) INPUT4(b, name)
 #define WEIGHT4 VEC4
 #define INPUT_FACTOR VEC4
@@ -41,5 +47,12 @@
 #define RESULT(sums, k, at, m) sums[k]
 #endif
 #endif
+
+// Moves each sum to the place before it.
+#define NEXT_SUMS(sums, count) \
+    [[unroll]] for (int i_ = 0; i_ + 1 < count; i_++) { \
+        sums[i_] = sums[i_ + 1]; \
+        NEXT_HIGH(i_) \
+    }
 
 #endif
