@@ -6,4 +6,8 @@
 bool is_none(float score) { return !(score > NONE); }
 
 vec4 box_head(float score, float label, vec4 box) { return vec4(score, label, box.xy); }
+vec4 box_tail(vec4 box, float extra) {
+    vec2 sides = box.zw - box.xy + extra;
+    return vec4(box.zw, sides.x * sides.y, 0.0);
+}
 vec4 box_tail(vec4 box) { return vec4(box.zw, (box.z - box.x) * (box.w - box.y), 0.0); }

@@ -10,6 +10,8 @@
 // stays unless it overlaps one that stays by more than the threshold; `limit` of them at most.
 // kept [groups, 1 + most]: their number, then their places. gone and kept must start as 0.
 //
+// `extra` is added to all sides, those of intersections too where the boxes touch.
+//
 // A dispatch judges boxes `first` to `last` - 1: a long list takes several, because a driver may end a
 // shader's loops after 65,535 rounds (Mesa's llvmpipe) or call it hung.
 
@@ -20,9 +22,12 @@ INOUT1I(2, kept);
 // Boxes that a lane compares in one round of the inner loop.
 const int AT_ONCE = 4;
 
+layout(constant_id = 10) const int PRODUCTS = 0;  // intersections are held against threshold * union
+layout(constant_id = 11) const int LABELLED = 0;  // boxes of other labels are left alone
+
 layout(push_constant) uniform P {
     int groups, most, limit, first, last;
-    float threshold;
+    float threshold, extra;
 } p;
 
 void main() {
@@ -49,8 +54,13 @@ void main() {
                 vec4 b2 = LOAD4(sorted, 2 * (base + j) + 1);
                 ended = ended || is_none(b.x);
                 vec2 sides = min(a2.xy, b2.xy) - max(a.zw, b.zw);
-                float shared_ = any(lessThan(sides, vec2(0.0))) ? 0.0 : sides.x * sides.y;
-                bool over = shared_ / (b2.z + a2.z - shared_) > p.threshold;
+                vec2 wide = sides + p.extra;
+                bool apart = any(lessThan(PRODUCTS != 0 ? wide : sides, vec2(0.0)));
+                float shared_ = apart ? 0.0 : wide.x * wide.y;
+                float union_ = b2.z + a2.z - shared_;
+                bool over = PRODUCTS != 0 ? shared_ > p.threshold * union_
+                                          : shared_ / union_ > p.threshold;
+                if (LABELLED != 0) over = over && a.y == b.y;
                 if (j > i && !is_none(b.x) && over) STORE1(gone, base + j, 1);
             }
             if (ended) break;

@@ -1,11 +1,12 @@
 // Which places of an axis a bin of a region is made of: the meaning is in vknn/ops/regions.py.
 
-#include "common/mathf.glsl"
+#include "regions/rounding.glsl"
 
 // 0 RoiAlign, 1 RoiAlign with bins clipped to the image, 2 MaxRoiPool, 3 PositionSensitiveRoiPool
 layout(constant_id = 10) const int KIND = 0;
 layout(constant_id = 11) const int RATIO = 0;    // samples of a bin along an axis; 0: its ceiling
 layout(constant_id = 12) const int ALIGNED = 0;
+layout(constant_id = 15) const int WHOLE = 0;    // MaxRoiPool in whole numbers
 
 const float FAR = 16777216.0;
 
@@ -16,17 +17,10 @@ struct Bin {
     float count;      // what a sum is divided by
 };
 
-// a / b rounded as IEEE has it, which a device's division need not be.
-float divided(float a, float b) {
-    precise float q = a / b;
-    precise float better = q + m_residue(vec4(a), vec4(q), vec4(b)).x / b;
-    return better;
-}
-
-// Halves away from 0.
-float rounded(float v) {
-    float whole = trunc(v);
-    return abs(v - whole) >= 0.5 ? whole + (v < 0.0 ? -1.0 : 1.0) : whole;
+// n * length / bins without overflow; `up`: the ceiling.
+int share_of(int n, int length_, int bins, bool up) {
+    int each = length_ / bins, rest = n * (length_ - each * bins);
+    return n * each + (up ? rest + bins - 1 : rest) / bins;
 }
 
 // Bin `number` of `bins` along an axis `size` long, of a region from `low` to `high`. `share`: what its
@@ -34,6 +28,13 @@ float rounded(float v) {
 Bin bin_of(float low, float high, float scale, float share, int number, int bins, int size) {
     float n = float(number), length_ = float(size);
     Bin bin = Bin(0, 0, 0.0, 0.0, 1.0);
+    if (WHOLE != 0) {
+        int begin = int(clamp(rounded(low * scale), -FAR, FAR));
+        int extent = max(int(clamp(rounded(high * scale), -FAR, FAR)) - begin + 1, 1);
+        bin.first = clamp(begin + share_of(number, extent, bins, false), 0, size);
+        bin.last = clamp(begin + share_of(number + 1, extent, bins, true), 0, size);
+        return bin;
+    }
     if (KIND >= 2) {
         precise float extent, from, to;
         if (KIND == 2) {

@@ -11,6 +11,8 @@ from vknn.lowering import (
     detection,
     elementwise,
     gating,
+    image_detections,
+    image_proposals,
     logic,
     lookup,
     matmul,

@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, update, write
-from vknn.lowering.grids import fits_buffer, rounds
+from vknn.lowering.grids import fits_buffer, fits_loops, rounds
 from vknn.lowering.indexing import Grid, grid
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
-from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions import BilinearRoiPool, MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
 from vknn.plan import DeviceLimits
 
 _ALIGN, _CLIPPED, _MAX, _MEAN = range(4)
-_KIND, _RATIO, _ALIGNED, _FIRST, _LAST = range(10, 15)
+_KIND, _RATIO, _ALIGNED, _FIRST, _LAST, _WHOLE = range(10, 16)
 #: Dispatches that a bin is cut into, at the most.
 _MOST_PARTS = 256
 #: float32 counts places exactly up to here.
@@ -61,6 +63,7 @@ class _Work:
     columns: int
     most_rows: int
     most_columns: int
+    whole: bool
 
     @staticmethod
     def of(
@@ -77,7 +80,8 @@ class _Work:
             most = [ratio or (n + 1 if op.clipped else 2 * (n + 1) + 5) for n in most]
         shares = (op.shares if isinstance(op, MaxRoiPool) else None) or (0.0, 0.0)
         scale, columns = float(op.spatial_scale), rois.dims[1]
-        return _Work(kind, ratio, aligned, scale, shares, x, y, columns, most[0], most[1])
+        whole = isinstance(op, MaxRoiPool) and op.whole
+        return _Work(kind, ratio, aligned, scale, shares, x, y, columns, most[0], most[1], whole)
 
     @property
     def scalar(self) -> bool:
@@ -121,7 +125,8 @@ class _Work:
             )
 
     def _spec(self) -> dict[int, int]:
-        return {_KIND: self.kind, _RATIO: self.ratio, _ALIGNED: int(self.aligned)}
+        spec = {_KIND: self.kind, _RATIO: self.ratio, _ALIGNED: int(self.aligned)}
+        return spec | {_WHOLE: int(self.whole)}
 
     def _push(self, share: Grid, row: int, rows: int) -> list[int | float]:
         images, _, *size_in = self.x.dims
@@ -129,3 +134,40 @@ class _Work:
         push: list[int | float] = [self.items, share.chunk, ceil_div(channels, 4), channels]
         push += [images, self.columns, *size_in, *size_out, row, rows, self.scale]
         return [*push, *(float(s) for s in self.shares)]
+
+
+@lowers(BilinearRoiPool)
+def bilinear(problem: Problem) -> Sequence[Candidate]:
+    """A lane takes a vec4 of channels of a sample, in all parts of its region."""
+    (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None
+    assert rois is not None
+    assert isinstance(op, BilinearRoiPool)
+    parts = op.parts or (1, 1)
+    items = y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(y.dims[2:])
+    nested = rounds(math.prod(parts))
+    scalar = math.prod(parts) > 1
+    if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or items == 0:
+        return []
+    if not fits_loops(problem.limits, math.prod(parts), times=2):
+        return []
+
+    def emit(emitter: Emitter) -> None:
+        share = grid(emitter.problem.limits, items, item_rounds=nested)
+        push: list[int | float] = [items, share.chunk, ceil_div(y.dims[1], 4), y.dims[1]]
+        push += [x.dims[0], rois.dims[1], *x.dims[2:], *y.dims[2:], *parts]
+        read = read1 if scalar else read4
+        emitter.dispatch(
+            "regions/bilinear",
+            [read(emitter.input(0)), read1(emitter.input(1)), write(emitter.output())],
+            groups=share.groups,
+            local=share.local,
+            push=[*push, float(np.float32(op.spatial_scale))],
+            spec=share.spec | {10: int(op.parts is not None)},
+            defines={"SCALAR_INPUT": int(scalar)},
+            flops=16 * y.size,
+        )
+
+    layout = Layout.LINEAR if scalar else Layout.C4
+    cost = DISPATCH_COST + 32 * math.prod(parts) * y.size * FLOP_COST
+    return [Candidate("grid", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]

@@ -16,6 +16,8 @@ from vknn.plan import DeviceLimits
 _NONE = int(np.array(np.finfo(np.float32).min).view(np.int32))
 #: As in suppress.comp: boxes that a lane compares in one round.
 _AT_ONCE = 4
+#: Dispatches that a heap sort may be cut into.
+_MOST_PASSES = 256
 
 #: What a row of a result holds (FORM of merge.comp).
 DETECTION, BOX, SCORE = range(3)
@@ -29,6 +31,12 @@ class BoxLists:
     best first. ``limit``: how many stay at the most, in all groups. ``shared_rows``: all groups
     have the same boxes and differ in scores; then a group's label is its number, and from
     ``skipped`` on one more.
+
+    ``classes``: groups of an image, where images have boxes of their own: ``lists`` lists, one or
+    one for each class. ``labelled``: an image is one group and its boxes have labels (behind their
+    scores); only those of one label suppress each other. ``extra``, ``products``: see
+    :func:`vknn.ops.detection.suppress`. Of equal scores the first come first, with ``last_first``
+    the last, with ``heap`` as :func:`vknn.ops.heap.heap_order` has it.
     """
 
     groups: int
@@ -38,6 +46,13 @@ class BoxLists:
     threshold: float
     shared_rows: bool = False
     skipped: int = 0
+    classes: int = 0
+    lists: int = 1
+    labelled: bool = False
+    extra: float = 0.0
+    products: bool = False
+    last_first: bool = False
+    heap: bool = False
 
     @property
     def stride(self) -> int:
@@ -46,12 +61,18 @@ class BoxLists:
 
     @property
     def _rows(self) -> int:
+        if self.classes:
+            return self.entries * self.lists * (self.groups // self.classes)
         return self.entries * (1 if self.shared_rows else self.groups)
+
+    @property
+    def _scores(self) -> int:
+        return self.groups * self.stride * (2 if self.labelled else 1)
 
     def fits(self, limits: DeviceLimits) -> bool:
         """True where the device can sort and suppress so many."""
         listed = self.groups * self.most
-        buffers = (8 * self._rows, 8 * listed, listed + self.groups, self.groups * self.stride)
+        buffers = (8 * self._rows, 8 * listed, listed + self.groups, self._scores)
         halvings = self.most.bit_length() + 1
         return (
             all(fits_buffer(limits, n) for n in buffers)
@@ -60,6 +81,7 @@ class BoxLists:
             and fits_loops(limits, ceil_div(self.entries, 4))
             and fits_loops(limits, self.groups, 1 + halvings)
             and 2 * self._rounds(limits) <= limits.max_loop_rounds
+            and (not self.heap or self._heap_passes(limits) <= _MOST_PASSES)
         )
 
     def _lanes(self, limits: DeviceLimits) -> int:
@@ -71,7 +93,7 @@ class BoxLists:
 
     def new_scores(self, emitter: Emitter) -> Ref:
         """Scratch for scores [groups, stride], in which no box is there yet."""
-        scores = emitter.scratch("scores", self.groups * self.stride)
+        scores = emitter.scratch("scores", self._scores)
         emitter.fill(scores, _NONE)
         return scores
 
@@ -83,8 +105,7 @@ class BoxLists:
         self, emitter: Emitter, scores: Ref, rows: Ref, results: Sequence[tuple[int, Ref, Ref]]
     ) -> None:
         """Writes what stays to ``results``: what a row holds, its buffer, that of the count."""
-        ordered = self._sort(emitter, scores, rows)
-        kept = self._suppress(emitter, ordered)
+        ordered, kept = self.choose(emitter, scores, rows)
         for form, y, count in results:
             over_lanes(
                 emitter,
@@ -95,18 +116,62 @@ class BoxLists:
                 {10: form},
             )
 
+    def choose(self, emitter: Emitter, scores: Ref, rows: Ref) -> tuple[Ref, Ref]:
+        """The boxes in order, and which stay: [groups, 1 + most], their number, then places."""
+        ordered = self._sort(emitter, scores, rows)
+        return ordered, self._suppress(emitter, ordered)
+
     def _sort(self, emitter: Emitter, scores: Ref, rows: Ref) -> Ref:
         ordered = emitter.scratch("sorted", 8 * self.groups * self.most)
         emitter.fill(ordered, _NONE)
+        form = 3 if self.labelled else 2 if self.classes else int(self.shared_rows)
+        bindings, heap = [read4(scores), read4(rows), write(ordered)], None
+        if self.heap:
+            heap = emitter.scratch("heap", self.groups * (1 + self.most), dtype=DType.INT32)
+            over_lanes(
+                emitter,
+                "heap_start",
+                [write(heap)],
+                self.groups * (1 + self.most),
+                [self.groups, self.most],
+            )
+            bindings.append(update(heap))
+        push = [self.groups, self.entries, self.stride, self.most, self.skipped]
         over_lanes(
             emitter,
             "rank",
-            [read4(scores), read4(rows), write(ordered)],
+            bindings,
             self.groups * self.entries,
-            [self.groups, self.entries, self.stride, self.most, self.skipped],
-            {10: int(self.shared_rows)},
+            [*push, max(self.classes, 1), self.lists],
+            {10: form, 11: int(self.last_first)},
+            {"TIES": int(self.heap)},
         )
+        if heap is not None:
+            self._as_heap(emitter, scores, rows, heap, ordered)
         return ordered
+
+    def _heap_steps(self, limits: DeviceLimits) -> int:
+        """Steps of a heap sort that a lane may take in one dispatch."""
+        depth = self.most.bit_length() + 2
+        return max(1, limits.max_loop_rounds // (2 * depth + 3))
+
+    def _heap_passes(self, limits: DeviceLimits) -> int:
+        return ceil_div(self._heap_total, self._heap_steps(limits))
+
+    @property
+    def _heap_total(self) -> int:
+        return self.most // 2 + self.entries - self.most + self.most - 1
+
+    def _as_heap(self, emitter: Emitter, scores: Ref, rows: Ref, heap: Ref, ordered: Ref) -> None:
+        """Boxes in another order where equal scores are among them."""
+        steps = self._heap_steps(emitter.problem.limits)
+        push = [self.groups, self.entries, self.stride, self.most]
+        for first in range(0, self._heap_total, steps):
+            last = min(first + steps, self._heap_total)
+            bindings = [read1(scores), update(heap)]
+            over_lanes(emitter, "heap", bindings, self.groups, [*push, first, last])
+        bindings = [read1(heap), read1(scores), read4(rows), write(ordered)]
+        over_lanes(emitter, "heap_rows", bindings, self.groups * self.most, push)
 
     def _suppress(self, emitter: Emitter, ordered: Ref) -> Ref:
         limits = emitter.problem.limits
@@ -123,7 +188,8 @@ class BoxLists:
                 [read4(ordered), update(gone), update(kept)],
                 groups=spread(self.groups, limits),
                 local=(lanes, 1, 1),
-                push=[*push, float(np.float32(self.threshold))],
+                push=[*push, float(np.float32(self.threshold)), float(self.extra)],
+                spec={10: int(self.products), 11: int(self.labelled)},
                 label=f"{emitter.problem.op.type_name} suppress",
             )
         return kept
@@ -136,6 +202,7 @@ def over_lanes(
     count: int,
     push: Sequence[int | float],
     spec: Mapping[int, int | float] | None = None,
+    defines: Mapping[str, int] | None = None,
 ) -> None:
     """A dispatch of shaders/detection/<kernel>.comp with a lane for each of ``count`` items."""
     limits = emitter.problem.limits
@@ -147,5 +214,6 @@ def over_lanes(
         local=(lanes, 1, 1),
         push=push,
         spec=spec,
+        defines=defines,
         label=f"{emitter.problem.op.type_name} {kernel}",
     )
