@@ -160,7 +160,9 @@ def _value(field: Any, rng: random.Random) -> Any:
     if field.type in (3, 5, 14) and rng.random() < 0.3:  # int64, int32, enum
         number = -number
     if field.type in (5, 13, 14):  # 32 bits
-        number = (number + (1 << 31)) % (1 << 32) - (1 << 31) if field.type != 13 else number % 2**32
+        number = (
+            (number + (1 << 31)) % (1 << 32) - (1 << 31) if field.type != 13 else number % 2**32
+        )
     return number
 
 
