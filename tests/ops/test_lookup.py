@@ -33,6 +33,7 @@ def test_zeros_outside_by_hand() -> None:
     columns = Gather(1, outside="zero")
     y = np.array([[[2], [0]], [[4], [0]], [[6], [0]]], np.float32)
     check(columns, x, ints(-1, -3).reshape(2, 1), expected=y)
+    check(op, ints(7, 8), np.array(2, np.int32), expected=np.array(0, np.int32))
     refuses(Gather(0, outside="one"), f32(3, 4), i32(5), match="no mode")
 
 

@@ -38,9 +38,8 @@ class Gather(Op):
         y = np.asarray(np.take(x, places, self.axis, mode="clip"))
         if self.outside == "zero":
             axis = self.axis % x.ndim
-            inside = ((places >= 0) & (places < size)).reshape(
-                *[1] * axis, *places.shape, *[1] * (x.ndim - axis - 1)
-            )
+            shape = (*[1] * axis, *places.shape, *[1] * (x.ndim - axis - 1))
+            inside = np.asarray((places >= 0) & (places < size)).reshape(shape)
             y = np.where(inside, y, np.zeros((), x.dtype))
         return (y,)
 

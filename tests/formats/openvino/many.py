@@ -57,6 +57,7 @@ class Many:
         inputs: Sequence[Input],
         expected: np.ndarray | Sequence[np.ndarray],
         attributes: Mapping[str, Any] | None = None,
+        blobs: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """A layer. Its output ports have the shapes and precisions of ``expected``."""
         results = [expected] if isinstance(expected, np.ndarray) else list(expected)
@@ -67,6 +68,7 @@ class Many:
             ports,
             [r.shape for r in results],
             attributes,
+            blobs,
             name=name,
             precision=PRECISIONS[results[0].dtype],
             precisions=[PRECISIONS[r.dtype] for r in results],
@@ -106,11 +108,12 @@ def refuse(
     attributes: Mapping[str, Any] | None,
     match: str,
     error: type[Exception] = ShapeError,
+    blobs: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """A layer that contradicts itself is one clear error, which names it."""
     many = Many()
     ports = [many._port(f"x{i}", given) for i, given in enumerate(inputs)]
-    many.net.layer(type_, ports, list(shapes), attributes, name="wrong")
+    many.net.layer(type_, ports, list(shapes), attributes, blobs, name="wrong")
     path = many.net.save(folder, f"wrong{len(list(folder.iterdir()))}")
     with pytest.raises(error, match=match) as caught, Session(path, device="numpy") as session:
         session.run(many.feeds)

@@ -36,7 +36,7 @@ def test_gather(backend: str, tmp_path: Path) -> None:
         for axis, named in itertools.product(range(-rank, rank), ((), (3,), (2, 4), (1, 2, 2))):
             x = made(shape)
             places = np.asarray(rng.integers(0, shape[axis], named), np.int32)
-            expected = np.take(x, places, axis)
+            expected = np.asarray(np.take(x, places, axis))
             number = axis % 4 + len(named)
             indices: Input = places.astype((np.float32, np.int32, np.int64)[number % 3])
             indices = Fixed(indices) if number % 2 else indices
@@ -141,5 +141,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {}, "has no depth")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 0}, "has depth 0")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 3, "axis": 2}, "axis 2")
+    refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**30}, "the file says")
+    refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**31}, "has depth")
     hot = {"depth": 3, "on_value": "hot"}
     refuse(tmp_path, "OneHot", [places], [(2, 3)], hot, "not a number")

@@ -21,6 +21,8 @@ def crop(c: Context) -> Value:
     axes = [c.axis(axis, c.rank) for axis in c.ints("axis", (1,))]
     c.require(len(set(axes)) == len(axes), f"names an axis twice: {axes}")
     sizes = [c.x.type.dims[axis] for axis in axes]
+    begins: Sequence[int]
+    kept: Sequence[int]
     if c.has_attribute("crop_begin") or c.has_attribute("crop_end"):
         none = (0,) * len(axes)
         begins = _per_axis(c, "crop_begin", axes, none)

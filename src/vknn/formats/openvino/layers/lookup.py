@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vknn.formats.openvino.context import Context
@@ -12,6 +14,8 @@ from vknn.ops.binary import Cast
 from vknn.ops.logic import Equal, Where
 from vknn.ops.lookup import Gather, SearchSorted
 from vknn.ops.unary import Ceil, Floor
+
+_MOST = 1 << 31
 
 
 def entries(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
@@ -75,8 +79,12 @@ def _comparable(c: Context, x: Value, keys: Value, right: bool) -> tuple[Value, 
 def one_hot(c: Context) -> Value:
     """on_value where the place along a new axis is the index, else off_value."""
     depth, rank = c.int("depth"), c.rank + 1
-    c.require(1 <= depth < 1 << 31, f"has depth {depth}")
     axis = c.axis(c.int("axis", -1), rank)
+    count = depth * c.x.type.size
+    c.require(depth >= 1 and count < _MOST, f"has depth {depth}")
+    # Before anything is made of that size.
+    fits = not c.is_as_declared or math.prod(c.declared()) == count
+    c.require(fits, f"has depth {depth}, the file says {list(c.port().dims)}")
     dims = list(c.x.type.dims)
     indices = c.reshape(c.integers(), (*dims[:axis], 1, *dims[axis:]))
     shape = [1] * rank

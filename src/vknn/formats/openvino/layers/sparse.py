@@ -170,13 +170,16 @@ def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | i
     """
     value = c.value(number)
     c.require(value.type.size == 2, f"has a dense shape of {value.type.size} sizes, not 2")
-    if value.constant is None and c.is_as_declared:
+    dims = c.declared(rows_of) if c.is_as_declared else None
+    c.require(dims is None or len(dims) > 0, f"output {rows_of} has no axes")
+    if value.constant is None and dims:
         width = c.add(Slice((1,), (2,)), c.reshape(c.integers(number), (2,)))
-        dims = c.declared(rows_of)
-        c.require(bool(dims), f"output {rows_of} has no axes")
         return dims[0], width
     sizes = c.input_ints(number, "the dense shape")
     c.require(min(sizes) >= 1, f"{sizes} is no dense shape")
+    # Before anything is made of that size.
+    fits = dims is None or sizes[0] == dims[0]
+    c.require(fits, f"has {sizes[0]} rows where output {rows_of} is {list(dims or ())}")
     return sizes[0], sizes[1]
 
 
