@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
 from tests.openvino_writer import Net
 
 from vknn.errors import InputError, ModelFormatError, ShapeError, UnsupportedLayerError
@@ -134,6 +135,28 @@ def test_integer_inputs(tmp_path: Path) -> None:
             session.run({"i": np.zeros((2, 2)), "u": np.array([1, 256])})
         with pytest.raises(InputError, match="'i'"):
             session.run({"i": np.full((2, 2), 1 << 40), "u": np.array([1, 2])})
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("precision", ["FP32", "FP16", "I64", "I32", "I16", "I8", "U8", "BOOL"])
+def test_inputs_of_every_precision(precision: str, tmp_path: Path) -> None:
+    """As they are, moved, and in a layer of floats; the same on both backends."""
+    net = Net()
+    x = net.input("x", (2, 3), precision)
+    moved = net.layer("Reshape", [x], [(3, 2)], {"dim": (3, -1)}, name="moved", precision=precision)
+    net.layer("ReLU", moved, [(3, 2)], {"negative_slope": 2}, name="float")
+    net.layer("ReLU", [x], [(2, 3)], {"negative_slope": 2}, name="same", precision=precision)
+    path = net.save(tmp_path)
+    dtype = load(path).inputs[0].dtype.numpy
+    array = np.array([[0, 1, -2], [3, -4, 5]]).astype(dtype)
+    twice = np.where(array.astype(np.float32) < 0, 2 * array.astype(np.float32), array)
+    for device in ("numpy", shared_device()):
+        with Session(path, device=device) as session:
+            found = session.run({"x": array})
+        assert found["float"].dtype == np.float32
+        assert found["same"].dtype == dtype
+        assert np.array_equal(found["float"], twice.reshape(3, 2))
+        assert np.array_equal(found["same"], twice.astype(dtype))
 
 
 def test_other_shapes_than_the_files(tmp_path: Path) -> None:

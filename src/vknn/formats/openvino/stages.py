@@ -93,6 +93,11 @@ class Stage:
         place = (layer.id, port.id)
         source = self.net.sources.get(place)
         value = self.fed[place] if source is None else self.known[source]
+        if source is None and self.around.as_declared and value.type.shape != port.dims:
+            raise ShapeError(
+                f"{self.place(layer)}: input port {port.id} is fed with {value.type}, the file "
+                f"says {list(port.dims)}"
+            )
         # OpenVINO takes images of bytes into a float net as floats.
         floats = any(p.dtype.is_float for p in layer.outputs)
         if floats and value.type.dtype in _SMALL:
@@ -104,16 +109,22 @@ class Stage:
             raise Malformed(f"has {len(layer.outputs)} outputs, makes {len(results)}")
         for number, (port, value) in enumerate(zip(layer.outputs, results, strict=False)):
             value = self._as_declared(layer, port, value, number)
-            self.known[layer.id, port.id] = self._typed(layer, value, context.dtype(number))
+            self.known[layer.id, port.id] = self._typed(
+                layer, context, value, context.dtype(number)
+            )
 
-    def _typed(self, layer: LayerRecord, value: Value, declared: DType) -> Value:
-        """Integers and bools in the element type that the file states; floats stay floats.
+    def _typed(self, layer: LayerRecord, context: Context, value: Value, declared: DType) -> Value:
+        """The value in the element type that the file states.
 
-        Files are careless with that of indices and conditions, but none calls floats integers and
-        means it.
+        But what is made of floats stays float: files are careless with that of indices and shapes,
+        but none calls floats integers and means it.
         """
-        if value.type.dtype is declared or value.type.dtype.is_float:
+        if value.type.dtype is declared:
             return value
+        if value.type.dtype.is_float:
+            given = [v.type.dtype for v in context.inputs]
+            if not given or any(d.is_float for d in given):
+                return value
         return self._add(layer, Cast(declared), value)
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
