@@ -84,6 +84,6 @@ def test_refused(tmp_path: Path) -> None:
     endless = [scalar(v, np.float32) for v in (0, np.inf, 1)]
     refuse(tmp_path, "Range", endless, [(3,)], None, "not finite")
     long = [scalar(0), scalar(2**31 - 1), scalar(1)]
-    refuse(tmp_path, "Range", long, [(3,)], None, "the file says")
+    refuse(tmp_path, "Range", long, [(3,)], None, "asks for 2147483647")
     wrong = [scalar(0), scalar(5), scalar(1)]
     refuse(tmp_path, "Range", wrong, [(3,)], None, "the file says")

@@ -141,7 +141,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {}, "has no depth")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 0}, "has depth 0")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 3, "axis": 2}, "axis 2")
-    refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**30}, "the file says")
+    refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**29}, "the file says")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**31}, "has depth")
     hot = {"depth": 3, "on_value": "hot"}
     refuse(tmp_path, "OneHot", [places], [(2, 3)], hot, "not a number")

@@ -57,7 +57,7 @@ def _ascending(c: Context) -> _Sorted:
     changes = c.cast(c.add(NotEqual(), before, after), DType.INT32)
     # The number of the group each sorted element belongs to, and where each group begins and ends.
     group = c.add(CumSum(0), _behind(c, changes, 0))
-    numbers = c.constant(np.arange(n, dtype=np.int32), "numbers")
+    numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
     begin, end = (c.add(SearchSorted(right), group, numbers) for right in (False, True))
     # Behind the last group both are n, which Gather takes for the last element.
     kept = c.add(Gather(0, from_end=False), values, begin)
@@ -74,7 +74,7 @@ def _behind(c: Context, x: Value, number: int) -> Value:
 def _in_order(c: Context, found: _Sorted) -> _Sorted:
     """Sorted by where each comes first."""
     n = c.x.type.size
-    numbers = c.constant(np.arange(n, dtype=np.int32), "numbers")
+    numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
     first = c.add(Gather(), found.first, found.inverse)  # where each element's like comes first
     is_first = c.cast(c.add(Equal(), first, numbers), DType.INT32)
     number = c.add(CumSum(0), is_first)  # how many different ones there are up to each
