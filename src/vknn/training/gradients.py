@@ -23,6 +23,7 @@ Decomposition = Callable[[Scope], Value | None]
 
 _RULES: dict[type[Op], Rule] = {}
 _DECOMPOSITIONS: dict[type[Op], Decomposition] = {}
+_FLAT: set[type[Op]] = set()
 
 
 def gradient(*ops: type[Op]) -> Callable[[Rule], Rule]:
@@ -49,6 +50,12 @@ def decomposition(*ops: type[Op]) -> Callable[[Decomposition], Decomposition]:
         return make
 
     return register
+
+
+def flat(*ops: type[Op]) -> None:
+    """Registers ops that are flat wherever they are smooth: no gradient comes out of them."""
+    gradient(*ops)(lambda g, *dys: None)
+    _FLAT.update(ops)
 
 
 def is_differentiable(op: type[Op]) -> bool:
@@ -81,6 +88,27 @@ def differentiate(
         outputs[names(value)] = gradients.get(value) or _zeros(builder, value)
     added = builder.finish({}).nodes
     return Graph(list(graph.inputs), outputs, [*graph.nodes, *added], graph.name)
+
+
+def obstacles(graph: Graph, loss: str, value: Value) -> list[str]:
+    """The layers between ``value`` and a loss that let no gradient pass, in the file's words.
+
+    For a value whose gradient is 0 because of them; empty where the loss does not depend on it.
+    """
+    reached, between = {value}, []
+    for node in graph.nodes:
+        if not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+            between.append(node)
+    needed, found = {graph.outputs[loss]}, dict[str, None]()
+    for node in reversed(between):
+        if needed.isdisjoint(node.outputs):
+            continue
+        needed.update(v for v in node.inputs if v is not None)
+        floats = any(v.type.dtype.is_float for v in node.outputs)
+        if not floats or type(node.op) in _FLAT or not is_differentiable(type(node.op)):
+            found[f"{node.origin} ({node.op.type_name}) lets no gradient pass"] = None
+    return list(found)
 
 
 def _zeros(builder: GraphBuilder, value: Value) -> Value:

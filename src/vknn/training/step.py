@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import UnsupportedLayerError
+from vknn.errors import UnsupportedLayerError, VknnError
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.ops.movement import Identity, Reshape, Transpose
 from vknn.program import Program, Target
-from vknn.training.gradients import differentiate
+from vknn.training.gradients import differentiate, obstacles
 from vknn.training.losses import LOSS, with_losses
 from vknn.training.task import Arrays, Task
 
@@ -112,6 +112,7 @@ def training(task: Task, network: Forward, weights: Sequence[str], examples: int
     both = differentiate(
         graph, LOSS, trained, lambda v: gradient_name(v.name[len(weight_input("")) :])
     )
+    _check_reached(both, graph, trained)
     data = network.graph.inputs
     frozen = _frozen(graph, data)
     boundary = _boundary(both, frozen)
@@ -129,6 +130,18 @@ def _with_inputs(graph: Graph, weights: Sequence[str]) -> tuple[Graph, dict[Valu
     trained = {Value(weight_input(name), constants[name].type): name for name in weights}
     replaced = graph.replace(graph.nodes, {constants[name]: v for v, name in trained.items()})
     return Graph([*graph.inputs, *trained], replaced.outputs, replaced.nodes, graph.name), trained
+
+
+def _check_reached(both: Graph, graph: Graph, trained: Mapping[Value, str]) -> None:
+    """Raises UnsupportedLayerError where gradients do not come through to a weight."""
+    lost = [
+        v for v, name in trained.items() if both.outputs[gradient_name(name)].constant is not None
+    ]
+    found = [text for value in lost for text in obstacles(graph, LOSS, value)]
+    if found:
+        raise UnsupportedLayerError(list(dict.fromkeys(found)))
+    if len(lost) == len(trained):
+        raise VknnError("no updatable layer lies before a loss: there is nothing to train")
 
 
 def _frozen(graph: Graph, data: Sequence[Value]) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as e
 from vknn.ops.logic import Equal, Greater, Where
-from vknn.training.gradients import gradient
+from vknn.training.gradients import flat, gradient
 from vknn.training.scope import Scope
 
 Pair = tuple[Value | None, Value | None]
@@ -107,9 +107,7 @@ def rest(g: Scope, dy: Value) -> Pair:
     return both(g, dy, g.times(g.times(dy, count), -1))
 
 
-@gradient(e.FloorDiv)
-def floor_div(g: Scope, dy: Value) -> None:
-    """Flat wherever it is smooth."""
+flat(e.FloorDiv)
 
 
 @gradient(e.Cast)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as e
-from vknn.training.gradients import gradient
+from vknn.training.gradients import flat, gradient
 from vknn.training.scope import Scope
 
 #: The derivative at ``g.x()``; ``g.y`` is the result.
@@ -27,9 +27,7 @@ def derivative(*ops: type[Op]) -> Callable[[Derivative], Derivative]:
     return register
 
 
-@gradient(e.Sign, e.Floor, e.Ceil, e.Round, e.Trunc, e.Threshold)
-def steps(g: Scope, dy: Value) -> None:
-    """Flat wherever they are smooth."""
+flat(e.Sign, e.Floor, e.Ceil, e.Round, e.Trunc, e.Threshold)
 
 
 @gradient(e.Neg)
