@@ -22,6 +22,7 @@ from vknn import debug, reference
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, WeightCache, candidates, lower
+from vknn.lowering.registry import Candidate
 from vknn.lowering.splitting import split_columns
 from vknn.ops.elementwise import Fused
 from vknn.passes.fusion import unfuse
@@ -75,6 +76,7 @@ class Program:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self._target = target
+        self._offers: dict[Node, list[Candidate]] = {}
         self.graph = graph = self._taken_apart(graph)
         _name_apart(graph)
         #: Seconds spent on plans, and on pipelines, weights and command buffers.
@@ -98,6 +100,7 @@ class Program:
         except BaseException:
             self.close()
             raise
+        self._offers.clear()
 
     @property
     def plans(self) -> list[Plan]:
@@ -154,7 +157,9 @@ class Program:
 
     def _device_can(self, node: Node) -> bool:
         device = self._target.device
-        return device is not None and bool(candidates(node, device.limits, self._target.options))
+        if device is not None and node not in self._offers:
+            self._offers[node] = candidates(node, device.limits, self._target.options)
+        return bool(self._offers.get(node))
 
     def _taken_apart(self, graph: Graph) -> Graph:
         """The graph; a node that no kernel takes whole stands in parts where those fit better."""
@@ -188,7 +193,10 @@ class Program:
         device = self._target.device
         if device is not None and self.placement[nodes[0]] == "vulkan":
             start = time.perf_counter()
-            segment.plan = lower(graph, device.limits, self._target.options, self._target.weights)
+            offers = {node: self._offers[node] for node in nodes}
+            segment.plan = lower(
+                graph, device.limits, self._target.options, self._target.weights, offers
+            )
             planned = time.perf_counter()
             segment.executable = Executable(device, segment.plan, self._target.pool)
             self.timings["plan"] += planned - start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, Node, TensorType, Value
@@ -24,14 +24,17 @@ def lower(
     limits: DeviceLimits,
     options: LoweringOptions | None = None,
     weights: WeightCache | None = None,
+    offers: Mapping[Node, Sequence[Candidate]] | None = None,
 ) -> Plan:
     """The plan of a graph whose every node has a candidate on the device.
 
-    All types must be static, except for outputs that no node of the graph reads. Raises
-    UnsupportedLayerError, listing all nodes that have no candidate.
+    ``offers``: the candidates of each node where the caller has them already. All types must be
+    static, except for outputs that no node of the graph reads. Raises UnsupportedLayerError,
+    listing all nodes that have no candidate.
     """
     options = options or LoweringOptions()
-    offers = {node: candidates(node, limits, options) for node in graph.nodes}
+    if offers is None:
+        offers = {node: candidates(node, limits, options) for node in graph.nodes}
     missing = [str(node.origin) for node, found in offers.items() if not found]
     if missing:
         raise UnsupportedLayerError(missing)

@@ -11,6 +11,7 @@ The annotation says what the file must hold: int, float, str or a tuple of ints 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import typing
 from typing import Any, TypeVar
@@ -37,7 +38,7 @@ class Params(Attributes):
     @classmethod
     def read(cls: type[P], record: LayerRecord) -> P:
         """The parameters in ``record``, converted and checked. Raises Malformed, Unsupported."""
-        kinds = typing.get_type_hints(cls)
+        kinds = _kinds(cls)
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             id_, like = field.metadata["id"], field.metadata["like"]
@@ -52,6 +53,12 @@ class Params(Attributes):
 
     def check(self) -> None:
         """Raises Malformed for values that no input could suit, Unsupported for foreign ones."""
+
+
+@functools.cache
+def _kinds(cls: type[Params]) -> dict[str, Any]:
+    """The annotations of a class by name."""
+    return typing.get_type_hints(cls)
 
 
 def require(condition: bool, message: str) -> None:
