@@ -122,6 +122,10 @@ class Session:
         names, dtypes or ranks that do not fit, ShapeError where a layer cannot take these shapes,
         DeviceError from the driver.
         """
+        return self.model.results(self.decoded(feeds))
+
+    def decoded(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """As :meth:`run`, by the names of the graph's outputs: a classifier's scores are one."""
         feeds = self.model.complete(feeds)
         with self._lock:
             arrays = self._encode(feeds)
@@ -129,8 +133,7 @@ class Session:
             fed = {**arrays, **self._state}
             results = program.run({v.name: fed[v.name] for v in program.graph.inputs})
             self._state = {name: results.pop(name) for name in self._state}
-        decoded = {name: self.model.decode(name, array) for name, array in results.items()}
-        return self.model.results(decoded)
+        return {name: self.model.decode(name, array) for name, array in results.items()}
 
     def update(
         self,

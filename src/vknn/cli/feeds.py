@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarr
             left.append(text)
     options = image_options(args)
     for name, file in named(left, session, "file").items():
-        hint = likely_shape(session, specs[name])
-        feeds[name] = read_input(Path(file), name, hint, options)
+        hint, own = likely_shape(session, specs[name]), options
+        if name in session.model.images:
+            hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
+            own = dataclasses.replace(options, layout="hwc")
+        feeds[name] = read_input(Path(file), name, hint, own)
     return feeds

@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> None:
         device = session.device.name if session.device is not None else "NumPy"
     if args.output is not None:
         with args.output.open("wb") as file:
-            np.savez(file, **outputs)  # type: ignore[arg-type]
-    rows = [_summary(name, array, args.top, labels) for name, array in outputs.items()]
+            np.savez(file, **{n: _array(v) for n, v in outputs.items()})  # type: ignore[arg-type]
+    rows = [_summary(name, value, args.top, labels) for name, value in outputs.items()]
     if args.json:
         write_json({"device": device, "seconds": seconds, "outputs": rows})
         return
@@ -61,10 +61,15 @@ def _labels(path: Path | None) -> list[str] | None:
         raise InputError(f"{path} is no text file: {error}") from error
 
 
-def _summary(
-    name: str, array: np.ndarray, top: int, labels: Sequence[str] | None
-) -> dict[str, Any]:
-    array = np.asarray(array)
+def _array(value: Any) -> np.ndarray:
+    """An output as an array: of a dictionary (label -> score) the scores."""
+    return np.array(list(value.values())) if isinstance(value, dict) else np.asarray(value)
+
+
+def _summary(name: str, value: Any, top: int, labels: Sequence[str] | None) -> dict[str, Any]:
+    if isinstance(value, dict):
+        labels = labels or [str(label) for label in value]
+    array = _array(value)
     found: dict[str, Any] = {
         "name": name,
         "shape": list(array.shape),
@@ -74,6 +79,8 @@ def _summary(
     if array.size and array.dtype.kind in "fiub":
         wide = array.astype(np.float64)
         found.update(min=float(wide.min()), max=float(wide.max()), mean=float(wide.mean()))
+    if array.ndim == 0 and array.dtype.kind in "US":
+        found["value"] = str(array)
     if _is_scores(array):
         found["top"] = _best(array.reshape(-1), top, labels)
     return found
@@ -97,7 +104,8 @@ def _statistics(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table("output", "shape", "dtype", "min", "max", "mean")
     for row in rows:
         numbers = [f"{row[k]:.6g}" if k in row else "" for k in ("min", "max", "mean")]
-        table.add_row(row["name"], ", ".join(map(str, row["shape"])), row["dtype"], *numbers)
+        shape = row["value"] if "value" in row else ", ".join(map(str, row["shape"]))
+        table.add_row(row["name"], shape, row["dtype"], *numbers)
     return table
 
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from vknn.graph import Op
 from vknn.ops.detection import YoloDetection
+from vknn.ops.image_detections import ImageDetections
 from vknn.ops.ssd import DetectionOutput
 
-_CONFIDENCE = 1
+#: Where in a row the confidence stands, for ops whose rows are sorted by it.
+_CONFIDENCE: dict[type[Op], int] = {YoloDetection: 1, DetectionOutput: 1, ImageDetections: 2}
 #: Confidences that are at most this far apart may change places.
 _NEAR = 1e-5
 
@@ -19,11 +21,12 @@ def in_order_of(op: Op, actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
     Detections are sorted by confidence; rounding may swap two that are nearly equal. Rows only
     change places with rows of nearly the same confidence. Other ops: ``actual`` as it is.
     """
-    if not isinstance(op, YoloDetection | DetectionOutput) or actual.shape != expected.shape:
+    column = _CONFIDENCE.get(type(op))
+    if column is None or actual.shape != expected.shape:
         return actual
     wanted = expected.reshape(-1, expected.shape[-1])
     rows = actual.reshape(wanted.shape).copy()
-    confidences = rows[:, _CONFIDENCE].astype(np.float64)
+    confidences = rows[:, column].astype(np.float64)
     for place in range(len(rows)):
         end = place + 1
         while end < len(rows) and abs(confidences[place] - confidences[end]) < _NEAR:

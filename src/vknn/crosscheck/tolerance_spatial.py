@@ -11,8 +11,10 @@ import numpy as np
 from vknn.graph import Op
 from vknn.ops.columns import Col2Im, Im2Col
 from vknn.ops.detection import YoloDetection
+from vknn.ops.image_detections import ImageDetections
+from vknn.ops.image_proposals import ImageProposals
 from vknn.ops.proposal import Proposal
-from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions import BilinearRoiPool, MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
 from vknn.ops.sampling import GridSample
 from vknn.ops.ssd import DetectionOutput, PriorBox
 
@@ -67,6 +69,7 @@ def _detection(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float
 RULES: dict[type[Op], Rule] = {
     GridSample: _grid_sample,
     RoiAlign: _places,
+    BilinearRoiPool: _places,
     MaxRoiPool: _exact,
     PositionSensitiveRoiPool: _means,
     Im2Col: _exact,
@@ -75,4 +78,6 @@ RULES: dict[type[Op], Rule] = {
     YoloDetection: _detection,
     DetectionOutput: _detection,
     Proposal: _detection,
+    ImageDetections: _detection,
+    ImageProposals: _detection,
 }

@@ -34,6 +34,8 @@ class Model(ABC):
     value_inputs: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    #: Inputs that are pictures, height x width or height x width x 3 in RGB, values 0 to 255.
+    images: frozenset[str] = frozenset()
     #: State kept between runs: inputs of the graph whose new values are outputs of the graph under
     #: the same names. The user sees neither.
     state: Mapping[str, TensorType] = MappingProxyType({})

@@ -58,7 +58,8 @@ class Profile:
     def timings(self) -> list[Timing]:
         """Every command and host op, in order."""
         entries = [e for s in self.runs[0].segments for e in s.entries]
-        spans = [np.concatenate([s.spans for s in r.segments]) for r in self.runs]
+        none = np.zeros((0, 2))  # a network may hold nothing that is computed
+        spans = [np.concatenate([none, *(s.spans for s in r.segments)]) for r in self.runs]
         lengths = np.array([s[:, 1] - s[:, 0] for s in spans]) * 1e6
         medians, least = np.median(lengths, axis=0), lengths.min(axis=0, initial=np.inf)
         total = float(medians.sum()) or 1.0

@@ -98,8 +98,8 @@ def test_branch(flag: float, known: bool, backend: str) -> None:
 def test_a_branch_without_an_else(backend: str) -> None:
     layers = [copy("x", "y"), branch("flag", adds("y", 5))]
     for flag in (0, 1):
-        assert answer(layers, backend, x=[1, 2], flag=flag)["y"].tolist() == [1 + 5 * flag,
-                                                                             2 + 5 * flag]  # fmt: skip
+        found = answer(layers, backend, x=[1, 2], flag=flag)["y"]
+        assert found.tolist() == [1 + 5 * flag, 2 + 5 * flag]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -155,8 +155,8 @@ def test_a_count_and_a_condition(known: bool, backend: str) -> None:
     """An input overrides the field, be it 0, and joins the condition."""
     for count in (0, 2, 9):
         start = [constant("n", count)] if known else []
-        layers = [*start, copy("x", "y"),
-                  loop(adds("y", 1), test=[less("y", 5, "c")], variable="c", count="n", most=1)]  # fmt: skip
+        both = loop(adds("y", 1), test=[less("y", 5, "c")], variable="c", count="n", most=1)
+        layers = [*start, copy("x", "y"), both]
         feeds: dict[str, Any] = {"x": 0} if known else {"x": 0, "n": count}
         assert answer(layers, backend, **feeds)["y"].tolist() == [min(count, 5)]
 

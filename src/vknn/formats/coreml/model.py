@@ -33,6 +33,8 @@ class FeatureModel(Model):
         self.features = {feature.name: feature for feature in features}
         self.inputs = tuple(feature.spec for feature in self.features.values())
         self.shape_hints = {n: f.hint for n, f in self.features.items() if f.hint is not None}
+        pictures = (n for n, f in self.features.items() if isinstance(f, ImageInput))
+        self.images = frozenset(pictures)
 
     def complete(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Images as arrays; optional inputs that are left out get their defaults."""
@@ -120,10 +122,6 @@ class CoremlModel(FeatureModel):
         check_layers(self.network, self.file)
         wanted = {blob: f"an output ({name!r})" for name, blob in self.blobs.items()}
         check_blobs(self.network, set(self.features), wanted, self.file)
-
-    def image_inputs(self) -> list[ImageInput]:
-        """The inputs that are images."""
-        return [f for f in self.features.values() if isinstance(f, ImageInput)]
 
 
 def check_features(description: Any, file: str | None) -> None:
