@@ -64,7 +64,8 @@ def slice_static(c: Context) -> Value:
     """x[begin:end:stride] along each axis."""
     p, rank = c.params, c.x.type.rank
     begins = _of_rank(c, p.beginIds, rank, "beginIds", 0)
-    c.require(len(p.beginIds) > 0 or all(p.beginMasks), "has no beginIds")
+    stated = len(p.beginIds) > 0 or (len(p.beginMasks) > 0 and all(p.beginMasks))
+    c.require(stated, "has no beginIds")
     return _sliced(c, _stated(c, begins, 1))
 
 
