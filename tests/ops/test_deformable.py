@@ -27,7 +27,10 @@ CASES = {
     "groups": (op(pad=1, group=3), (1, 9, 5, 4), (6, 3, 3, 3)),
     "offset groups": (op(pad=1, parts=2), (2, 24, 5, 4), (5, 24, 2, 2)),
     "mixed offset groups": (op(pad=1, group=2, parts=3), (1, 6, 5, 4), (4, 3, 3, 3)),
-}
+    "clamped": (
+        DeformConv((1, 1), (1,) * 4, (1, 1), clamped=True), (1, 6, 5, 4), (4, 6, 3, 3),
+    ),
+}  # fmt: skip
 
 
 def inputs(name: str, *, mask: bool = True) -> list[np.ndarray | None]:

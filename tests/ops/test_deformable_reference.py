@@ -14,6 +14,13 @@ from vknn.ops.convolution import Conv
 from vknn.ops.deformable import DeformConv
 
 
+def clamped(plane: np.ndarray, v: float, u: float) -> float:
+    """0 outside of 0 to the size, and behind the middle of the last pixel nothing but it."""
+    h, w = plane.shape
+    inside = 0 <= v < h and 0 <= u < w
+    return bilinear(plane, min(v, h - 1), min(u, w - 1)) if inside else 0.0
+
+
 def bilinear(plane: np.ndarray, v: float, u: float) -> float:
     """Weights of the four pixels around (v, u), those outside being 0."""
     total = 0.0
@@ -44,7 +51,8 @@ def naive(
             )
             u = j * op.strides[1] - op.pads[1] + q * op.dilations[1]
             u += float(offset[b, 2 * tap + 1, i, j])
-            value = bilinear(x[b, first + c], v, u) * float(mask[b, tap, i, j])
+            sample = clamped if op.clamped else bilinear
+            value = sample(x[b, first + c], v, u) * float(mask[b, tap, i, j])
             y[b, m, i, j] += value * float(w[m, c, p, q])
     return y
 
@@ -54,10 +62,11 @@ CASES = [
     (DeformConv((1, 1), (1, 1, 1, 1), (1, 1)), (1, 2, 4, 3), (3, 2, 3, 3), (4, 3)),
     (DeformConv((2, 1), (0, 1, 1, 0), (1, 2), 2), (2, 4, 5, 6), (2, 2, 2, 2), (3, 5)),
     (DeformConv((1, 2), (0, 0, 0, 0), (1, 1), 1, 3), (1, 6, 3, 5), (2, 6, 2, 1), (2, 3)),
+    (DeformConv((1, 1), (1, 1, 1, 1), (1, 1), clamped=True), (1, 2, 4, 3), (3, 2, 3, 3), (4, 3)),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=["plain", "groups", "offset groups"])
+@pytest.mark.parametrize("case", CASES, ids=["plain", "groups", "offset groups", "clamped"])
 def test_deform_conv(case: tuple) -> None:
     op, x_shape, w_shape, out = case
     taps = op.offset_group * w_shape[2] * w_shape[3]

@@ -31,6 +31,13 @@ def _squared(c: Context, a: Value, b: Value) -> Value:
     return c.add(binary.Mul(), difference, difference)
 
 
+def _floor_mod(c: Context, a: Value, b: Value) -> Value:
+    """a - b * floor(a / b), of floats with the quotient rounded first."""
+    if not a.type.dtype.is_float:
+        return c.add(binary.Mod(), a, b)
+    return c.add(binary.Sub(), a, c.add(binary.Mul(), b, c.add(binary.FloorDiv(), a, b)))
+
+
 _ARITHMETIC: dict[str, Pair] = {
     "sum": _plain(binary.Add),
     "sub": _plain(binary.Sub),
@@ -39,7 +46,7 @@ _ARITHMETIC: dict[str, Pair] = {
     "max": _plain(binary.Max),
     "min": _plain(binary.Min),
     "squared_diff": _squared,
-    "floor_mod": _plain(binary.Mod),
+    "floor_mod": _floor_mod,
     "pow": _plain(binary.Pow),
 }
 _TRUTHS: dict[str, Pair] = {
