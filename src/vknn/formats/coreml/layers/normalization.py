@@ -61,13 +61,12 @@ def local_response_normalization(c: Context) -> Value:
     Of an even window the larger half lies before the element, as in PyTorch.
     """
     p = c.params
-    _require_rank(c, 3)
+    x, lead = batched(c, c.x, 4, least=3)
     window = int(p.localSize)
     c.require(0 < window < 1 << 24, f"its window has {window} channels")
-    reach = c.x.type.dims[-3]
-    before, after = (min(n, reach) for n in (window // 2, (window - 1) // 2))
-    op = ops.LRN((-3,), (before,), (after,), p.alpha / window, p.beta, p.k or 1.0)
-    return c.add(op, c.x)
+    before, after = (min(n, x.type.dims[1]) for n in (window // 2, (window - 1) // 2))
+    op = ops.LRN((1,), (before,), (after,), p.alpha / window, p.beta, p.k or 1.0)
+    return unbatched(c, c.add(op, x), lead)
 
 
 @layer("layerNormalization")
