@@ -68,6 +68,7 @@ def _along() -> Iterator[Given]:
                 yield TopK(axis, 2, sorted=False), (shape,), ()
     yield CumSum(1), ((2, 5000),), ()
     yield TopK(1, 20), ((2, 5000),), ()
+    yield TopK(1, 2000), ((2, 5000),), ()
 
 
 def _normalisations() -> Iterator[Given]:

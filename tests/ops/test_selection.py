@@ -64,6 +64,23 @@ def test_top_k_of_long_lines() -> None:
     check_op(TopK(0, 3), few_values(500), access=("storage",), max_loop_rounds=90)
 
 
+@pytest.mark.parametrize(
+    "shape, axis", [((33,), 0), ((2, 65, 3), 1), ((129, 4), 0), ((3, 1000), 1)]
+)
+def test_merge_sort(shape: tuple[int, ...], axis: int) -> None:
+    size = shape[axis]
+    x = few_values(*shape)
+    x[(1,) * len(shape)] = np.nan
+    for largest in (True, False):
+        for k in (size, size // 2, 1):
+            check_op(TopK(axis, k, largest), x, access=("storage",), only="merge")
+        order = TopK(axis, size // 3, largest, sorted=False)
+        check_op(order, few_values(*shape).astype(np.int32), access=("storage",), only="merge")
+    wide = RNG.standard_normal(shape).astype(np.float32)
+    check_op(TopK(axis, size), wide, access=("storage",), only="merge", max_loop_rounds=40)
+    check_op(TopK(axis, size), wide, access=("storage",), only="merge", precision="fp16")
+
+
 def test_in_fp16() -> None:
     check_op(ArgMax(1), few_values(2, 5, 3), precision="fp16")
     check_op(ArgMin(2), few_values(2, 5, 3), precision="fp16")

@@ -20,6 +20,8 @@ from vknn.plan import DeviceLimits
 _LATENCY = 0.5
 #: Of shared memory that a lane of extreme.comp has: a vec4 and its places.
 _SHARED_BYTES = 32
+#: Elements of the runs that a merge sort begins with.
+_RUN = 32
 #: Estimated microseconds of a comparison of two elements.
 _COMPARISON = 8 * FLOP_COST
 
@@ -128,7 +130,22 @@ def largest(problem: Problem) -> Sequence[Candidate]:
         cost = base + op.k * x.size * _COMPARISON + waiting + op.k * lines.lines * 0.01
         emit = _EmitTop(op, x, lines, "pick", lanes)
         found.append(Candidate("pick", (Layout.LINEAR,), (Layout.LINEAR,) * 2, emit, cost))
+    if count > _RUN and fits_loops(limits, max(_RUN, count.bit_length() + 1)):
+        runs = _merged_runs(count)
+        looks = _RUN + sum(run.bit_length() for run in runs)
+        cost = base + len(runs) * (DISPATCH_COST + 16 * x.size * BYTE_COST)
+        cost += looks * x.size * _COMPARISON
+        emit = _EmitTop(op, x, lines, "merge", 1)
+        found.append(Candidate("merge", (Layout.LINEAR,), (Layout.LINEAR,) * 2, emit, cost))
     return found
+
+
+def _merged_runs(count: int) -> list[int]:
+    """The lengths of the runs that each pass behind the first merges."""
+    runs = [_RUN]
+    while 2 * runs[-1] < count:
+        runs.append(2 * runs[-1])
+    return runs
 
 
 def _picking_lanes(k: int, count: int, limits: DeviceLimits) -> int | None:
@@ -163,7 +180,7 @@ class _EmitTop:
             total, dtype = emitter.problem.outputs[0].size, emitter.problem.outputs[0].dtype
             values = emitter.scratch("values", total, dtype=dtype, as_tensor=True)
             indices = emitter.scratch("indices", total, dtype=DType.INT32)
-        find = self._rank if self.algorithm == "rank" else self._pick
+        find = {"rank": self._rank, "pick": self._pick, "merge": self._merge}[self.algorithm]
         find(emitter, values, indices)
         if not self.op.sorted:
             self._reorder(emitter, values, indices)
@@ -196,6 +213,43 @@ class _EmitTop:
             defines={"ELEM": int(not x.is_float)},
             access=None if x.is_float else "storage",
             flops=self.x.size * self.op.k,
+        )
+
+    def _merge(self, emitter: Emitter, values: Ref, indices: Ref) -> None:
+        runs, dtype, size = _merged_runs(self.lines.count), self.x.dtype, self.x.size
+        pairs = []
+        for number in range(min(2, len(runs))):
+            kept = emitter.scratch(f"values{number}", size, dtype=dtype, as_tensor=True)
+            pairs.append((kept, emitter.scratch(f"indices{number}", size, dtype=DType.INT32)))
+        self._merge_pass(emitter, (emitter.input(0),), pairs[0], _RUN, first=True)
+        for number, run in enumerate(runs):
+            last = number == len(runs) - 1
+            target = (values, indices) if last else pairs[(number + 1) % 2]
+            self._merge_pass(emitter, pairs[number % 2], target, run, last=last)
+
+    def _merge_pass(
+        self,
+        emitter: Emitter,
+        source: Sequence[Ref],
+        target: Sequence[Ref],
+        run: int,
+        first: bool = False,
+        last: bool = False,
+    ) -> None:
+        lines = self.lines
+        each = run if first else run.bit_length() + 1
+        share = grid(emitter.problem.limits, self.x.size, item_rounds=rounds(each))
+        kept = self.op.k if last else lines.count
+        emitter.dispatch(
+            "selection/merge",
+            [*map(read1, source), *map(write, target)],
+            groups=share.groups,
+            local=share.local,
+            push=[self.x.size, share.chunk, lines.count, lines.inner, kept, run],
+            spec=share.spec | {10: int(self.op.largest)},
+            defines={"ELEM": int(not source[0].is_float), "FIRST": int(first)},
+            access="storage",
+            flops=self.x.size * each,
         )
 
     def _reorder(self, emitter: Emitter, values: Ref, indices: Ref) -> None:
