@@ -1,6 +1,7 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2 ELEM=0,1
-#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0,1 FLOATS=0,1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 FLOATS=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 FLOATS=1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
@@ -9,7 +10,13 @@
 // has found (nonzero/count.comp).
 INPUT1(0, x);
 INPUT1I(1, counts);
+#if FLOATS == 1
+OUTPUT1F(2, y);
+#define PLACE float
+#else
 OUTPUT1I(2, y);
+#define PLACE int
+#endif
 INOUT1I(3, count);
 
 layout(constant_id = 10) const int RANK = 1;
@@ -21,7 +28,7 @@ layout(push_constant) uniform P { int lanes, chunk, elements, row, size[8]; } p;
     if (d >= 8 - RANK) { \
         int c = rest; \
         if (d > 8 - RANK) divide_rest(c, p.size[d], rest, c); \
-        STORE1(y, to * RANK + d - 8 + RANK, c); \
+        STORE1(y, to * RANK + d - 8 + RANK, PLACE(c)); \
     }
 
 void main() {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.graph import Op
+from vknn.graph import DType, Op
 from vknn.ops.lookup import GatherND, SearchSorted
 from vknn.ops.non_max_suppression import NonMaxSuppression
 from vknn.ops.nonzero import NonZero, Unique
@@ -39,6 +39,7 @@ def cases() -> Iterator[tuple[Op, tuple[Any, ...], tuple[int, ...]]]:
         yield ReverseSequence(0, 1), ((3, 5, 8), ((3,), I32)), ()
     for given in (IMAGE, ((5, 7), I8)):
         yield NonZero(), (given,), ()
+        yield NonZero(DType.FLOAT32), (given,), ()
     for given in ((37,), ((200,), I32)):
         yield Unique(), (given,), ()
     for sigma in (0.0, 0.5):

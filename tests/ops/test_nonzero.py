@@ -7,6 +7,7 @@ import pytest
 from tests.helpers import check_op
 
 from reference_helper import f32, refuses
+from vknn.graph import DType
 from vknn.ops.nonzero import NonZero, Unique
 
 
@@ -31,6 +32,7 @@ def test_by_hand() -> None:
 
 def test_refused() -> None:
     refuses(NonZero(), f32(), match="no axes")
+    refuses(NonZero(DType.INT8), f32(2), match="int8")
     refuses(Unique(), f32(2, 2), match="no vector")
 
 
@@ -39,6 +41,11 @@ def test_nonzero(shape: tuple[int, ...]) -> None:
     check_op(NonZero(), some_zeros(np.float32, *shape))
     check_op(NonZero(), some_zeros(bool, *shape), access=("storage",))
     check_op(NonZero(), some_zeros(np.float32, *shape), access=("texel",), precision="fp16")
+    floats = NonZero(DType.FLOAT32)
+    check_op(floats, some_zeros(np.float32, *shape))
+    check_op(floats, some_zeros(np.int8, *shape), access=("texel",))
+    for dtype in (np.float32, np.int8):
+        check_op(floats, some_zeros(dtype, *shape), access=("texel",), precision="fp16")
 
 
 @pytest.mark.parametrize("count", [0, 37])

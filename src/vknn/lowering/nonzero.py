@@ -48,8 +48,8 @@ def _lanes(count: int, limits: DeviceLimits) -> Grid | None:
 @lowers(NonZero)
 def nonzero(problem: Problem) -> Sequence[Candidate]:
     """Counted first, then written."""
-    (x,) = problem.inputs
-    assert x is not None
+    (x,), op = problem.inputs, problem.op
+    assert x is not None and isinstance(op, NonZero)
     share = _lanes(x.size, problem.limits) if x.size and x.rank <= _AXES else None
     if share is None or not fits_buffer(problem.limits, x.size * x.rank):
         return []
@@ -68,7 +68,7 @@ def nonzero(problem: Problem) -> Sequence[Candidate]:
                 *x.dims,
             ],
             spec=share.spec | {10: x.rank},
-            defines={"ELEM": int(not source.is_float)},
+            defines={"ELEM": int(not source.is_float), "FLOATS": int(op.dtype.is_float)},
         )
 
     cost = 2 * DISPATCH_COST + 4 * x.size * (2 + x.rank) * BYTE_COST

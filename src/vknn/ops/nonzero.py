@@ -10,23 +10,27 @@ from vknn.ops.checks import arguments, require
 
 @attributes
 class NonZero(Op):
-    """Where x is not zero: int32 [n, rank], row by row; n depends on data. NaN is not zero.
+    """Where x is not zero: [n, rank], row by row; n depends on data. NaN is not zero.
 
-    ONNX's op of this name gives the transpose.
+    ``dtype``: of the places, int32 or float32. ONNX's op of this name gives the transpose.
     """
+
+    dtype: DType = DType.INT32
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
         require(x.rank > 0, f"NonZero: {x} has no axes")
-        return (TensorType((None, x.rank), DType.INT32),)
+        known = self.dtype in (DType.INT32, DType.FLOAT32)
+        require(known, f"NonZero: gives int32 or float32, not {self.dtype.value}")
+        return (TensorType((None, x.rank), self.dtype),)
 
     def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        return (TensorType((x.size, x.rank), DType.INT32),)
+        return (TensorType((x.size, x.rank), self.dtype),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        return (np.argwhere(x).astype(np.int32),)
+        return (np.argwhere(x).astype(self.dtype.numpy),)
 
 
 @attributes

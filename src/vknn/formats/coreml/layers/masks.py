@@ -7,7 +7,7 @@ import numpy as np
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.constants import asked_size
 from vknn.formats.coreml.registry import layer
-from vknn.graph import Value
+from vknn.graph import DType, Value
 from vknn.ops.logic import Equal, Where
 from vknn.ops.nonzero import NonZero
 
@@ -62,4 +62,4 @@ def one_hot(c: Context) -> Value:
 @layer("whereNonZero")
 def where_non_zero(c: Context) -> Value:
     """The indices of all elements that are not 0, row by row."""
-    return c.add(NonZero(), c.x)
+    return c.add(NonZero(DType.FLOAT32), c.x)
