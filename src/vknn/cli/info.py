@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
 from vknn.cli.arguments import add_model, add_shape, disabled, opened, shapes
 from vknn.cli.output import show, write_json
+from vknn.coverage import coverage
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
 from vknn.graph import Graph, format_graph
 from vknn.lowering import format_plan
 from vknn.passes import run_passes
+from vknn.plan import DeviceLimits
 from vknn.session import Session
 from vknn.subject import complete_feeds
 
@@ -32,15 +35,23 @@ def add(parser: argparse.ArgumentParser) -> None:
         choices=("before", "after"),
         help="print the graph before or after the passes (after)",
     )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="print what each type of layer becomes and where that runs (docs/formats.md)",
+    )
     parser.add_argument("--plan", action="store_true", help="print the plan for the device")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Shows the model. Only --plan opens a device."""
-    with opened(args, device=None if args.plan else "numpy") as session:
+    """Shows the model. Only --plan and --coverage open a device."""
+    with opened(args, device=None if args.plan or args.coverage else "numpy") as session:
         graph = _graph(args, session)
         if args.plan or args.graph:
             _print_text(args, session, graph)
+            return
+        if args.coverage:
+            _show_coverage(args, session, graph)
             return
         document = _document(args, session, graph)
     if args.json:
@@ -61,7 +72,7 @@ def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
     try:
         feeds = complete_feeds(session, None, shapes(args, session))
     except InputError:
-        if args.plan or args.graph or args.shape:
+        if args.plan or args.graph or args.shape or args.coverage:
             raise
         return None
     return session.graph(feeds)
@@ -89,6 +100,23 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
         print(f"on the host: {', '.join(texts['on host'])}")
     if texts.get("later"):
         print(f"{_LATER}: {', '.join(texts['later'])}")
+
+
+def _show_coverage(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:
+    """The layers by type; on a device that allows no more than Vulkan 1.1 where there is none."""
+    assert graph is not None
+    limits = DeviceLimits() if session.device is None else session.device.limits
+    rows = coverage(graph, session.model.layer_types, limits, session.target.options)
+    if args.json:
+        write_json({"model": str(args.model), "coverage": [asdict(row) for row in rows]})
+        return
+    table = Table("layer", title="coverage", title_justify="left")
+    table.add_column("count", justify="right")
+    table.add_column("operators")
+    table.add_column("where")
+    for row in rows:
+        table.add_row(row.type, str(row.count), ", ".join(row.operators) or "-", row.where or "-")
+    show(table)
 
 
 def _rewritten(args: argparse.Namespace, graph: Graph) -> Graph:

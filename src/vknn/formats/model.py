@@ -39,6 +39,8 @@ class Model(ABC):
     #: State kept between runs: inputs of the graph whose new values are outputs of the graph under
     #: the same names. The user sees neither.
     state: Mapping[str, TensorType] = MappingProxyType({})
+    #: The types of the file's layers, one entry a layer, those of bodies inside included.
+    layer_types: tuple[str, ...] = ()
     #: What states are filled with at first, where that is not 0.
     first_state: Mapping[str, int] = MappingProxyType({})
 

@@ -71,6 +71,7 @@ class CoremlModel(FeatureModel):
         self.part = getattr(message, message.WhichOneof("Type"))
         self.rank5 = self.part.arrayInputShapeMapping == 0
         self.network = read_network(self.part, file)
+        self.layer_types = tuple(layer.type for layer in self.network.everything())
         description = message.description
         check_features(description, file)
         images = sum(f.type.WhichOneof("Type") == "imageType" for f in description.input)

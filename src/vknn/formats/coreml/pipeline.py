@@ -35,6 +35,7 @@ class PipelineModel(FeatureModel):
         description = message.description
         check_features(description, file)
         self.stages = [make_model(m, file) for m in stages_of(message)]
+        self.layer_types = tuple(type_ for stage in self.stages for type_ in stage.layer_types)
         self.take(self._input(feature) for feature in description.input)
         known: dict[str, TensorSpec] = {spec.name: spec for spec in self.inputs}
         for number, stage in enumerate(self.stages):

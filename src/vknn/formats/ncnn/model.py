@@ -41,6 +41,7 @@ class NcnnModel(Model):
         self.net = net
         self.layers = tuple(layers)
         self.name = name
+        self.layer_types = tuple(layer.type for layer in net.layers)
         demanded = _demanded_types(self.layers)
         names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
         self._input_types = {n: demanded.get(n, DType.FLOAT32) for n in names}

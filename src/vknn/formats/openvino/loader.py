@@ -51,16 +51,8 @@ def check(net: Net, weights: Path, file: str | None = None) -> Weights:
     return found
 
 
-def every_layer(net: Net) -> Iterator[LayerRecord]:
-    """The layers of a net and of the bodies in it."""
-    for layer in net.layers:
-        yield layer
-        if layer.iteration is not None:
-            yield from every_layer(layer.iteration.body)
-
-
 def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
-    for layer in every_layer(net):
+    for layer in net.everything():
         for name in layer.blobs:
             yield layer, name
 
@@ -68,7 +60,7 @@ def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
 def check_layers(net: Net, file: str | None = None) -> None:
     """Raises UnsupportedLayerError with all layers that vknn does not know."""
     unknown: list[str] = []
-    for layer in every_layer(net):
+    for layer in net.everything():
         found = known_type(layer.type)
         if found is None:
             unknown.append(f"{layer.type} (layer {layer.name!r})")

@@ -51,11 +51,7 @@ def _type(port: Port) -> TensorType:
 
 
 def _memories(net: Net) -> list[LayerRecord]:
-    found = [layer for layer in net.layers if is_memory(layer)]
-    for layer in net.layers:
-        if layer.iteration is not None:
-            found += _memories(layer.iteration.body)
-    return found
+    return [layer for layer in net.everything() if is_memory(layer)]
 
 
 def check_memories(net: Net, file: str | None = None) -> None:

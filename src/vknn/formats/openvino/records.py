@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vknn.graph import DType
@@ -119,6 +119,13 @@ class Net:
     layers: tuple[LayerRecord, ...]
     sources: Mapping[Place, Place]
     pre_process: PreProcess | None = None
+
+    def everything(self) -> Iterator[LayerRecord]:
+        """All layers, those of bodies inside too."""
+        for layer in self.layers:
+            yield layer
+            if layer.iteration is not None:
+                yield from layer.iteration.body.everything()
 
     def by_id(self) -> dict[int, LayerRecord]:
         """The layers by id."""

@@ -42,6 +42,7 @@ class TfliteModel(Model):
         self.record = record
         self.file = file
         self.main = record.subgraphs[0]
+        self.layer_types = tuple(o.type for g in record.subgraphs for o in g.operators)
         self._input_names = tensor_names(self.main, self.main.inputs)
         self._output_names = tensor_names(self.main, self.main.outputs)
         tensors = self.main.tensors
