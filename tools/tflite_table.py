@@ -20,7 +20,7 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ for path in (ROOT / "src", ROOT):
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
 
+from tools.kernels import evaluate  # noqa: E402
 from tools.pages import array, main, notes  # noqa: E402
 from tools.tflite_examples import (  # noqa: E402
     EXAMPLES,
@@ -44,7 +45,6 @@ from tools.tflite_examples import (  # noqa: E402
     record,
 )
 
-from vknn import reference  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
 from vknn.formats.tflite.loader import check_calls, check_operators  # noqa: E402
 from vknn.formats.tflite.model import TfliteModel  # noqa: E402
@@ -55,11 +55,7 @@ from vknn.formats.tflite.records import (  # noqa: E402
     TensorRecord,
 )
 from vknn.formats.tflite.registry import custom_types, operator_types  # noqa: E402
-from vknn.graph import DType, Graph, TensorType, Value  # noqa: E402
-from vknn.lowering import LoweringOptions, candidates  # noqa: E402
-from vknn.passes import run_passes  # noqa: E402
-from vknn.plan import DeviceLimits  # noqa: E402
-from vknn.program import refine  # noqa: E402
+from vknn.graph import DType, TensorType  # noqa: E402
 
 INTRODUCTION = """\
 # TensorFlow Lite, operator by operator
@@ -102,7 +98,6 @@ _WITHOUT = {
 }
 #: Types whose examples are copied for others; the last ones are those of indices too.
 _SOURCES = ("float32", "int8", "uint8", "int16", "bool", "string", "hybrid", "int64", "int32")
-_LIMITS, _OPTIONS = DeviceLimits(), LoweringOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,7 +272,7 @@ def attempt(record: ModelRecord, feeds: Mapping[str, np.ndarray]) -> Found:
             types = {n: TensorType.of(a) for n, a in arrays.items()}
             state = {n: np.zeros(t.dims, t.dtype.numpy) for n, t in model.state.items()}
             hosted: set[str] = set()
-            _evaluate(model.build(types), arrays | state, hosted)
+            evaluate(model.build(types), arrays | state, hosted)
     except VknnError as problem:
         return Found("no", _shown(problem))
     return Found("host" if hosted else "yes", hosted=tuple(sorted(hosted)))
@@ -287,35 +282,6 @@ def _shown(problem: VknnError) -> str:
     """An error without its place in the example."""
     text = " ".join(str(problem).split()).replace("*", "\\*").replace("|", "\\|")
     return re.sub(r"^(\d+ unsupported layer\(s\): )?operator \d+ \(\w+\), '[^']*': ", "", text)
-
-
-def _evaluate(
-    graph: Graph, feeds: Mapping[str, np.ndarray], hosted: set[str]
-) -> dict[str, np.ndarray]:
-    """The graph's outputs; ``hosted`` collects the ops without a kernel."""
-    graph = run_passes(graph, frozenset({"fusion"}))
-    rest = graph.rest
-    known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in graph.inputs}
-    alone = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
-    outputs = reference.run(
-        alone, feeds, observe=lambda n, r: known.update(zip(n.outputs, r, strict=True)), free=False
-    )
-    for node in graph.nodes:
-        present = dict.fromkeys(v for v in node.inputs if v is not None and v.constant is None)
-        types = {v: TensorType.of(known[v]) for v in present}
-        (refined,) = refine([node], types, {}).nodes
-        filled = any(known[v].size for v in node.outputs)  # else there is nothing to compute
-        if filled and not candidates(refined, _LIMITS, _OPTIONS):
-            hosted.add(node.op.type_name)
-    if rest is not None:
-
-        def call(
-            key: Hashable, make: Callable[[], Graph], arrays: Mapping[str, np.ndarray]
-        ) -> dict[str, np.ndarray]:
-            return _evaluate(make(), arrays, hosted)
-
-        outputs |= rest.resume({name: outputs.pop(name) for name in rest.takes}, call)
-    return outputs
 
 
 if __name__ == "__main__":

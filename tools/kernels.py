@@ -1,0 +1,45 @@
+"""Which ops of a graph have a kernel on a device that allows no more than Vulkan 1.1 guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+
+import numpy as np
+
+from vknn import reference
+from vknn.graph import Graph, TensorType, Value
+from vknn.lowering import LoweringOptions, candidates
+from vknn.passes import run_passes
+from vknn.plan import DeviceLimits
+from vknn.program import refine
+
+_LIMITS, _OPTIONS = DeviceLimits(), LoweringOptions()
+
+
+def evaluate(
+    graph: Graph, feeds: Mapping[str, np.ndarray], hosted: set[str]
+) -> dict[str, np.ndarray]:
+    """The graph's outputs, computed with NumPy; ``hosted`` collects the ops without a kernel."""
+    graph = run_passes(graph, frozenset({"fusion"}))
+    rest = graph.rest
+    known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in graph.inputs}
+    alone = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
+    outputs = reference.run(
+        alone, feeds, observe=lambda n, r: known.update(zip(n.outputs, r, strict=True)), free=False
+    )
+    for node in graph.nodes:
+        present = dict.fromkeys(v for v in node.inputs if v is not None and v.constant is None)
+        types = {v: TensorType.of(known[v]) for v in present}
+        (refined,) = refine([node], types, {}).nodes
+        filled = any(known[v].size for v in node.outputs)  # else there is nothing to compute
+        if filled and not candidates(refined, _LIMITS, _OPTIONS):
+            hosted.add(node.op.type_name)
+    if rest is not None:
+
+        def call(
+            key: Hashable, make: Callable[[], Graph], arrays: Mapping[str, np.ndarray]
+        ) -> dict[str, np.ndarray]:
+            return evaluate(make(), arrays, hosted)
+
+        outputs |= rest.resume({name: outputs.pop(name) for name in rest.takes}, call)
+    return outputs
