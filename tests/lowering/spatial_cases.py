@@ -8,8 +8,11 @@ import numpy as np
 
 from vknn.graph import Op
 from vknn.ops.columns import Col2Im, Im2Col
+from vknn.ops.image_detections import ImageDetections
+from vknn.ops.image_proposals import ImageProposals
 from vknn.ops.proposal import Proposal
 from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
 from vknn.ops.sampling import GridSample
 from vknn.ops.ssd import DetectionOutput, PriorBox
 
@@ -31,6 +34,11 @@ _CASES: list[tuple[Op, tuple[tuple[int, ...], ...]]] = [
     (RoiAlign((3, 2), sampling_ratio=2, clipped=True), (_IMAGE, (4, 5))),
     (MaxRoiPool((3, 2)), (_IMAGE, (4, 4))),
     (PositionSensitiveRoiPool((3, 2)), (_IMAGE, (4, 4))),
+    (MaxRoiPool((3, 2), whole=True), (_IMAGE, (4, 5))),
+    (BilinearRoiPool((3, 2)), (_IMAGE, (4, 5))),
+    (DeformableRoiPool((3, 2), 0.5, 2, (2, 3)), (_IMAGE, (4, 5))),
+    (DeformableRoiPool((3, 2), 0.5, 2, (2, 3), 2), (_IMAGE, (4, 5), (4, 2, 2, 2))),
+    (BilinearRoiPool((3, 2), 0.5, parts=(2, 3)), (_IMAGE, (4, 4))),
     (Im2Col((3, 3), pads=(1, 1, 1, 1)), (_IMAGE,)),
     (Col2Im((3, 3), pads=(1, 1, 1, 1), image=(9, 11)), ((1, 12 * 9, 99),)),
     (PriorBox((9, 11), ((2.0, 3.0), (4.0, 4.0)), (1.0, 1.0), (0.5, 0.5)), ()),
@@ -39,6 +47,23 @@ _CASES: list[tuple[Op, tuple[tuple[int, ...], ...]]] = [
         ((1, 4 * 99), (1, 5 * 99), (1, 8 * 99)),
     ),
     (Proposal(_ANCHORS, 8.0, 100, 20, 0.7, 4.0), ((1, 4, 9, 11), (1, 8, 9, 11), (1, 3))),
+    (
+        ImageDetections(5, 40, 0.4, 0.1, 50, 30),
+        ((3, 4 * 99), (3, 5 * 99), (1, 2, 4 * 99)),
+    ),
+    (
+        ImageDetections(5, 40, 0.4, own_boxes=True, encoded=True, background=-1),
+        ((2, 20 * 99), (2, 5 * 99), (2, 1, 4 * 99), (2, 4 * 99)),
+    ),
+    (
+        ImageDetections(5, 40, 0.4, best_class=True, corners=True),
+        ((2, 4 * 99), (2, 5 * 99), (1, 2, 4 * 99)),
+    ),
+    (ImageProposals(_ANCHORS, 8.0, 100, 20, 0.7, 4.0), ((2, 4, 9, 11), (2, 8, 9, 11), (4,))),
+    (
+        ImageProposals(_ANCHORS, 8.0, 100, 20, 0.7, 4.0, drop_small=True),
+        ((1, 4, 9, 11), (1, 8, 9, 11), (3,)),
+    ),
 ]
 
 #: Ops on tensors of half a gigabyte and more, with the shapes of their inputs and weights.
@@ -48,6 +73,8 @@ LARGE: list[tuple[Op, tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]]
     (RoiAlign((7, 7), 0.25), (BIG, (1000, 4)), ()),
     (MaxRoiPool((7, 7), 0.25), (BIG, (1000, 4)), ()),
     (PositionSensitiveRoiPool((4, 4)), (BIG, (300, 4)), ()),
+    (BilinearRoiPool((7, 7)), (BIG, (1000, 5)), ()),
+    (DeformableRoiPool((7, 7), samples=(2, 2)), (BIG, (1000, 5)), ()),
     (Im2Col((2, 2), strides=(2, 2)), (BIG,), ()),
     (Col2Im((2, 2), strides=(2, 2), image=(2048, 1024)), ((1, 256, 1 << 19),), ()),
 ]

@@ -11,6 +11,7 @@ from tests.helpers import check_op
 from vknn.errors import ShapeError
 from vknn.graph import TensorType
 from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
 
 RNG = np.random.default_rng(29)
 SIZE = (11, 7)  # height, width
@@ -195,3 +196,148 @@ def test_position_sensitive_by_hand() -> None:
 def test_what_does_not_fit(op, x: tuple[int, ...], rois: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match=type(op).__name__):
         op.infer(TensorType(x), TensorType(rois))
+
+
+def fractions(count: int) -> np.ndarray:
+    """Regions as fractions of the image: whole, inside, across its edges, turned around."""
+    rois = RNG.uniform(-0.1, 1.1, (count, 4))
+    rois[0], rois[1] = (0, 0, 1, 1), (0.25, 0.5, 0.75, 1)
+    numbers = RNG.integers(0, 2, (count, 1))
+    return np.concatenate([numbers, rois], axis=1).astype(np.float32)
+
+
+def bilinear(plane: np.ndarray, y: float, x: float) -> float:
+    rows, columns = plane.shape
+    if not (0 <= y <= rows - 1 and 0 <= x <= columns - 1):
+        return 0.0
+    top, left = int(y), int(x)
+    bottom, right = min(top + 1, rows - 1), min(left + 1, columns - 1)
+    upper = plane[top, left] + (plane[top, right] - plane[top, left]) * (x - left)
+    lower = plane[bottom, left] + (plane[bottom, right] - plane[bottom, left]) * (x - left)
+    return float(upper + (lower - upper) * (y - top))
+
+
+def grid(low: np.float32, high: np.float32, count: int, size: int) -> list[np.float32]:
+    last, f = np.float32(size - 1), np.float32
+    if count == 1:
+        return [f(0.5) * (low + high) * last]
+    step = (high - low) * last / f(count - 1)
+    return [f(i) * step + low * last for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        BilinearRoiPool((3, 4)),
+        BilinearRoiPool((1, 1)),
+        BilinearRoiPool((2, 1), 7.0),
+        BilinearRoiPool((3, 3), 1.0, parts=(2, 3)),
+        BilinearRoiPool((1, 2), 0.5, parts=(3, 1)),
+        BilinearRoiPool((2, 2), 0.9, parts=(1, 1)),
+    ],
+    ids=str,
+)
+def test_grid_in_fractions(op: BilinearRoiPool) -> None:
+    parts, channels, f = op.parts or (1, 1), 5, np.float32
+    x, rois = normal(2, math.prod(parts) * channels, *SIZE), fractions(9)
+    check_op(op, x, rois, access=("texel",))
+    want = np.zeros((9, channels, *op.output_size))
+    for r, roi in enumerate(rois):
+        box = roi[1:] * f(op.spatial_scale) if op.parts else roi[1:]
+        for i, j in np.ndindex(parts):
+            ends = []
+            for a, b, n, k in ((box[1], box[3], parts[0], i), (box[0], box[2], parts[1], j)):
+                share = (b - a) / f(n)
+                ends.append((a + f(k) * share, a + f(k + 1) * share) if op.parts else (a, b))
+            ys, xs = (grid(*ends[k], op.output_size[k], SIZE[k]) for k in (0, 1))
+            for c, row, column in np.ndindex(channels, *op.output_size):
+                plane = x[int(roi[0]), (i * parts[1] + j) * channels + c]
+                want[r, c, row, column] += bilinear(plane, float(ys[row]), float(xs[column]))
+    np.testing.assert_allclose(op.reference(x, rois)[0], want / math.prod(parts), atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [(3, 4), (7, 7), (1, 5)])
+def test_maximum_of_whole_bins(size: tuple[int, int]) -> None:
+    op = MaxRoiPool(size, 0.125, whole=True)
+    x, rois = normal(1, 6, *SIZE) - 2, (boxes(9) * 8).astype(np.float32)
+    rois[1] = (-4e9, -4e9, 4e9, 4e9)
+    check_op(op, x, rois, tolerance=0, access=("image",))
+    (y,) = op.reference(x, rois[2:])
+    for r, roi in enumerate(rois[2:]):
+        x1, y1, x2, y2 = (math.copysign(math.floor(abs(v) / 8 + 0.5), v) for v in map(float, roi))
+        for row, column in np.ndindex(size):
+            spans = []
+            for low, high, n, k, most in ((y1, y2, size[0], row, 11), (x1, x2, size[1], column, 7)):
+                length = max(int(high - low) + 1, 1)
+                a, b = k * length // n + int(low), -(-(k + 1) * length // n) + int(low)
+                spans.append(slice(min(max(a, 0), most), min(max(b, 0), most)))
+            bin_ = x[0][:, spans[0], spans[1]]
+            want = bin_.max(axis=(1, 2)) if bin_.size else np.zeros(6, np.float32)
+            np.testing.assert_array_equal(y[r, :, row, column], want)
+
+
+def moved_bins(
+    op: DeformableRoiPool, x: np.ndarray, rois: np.ndarray, by: np.ndarray
+) -> np.ndarray:
+    channels = x.shape[1] // op.group**2
+    (high, wide), (rows, columns) = op.output_size, op.samples
+    y = np.zeros((len(rois), channels, high, wide))
+    each = channels // (by.shape[1] // 2)
+    for r, c, i, j in np.ndindex(*y.shape):
+        x1, y1, x2, y2 = (
+            math.copysign(math.floor(abs(v) + 0.5), v) for v in map(float, rois[r, 1:])
+        )
+        left, top = x1 * op.spatial_scale - 0.5, y1 * op.spatial_scale - 0.5
+        across = max((x2 + 1) * op.spatial_scale - 0.5 - left, 0.1)
+        down = max((y2 + 1) * op.spatial_scale - 0.5 - top, 0.1)
+        part = by[r, 2 * (c // each) :, i * op.parts // high, j * op.parts // wide] * op.spread
+        left += j * across / wide + part[0] * across
+        top += i * down / high + part[1] * down
+        plane = x[
+            int(rois[r, 0]), (c * op.group + i * op.group // high) * op.group + j * op.group // wide
+        ]
+        found = []
+        for a, b in np.ndindex(rows, columns):
+            v, u = top + a * down / high / columns, left + b * across / wide / rows
+            if -0.5 <= u <= plane.shape[1] - 0.5 and -0.5 <= v <= plane.shape[0] - 0.5:
+                v, u = (min(max(p, 0), n - 1) for p, n in zip((v, u), plane.shape, strict=True))
+                found.append(bilinear(plane, v, u))
+        y[r, c, i, j] = np.mean(found) if found else 0
+    return y
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        DeformableRoiPool((3, 3), 0.5, 3, (2, 2)),
+        DeformableRoiPool((2, 3), 1.0, 2, (2, 3), 2, 0.1),
+        DeformableRoiPool((4, 2), 0.25, 1, (1, 4), 3, 0.5),
+    ],
+    ids=str,
+)
+def test_moved_bins(op: DeformableRoiPool) -> None:
+    x, rois = normal(2, 4 * op.group**2, *SIZE), np.zeros((7, 5), np.float32)
+    rois[:, 0], rois[:, 1:] = RNG.integers(0, 2, 7), boxes(7) / op.spatial_scale
+    still = np.zeros((7, 2, op.parts, op.parts), np.float32)
+    check_op(op, x, rois, access=("image",))
+    np.testing.assert_allclose(op.reference(x, rois)[0], moved_bins(op, x, rois, still), atol=2e-4)
+    for kinds in (1, 2):
+        by = normal(7, 2 * kinds, op.parts, op.parts)
+        check_op(op, x, rois, by, access=("texel",))
+        want = moved_bins(op, x, rois, by)
+        np.testing.assert_allclose(op.reference(x, rois, by)[0], want, atol=2e-4)
+
+
+def test_sampled_pools_check_their_shapes() -> None:
+    image, rois = TensorType((1, 12, 5, 5)), TensorType((3, 5))
+    with pytest.raises(ShapeError):
+        BilinearRoiPool((2, 2), parts=(5, 1)).infer(image, rois)
+    with pytest.raises(ShapeError):
+        BilinearRoiPool((2, 2), parts=(0, 1)).infer(image, rois)
+    with pytest.raises(ShapeError):
+        DeformableRoiPool((2, 2), group=5).infer(image, rois)
+    op = DeformableRoiPool((2, 2), parts=2)
+    assert op.infer(image, rois, TensorType((3, 4, 2, 2))) == (TensorType((3, 12, 2, 2)),)
+    for shape in ((3, 3, 2, 2), (2, 2, 2, 2), (3, 2, 1, 2), (3, 10, 2, 2)):
+        with pytest.raises(ShapeError):
+            op.infer(image, rois, TensorType(shape))

@@ -14,7 +14,8 @@ from vknn.ops.detection import YoloDetection
 from vknn.ops.image_detections import ImageDetections
 from vknn.ops.image_proposals import ImageProposals
 from vknn.ops.proposal import Proposal
-from vknn.ops.regions import BilinearRoiPool, MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
 from vknn.ops.sampling import GridSample
 from vknn.ops.ssd import DetectionOutput, PriorBox
 
@@ -70,6 +71,7 @@ RULES: dict[type[Op], Rule] = {
     GridSample: _grid_sample,
     RoiAlign: _places,
     BilinearRoiPool: _places,
+    DeformableRoiPool: _places,
     MaxRoiPool: _exact,
     PositionSensitiveRoiPool: _means,
     Im2Col: _exact,

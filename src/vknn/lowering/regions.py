@@ -14,7 +14,8 @@ from vknn.lowering.grids import fits_buffer, fits_loops, rounds
 from vknn.lowering.indexing import Grid, grid
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
-from vknn.ops.regions import BilinearRoiPool, MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
 from vknn.plan import DeviceLimits
 
 _ALIGN, _CLIPPED, _MAX, _MEAN = range(4)
@@ -171,3 +172,44 @@ def bilinear(problem: Problem) -> Sequence[Candidate]:
     layout = Layout.LINEAR if scalar else Layout.C4
     cost = DISPATCH_COST + 32 * math.prod(parts) * y.size * FLOP_COST
     return [Candidate("grid", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]
+
+
+@lowers(DeformableRoiPool)
+def deformable(problem: Problem) -> Sequence[Candidate]:
+    """A lane takes all samples of a bin in one channel."""
+    (x, rois, *more), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None
+    assert rois is not None
+    assert isinstance(op, DeformableRoiPool)
+    offsets = more[0] if more else None
+    if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or y.size == 0:
+        return []
+    nested = rounds(*op.samples)
+    if not fits_loops(problem.limits, *op.samples, times=2):
+        return []
+    classes = offsets.dims[1] // 2 if offsets is not None else 1
+
+    def emit(emitter: Emitter) -> None:
+        share = grid(emitter.problem.limits, y.size, item_rounds=nested)
+        push: list[int | float] = [y.size, share.chunk, y.dims[1], x.dims[0], rois.dims[1]]
+        push += [*x.dims[2:], *y.dims[2:], op.group, *op.samples]
+        push += [op.parts, classes, y.dims[1] // classes]
+        third = emitter.input(2 if offsets is not None else 1)
+        emitter.dispatch(
+            "regions/deformable",
+            [
+                read1(emitter.input(0)),
+                read1(emitter.input(1)),
+                read1(third),
+                write(emitter.output()),
+            ],
+            groups=share.groups,
+            local=share.local,
+            push=[*push, float(np.float32(op.spatial_scale)), float(np.float32(op.spread))],
+            spec=share.spec | {10: int(offsets is not None)},
+            flops=16 * y.size,
+        )
+
+    layouts = (Layout.LINEAR,) * len(problem.inputs)
+    cost = DISPATCH_COST + 32 * math.prod(op.samples) * y.size * FLOP_COST
+    return [Candidate("samples", layouts, (Layout.LINEAR,), emit, cost)]

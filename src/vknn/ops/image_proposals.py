@@ -128,8 +128,8 @@ class ImageProposals(Op):
         height, width = deltas.shape[1:]
         parts = deltas.reshape(-1, 4, height, width).transpose(2, 3, 0, 1)
         across, down = np.meshgrid(np.arange(width), np.arange(height))
-        places = np.stack([down, across] if self.swapped else [across, down], axis=-1)
-        places = (places * np.float32(self.stride)).astype(np.float32)[:, :, None]
+        cells = np.stack([down, across] if self.swapped else [across, down], axis=-1)
+        places = cells[:, :, None].astype(np.float32) * np.float32(self.stride)
         anchors, limits = np.asarray(self.anchors, np.float32), np.tile(size, 2)
         corners = np.concatenate([places, places], axis=-1) + anchors
         zero, half = np.float32(0), np.float32(0.5)

@@ -18,7 +18,7 @@ FAR = float(1 << 24)
 
 
 @attributes
-class _RegionPool(Op):
+class RegionPool(Op):
     """x [N, C, H, W] pooled to ``output_size`` (height, width) in each region: [R, C, h, w]."""
 
     output_size: tuple[int, int]
@@ -56,7 +56,7 @@ class _RegionPool(Op):
 
 
 @attributes
-class RoiAlign(_RegionPool):
+class RoiAlign(RegionPool):
     """The mean of bilinear samples in each bin of a region, as ONNX's RoiAlign with mode "avg".
 
     Regions are scaled by ``spatial_scale``, then with ``aligned`` (half_pixel in ONNX) moved by
@@ -129,7 +129,7 @@ class RoiAlign(_RegionPool):
 
 
 @attributes
-class _WholePlaces(_RegionPool):
+class _WholePlaces(RegionPool):
     """Pooling of the whole places that bins cover."""
 
     def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
@@ -187,7 +187,7 @@ class MaxRoiPool(_WholePlaces):
         return y
 
     def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
-        low, high = _rounded(corners * np.float32(self.spatial_scale))
+        low, high = rounded(corners * np.float32(self.spatial_scale))
         return low, max(high - low + np.float32(1), np.float32(1))
 
     def _width(self, length: np.float32, axis: int) -> np.float32:
@@ -203,7 +203,7 @@ class MaxRoiPool(_WholePlaces):
     def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
         if not self.whole:
             return super()._edges(corners, axis, size)
-        ends = np.clip(_rounded(corners * np.float32(self.spatial_scale)), -FAR, FAR)
+        ends = np.clip(rounded(corners * np.float32(self.spatial_scale)), -FAR, FAR)
         low, bins = int(ends[0]), self.output_size[axis]
         length = max(int(ends[1]) - low + 1, 1)
         places = [(n * length // bins, -(-(n + 1) * length // bins)) for n in range(bins)]
@@ -241,7 +241,7 @@ class PositionSensitiveRoiPool(_WholePlaces):
         return y
 
     def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
-        ends = _rounded(corners + np.asarray((0, 1), np.float32))
+        ends = rounded(corners + np.asarray((0, 1), np.float32))
         low, high = ends * np.float32(self.spatial_scale)
         return low, max(high - low, np.float32(0.1))
 
@@ -252,71 +252,11 @@ class PositionSensitiveRoiPool(_WholePlaces):
         return begins, np.ceil(low + (number + np.float32(1)) * width)
 
 
-@attributes
-class BilinearRoiPool(_RegionPool):
-    """Bilinear samples on a grid in each region, whose corners are fractions of the image.
-
-    Sample i of n along an axis lies at (low + (high - low) * i / (n - 1)) * (size - 1), a single
-    one in the middle; samples beyond the image are 0. With ``parts`` (rows, columns) a region is
-    cut into so many parts after its corners were multiplied by ``spatial_scale``; part number b
-    has a grid of its own in channels b * C and following of x [N, parts * C, H, W], and the result
-    is the mean over the parts. Without them ``spatial_scale`` is not used.
-    """
-
-    parts: tuple[int, int] | None = None
-
-    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        good = self.parts is None or (len(self.parts) == 2 and min(self.parts) >= 1)
-        require(good, f"BilinearRoiPool: parts {self.parts}")
-        return super().infer(*inputs)
-
-    def _channels(self, x: TensorType) -> int | None:
-        rows, columns = self.parts or (1, 1)
-        if x.shape[1] is None:
-            return None
-        whole = x.shape[1] % (rows * columns) == 0
-        require(whole, f"BilinearRoiPool: {x} should have a multiple of {rows * columns} channels")
-        return x.shape[1] // (rows * columns)
-
-    def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        down, across = self.parts or (1, 1)
-        own = x.reshape(down, across, -1, *x.shape[1:]).astype(np.float64)
-        y = np.zeros((own.shape[2], *self.output_size))
-        for i, j in np.ndindex(down, across):
-            lines = self._weights(rows, i, down, 0, x.shape[1])
-            y += lines @ own[i, j] @ self._weights(columns, j, across, 1, x.shape[2]).T
-        return y / (down * across)
-
-    def _weights(
-        self, corners: np.ndarray, part: int, parts: int, axis: int, size: int
-    ) -> np.ndarray:
-        """[n, size]: what each place along an axis counts in each of n samples."""
-        low, high = corners
-        if self.parts is not None:
-            low, high = corners * np.float32(self.spatial_scale)
-            share = (high - low) / np.float32(parts)
-            low, high = low + np.float32(part) * share, low + np.float32(part + 1) * share
-        count, last = self.output_size[axis], np.float32(size - 1)
-        if count > 1:
-            step = (high - low) * last / np.float32(count - 1)
-            places = np.arange(count, dtype=np.float32) * step + low * last
-        else:
-            places = np.float32(0.5) * (low + high) * last[None]
-        weights = np.zeros((count, size))
-        for number, place in enumerate(places):
-            if 0 <= place <= last:
-                first = int(place)
-                fraction = float(place) - first
-                weights[number, first] += 1.0 - fraction
-                weights[number, min(first + 1, size - 1)] += fraction
-        return weights
-
-
 def _within(place: int, size: int) -> int:
     return min(max(place, 0), size)
 
 
-def _rounded(values: np.ndarray) -> np.ndarray:
+def rounded(values: np.ndarray) -> np.ndarray:
     """To the nearest whole number, halves away from 0."""
     whole = np.trunc(values)
     up = np.abs(values - whole) >= np.float32(0.5)

@@ -13,7 +13,12 @@ from vknn.ops.logic import Equal, Greater, Less, Where
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.reduction import CumSum
 
-_CODES = ("caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE")
+_CORNER = "CORNER"
+_CODES = tuple(
+    prefix + code
+    for prefix in ("", "caffe.PriorBoxParameter.")
+    for code in (_CORNER, "CENTER_SIZE")
+)
 
 
 @layer("DetectionOutput", inputs=(3, 5))
@@ -42,7 +47,7 @@ def detection_output(c: Context) -> Value:
         top_k=_number(c, "top_k"),
         keep_top_k=_number(c, "keep_top_k"),
         background=background if 0 <= background < classes else -1,
-        corners=c.text("code_type", _CODES[0], choices=_CODES) == _CODES[0],
+        corners=c.text("code_type", _CORNER, choices=_CODES).endswith(_CORNER),
         encoded=encoded,
         own_boxes=own_boxes,
         best_class=best_class,

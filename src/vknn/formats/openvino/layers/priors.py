@@ -19,8 +19,8 @@ _SAME = 1e-6
 
 @layer("PriorBox", inputs=(1, 2))
 def prior_box(c: Context) -> Value:
-    """At each place boxes of fixed sizes (maybe several beside each other), then of minimum sizes."""
-    rows, columns, height, width = _sizes(c)
+    """At each place boxes of fixed sizes (maybe several a size), then those of minimum sizes."""
+    rows, columns, height, width = _sizes(c, stated_first=False)
     centres = _centres(c, rows, columns, height, width)
     boxes = [*_fixed(c, centres, height, width), *_minimum(c, centres, height, width)]
     c.require(len(boxes) > 0, "has no boxes")
@@ -30,7 +30,7 @@ def prior_box(c: Context) -> Value:
 @layer("PriorBoxClustered", inputs=(1, 2))
 def prior_box_clustered(c: Context) -> Value:
     """At each place a box for each pair of width and height."""
-    rows, columns, height, width = _sizes(c)
+    rows, columns, height, width = _sizes(c, stated_first=True)
     widths, heights = c.floats("width", ()), c.floats("height", ())
     good = 0 < len(widths) == len(heights)
     c.require(good, f"has {len(widths)} widths and {len(heights)} heights")
@@ -39,8 +39,10 @@ def prior_box_clustered(c: Context) -> Value:
     if across == 0 and down == 0:
         across, down = width / _F(columns), height / _F(rows)
     offset = _F(c.float("offset", 0.5))
-    centres = _grid((np.arange(rows, dtype=_F) + offset) * _F(down),
-                    (np.arange(columns, dtype=_F) + offset) * _F(across))
+    centres = _grid(
+        (np.arange(rows, dtype=_F) + offset) * _F(down),
+        (np.arange(columns, dtype=_F) + offset) * _F(across),
+    )
     scale = np.array([width, height], _F)
     boxes = []
     for size in zip(widths, heights, strict=True):
@@ -49,18 +51,22 @@ def prior_box_clustered(c: Context) -> Value:
     return _result(c, np.stack(boxes, axis=2), len(boxes), only_so_many=True)
 
 
-def _sizes(c: Context) -> tuple[int, int, np.float32, np.float32]:
-    """Height and width of the feature map and of the image; attributes go before the second input."""
+def _sizes(c: Context, stated_first: bool) -> tuple[int, int, np.float32, np.float32]:
+    """Height and width of the feature map and of the image.
+
+    The image's are those of the second input or what attributes state, which may go first.
+    """
     dims = c.x.type.dims
     c.require(len(dims) == 4 and min(dims[2:]) > 0, f"a feature map of shape {list(dims)}")
-    size = c.float("img_size", 0.0)
-    height, width = c.float("img_h", 0.0) or size, c.float("img_w", 0.0) or size
+    both = c.float("img_size", 0.0)
+    stated = [c.float("img_h", 0.0) or both, c.float("img_w", 0.0) or both]
     if len(c.inputs) > 1:
         image = c.value(1).type.dims
         c.require(len(image) == 4, f"an image of shape {list(image)}")
-        height, width = height or image[2], width or image[3]
-    c.require(height > 0 and width > 0, "has no image, nor its size")
-    return dims[2], dims[3], _F(height), _F(width)
+        own = [float(n) for n in image[2:]]
+        stated = [a or b for a, b in zip(stated, own, strict=True)] if stated_first else own
+    c.require(min(stated) > 0, "has no image, nor its size")
+    return dims[2], dims[3], _F(stated[0]), _F(stated[1])
 
 
 def _grid(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -159,9 +165,7 @@ def _counted(c: Context) -> int:
     return count + len(most) + sum(each * (int(d) ** 2 - 1) for d in c.floats("density", ()))
 
 
-def _result(
-    c: Context, boxes: np.ndarray, counted: int, only_so_many: bool = False
-) -> Value:
+def _result(c: Context, boxes: np.ndarray, counted: int, only_so_many: bool = False) -> Value:
     """[1, 2, n]: the boxes, then their variances.
 
     Only ``counted`` boxes a place are clipped and have variances, the others have 0. A variance

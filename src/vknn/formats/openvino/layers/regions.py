@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from vknn.ops.binary import Add, Div, Mul, Sub
 from vknn.ops.logic import And, Greater, GreaterOrEqual, Less, Not, Where
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.reduction import CumSum
-from vknn.ops.regions import BilinearRoiPool, MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
 from vknn.ops.unary import Sqrt
 
 #: The side of a region that belongs to level 2 of a pyramid.
@@ -34,29 +36,30 @@ def roi_pooling(c: Context) -> Value:
 
 @layer("PSROIPooling", inputs=(2, 3))
 def ps_roi_pooling(c: Context) -> Value:
-    """Each bin of the result has channels of its own."""
-    x, outputs, group = _image(c, 0), c.int("output_dim"), c.int("group_size", 1)
-    c.require(min(outputs, group) >= 1, f"output_dim {outputs}, group_size {group}")
-    size, scale = (c.int("pooled_height", group), c.int("pooled_width", group)), c.float(
-        "spatial_scale"
-    )
-    mode = c.text("mode", "average", choices=("average", "bilinear", "bilinear_deformable"))
+    """Each bin of the result, or each part of a region, has channels of its own."""
+    outputs, group = c.int("output_dim"), c.int("group_size", 1)
+    size = (c.int("pooled_height", group), c.int("pooled_width", group))
     bins = (c.int("spatial_bins_y", 1), c.int("spatial_bins_x", 1))
-    c.require(min(*size, *bins) >= 1, f"pooled to {size} with bins {bins}")
-    if mode == "bilinear_deformable":
-        c.refuse("mode bilinear_deformable")
-    c.require(len(c.inputs) == 2, "takes 2 inputs, not 3")
-    parts, op = group * group, PositionSensitiveRoiPool((group, group), scale)
+    good = min(outputs, group, *size, *bins) >= 1
+    c.require(good, f"output_dim {outputs} of {group} groups, {size} with bins {bins}")
+    mode = c.text("mode", "average", choices=("average", "bilinear", "bilinear_deformable"))
+    scale, parts = c.float("spatial_scale"), group * group
+    moved = mode == "bilinear_deformable" and not c.bool("no_trans", True)
+    c.require(len(c.inputs) == 2 + moved, f"takes {2 + moved} inputs, not {len(c.inputs)}")
+    op: Op = PositionSensitiveRoiPool((group, group), scale)
     if mode == "average":
         c.require(size == (group, group), f"pools {group} groups to {size}")
-        found: Op = op
+    elif mode == "bilinear":
+        parts, op = bins[0] * bins[1], BilinearRoiPool(size, scale, parts=bins)
     else:
-        parts, found = bins[0] * bins[1], BilinearRoiPool(size, scale, parts=bins)
-    channels = x.type.dims[1]
+        spread, cells = c.float("trans_std", 1.0), c.int("part_size", 1)
+        c.require(cells >= 1, f"part_size {cells}")
+        op = DeformableRoiPool(size, scale, group, bins, cells, spread)
+    x, channels = _image(c, 0), c.value(0).type.dims[1]
     c.require(channels >= outputs * parts, f"{channels} channels, not {outputs} * {parts}")
     if channels > outputs * parts:
         x = c.add(Slice((0,), (outputs * parts,), (1,)), x)
-    return c.add(found, x, _listed(c, 1))
+    return c.add(op, x, _listed(c, 1), *([c.real(2)] if moved else []))
 
 
 def _image(c: Context, number: int) -> Value:
@@ -123,5 +126,5 @@ def _levels(c: Context, rois: Value, count: int) -> Sequence[Value]:
     for level in range(1, count):
         limit = c.scalar(2.0 ** (level - _CANONICAL_LEVEL))
         reached.append(c.add(And(), reached[0], c.add(GreaterOrEqual(), side, limit)))
-    beyond = [c.add(And(), a, c.add(Not(), b)) for a, b in zip(reached, reached[1:])]
+    beyond = [c.add(And(), a, c.add(Not(), b)) for a, b in pairwise(reached)]
     return [*beyond, reached[-1]]

@@ -62,9 +62,7 @@ def _corners(c: Context, boxes: Value) -> Value:
     return c.add(Concat(2), c.add(Sub(), centres, reach), c.add(Add(), centres, reach))
 
 
-def _listed(
-    c: Context, which: Value, best: Value, shape: tuple[int, ...], rows: int
-) -> Value:
+def _listed(c: Context, which: Value, best: Value, shape: tuple[int, ...], rows: int) -> Value:
     """The boxes found (-1: none) as rows: those with the best scores, or in order of class."""
     images, classes, count = shape[0], shape[1], which.type.size
     there = c.add(GreaterOrEqual(), which, c.scalar(0, DType.INT32))

@@ -78,7 +78,7 @@ def reorg_yolo(c: Context) -> Value:
 
 def _scrambled(c: Context, x: Value, stride: int) -> Value:
     """Where channels do not divide: places are counted in what the division leaves."""
-    images, channels, height, width = x.type.dims
+    channels, height, width = x.type.dims[1:]
     own = channels // stride**2
     image, channel, row, column = np.indices(x.type.dims)
     part = channel // own
