@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.formats.openvino.many import BACKENDS, Fixed, Input, Many, refuse
+from tests.formats.openvino.many import BACKENDS, Fixed, Input, Many, fixed, refuse, scalar
 
 DTYPES = (np.float32, np.int32, np.uint8, np.int64)
 SMALL = (np.int8, np.uint8, np.int16)
@@ -128,6 +128,27 @@ def test_one_hot(backend: str, tmp_path: Path) -> None:
         given = {"depth": 3, "on_value": 7, "off_value": 3}
         many.add("OneHot", [indices], np.where(hot, 7, 3).astype(dtype), given)
         many.add("OneHot", [indices.astype(np.uint8)], hot.astype(dtype), {"depth": 3})
+    many.check(backend, tmp_path)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_constants_of_float16(backend: str, tmp_path: Path) -> None:
+    """Files of half precision store indices and boundaries so, too."""
+    many = Many()
+    x = made((4, 5))
+    many.add(
+        "Gather",
+        [x, fixed(3, 0, 9, dtype=np.float16)],
+        x[[3, 0, 3]] * np.array([[1], [1], [0]], np.float32),
+    )
+    keys = fixed(-1.5, 0.25, 2, dtype=np.float16)
+    places = np.array([0, 1, 2, 3, 0], np.int32)
+    for dtype in (np.float32, np.int32):
+        many.add("Bucketize", [np.array([-2, 0, 1, 3, -9], dtype), keys], places)
+    hot = np.eye(3, dtype=np.float32)[[2, 0]]
+    many.add("OneHot", [fixed(2, 0, dtype=np.float16)], hot, {"depth": 3})
+    many.add("Fill", [fixed(2, 3), scalar(0.5, np.float16)], np.full((2, 3), 0.5, np.float32))
+    many.add("Unsqueeze", [x, scalar(-1, np.float16)], x[..., None])
     many.check(backend, tmp_path)
 
 

@@ -35,8 +35,9 @@ def pad(c: Context) -> Value:
     if mode == "symmetric":
         for size, most in zip(c.x.type.dims, map(max, begin, end), strict=True):
             c.require(most <= size, f"mirrors {most} of {size} elements")
-    held = Cast(c.x.type.dtype).reference(np.array(value, np.float64))[0].item()
-    return c.add(ops.Pad((*begin, *end), mode, held if mode == "constant" else 0.0), c.x)
+    x = c.real() if c.dtype().is_float else c.x
+    held = Cast(x.type.dtype).reference(np.array(value, np.float64))[0].item()
+    return c.add(ops.Pad((*begin, *end), mode, held if mode == "constant" else 0.0), x)
 
 
 def _pads(c: Context, number: int, what: str) -> Sequence[int]:
