@@ -1,0 +1,50 @@
+"""docs/formats.md is what tools/formats_table.py writes, with every layer of every format."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tools import formats_table
+
+from vknn.graph import op_classes
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Layers of which nothing is left to compute, or which decide what is computed next.
+EMPTY = {
+    "ncnn": "DeepCopy Input MemoryData Noop Packing Split",
+    "TensorFlow Lite": "CALL DENSIFY IF RANGE RANK SHAPE WHILE ZEROS_LIKE",
+    "Core ML": "branch copy fillDynamic fillLike fillStatic getShape loadConstant loadConstantND "
+    "loop loopBreak loopContinue rangeDynamic rangeStatic",
+    "OpenVINO IR": "Const Input Memory PriorBox PriorBoxClustered Shape",
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return formats_table.page()
+
+
+def test_the_page_is_current(page: str) -> None:
+    current = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert page == current, "run tools/formats_table.py"
+
+
+def test_every_layer_of_every_format(page: str) -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)[1:]
+    counts = dict(re.findall(r"^\| ([^|]+) \| (\d+) \|$", page, re.MULTILINE))
+    assert set(counts) == set(EMPTY)
+    assert len(rows) == sum(map(int, counts.values()))
+    assert counts == {"ncnn": "110", "TensorFlow Lite": "124", "Core ML": "157",
+                      "OpenVINO IR": "74"}  # fmt: skip
+    for name, layers in EMPTY.items():
+        assert {r[1] for r in rows if r[0] == name and r[2] == "–"} == set(layers.split())
+    known = {cls.__name__ for cls in op_classes()}
+    assert {op for r in rows for op in r[2].split(", ")} - {"–"} <= known
+
+
+def test_what_the_page_says(page: str) -> None:
+    assert "| OpenVINO IR | TensorIterator | GRU, Reshape, Slice" in page
+    assert "| Core ML | innerProduct | " in page
+    assert "| ncnn | Permute | Transpose |" in page
