@@ -74,18 +74,32 @@ def unidirectional_lstm(c: Context) -> Sequence[Value]:
 def bidirectional_lstm(c: Context) -> Sequence[Value]:
     """Forwards and backwards, joined in the channels; states of the two behind each other."""
     p = c.params
-    both = [list(p.activationsForwardLSTM), list(p.activationsBackwardLSTM)]
-    c.require(not both[1] or both[0] == both[1], "its activations differ between the directions")
-    c.require(len(p.weightParams) == 2, f"has weights of {len(p.weightParams)} directions, not 2")
-    y, h, cell = _lstm(c, list(p.weightParams), both[0], "bidirectional")
+    parts = list(p.weightParams)
+    c.require(len(parts) == 2, f"has weights of {len(parts)} directions, not 2")
+    forward = list(p.activationsForwardLSTM)
+    backward = list(p.activationsBackwardLSTM) or forward
+    if forward == backward:
+        y, h, cell = _lstm(c, parts, forward, "bidirectional")
+    else:
+        ahead = _lstm(c, parts[:1], forward, "forward", ((1,), (2,)))
+        back = _lstm(c, parts[1:], backward, "reverse", ((3,), (4,)))
+        axes = (1, 0, 0)  # of the directions
+        y, h, cell = (c.add(Concat(a), *both) for a, *both in zip(axes, ahead, back, strict=True))
     states = [_last(c, state, d) for d in (0, 1) for state in (h, cell)]
     return (_result(c, y, h, p.params.sequenceOutput), *states)
 
 
 def _lstm(
-    c: Context, parts: Sequence[Any], activations: Sequence[Any], direction: str
+    c: Context,
+    parts: Sequence[Any],
+    activations: Sequence[Any],
+    direction: str,
+    states: tuple[tuple[int, ...], tuple[int, ...]] = ((1, 3), (2, 4)),
 ) -> Sequence[Value]:
-    """Y [T, D, B, H], the last y and the last c [D, B, H]; ``parts``: weights of each direction."""
+    """Y [T, D, B, H], the last y and the last c [D, B, H].
+
+    ``parts``: weights of each direction; ``states``: the inputs that y and c start from.
+    """
     p, flags = c.params, c.params.params
     gates = list(_LSTM_GATES)
     coupled = "forgetGate" if flags.coupledInputAndForgetGate else ""
@@ -102,7 +116,7 @@ def _lstm(
         input_forget=bool(coupled),
         cell_clip=threshold,
     )
-    h0, c0 = _state(c, 1, 3), _state(c, 2, 4)
+    h0, c0 = (_state(c, *numbers) for numbers in states)
     bias = _doubled(c, _lstm_bias(c, parts, coupled))
     return c.add_many(op, _sequence(c), w, r, bias, h0, c0, peepholes)
 
@@ -170,6 +184,7 @@ def _state(c: Context, *numbers: int) -> Value | None:
         return None
     full = {"uniDirectionalLSTM": 3, "biDirectionalLSTM": 5}.get(c.layer.type, 2)
     c.require(total == full, f"has {total} inputs; 1 and {full} are possible")
+    c.require(c.x.type.rank == 5, f"its input {c.x.type} is not [Seq, Batch, C, 1, 1]")
     batch, units = c.x.type.dims[1], c.params.outputVectorSize
     parts = []
     for number in numbers:
