@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.registry import Convert, Result
 from vknn.graph import Value
 
 #: Beginning and end of each axis.
@@ -62,6 +65,13 @@ def pads(around: Borders) -> tuple[int, ...]:
     return (*(b for b, _ in around), *(e for _, e in around))
 
 
+def padded(x: Value, around: Borders) -> tuple[int, ...]:
+    """The shape of ``x`` with borders around its last axes."""
+    dims = x.type.dims
+    inner = zip(dims[len(dims) - len(around) :], around, strict=True)
+    return (*dims[: len(dims) - len(around)], *(n + b + e for n, (b, e) in inner))
+
+
 def batched(
     c: Context, x: Value, rank: int, least: int | None = None
 ) -> tuple[Value, tuple[int, ...]]:
@@ -79,3 +89,25 @@ def batched(
 def unbatched(c: Context, y: Value, lead: Sequence[int]) -> Value:
     """The opposite: the first axis becomes those that it was made of."""
     return c.reshape(y, (*lead, *y.type.dims[1:]))
+
+
+def over_images(convert: Convert) -> Convert:
+    """A converter to which all axes before [C, H, W] are batch, run on inputs of one such axis.
+
+    In networks of [Seq, Batch, C, H, W] pictures then stay [N, C, H, W] from layer to layer: the
+    shapes that one layer restores are those that the next one takes apart.
+    """
+
+    @functools.wraps(convert)
+    def folded(c: Context) -> Result:
+        leads = {v.type.dims[:-3] for v in c.inputs if math.prod(v.type.dims[:-3]) != 1}
+        ranks = {v.type.rank for v in c.inputs}
+        if ranks != {5} or len(leads) > 1:
+            return convert(c)
+        inputs = [batched(c, v, 4)[0] for v in c.inputs]
+        lead = next(iter(leads), c.x.type.dims[:-3])
+        result = convert(dataclasses.replace(c, inputs=inputs))
+        assert isinstance(result, Value), "a converter of one output"
+        return unbatched(c, result, lead)
+
+    return folded

@@ -6,6 +6,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.geometry import over_images
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops import activation as ops
@@ -26,6 +27,7 @@ _GELU_SIGMOID = 1.702
 
 
 @layer("activation")
+@over_images
 def activation(c: Context) -> Value:
     """One of 13 functions."""
     kind = c.params.WhichOneof("NonlinearityType")
@@ -56,6 +58,7 @@ def activation(c: Context) -> Value:
 
 
 @layer("unary")
+@over_images
 def unary(c: Context) -> Value:
     """A function of scale * x + shift; a scale or epsilon of 0 means the default."""
     p, kinds = c.params, pb.UnaryFunctionLayerParams
@@ -80,6 +83,7 @@ def unary(c: Context) -> Value:
 
 
 @layer("clampedReLU")
+@over_images
 def clamped_relu(c: Context) -> Value:
     """min(beta, x), or min(beta, alpha * x) below 0."""
     y = c.add(ops.LeakyRelu(alpha=c.params.alpha), c.x)
@@ -87,6 +91,7 @@ def clamped_relu(c: Context) -> Value:
 
 
 @layer("gelu")
+@over_images
 def gelu(c: Context) -> Value:
     """x times the normal distribution's cumulative function, exactly or approximately."""
     kinds, mode = pb.GeluLayerParams, c.params.mode

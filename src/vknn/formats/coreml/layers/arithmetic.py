@@ -7,6 +7,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.geometry import over_images
 from vknn.formats.coreml.layers.activation import scaled
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
@@ -20,6 +21,7 @@ _TINY = 1e-30
 
 
 @layer("add", inputs=(1, None))
+@over_images
 def add(c: Context) -> Value:
     """The sum of the inputs, which broadcast; a single one plus alpha."""
     if len(c.inputs) == 1:
@@ -28,6 +30,7 @@ def add(c: Context) -> Value:
 
 
 @layer("multiply", inputs=(1, None))
+@over_images
 def multiply(c: Context) -> Value:
     """The product of the inputs, which broadcast; a single one times alpha."""
     if len(c.inputs) == 1:
@@ -36,18 +39,21 @@ def multiply(c: Context) -> Value:
 
 
 @layer("average", inputs=(2, None))
+@over_images
 def average(c: Context) -> Value:
     """The mean of the inputs, which broadcast."""
     return scaled(c, _folded(c, Add()), 1.0 / len(c.inputs), 0.0)
 
 
 @layer("max", inputs=(2, None))
+@over_images
 def maximum(c: Context) -> Value:
     """The largest of the inputs, which broadcast."""
     return _folded(c, Max())
 
 
 @layer("min", inputs=(2, None))
+@over_images
 def minimum(c: Context) -> Value:
     """The smallest of the inputs, which broadcast."""
     return _folded(c, Min())
@@ -70,6 +76,7 @@ def dot(c: Context) -> Value:
 
 
 @layer("scale")
+@over_images
 def scale(c: Context) -> Value:
     """x * scale + bias; both lie along the last three axes, a vector along axis -3."""
     p = c.params
@@ -80,12 +87,14 @@ def scale(c: Context) -> Value:
 
 
 @layer("bias")
+@over_images
 def bias(c: Context) -> Value:
     """x + bias, which lies along the last three axes, a vector along axis -3."""
     return c.add(Add(), c.x, _parameter(c, c.params.bias, c.params.shape, "bias"))
 
 
 @layer("reduce")
+@over_images
 def reduce(c: Context) -> Value:
     """Over one axis or more of the last three, which stay with size 1."""
     p, kinds = c.params, pb.ReduceLayerParams

@@ -12,6 +12,7 @@ from vknn.formats.coreml.geometry import (
     borders,
     halves,
     is_top_left,
+    padded,
     pads,
     same_borders,
     sizes,
@@ -145,6 +146,7 @@ def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
     around = kernel.around
     if around is None:
         around = same_borders(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
+    c.size(padded(x, around), "its padded input")
     op = Conv(kernel.strides, pads(around), kernel.dilations, kernel.groups)
     return c.add(op, x, w, _bias(c, kernel))
 
@@ -168,15 +170,17 @@ def _cut(
 
     An output shape beats the padding; where they agree the padding says what goes where.
     """
-    found = []
+    full: list[int] = []
+    found: list[tuple[int, int]] = []
     for axis, (size, extent, stride) in enumerate(
         zip(spatial, kernel.extents, kernel.strides, strict=True)
     ):
         around = kernel.around[axis] if kernel.around is not None else None
-        surplus = (size - 1) * stride + extent - (asked[axis] if asked else size * stride)
+        full.append((size - 1) * stride + extent)
+        surplus = full[-1] - (asked[axis] if asked else size * stride)
         if around is not None and (asked is None or sum(around) == surplus):
             found.append(around)
         else:
             found.append(halves(surplus, kernel.top_left) if surplus > 0 else (0, surplus))
-    c.size([*spatial, *(max(0, -end) for _, end in found)])
+    c.size([n + max(0, -end) for n, (_, end) in zip(full, found, strict=True)])
     return tuple(found)

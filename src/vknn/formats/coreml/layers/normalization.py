@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, unbatched
+from vknn.formats.coreml.geometry import batched, over_images, unbatched
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops
@@ -38,6 +38,7 @@ def batchnorm(c: Context) -> Value:
 
 
 @layer("mvn")
+@over_images
 def mean_variance_normalization(c: Context) -> Value:
     """x less its mean, over its root variance, over the last two axes or the last three."""
     p = c.params
@@ -48,6 +49,7 @@ def mean_variance_normalization(c: Context) -> Value:
 
 
 @layer("l2normalize")
+@over_images
 def l2_normalize(c: Context) -> Value:
     """x / sqrt(sum of squares + epsilon) over the last three axes."""
     _require_rank(c, 3)
@@ -82,6 +84,7 @@ def layer_normalization(c: Context) -> Value:
 
 
 @layer("softmax")
+@over_images
 def softmax(c: Context) -> Value:
     """Along axis -3."""
     _require_rank(c, 3)

@@ -12,6 +12,7 @@ from vknn.formats.coreml.geometry import (
     batched,
     borders,
     is_top_left,
+    padded,
     pads,
     same_borders,
     sizes,
@@ -46,6 +47,7 @@ def pooling_3d(c: Context) -> Value:
     """x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     p, none = c.params, (0, 0, 0)
+    _kind(c, 2)
     kernel = sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel")
     strides = sizes(c, (p.strideDepth, p.strideHeight, p.strideWidth), none, "its stride")
     around = borders_3d(c)
@@ -78,6 +80,7 @@ def _pooled(
 ) -> Value:
     """``only_real``: averages are of what lies within x; else padding counts, as zeros."""
     size, steps, edges = tuple(kernel), tuple(strides), pads(around)
+    c.size(padded(x, around), "its padded input")
     kind = _kind(c, 3)
     if kind == pb.PoolingLayerParams.MAX:
         return c.add(MaxPool(size, steps, edges), x)

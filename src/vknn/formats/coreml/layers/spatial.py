@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, borders, sizes, unbatched
+from vknn.formats.coreml.geometry import batched, borders, over_images, sizes, unbatched
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement import Pad, Slice
@@ -12,6 +12,7 @@ from vknn.ops.rearrange import DepthToSpace, SpaceToDepth
 
 
 @layer("crop", inputs=(1, 2))
+@over_images
 def crop(c: Context) -> Value:
     """The last two axes: without borders, or as many elements as a second input has."""
     x, like = c.x, c.optional(1)
@@ -32,6 +33,7 @@ def crop(c: Context) -> Value:
 
 
 @layer("padding")
+@over_images
 def padding(c: Context) -> Value:
     """Around the last two axes: a number, the mirrored content, or its edge."""
     p, x = c.params, c.x
