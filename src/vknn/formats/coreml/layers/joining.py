@@ -41,14 +41,15 @@ def concat_nd(c: Context) -> Value:
 
 @layer("splitND", outputs=(1, None))
 def split_nd(c: Context) -> list[Value]:
-    """Parts of an axis, of the sizes listed, or of equal size."""
+    """Parts of an axis, of the sizes listed or nearly equal: the first ones are larger by 1."""
     p, dims = c.params, c.x.type.dims
     axis = c.axis(p.axis, len(dims))
     sizes, count = [int(s) for s in p.splitSizes], int(p.numSplits)
     if not sizes:
-        whole = count > 0 and dims[axis] % count == 0
-        c.require(whole, f"cannot split axis {axis} of {c.x.type} into {count}")
-        sizes = [dims[axis] // count] * count
+        good = 0 < count <= dims[axis]
+        c.require(good, f"cannot split axis {axis} of {c.x.type} into {count}")
+        size, more = divmod(dims[axis], count)
+        sizes = [size + 1] * more + [size] * (count - more)
     c.require(sum(sizes) == dims[axis], f"parts of {sizes} do not make up axis {axis} of {dims}")
     return parts(c, axis, sizes)
 
