@@ -459,6 +459,17 @@ def _argmax(made: Any, network: Any) -> None:
     models.layer(made, "both", "best best", "y").concat.SetInParent()
 
 
+def _dynamic(made: Any, network: Any) -> None:
+    network.layers[2].output[0] = "before"
+    models.layer(made, "places", "before", "y").whereNonZero.SetInParent()
+
+
+def _random_numbers(made: Any, network: Any) -> None:
+    network.layers[2].output[0] = "before"
+    models.layer(made, "noise", "before", "noise").randomNormalLike.seed = -1
+    models.layer(made, "sum", "before noise", "y").add.SetInParent()
+
+
 def _floor(made: Any, network: Any) -> None:
     network.layers[2].output[0] = "before"
     models.layer(made, "steps", "before", "y").floor.SetInParent()
@@ -514,6 +525,8 @@ REFUSED = [
     ),
     (lambda m, n: n.updateParams.ClearField("epochs"), InputError, "gives no epochs"),
     (_argmax, UnsupportedLayerError, "argMax 'best'.*lets no gradient pass"),
+    (_dynamic, UnsupportedLayerError, "'places'"),
+    (_random_numbers, UnsupportedLayerError, "'noise' .* draws random numbers"),
     (_floor, UnsupportedLayerError, "floor 'steps'.*lets no gradient pass"),
     (_recurrent, UnsupportedLayerError, "simpleRecurrent 'memory'.*has no gradient"),
 ]
@@ -531,6 +544,17 @@ def test_models_that_cannot_be_trained(
         pytest.raises(error, match=message),
     ):
         session.update(data)
+
+
+def test_layers_that_the_loss_does_not_depend_on_may_be_anything(tmp_path: Path) -> None:
+    made = models.regressor()
+    array = made.description.output.add(name="places").type.multiArrayType
+    array.dataType = pb.ArrayFeatureType.FLOAT32
+    models.layer(made, "places", "y", "places").whereNonZero.SetInParent()
+    with Session(models.written(made, tmp_path), device="numpy") as session:
+        result = session.update(points())
+        assert result.losses[1] < result.losses[0]
+        assert session.run({"x": points()["x"][0]})["places"].ndim
 
 
 def test_other_formats_are_not_trained(tmp_path: Path) -> None:

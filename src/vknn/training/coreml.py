@@ -13,12 +13,12 @@ from vknn.formats.coreml import driver
 from vknn.formats.coreml import weights as decoder
 from vknn.formats.coreml.model import CoremlModel
 from vknn.formats.coreml.problems import Malformed
-from vknn.formats.coreml.records import LayerRecord
+from vknn.formats.coreml.records import LayerRecord, NetworkRecord, read, written
 from vknn.formats.coreml.stages import Source
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
 from vknn.training.coreml_settings import read_losses, read_settings
 from vknn.training.coreml_targets import Targets
-from vknn.training.step import check_rest
+from vknn.training.step import check_whole
 from vknn.training.task import Arrays, Example, Task
 
 _TRAINED = ("convolution", "innerProduct")
@@ -38,6 +38,7 @@ class CoremlTask(Task):
         self.losses, names = read_losses(update, classes, file)
         self._targets = Targets(model, self.losses, names)
         self._trained = list(_trained(model))
+        self._network = _before(model.network, {loss.input for loss in self.losses})
         self._check_blobs()
 
     def examples(self, batches: Iterable[Features] | Features) -> list[Example]:
@@ -68,9 +69,9 @@ class CoremlTask(Task):
         builder = GraphBuilder("coreml")
         blobs = {name: builder.input(name, type_) for name, type_ in types.items()}
         wanted = {loss.input: loss.input for loss in self.losses}
-        source = Source(model.network, tuple(wanted), model.rank5, model.file)
+        source = Source(self._network, tuple(wanted), model.rank5, model.file)
         graph = driver.first_graph(source, builder, blobs, wanted)
-        check_rest(graph)
+        check_whole(graph)
         return graph
 
     def weights(self, graph: Graph) -> Arrays:
@@ -121,14 +122,14 @@ class CoremlTask(Task):
         return reference.run(builder.finish({name: value}), {name: encoded})[name]
 
     def _check_blobs(self) -> None:
-        made = {blob for layer in self._model.network.everything() for blob in layer.outputs}
+        made = {blob for layer in self._network.everything() for blob in layer.outputs}
         for loss in self.losses:
             if loss.input not in made:
                 raise ModelFormatError(
                     f"loss {loss.name!r} reads {loss.input!r}, which no layer makes",
                     file=self._model.file,
                 )
-        drawing = [layer.place for layer in self._model.network.everything() if layer.draws]
+        drawing = [layer.place for layer in self._network.everything() if layer.draws]
         if drawing:
             what = [f"{place} draws random numbers and cannot be trained with" for place in drawing]
             raise UnsupportedLayerError(what, file=self._model.file)
@@ -154,6 +155,16 @@ def _trained(model: CoremlModel) -> Iterator[tuple[LayerRecord, str]]:
             yield layer, field
     if not found:
         raise ModelFormatError("the model is updatable, but none of its layers is", file=model.file)
+
+
+def _before(network: NetworkRecord, blobs: set[str]) -> NetworkRecord:
+    """The layers that these blobs depend on."""
+    wanted, kept = set(blobs), list[LayerRecord]()
+    for layer in reversed(network.layers):
+        if not wanted.isdisjoint(written(layer)):
+            kept.append(layer)
+            wanted |= read(layer)
+    return NetworkRecord(tuple(reversed(kept)))
 
 
 def _store(message: Any, array: np.ndarray) -> None:

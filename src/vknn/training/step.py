@@ -187,14 +187,21 @@ def _cut(
     return Parts(before, after.replace(rest, fresh), {n: axes.get(v) for v, n in names.items()})
 
 
-def check_rest(graph: Graph) -> None:
-    """Raises UnsupportedLayerError where more follows the graph than the graph itself."""
+def check_whole(graph: Graph) -> None:
+    """Raises UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
     if graph.rest is not None:
         layers = graph.rest.layers
         what = f"one of the layers {', '.join(dict.fromkeys(layers))}" if layers else "a layer"
         raise UnsupportedLayerError(
             [f"{what} needs data before it can be computed; such a network cannot be trained"]
         )
+    open_shapes = [
+        f"{node.origin} gives a shape that depends on data; it cannot be trained through"
+        for node in graph.nodes
+        if any(not v.type.is_static for v in node.outputs if v in set(graph.outputs.values()))
+    ]
+    if open_shapes:
+        raise UnsupportedLayerError(open_shapes)
 
 
 def compiled(graph: Graph, target: Target) -> Program:
