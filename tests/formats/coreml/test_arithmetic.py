@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coreml_writer import layer, linear_weights, near, run, run_everywhere, weights
+from tests.coreml_writer import (
+    layer,
+    linear_weights,
+    model,
+    near,
+    run,
+    run_everywhere,
+    session,
+    weights,
+)
 
 from vknn.errors import VknnError
+from vknn.passes import run_passes
 
 RNG = np.random.default_rng(16)
 FUNCTIONS = {
@@ -158,6 +168,29 @@ def test_the_epsilon_of_the_sum_of_logarithms() -> None:
     x = np.array([[[1.0, 2.0]]], np.float32)
     y = run(layer("reduce", mode="LOGSUM", axis="W", epsilon=0.5), {"x": x})["y"]
     near(y, np.log(x + 0.5).sum(axis=-1, keepdims=True))
+
+
+def test_pictures_keep_their_shape_between_layers_of_rank_5() -> None:
+    """Shapes are restored at the ends of such a network only."""
+    small = {"kernelSize": [1, 1], "weights": weights(np.eye(3)), "kernelChannels": 3}
+    layers = [
+        layer("convolution", ["x"], ["a"], name="first", outputChannels=3, **small),
+        layer("activation", ["a"], ["b"], ReLU={}),
+        layer("concat", ["a", "b"], ["c"]),
+        layer("split", ["c"], ["d", "e"], nOutputs=2),
+        layer("add", ["d", "e"], ["f"]),
+        layer("pooling", ["f"], ["g"], globalPooling=True, type="AVERAGE"),
+        layer("multiply", ["f", "g"], ["h"]),
+        layer("convolution", ["h"], ["y"], name="last", outputChannels=3, **small),
+    ]
+    for shape in ((3, 4, 5), (2, 2, 3, 4, 5)):
+        x = normal(*shape)
+        with session(model(layers, {"x": x.shape}, rank5=True)) as s:
+            found = s.run({"x": x})["y"]
+            kinds = [n.op.type_name for n in run_passes(s.graph({"x": x})).nodes]
+        assert kinds.count("Reshape") == 2, kinds
+        total = x.astype(np.float64) + np.maximum(x, 0)
+        near(found, (total * total.mean(axis=(-2, -1), keepdims=True)).reshape(found.shape))
 
 
 WRONG: dict[str, tuple[Any, tuple[int, ...]]] = {

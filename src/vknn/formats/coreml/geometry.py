@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.context import Context, unfold
 from vknn.formats.coreml.registry import Convert, Result
 from vknn.graph import Value
 
@@ -106,8 +106,7 @@ def over_images(convert: Convert) -> Convert:
             return convert(c)
         inputs = [batched(c, v, 4)[0] for v in c.inputs]
         lead = next(iter(leads), c.x.type.dims[:-3])
-        result = convert(dataclasses.replace(c, inputs=inputs))
-        assert isinstance(result, Value), "a converter of one output"
-        return unbatched(c, result, lead)
+        results = unfold(convert(dataclasses.replace(c, inputs=inputs)))
+        return [unbatched(c, result, lead) for result in results]
 
     return folded

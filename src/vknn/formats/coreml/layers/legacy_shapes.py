@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.registry import layer
+from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.registry import Result, layer
 from vknn.graph import Value
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.rearrange import Tile
@@ -82,14 +83,20 @@ def permute(c: Context) -> Value:
 
 
 @layer("concat", inputs=(2, None))
-def concat(c: Context) -> Value:
+def concat(c: Context) -> Result:
     """Joined along the channels, or with ``sequenceConcat`` along the sequence."""
-    back = _SEQUENCE if c.params.sequenceConcat else _CHANNEL
-    rank = _rank(c, back)
-    return c.add(Concat(rank - back), *c.inputs)
+    if not c.params.sequenceConcat:
+        return _of_channels(c)
+    return c.add(Concat(_rank(c, _SEQUENCE) - _SEQUENCE), *c.inputs)
+
+
+@over_images
+def _of_channels(c: Context) -> Value:
+    return c.add(Concat(_rank(c, _CHANNEL) - _CHANNEL), *c.inputs)
 
 
 @layer("split", outputs=(1, None))
+@over_images
 def split(c: Context) -> list[Value]:
     """Equal parts of the channels."""
     axis, count = _rank(c, _CHANNEL) - _CHANNEL, int(c.params.nOutputs)
@@ -119,6 +126,7 @@ def sequence_repeat(c: Context) -> Value:
 
 
 @layer("slice")
+@over_images
 def slice_(c: Context) -> Value:
     """x[start:end:stride] of the channels, rows or columns, as in Python."""
     p = c.params
