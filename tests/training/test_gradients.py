@@ -21,6 +21,7 @@ from vknn.ops.reduction import ReduceSum
 from vknn.passes import run_passes
 from vknn.program import Program, Target
 from vknn.training import differentiable_ops, differentiate
+from vknn.training.rules import convolution
 
 IDS = [c.name for c in CASES]
 
@@ -80,6 +81,19 @@ def test_gradients_are_those_of_pytorch(case: Case) -> None:
     results = reference.run(graph, feeds)
     for name, array in expected(case, feeds).items():
         assert_close(results[name], array, case.tolerance, f"{case.name}: {name}")
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name.startswith(("conv", "transposed"))], ids=lambda c: c.name
+)
+def test_gradients_of_weights_as_convolutions(case: Case, monkeypatch: Any) -> None:
+    """The form for windows that would take too much memory as a matrix."""
+    plain = gradient_graph(case)
+    feeds = feeds_of(case, plain)
+    expected = reference.run(plain, feeds)
+    monkeypatch.setattr(convolution, "COLUMNS", 0)
+    found = reference.run(gradient_graph(case), feeds)
+    assert_close(found["d1"], expected["d1"], case.tolerance, case.name)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.smooth], ids=lambda c: c.name)

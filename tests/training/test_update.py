@@ -14,7 +14,7 @@ from tests.training import models
 from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError, VknnError
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.session import Session
-from vknn.training import Progress, step
+from vknn.training import Progress, runner, step
 
 LABELS = ("cat", "dog", "owl")
 
@@ -300,6 +300,7 @@ def test_the_frozen_part_changes_nothing(tmp_path: Path, monkeypatch: Any, devic
     found = []
     for limit in (step.KEPT_BYTES, 0):
         monkeypatch.setattr(step, "KEPT_BYTES", limit)
+        monkeypatch.setattr(runner, "_SMALL", limit)
         models._random = np.random.default_rng(11)
         path = models.written(models.regressor(), tmp_path)
         with Session(path, device=device) as session:

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn import reference
 from vknn.errors import InputError, VknnError
+from vknn.graph import Graph
 from vknn.program import Target
 from vknn.training.losses import LOSS, rows_name, targets_of
 from vknn.training.step import (
@@ -26,6 +27,8 @@ from vknn.training.task import CROSS_ENTROPY, Arrays, Example, Task
 
 #: Of the range of a loss's input, by how much joined examples may differ from single ones.
 _SAME = 1e-4
+#: Elements of all results of a graph that NumPy computes sooner than a device's plan is made.
+_SMALL = 1 << 21
 
 
 class Runner:
@@ -34,6 +37,7 @@ class Runner:
     def __init__(self, task: Task, target: Target, examples: Sequence[Example], most: int) -> None:
         self._task = task
         self._targets = [e.targets for e in examples]
+        self._target = target
         self._network = self._forward(examples, min(most, len(examples)))
         self.weights = task.weights(self._network.graph)
         parts = training(task, self._network, list(self.weights), len(examples))
@@ -42,7 +46,7 @@ class Runner:
             parts.step.outputs[rows_name(i)].type.dims[1] for i in range(len(task.losses))
         ]
         self._check_targets()
-        self._inputs = self._prepared(parts, target, examples)
+        self._inputs = self._prepared(parts, examples)
         self._program = compiled(parts.step, target)
 
     def __enter__(self) -> Runner:
@@ -113,15 +117,25 @@ class Runner:
         if any(v not in network.axes for v in outputs) or any(v not in both.axes for v in pair):
             return None
         feeds = {n: as_one([f[n] for f in first], task.axis(n)) for n in first[0]}
-        together = reference.run(both.graph, feeds)
+        (together,) = self._once(both.graph, [feeds])
         single = alone(task, examples[0].inputs).graph
-        for place, example in enumerate(examples[:2]):
-            apart = reference.run(single, example.inputs)
+        runs = self._once(single, [e.inputs for e in examples[:2]])
+        for place, apart in enumerate(runs):
             for loss, value in zip(task.losses, pair, strict=True):
                 found = together[loss.input].take(place, both.axes[value]).reshape(-1)
                 if not _same(found, apart[loss.input].reshape(-1)):
                     return None
         return network
+
+    def _once(self, graph: Graph, feeds: Sequence[Arrays]) -> list[Arrays]:
+        """The outputs for some feeds: a small graph is not worth being compiled."""
+        if sum(v.type.size for n in graph.nodes for v in n.outputs if v.type.is_static) < _SMALL:
+            return [reference.run(graph, f) for f in feeds]
+        program = compiled(graph, self._target)
+        try:
+            return [program.run(f) for f in feeds]
+        finally:
+            program.close()
 
     def _check_targets(self) -> None:
         for index, (loss, width) in enumerate(zip(self._task.losses, self._widths, strict=True)):
@@ -132,16 +146,14 @@ class Runner:
             for number, targets in enumerate(self._targets):
                 _check_target(loss.kind, targets[index], width, f"example {number}")
 
-    def _prepared(
-        self, parts: Parts, target: Target, examples: Sequence[Example]
-    ) -> dict[str, list[np.ndarray]]:
+    def _prepared(self, parts: Parts, examples: Sequence[Example]) -> dict[str, list[np.ndarray]]:
         """The inputs of the steps for each example: those of the network, or what is frozen."""
         count, task = self._network.count, self._task
         joins = bool(self._network.axes)
         inputs = [(task.stacked(e.inputs) if joins else None) or e.inputs for e in examples]
         if parts.frozen is None:
             return {name: [i[name] for i in inputs] for name in parts.axes}
-        program = compiled(parts.frozen, target)
+        program = compiled(parts.frozen, self._target)
         try:
             rows: dict[str, list[np.ndarray]] = {name: [] for name in parts.axes}
             for first in range(0, len(inputs), count):
