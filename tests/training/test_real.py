@@ -34,8 +34,8 @@ def digits(count: int) -> tuple[np.ndarray, list[int]]:
 
 
 def test_mnist_learns_another_hand(folder: Path, tmp_path: Path, device: Any) -> None:
-    pictures, labels = digits(164)
-    train, test = slice(0, 96), slice(96, 164)
+    pictures, labels = digits(120)
+    train, test = slice(0, 64), slice(64, 120)
 
     def accuracy(session: Session) -> float:
         found = [session.run({"image": p})["classLabel"] for p in pictures[test]]
@@ -51,12 +51,12 @@ def test_mnist_learns_another_hand(folder: Path, tmp_path: Path, device: Any) ->
         with pytest.raises(InputError, match="epochs is 5; the model allows 32"):
             session.update(examples, epochs=5)
         result = session.update(
-            examples, learning_rate=1e-4, progress=lambda now: now.epoch < 5 or now.batch < 3
+            examples, learning_rate=1e-4, progress=lambda now: now.epoch < 4 or now.batch < 2
         )
         after = accuracy(session)
         session.save(tmp_path / "learned.mlmodel")
     assert before < 0.85
-    assert after > before + 0.1
+    assert after > before + 0.08
     assert result.losses[-1] < 0.5 * result.losses[0]
     assert result.metrics["accuracy"][-1] > result.metrics["accuracy"][0]
     with Session(tmp_path / "learned.mlmodel", device=device) as again:
