@@ -29,7 +29,7 @@ def image_detections(problem: Problem) -> Sequence[Candidate]:
     if not images or not boxes or used * op.rows == 0 or not op.classes:
         return []
     most = boxes if op.top_k < 0 else min(op.top_k, boxes)
-    keep = _ALL if op.keep_top_k < 0 else op.keep_top_k
+    keep = _ALL if op.keep_top_k < 0 else min(op.keep_top_k, _ALL)
     lists = BoxLists(
         images * used,
         boxes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -15,6 +16,8 @@ _F = np.float32
 Size = tuple[float, float]
 #: Ratios that are closer together than this are one.
 _SAME = 1e-6
+#: Boxes of one layer, and along an axis of a fixed size, at the most: attributes can ask for any.
+_MOST, _DENSEST = 1 << 24, 1 << 10
 
 
 @layer("PriorBox", inputs=(1, 2))
@@ -22,7 +25,10 @@ def prior_box(c: Context) -> Value:
     """At each place boxes of fixed sizes (maybe several a size), then those of minimum sizes."""
     rows, columns, height, width = _sizes(c, stated_first=False)
     centres = _centres(c, rows, columns, height, width)
-    boxes = [*_fixed(c, centres, height, width), *_minimum(c, centres, height, width)]
+    boxes: list[np.ndarray] = []
+    for box in chain(_fixed(c, centres, height, width), _minimum(c, centres, height, width)):
+        boxes.append(box)
+        c.require(len(boxes) * rows * columns <= _MOST, "has absurdly many boxes")
     c.require(len(boxes) > 0, "has no boxes")
     return _result(c, np.stack(boxes, axis=2), _counted(c))
 
@@ -32,13 +38,13 @@ def prior_box_clustered(c: Context) -> Value:
     """At each place a box for each pair of width and height."""
     rows, columns, height, width = _sizes(c, stated_first=True)
     widths, heights = c.floats("width", ()), c.floats("height", ())
-    good = 0 < len(widths) == len(heights)
+    good = 0 < len(widths) == len(heights) and len(widths) * rows * columns <= _MOST
     c.require(good, f"has {len(widths)} widths and {len(heights)} heights")
-    step = c.float("step", 0.0)
-    across, down = c.float("step_w", 0.0) or step, c.float("step_h", 0.0) or step
+    step = _finite(c, "step", 0.0)
+    across, down = _finite(c, "step_w", 0.0) or step, _finite(c, "step_h", 0.0) or step
     if across == 0 and down == 0:
         across, down = width / _F(columns), height / _F(rows)
-    offset = _F(c.float("offset", 0.5))
+    offset = _F(_finite(c, "offset", 0.5))
     centres = _grid(
         (np.arange(rows, dtype=_F) + offset) * _F(down),
         (np.arange(columns, dtype=_F) + offset) * _F(across),
@@ -57,7 +63,8 @@ def _sizes(c: Context, stated_first: bool) -> tuple[int, int, np.float32, np.flo
     The image's are those of the second input or what attributes state, which may go first.
     """
     dims = c.x.type.dims
-    c.require(len(dims) == 4 and min(dims[2:]) > 0, f"a feature map of shape {list(dims)}")
+    good = len(dims) == 4 and 0 < dims[2] * dims[3] <= _MOST
+    c.require(good, f"a feature map of shape {list(dims)}")
     both = c.float("img_size", 0.0)
     stated = [c.float("img_h", 0.0) or both, c.float("img_w", 0.0) or both]
     if len(c.inputs) > 1:
@@ -69,6 +76,12 @@ def _sizes(c: Context, stated_first: bool) -> tuple[int, int, np.float32, np.flo
     return dims[2], dims[3], _F(stated[0]), _F(stated[1])
 
 
+def _finite(c: Context, name: str, default: float) -> float:
+    number: float = c.float(name, default)
+    c.require(bool(np.isfinite(number)), f"{name} is {number}")
+    return number
+
+
 def _grid(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """[rows, columns, 2] of x, y."""
     return np.stack(np.meshgrid(columns, rows), axis=-1).astype(_F)
@@ -78,10 +91,10 @@ def _centres(
     c: Context, rows: int, columns: int, height: np.float32, width: np.float32
 ) -> np.ndarray:
     """Without a step places fill the image, whatever the offset."""
-    step, offset = c.float("step", 0.0), _F(c.float("offset", 0.5))
+    step, offset = _finite(c, "step", 0.0), _F(_finite(c, "offset", 0.5))
     axes = []
     for name, count, size in (("step_h", rows, height), ("step_w", columns, width)):
-        own, places = c.float(name, 0.0) or step, np.arange(count, dtype=_F)
+        own, places = _finite(c, name, 0.0) or step, np.arange(count, dtype=_F)
         if own == 0:
             axes.append((places + _F(0.5)) * (size / _F(count)))
         else:
@@ -134,10 +147,13 @@ def _fixed(
     fixed = c.floats("fixed_ratio", ())
     enough = len(densities) >= len(sizes) or not densities
     c.require(enough, f"has {len(sizes)} fixed sizes and {len(densities)} densities")
+    c.require(min(fixed, default=1) > 0, f"fixed_ratio {fixed}")
     scale, half = np.array([_F(1) / width, _F(1) / height], _F), _F(0.5)
     for number, size in enumerate(np.asarray(sizes, _F)):
-        density = int(densities[number]) if densities else 1
-        c.require(size > 0 and density >= 1, f"fixed size {size} with density {density}")
+        stated = densities[number] if densities else 1
+        good = 0 < size < np.inf and 1 <= stated <= _DENSEST
+        c.require(bool(good), f"fixed size {size} with density {stated}")
+        density = int(stated)
         shift, whole = int(size / _F(density)), int(size)
         reaches = [(size * half * r, size * half / r) for r in np.sqrt(np.asarray(fixed, _F))]
         if not fixed:
@@ -158,11 +174,12 @@ def _counted(c: Context) -> int:
     With fixed ratios beside other ones it is not the number of boxes there are.
     """
     ratios, fixed = 1 + len(_ratios(c)), c.floats("fixed_size", ())
+    densities = [min(max(d, 0), _DENSEST) for d in c.floats("density", ())]
     least, most = c.floats("min_size", ()), c.floats("max_size", ())
     count = ratios * len(least) if c.bool("scale_all_sizes", True) else ratios + len(least) - 1
     count = ratios * len(fixed) if fixed else count
     each = len(c.floats("fixed_ratio", ())) or ratios
-    return count + len(most) + sum(each * (int(d) ** 2 - 1) for d in c.floats("density", ()))
+    return count + len(most) + sum(each * (int(d) ** 2 - 1) for d in densities)
 
 
 def _result(c: Context, boxes: np.ndarray, counted: int, only_so_many: bool = False) -> Value:

@@ -21,6 +21,8 @@ from vknn.ops.unary import Sqrt
 #: The side of a region that belongs to level 2 of a pyramid.
 _CANONICAL = 224.0
 _CANONICAL_LEVEL = 2
+#: Samples of a bin along an axis.
+_MOST_SAMPLES = 1 << 10
 
 
 @layer("ROIPooling", inputs=2)
@@ -40,7 +42,7 @@ def ps_roi_pooling(c: Context) -> Value:
     outputs, group = c.int("output_dim"), c.int("group_size", 1)
     size = (c.int("pooled_height", group), c.int("pooled_width", group))
     bins = (c.int("spatial_bins_y", 1), c.int("spatial_bins_x", 1))
-    good = min(outputs, group, *size, *bins) >= 1
+    good = min(outputs, group, *size, *bins) >= 1 and max(bins) <= _MOST_SAMPLES
     c.require(good, f"output_dim {outputs} of {group} groups, {size} with bins {bins}")
     mode = c.text("mode", "average", choices=("average", "bilinear", "bilinear_deformable"))
     scale, parts = c.float("spatial_scale"), group * group
@@ -52,7 +54,7 @@ def ps_roi_pooling(c: Context) -> Value:
     elif mode == "bilinear":
         parts, op = bins[0] * bins[1], BilinearRoiPool(size, scale, parts=bins)
     else:
-        spread, cells = c.float("trans_std", 1.0), c.int("part_size", 1)
+        spread, cells = c.float("trans_std", 1.0), c.int("part_size", 1) if moved else 1
         c.require(cells >= 1, f"part_size {cells}")
         op = DeformableRoiPool(size, scale, group, bins, cells, spread)
     x, channels = _image(c, 0), c.value(0).type.dims[1]
@@ -92,7 +94,7 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
     size, ratio = c.int("output_size"), c.int("sampling_ratio", 0)
     levels = [_image(c, i) for i in range(1, len(c.inputs))]
     scales = c.ints("pyramid_scales", count=len(levels))
-    good = size >= 1 and ratio >= 0 and min(scales) >= 1
+    good = size >= 1 and 0 <= ratio <= _MOST_SAMPLES and min(scales) >= 1
     c.require(good, f"output_size {size}, sampling_ratio {ratio}, pyramid_scales {scales}")
     same = len({v.type.dims[1] for v in levels}) == 1
     c.require(same, "the maps of its pyramid differ in their channels")

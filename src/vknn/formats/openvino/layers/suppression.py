@@ -14,6 +14,9 @@ from vknn.ops.lookup import Gather
 from vknn.ops.movement import Concat, Pad, Slice
 from vknn.ops.selection import TopK
 
+#: Boxes that are listed, at the most: their order is worked out with all of them in memory.
+_MOST = 1 << 25
+
 
 @layer("NonMaxSuppression", inputs=(2, 5))
 def non_max_suppression(c: Context) -> Value:
@@ -26,6 +29,7 @@ def non_max_suppression(c: Context) -> Value:
     most = _most(c, shape[2])
     count = shape[0] * shape[1] * most
     rows = _rows(c, count)
+    c.require(max(rows, count) <= _MOST, f"lists {count} boxes in {rows} rows")
     if min(rows, count) == 0:
         return c.constant(np.full((rows, 3), -1, np.int32))
     if c.bool("center_point_box", False):

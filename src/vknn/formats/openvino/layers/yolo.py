@@ -12,6 +12,9 @@ from vknn.ops.lookup import Gather
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.reduction import Softmax
 
+#: Elements that are looked up one by one, at the most.
+_MOST_PLACES = 1 << 24
+
 
 @layer("RegionYolo")
 def region_yolo(c: Context) -> Value:
@@ -79,6 +82,7 @@ def reorg_yolo(c: Context) -> Value:
 def _scrambled(c: Context, x: Value, stride: int) -> Value:
     """Where channels do not divide: places are counted in what the division leaves."""
     channels, height, width = x.type.dims[1:]
+    c.require(x.type.size <= _MOST_PLACES, f"{channels} channels with stride {stride}")
     own = channels // stride**2
     image, channel, row, column = np.indices(x.type.dims)
     part = channel // own
