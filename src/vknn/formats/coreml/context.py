@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.formats.coreml import weights
+from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.problems import Malformed, Unsupported
 from vknn.formats.coreml.records import LayerRecord
 from vknn.graph import DType, GraphBuilder, Op, Origin, Value
@@ -37,7 +39,8 @@ class Context:
     """One layer on its way into the graph. Blobs are float32 and have one axis or more.
 
     ``rank5``: the network maps its inputs to [Seq, Batch, C, H, W] (RANK5_ARRAY_MAPPING).
-    ``draw`` gives the number of random draws so far and counts one more.
+    ``draw`` gives the number of random draws so far and counts one more. ``held``: the constants of
+    graphs that were built before.
     """
 
     builder: GraphBuilder
@@ -45,6 +48,8 @@ class Context:
     inputs: Sequence[Value]
     rank5: bool = False
     draw: Callable[[], Value] | None = None
+    held: Held = field(default_factory=Held)
+    _made: Counter[str] = field(default_factory=Counter)
 
     @property
     def params(self) -> Any:
@@ -125,7 +130,7 @@ class Context:
         stem = f"{self.origin.name}/{op.type_name}"
         folded = self._folded(op, inputs)
         if folded is not None:
-            return tuple(self.builder.constant(array, stem) for array in folded)
+            return tuple(self.constant(array, op.type_name) for array in folded)
         values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
         for value in values:
             if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
@@ -134,6 +139,8 @@ class Context:
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Value:
         """A constant; "weights" and "bias" are the names of what training may change."""
+        self._made[name] += 1
+        array = self.held.same((self.layer.path, name, self._made[name]), array)
         return self.builder.constant(array, f"{self.origin.name}/{name}")
 
     def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn.errors import InputError, ModelFormatError
 from vknn.formats.coreml import driver
+from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.inputs import ImageInput, Input, read_input
 from vknn.formats.coreml.outputs import Classes, Output, read_output
 from vknn.formats.coreml.reader import read_network
@@ -90,6 +91,7 @@ class CoremlModel(FeatureModel):
         if self.classes is not None:
             self.blobs[self.classes.port] = score_blob(self.part, self.network, file)
         self._check()
+        self._held = Held()
         if any(layer.draws for layer in self.network.everything()):
             self.blobs[COUNTER] = COUNTER
             self.state = {COUNTER: COUNTER_TYPE}
@@ -104,7 +106,8 @@ class CoremlModel(FeatureModel):
         blobs = {name: f.blob(builder, types[name]) for name, f in self.features.items()}
         if self.state:
             blobs[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
-        source = Source(self.network, tuple(self.blobs.values()), self.rank5, self.file)
+        wanted = tuple(self.blobs.values())
+        source = Source(self.network, wanted, self.rank5, self.file, self._held)
         return driver.first_graph(source, builder, blobs, self.blobs)
 
     def decode(self, name: str, array: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ Loops that are known while a graph is built are unrolled, as far as they are sho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from vknn.formats.coreml import frames
 from vknn.formats.coreml.context import Context, NeedsData, unfold
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.frames import Rounds, Stack, Undecided
+from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.problems import Malformed, Unsupported
 from vknn.formats.coreml.records import COUNTER, LayerRecord, NetworkRecord
 from vknn.graph import DType, GraphBuilder, TensorType, Value
@@ -34,12 +35,16 @@ COUNTER_TYPE = TensorType((1,), DType.INT32)
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A network to build graphs of; ``outputs`` are the blobs that a run gives."""
+    """A network to build graphs of.
+
+    ``outputs`` are the blobs that a run gives, ``held`` the constants of all its graphs.
+    """
 
     network: NetworkRecord
     outputs: tuple[str, ...]
     rank5: bool = False
     file: str | None = None
+    held: Held = field(default_factory=Held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +145,9 @@ class Stage:
         found = known_type(layer)
         assert found is not None, "unknown layers are refused when a model is loaded"
         self._copies += any(isinstance(frame, Rounds) for frame in self.stack)
-        context = Context(self.builder, layer, inputs, self.source.rank5, self._draw)
+        context = Context(
+            self.builder, layer, inputs, self.source.rank5, self._draw, self.source.held
+        )  # fmt: skip
         try:
             results = unfold(found.convert(context))
             if len(results) < len(layer.outputs):
