@@ -320,6 +320,56 @@ def test_a_seed_makes_a_training_repeatable(tmp_path: Path) -> None:
     assert (found[0] != found[2]).any()
 
 
+def test_the_models_own_order(tmp_path: Path) -> None:
+    """Its seed and its wish to shuffle are taken, and can be overridden."""
+    made = models.regressor()
+    update = made.neuralNetworkRegressor.updateParams
+    update.shuffle.defaultValue, update.seed.defaultValue = True, 5
+    path = models.written(made, tmp_path)
+    found = []
+    for settings in ({}, {"seed": 5, "shuffle": True}, {"shuffle": False}):
+        with Session(path, device="numpy") as session:
+            session.update(points(), **settings)
+            found.append(stored(session)["trained/weights"])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).any()
+
+
+def test_the_values_that_a_file_allows(tmp_path: Path) -> None:
+    made = models.regressor()
+    update = made.neuralNetworkRegressor.updateParams
+    sgd = update.optimizer.sgdOptimizer
+    sgd.learningRate.range.maxValue = 0.5
+    sgd.miniBatchSize.set.values.extend([2, 4])
+    update.epochs.range.minValue, update.epochs.range.maxValue = 1, 3
+    with Session(models.written(made, tmp_path), device="numpy") as session:
+        session.update(points(), learning_rate=0.5, mini_batch_size=2, epochs=3)
+        with pytest.raises(InputError, match="learning_rate is 0.6; the model allows 0 to 0.5"):
+            session.update(points(), learning_rate=0.6)
+        with pytest.raises(InputError, match="mini_batch_size is 3; the model allows 2, 4"):
+            session.update(points(), mini_batch_size=3)
+        with pytest.raises(InputError, match="epochs is 4; the model allows 1 to 3"):
+            session.update(points(), epochs=4)
+
+
+def test_several_losses_are_added_up(tmp_path: Path) -> None:
+    """The same loss twice is a loss with twice the learning rate."""
+    made, data = models.regressor(), points()
+    with Session(models.written(made, tmp_path), device="numpy") as session:
+        session.update(data, learning_rate=0.1)
+        expected = stored(session)["trained/weights"]
+    loss = made.neuralNetworkRegressor.updateParams.lossLayers.add(name="again")
+    loss.meanSquaredErrorLossLayer.input = "y"
+    loss.meanSquaredErrorLossLayer.target = "other"
+    models.array_feature(made.description.trainingInput, "other", 2)
+    with Session(models.written(made, tmp_path), device="numpy") as session:
+        with pytest.raises(InputError, match="the target 'other' is missing"):
+            session.update(data)
+        session.update({**data, "other": data["y_true"]}, learning_rate=0.05)
+        found = stored(session)["trained/weights"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_examples_come_in_any_iterable(tmp_path: Path) -> None:
     path = models.written(models.regressor(), tmp_path)
     data = points()

@@ -36,9 +36,8 @@ class SGD(Optimizer):
         for name, gradient in gradients.items():
             moved = gradient
             if self.momentum:
-                before = self._velocity.get(name)
-                if before is not None:
-                    moved = np.float32(self.momentum) * before + gradient
+                before = self._velocity.get(name, np.float32(0.0))
+                moved = np.float32(self.momentum) * before + gradient
                 self._velocity[name] = moved
             weights[name][...] -= rate * moved
 
