@@ -49,7 +49,7 @@ def test_words_depend_on_seed_draw_and_place() -> None:
 @pytest.mark.parametrize("shape", [(1,), (3,), (4,), (5, 7), (2, 3, 5), (1, 3, 4, 5, 2)])
 @pytest.mark.parametrize("number", [0, 1, -(1 << 31)])
 def test_on_the_device(shape: tuple[int, ...], number: int) -> None:
-    for seed in (0, 17, -1, (1 << 40) + 3):
+    for seed in (-1, (1 << 40) + 3):
         check_op(RandomUniform(shape, seed, -2.5, 4.0), draw(number), access=("storage",))
         check_op(RandomNormal(shape, seed, 0.5, 3.0), draw(number), access=("storage",))
         check_op(RandomBernoulli(shape, seed, 0.3), draw(number), access=("storage",))

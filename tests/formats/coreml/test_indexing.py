@@ -67,7 +67,7 @@ def written(x: np.ndarray, places: list[tuple[Any, ...]], updates: list[Any], mo
 
 @pytest.mark.parametrize("mode", MODES)
 def test_scatter(mode: str) -> None:
-    for shape in ((5,), (4, 5), (3, 4, 5), (2, 3, 2, 3)):
+    for shape in ((5,), (3, 4, 5), (2, 3, 2, 3)):
         x, feeds, cases = np.abs(values(*shape)) + 1, {}, []
         rank = len(shape)
         feeds["x"] = x
@@ -89,7 +89,7 @@ def test_scatter(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_scatter_at_tuples_and_along_axes(mode: str) -> None:
-    for shape in ((5,), (4, 5), (3, 2, 5), (2, 1, 2, 3, 2)):
+    for shape in ((5,), (3, 2, 5), (2, 1, 2, 3, 2)):
         x, rank = np.abs(values(*shape)) + 1, len(shape)
         feeds, cases, given = {"x": x}, [], f"SCATTER_{mode}"
         for named in range(1, rank + 1):
@@ -232,11 +232,21 @@ def reductions(x: np.ndarray, axes: tuple[int, ...], keep: bool) -> dict[str, np
     }
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 2), (1, 3, 2, 2), (2, 1, 3, 2, 2)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (5,),
+        (3, 4),
+        pytest.param((2, 3, 2), marks=pytest.mark.slow),
+        pytest.param((1, 3, 2, 2), marks=pytest.mark.slow),
+        (2, 1, 3, 2, 2),
+    ],
+)
 def test_reductions(shape: tuple[int, ...]) -> None:
     x, rank = np.abs(values(*shape)) + np.float32(0.25), len(shape)
     cases = []
     chosen = [c for n in range(1, rank + 1) for c in itertools.combinations(range(rank), n)]
+    chosen = chosen[:: 3 if rank > 4 else 1]
     for number, axes in enumerate(chosen):
         keep = bool(number % 2)
         listed = [a - rank if (a + number) % 2 else a for a in reversed(axes)]
