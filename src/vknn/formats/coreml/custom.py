@@ -64,9 +64,7 @@ def _converted(c: Context, key: str, given: Any, default: Any) -> Any:
     return given
 
 
-def _weights(
-    c: Context, found: Registration, options: Mapping[Any, Any]
-) -> dict[str, np.ndarray]:
+def _weights(c: Context, found: Registration, options: Mapping[Any, Any]) -> dict[str, np.ndarray]:
     """The weights by the names that the registration gives them; by their numbers without it."""
     given = c.params.weights
     if found.weights is None:

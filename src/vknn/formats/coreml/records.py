@@ -54,7 +54,6 @@ class NetworkRecord:
                 if network is not None:
                     yield from network.everything()
 
-
     @functools.cached_property
     def reads(self) -> tuple[frozenset[str], ...]:
         """The blobs that may be read from each layer on; the last entry is what no layer reads."""
