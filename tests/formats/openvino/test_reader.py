@@ -63,6 +63,16 @@ def test_order_ids_and_ports_are_free(tmp_path: Path) -> None:
     assert np.array_equal(found["y"], [1, 2, 3.5])  # the ports' ids decide the order
 
 
+def test_ports_in_several_elements(tmp_path: Path) -> None:
+    """The notation's own example of Squeeze writes each port in an <input> of its own."""
+    net = Net()
+    x, y = net.input("x", (1, 2)), net.input("y", (3, 2))
+    net.layer("Concat", [x, y], [(4, 2)], {"axis": 0}, name="z")
+    net.layers[2] = net.layers[2].replace('<port id="1">', '</input><input><port id="1">')
+    found = run(net.save(tmp_path), x=np.zeros((1, 2)), y=np.ones((3, 2)))
+    assert np.array_equal(found["z"][:, 0], [0, 1, 1, 1])
+
+
 def test_blobs_of_the_first_versions(tmp_path: Path) -> None:
     """Attributes in <crop_data>, weights right in the layer, precision of the net."""
     text = """<net version="2" precision="FP16"><layers>

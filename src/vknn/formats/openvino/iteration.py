@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vknn.formats.openvino.records import Iteration, LayerRecord, Net, Place, PortRule
@@ -80,7 +80,7 @@ def body_inputs(net: Net) -> dict[Place, tuple[int, ...]]:
 
 def _check(reader: Reader, element: Element, found: Iteration, layer: str) -> None:
     """Both ends of every rule and back edge exist; every body input is fed once."""
-    ends = {tag: _port_ids(element.first(tag)) for tag in ("input", "output")}
+    ends = {tag: _port_ids(element.ports(tag)) for tag in ("input", "output")}
     takes = body_inputs(found.body)
     gives = {(body.id, p.id) for body in found.body.layers for p in body.outputs}
     fed: set[Place] = set()
@@ -115,8 +115,8 @@ def _check(reader: Reader, element: Element, found: Iteration, layer: str) -> No
     _check_back_edges(reader, found, takes, gives, fed, layer)
 
 
-def _port_ids(side: Element | None) -> set[int]:
-    found = (integer(p.attributes.get("id", "")) for p in (side.all("port") if side else ()))
+def _port_ids(ports: Iterable[Element]) -> set[int]:
+    found = (integer(port.attributes.get("id", "")) for port in ports)
     return {id_ for id_ in found if id_ is not None}
 
 

@@ -149,7 +149,7 @@ def _layer(reader: Reader, element: Element, version: int) -> LayerRecord:
         )
     precision = reader.precision_of(element, reader.precision, name)
     ports = {
-        tag: _ports(reader, element.first(tag), precision, name) for tag in ("input", "output")
+        tag: _ports(reader, element.ports(tag), precision, name) for tag in ("input", "output")
     }
     iteration = None
     if type_.lower() == "tensoriterator":
@@ -169,9 +169,11 @@ def _attributes(element: Element) -> Mapping[str, str]:
     return found
 
 
-def _ports(reader: Reader, element: Element | None, precision: str, layer: str) -> tuple[Port, ...]:
+def _ports(
+    reader: Reader, elements: Iterable[Element], precision: str, layer: str
+) -> tuple[Port, ...]:
     ports: dict[int, Port] = {}
-    for child in element.all("port") if element is not None else ():
+    for child in elements:
         id_ = reader.number(child, "id", layer)
         if id_ in ports:
             reader.fail(f"two ports have the id {id_}", layer)

@@ -37,6 +37,10 @@ class Element:
         """The first child of this name."""
         return next(self.all(tag), None)
 
+    def ports(self, tag: str) -> Iterator[Element]:
+        """The ports in its children of this name, of which there may be several."""
+        return (port for side in self.all(tag) for port in side.all("port"))
+
 
 class _Target:
     """Builds the tree, as the parser's target."""
