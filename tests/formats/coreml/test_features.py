@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.coreml_writer import array_feature, layer, model, network, run, session
+from tests.coreml_writer import array_feature, layer, model, network, run, session, weights
+from tests.helpers import shared_device
 
 from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
 from vknn.formats.coreml import coreml_pb2 as pb
@@ -228,6 +229,29 @@ def test_numbers_as_outputs() -> None:
     message.description.output[0].type.doubleType.SetInParent()
     with session(message) as s, pytest.raises(ShapeError, match="'y'"):
         s.run({"x": [1, 2]})
+
+
+def test_a_regressor_whose_feature_is_no_blob() -> None:
+    message = model([layer("copy")], {"x": (2,)}, ["price"], kind="neuralNetworkRegressor")
+    message.description.predictedFeatureName = "price"
+    with session(message) as s:
+        assert s.run({"x": [1, 2]})["price"].tolist() == [1, 2]
+    message.description.predictedFeatureName = ""
+    with pytest.raises(ModelFormatError, match="'price'"):
+        session(message)
+
+
+@pytest.mark.parametrize("device", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def test_a_model_without_inputs(device: str) -> None:
+    layers = [
+        layer("loadConstantND", [], ["c"], shape=[2], data=weights([1, 2])),
+        layer("addBroadcastable", ["c", "c"], ["y"]),
+    ]
+    where = device if device == "numpy" else shared_device()
+    with session(model(layers, {}), where) as s:
+        assert s.run({})["y"].tolist() == [2, 4]
+    with session(model(layers, {}, ["c"]), where) as s:
+        assert s.run({})["c"].tolist() == [1, 2]
 
 
 def test_numbers_as_inputs() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.formats.coreml import frames
 from vknn.formats.coreml.frames import Rounds, Stack
+from vknn.formats.coreml.records import LayerRecord
 from vknn.formats.coreml.stages import (
     End,
     Fixed,
@@ -107,6 +108,7 @@ class _Run:
     call: Call
     #: For loops without a limit: what decided about the latest round.
     decided: dict[int, list[bytes]] = field(default_factory=dict)
+    deciding: dict[LayerRecord, set[str] | None] = field(default_factory=dict)
 
     def to_end(self, decisive: tuple[str, ...]) -> None:
         """Runs graph after graph until nothing is left."""
@@ -157,7 +159,9 @@ class _Run:
             if top.limit > frames.MAX_ROUNDS and not frames.has_test(top.loop):
                 raise ShapeError(f"{top.loop.place} is to run {top.limit} rounds, far too many")
             return
-        blobs = frames.deciding(top.loop)
+        if top.loop not in self.deciding:
+            self.deciding[top.loop] = frames.deciding(top.loop)
+        blobs = self.deciding[top.loop]
         if blobs is None:
             return
         arrays = [self._look(b) for b in sorted(blobs)]

@@ -90,6 +90,9 @@ class CoremlModel(FeatureModel):
         self.blobs = {name: name for name in self.blob_outputs}
         if self.classes is not None:
             self.blobs[self.classes.port] = score_blob(self.part, self.network, file)
+        predicted = description.predictedFeatureName
+        if message.WhichOneof("Type") == "neuralNetworkRegressor" and predicted in self.blobs:
+            self.blobs[predicted] = predicted_blob(predicted, self.network)
         self._check()
         self._held = Held()
         if any(layer.draws for layer in self.network.everything()):
@@ -154,3 +157,9 @@ def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
     if last is None or not last.outputs:
         raise ModelFormatError("nothing says which blob holds the scores of the classes", file=file)
     return last.outputs[0]
+
+
+def predicted_blob(name: str, network: NetworkRecord) -> str:
+    """The blob that a regressor predicts: the one of the feature's name, else the last one made."""
+    last = network.layers[-1].outputs if network.layers else ()
+    return name if name in network.writes or len(last) != 1 else last[0]
