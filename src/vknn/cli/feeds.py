@@ -10,6 +10,7 @@ import numpy as np
 
 from vknn.cli.arguments import named
 from vknn.cli.inputs import image_options, read_input, read_npz
+from vknn.formats import TensorSpec
 from vknn.session import Session
 from vknn.subject import likely_shape
 
@@ -32,5 +33,12 @@ def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarr
         if name in session.model.images:
             hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
             own = dataclasses.replace(options, layout="hwc")
-        feeds[name] = read_input(Path(file), name, hint, own)
+        feeds[name] = _in_batch(read_input(Path(file), name, hint, own), specs[name])
     return feeds
+
+
+def _in_batch(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
+    """What lacks only a batch axis of 1, as pictures do, gets it."""
+    shape = spec.shape
+    lacks = shape is not None and len(shape) == array.ndim + 1 and shape[0] in (1, None)
+    return array[None] if lacks else array
