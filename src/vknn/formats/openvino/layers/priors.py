@@ -43,7 +43,7 @@ def prior_box_clustered(c: Context) -> Value:
     step = _finite(c, "step", 0.0)
     across, down = _finite(c, "step_w", 0.0) or step, _finite(c, "step_h", 0.0) or step
     if across == 0 and down == 0:
-        across, down = width / _F(columns), height / _F(rows)
+        across, down = float(width / _F(columns)), float(height / _F(rows))
     offset = _F(_finite(c, "offset", 0.5))
     centres = _grid(
         (np.arange(rows, dtype=_F) + offset) * _F(down),
