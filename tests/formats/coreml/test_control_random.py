@@ -100,7 +100,7 @@ def test_random_programs(backend: str, pytestconfig: pytest.Config) -> None:
         start = [constant(f"{b} first", held[b]) for b in known]
         start += [copy(f"{b} first", b) for b in BLOBS]
         feeds = {f"{b} first": np.float32([held[b]]) for b in BLOBS if b not in known}
-        message = model([*start, *layers], {n: (1,) for n in feeds}, list(BLOBS))
+        message = model([*start, *layers], dict.fromkeys(feeds, (1,)), list(BLOBS))
         execute(statements, held)
         with session(message, "numpy" if backend == "numpy" else shared_device()) as s:
             made = s.run(feeds)
