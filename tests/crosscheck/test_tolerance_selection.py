@@ -8,6 +8,7 @@ import pytest
 from vknn.crosscheck import allowances
 from vknn.ops.lookup import GatherND
 from vknn.ops.non_max_suppression import NonMaxSuppression
+from vknn.ops.random import RandomBernoulli, RandomNormal, RandomUniform
 from vknn.ops.scatter import ScatterND
 
 
@@ -48,3 +49,15 @@ def test_soft_scores() -> None:
     _, scores, _ = allowances(op, inputs, op.reference(*inputs))
     assert (scores.allowed > 1e-7).all()
     assert (scores.allowed < 1e-4).all()
+
+
+def test_random_numbers() -> None:
+    """The same everywhere, but for the roundings of a cosine that may be near 0."""
+    draw = np.zeros(1, np.int32)
+    for exact in (RandomUniform((9,)), RandomBernoulli((9,))):
+        (bound,) = allowances(exact, (draw,), exact.reference(draw))
+        assert not bound.allowed.any()
+    op = RandomNormal((4000,), 3, 1.0, 2.0)
+    (bound,) = allowances(op, (draw,), op.reference(draw))
+    assert (bound.allowed > 4e-6).all()
+    assert (bound.allowed < 2e-5).all()

@@ -1,4 +1,4 @@
-"""What scattering and suppression may err by: magnitude and units (see tolerance)."""
+"""What scattering, suppression, random numbers may err by: magnitude, units (see tolerance)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vknn.graph import Op
 from vknn.ops.lookup import GatherND, SearchSorted
 from vknn.ops.non_max_suppression import NonMaxSuppression
 from vknn.ops.nonzero import NonZero, Unique
+from vknn.ops.random import RandomBernoulli, RandomCategorical, RandomNormal, RandomUniform
 from vknn.ops.rearrange import ReverseSequence
 from vknn.ops.scatter import ScatterND
 
@@ -37,6 +38,11 @@ def _suppressed(op: NonMaxSuppression, inputs: Arrays, y: np.ndarray) -> tuple[n
     return np.abs(y.astype(np.float64)), 64.0 * op.max_output if op.soft_sigma > 0 else 0.0
 
 
+def _normal(op: RandomNormal, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """Where the cosine is near 0 the angle's rounding counts; no radius is above 6."""
+    return np.full(y.shape, abs(op.mean) + 6.0 * op.deviation), 16.0
+
+
 #: By op class.
 RULES: dict[type[Op], Rule] = {
     GatherND: _exact,
@@ -46,4 +52,8 @@ RULES: dict[type[Op], Rule] = {
     NonZero: _exact,
     Unique: _exact,
     NonMaxSuppression: _suppressed,
+    RandomUniform: _exact,
+    RandomBernoulli: _exact,
+    RandomCategorical: _exact,
+    RandomNormal: _normal,
 }
