@@ -181,6 +181,13 @@ def test_defaults_of_optional_inputs(field: str | None, value: float) -> None:
             s.run({"z": np.ones(3)})
 
 
+def test_defaults_of_absurd_size() -> None:
+    message = optional(None)
+    message.description.input[1].type.multiArrayType.shape[:] = [1 << 40, 1 << 40]
+    with session(message) as s, pytest.raises(InputError, match="'z'"):
+        s.run({"x": np.ones(2)})
+
+
 @pytest.mark.parametrize("rank5", [False, True])
 @pytest.mark.parametrize(
     "declared, shape",

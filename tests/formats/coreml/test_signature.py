@@ -32,9 +32,14 @@ def onnx(producer: bytes, graph: bytes = b"x" * 300) -> bytes:
 
 
 def test_a_model_is_recognized() -> None:
-    data = NET.SerializeToString()
-    for length in (4096, 200, 60, 30, 12, 6):
-        assert looks_like_model(data[:length])
+    described = pb.Model()
+    described.CopyFrom(NET)
+    for number in range(300):  # a description longer than what is looked at
+        described.description.metadata.userDefined.add(key=f"key {number}", value="value")
+    for message in (NET, described):
+        data = message.SerializeToString()
+        for length in range(3, min(len(data), 4096)):
+            assert looks_like_model(data[:length]), length
 
 
 def test_models_in_the_shared_folder(shared: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,9 @@ from vknn.formats.coreml.images import (
 from vknn.formats.coreml.shapes import Shapes, array_shapes, image_shapes
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType, GraphBuilder, TensorType, Value
+
+#: Elements of an optional input that was left out.
+_MOST_DEFAULTS = 1 << 28
 
 
 class Input(ABC):
@@ -65,7 +69,10 @@ class ArrayInput(Input):
         self.hint = shapes.declared or None
 
     def default(self) -> np.ndarray:
-        return np.full(self.shapes.declared or (1,), self._default or 0.0, np.float32)
+        shape = self.shapes.declared or (1,)
+        if math.prod(shape) > _MOST_DEFAULTS:
+            raise InputError(f"the default of {self.name!r} would have the shape {list(shape)}")
+        return np.full(shape, self._default or 0.0, np.float32)
 
     def encode(self, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind not in "fiub":

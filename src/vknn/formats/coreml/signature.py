@@ -22,22 +22,26 @@ class _Damaged(ValueError):
     pass
 
 
+class _Cut(ValueError):
+    """The bytes at hand end here; what they say so far is right."""
+
+
 def looks_like_model(head: bytes) -> bool:
     """True where ``head``, the first bytes of a file, may begin a Core ML model."""
-    if head[:1] != bytes([_VERSION_TAG]):
+    # A version of one byte, then the description.
+    if len(head) < 3 or head[0] != _VERSION_TAG or not 1 <= head[1] <= _MAX_VERSION:
+        return False
+    if head[2] != _DESCRIPTION_TAG:
         return False
     try:
-        version, place = _varint(head, 1)
-        if not 1 <= version <= _MAX_VERSION or place >= len(head):
-            return False
-        if head[place] != _DESCRIPTION_TAG:
-            return False
-        length, place = _varint(head, place + 1)
+        length, place = _varint(head, 3)
         inner = _fields(head, place, place + length, _DESCRIPTION_FIELDS)
         for number, start, end in inner:
             if number in (1, 10):
                 for _ in _fields(head, start, end, _FEATURE_FIELDS):
                     pass
+    except _Cut:
+        return True
     except _Damaged:
         return False
     return True
@@ -48,8 +52,6 @@ def _fields(
 ) -> Iterator[tuple[int, int, int]]:
     """(number, start, end) of the fields of a message, as far as ``data`` goes."""
     while place < end:
-        if place >= len(data):
-            return
         tag, place = _varint(data, place)
         length, place = _varint(data, place)
         if tag & 7 != _BYTES or tag >> 3 not in known or place + length > end:
@@ -59,10 +61,12 @@ def _fields(
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number, and the place behind it; what lies behind the end of ``data`` is taken for 0."""
+    """A number, and the place behind it."""
     value = 0
     for shift in range(0, 64, 7):
-        byte = data[place] if place < len(data) else 0
+        if place >= len(data):
+            raise _Cut
+        byte = data[place]
         place += 1
         value |= (byte & 127) << shift
         if byte < 128:
