@@ -18,8 +18,9 @@ from vknn.graph import Value
 from vknn.ops.binary import Add, Mul
 from vknn.ops.convolution import Conv
 from vknn.ops.deformable import DeformConv
+from vknn.ops.lookup import Gather
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Pad
+from vknn.ops.movement import Pad, Slice
 from vknn.ops.transposed import ConvTranspose
 
 
@@ -130,13 +131,16 @@ def deformable_convolution(c: Context) -> Value:
     along the width, of each tap.
 
     A sample from outside of the image is 0; between the last pixel and the image's end it is that.
+    Where the convolution has groups each of them counts its channels from 0 when it looks for
+    their shifts, as OpenVINO does, so that the later shifts are not used.
     """
     s = _setup(c, ranks=(4,))
     w = s.window
     weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 2)
     begins, ends = w.pads(s.sizes)
     (top, left), (bottom, right) = begins, ends
-    parts = c.int("deformable_group|num_deformable_group", 1)
+    stated = c.int("deformable_group|num_deformable_group", 1)
+    shifts, parts = _shifts(c, s, stated)
     op = DeformConv(
         (w.strides[0], w.strides[1]),
         (top, left, bottom, right),
@@ -145,7 +149,30 @@ def deformable_convolution(c: Context) -> Value:
         parts,
         clamped=True,
     )
-    return c.add(op, c.real(), weights, c.real(1), *_given(bias))
+    return c.add(op, c.real(), weights, shifts, *_given(bias))
+
+
+def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
+    """The shifts of a DeformableConvolution for each of so many equal parts of the channels."""
+    offsets = c.real(1)
+    dims = offsets.type.dims
+    taps = 2 * math.prod(s.window.kernel)
+    fits = parts >= 1 and s.channels % parts == 0
+    c.require(fits, f"{parts} deformable groups do not divide {s.channels} channels")
+    if s.group == 1 or parts == 1:
+        return offsets, parts
+    c.require(
+        len(dims) == 4 and dims[1] == parts * taps,
+        f"its offsets {list(dims)} do not have {parts} groups of {taps} channels",
+    )
+    pieces = math.lcm(s.group, parts)
+    each, own = pieces // s.group, pieces // parts
+    indices = np.array([piece % each // own for piece in range(pieces)], np.int32)
+    if not indices.any():
+        return c.add(Slice((0,), (taps,), (1,)), offsets), 1
+    split = c.reshape(offsets, (dims[0], parts, taps, *dims[2:]))
+    taken = c.add(Gather(1), split, c.constant(indices, "groups"))
+    return c.reshape(taken, (dims[0], pieces * taps, *dims[2:])), pieces
 
 
 @layer("BinaryConvolution")
