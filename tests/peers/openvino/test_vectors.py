@@ -40,6 +40,8 @@ def test_vector(name: str, backend: str) -> None:
             assert set(found) == set(expected)
             for output, array in expected.items():
                 _check(found[output], array, vector, name in LOOSE)
+        sides = set(net.placement.values())
+        assert sides <= {"host" if backend == "numpy" else "vulkan"}
 
 
 def _arrays(data: Any, prefix: str) -> dict[str, np.ndarray]:

@@ -22,8 +22,8 @@ def _recognizes(head: bytes) -> bool:
         _, found, rest = rest.partition(opened)
         if opened == b"<net":
             return True
-        if not found:
-            return False
+        if not found:  # a comment longer than what is shown: its reader sees
+            return opened == b"-->"
         rest = rest.lstrip()
     return rest[:4] == b"<net" and rest[4:5] in (b" ", b">", b"\t", b"\r", b"\n")
 
