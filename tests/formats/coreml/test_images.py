@@ -56,6 +56,14 @@ def test_pixels_become_channels(color: str, rank: int, device: str) -> None:
     assert np.array_equal(found.reshape(wanted.shape), wanted)
 
 
+def test_a_transposition_of_three_axes_of_a_picture() -> None:
+    """As coremltools writes it where a picture takes the place of an array (height, width, 3)."""
+    message = net("RGB")
+    del message.neuralNetwork.layers[:]
+    message.neuralNetwork.layers.append(layer("transpose", axes=[1, 2, 0]))
+    assert np.array_equal(blob(message, PIXELS), PIXELS)
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
 def test_pictures(mode: str) -> None:
     picture = Image.fromarray(PIXELS).convert(mode)

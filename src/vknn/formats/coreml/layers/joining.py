@@ -56,8 +56,12 @@ def split_nd(c: Context) -> list[Value]:
 
 @layer("transpose")
 def transpose(c: Context) -> Value:
-    """Axis i of the output is axis axes[i] of the input."""
-    axes = [int(a) for a in c.params.axes]
-    suits = sorted(axes) == list(range(c.x.type.rank))
-    c.require(suits, f"axes {axes} do not permute those of {c.x.type}")
-    return c.transpose(c.x, axes)
+    """Axis i of the output is axis axes[i] of the input.
+
+    Leading axes of size 1 may be left out: pictures have one that arrays in their place had not.
+    """
+    axes, dims = [int(a) for a in c.params.axes], c.x.type.dims
+    beyond = max(0, len(dims) - len(axes))
+    suits = sorted(axes) == list(range(len(dims) - beyond)) and set(dims[:beyond]) <= {1}
+    c.require(suits and bool(axes), f"axes {axes} do not permute those of {c.x.type}")
+    return c.transpose(c.reshape(c.x, dims[beyond:]), axes)
