@@ -177,9 +177,12 @@ def recurrent_net(
     else:
         shape = {"dim": (-1, width)} if wrap == "dim" else None
         given: list[Any] = [(*part, width)]
-        if wrap != "dim":
+        if wrap == "squeeze":
+            given.append(body.const(np.int32([axis])))
+        elif wrap != "dim":
             given.append(body.const(np.array([rows, width])))
-        x = body.layer("Reshape", given, [(rows, width)], shape)[0]
+        kind = "Squeeze" if wrap == "squeeze" else "Reshape"
+        x = body.layer(kind, given, [(rows, width)], shape)[0]
         enter = (x.layer, 0)
         carried = [(x.layer + 1, 1 + i) for i in range(count)]
     made_ = body.layer(
@@ -189,7 +192,10 @@ def recurrent_net(
         y = body.layer("ReLU", [made_[0]], [(rows, hidden)], {"negative_slope": 1})[0]
     else:
         y = made_[0]
-    y = body.layer("Reshape", [y], [(*out, hidden)], {"dim": (*out, hidden)})[0]
+    if wrap == "squeeze":
+        y = body.layer("Unsqueeze", [y, body.const(np.int32([axis]))], [(*out, hidden)])[0]
+    else:
+        y = body.layer("Reshape", [y], [(*out, hidden)], {"dim": (*out, hidden)})[0]
     way = {"start": -1, "end": 0, "stride": -1} if backwards else {"part_size": 1}
     back = {"start": -1, "end": 0, "stride": -1} if backwards != turned else {}
     inputs = [{"external_port_id": 0, "internal_layer_id": enter[0], "internal_port_id": enter[1],
@@ -211,7 +217,7 @@ def recurrent_net(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("wrap", ["const", "dim", "inputs", "busy"])
+@pytest.mark.parametrize("wrap", ["const", "dim", "squeeze", "inputs", "busy"])
 @pytest.mark.parametrize(("axis", "backwards"), [(0, False), (0, True), (1, False), (1, True)])
 @pytest.mark.parametrize("number", [0, 1, 3, 5])
 def test_loops_of_cells(
@@ -239,6 +245,25 @@ def test_loops_of_cells(
             close(array, wanted)
         monkeypatch.setattr(layers, "fuse", lambda c, x: None)
     assert (tried[0] is None) == (wrap == "busy")
+
+
+def test_rows_that_are_slices_as_they_are(tmp_path: Path) -> None:
+    """A sequence (T, D): slices (1, D) enter the cell without a layer between."""
+    cell = CELLS[2]
+    net = Net()
+    ports = [net.input("x", (5, 3)), net.input("h", (1, 4))]
+    body = net.body()
+    new = body.layer("GRUCell", [(1, 3), (1, 4)], [(1, 4)], cell.attributes, blobs(cell))[0]
+    inputs = [{"external_port_id": i, "internal_layer_id": 0, "internal_port_id": i,
+               **({"axis": 0} if i == 0 else {})} for i in range(2)]  # fmt: skip
+    outputs = [{"external_port_id": 2, "internal_layer_id": 0, "internal_port_id": 2, "axis": 0}]
+    net.layer("TensorIterator", ports, [(5, 4)], name="y",
+              children=iterator(body, inputs, outputs, [((new.layer, 2), (0, 1))]))  # fmt: skip
+    path = net.save(tmp_path)
+    x, h = made(5, 3), made(1, 4)
+    close(run(path, {"x": x, "h": h})["y"], cell.walk(x[:, None], [h])[0][:, 0])
+    with Session(path, device="numpy") as session:
+        assert "GRU" in {n.op.type_name for n in session.graph({"x": x, "h": h}).nodes}
 
 
 def test_other_numbers_of_steps_and_rows(tmp_path: Path) -> None:
