@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+import pytest
+from tests.helpers import shared_device
+
+from vknn.session import Session
 
 FUNCTIONS = {
     "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
@@ -84,3 +89,41 @@ class Cell:
             held = self.step(x[t].astype(np.float64), held)
             y[t] = held[0]
         return y, held
+
+
+CELLS = (
+    Cell("LSTM", 3, 4), Cell("LSTM", 5, 2, ("tanh", "relu", "sigmoid"), clip=0.3),
+    Cell("GRU", 3, 4), Cell("GRU", 2, 5, ("tanh", "relu"), clip=0.4, linear_before_reset=True),
+    Cell("GRU", 4, 1, linear_before_reset=True), Cell("RNN", 3, 4),
+    Cell("RNN", 1, 3, ("relu",), clip=0.5),
+)  # fmt: skip
+BACKENDS = ["numpy", pytest.param("vulkan", marks=pytest.mark.device)]
+
+
+def run(path: Path, feeds: dict[str, np.ndarray], backend: str = "numpy") -> dict[str, np.ndarray]:
+    device = "numpy" if backend == "numpy" else shared_device()
+    with Session(path, device=device) as session:
+        results = session.run(feeds)
+        if backend != "numpy":
+            assert set(session.placement.values()) <= {"vulkan"}
+    return results
+
+
+def made(*shape: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max(initial=0) <= 1e-5
+
+
+def states_of(cell: Cell, *dims: int) -> list[np.ndarray]:
+    return [made(*dims, cell.hidden, seed=7 + i) for i in range(1 + (cell.kind == "LSTM"))]
+
+
+def blobs(*cells: Cell) -> dict[str, np.ndarray]:
+    return {
+        "weights": np.stack([c.weights for c in cells]),
+        "biases": np.stack([c.biases for c in cells]),
+    }
