@@ -11,8 +11,6 @@ from vknn.lowering import (
     detection,
     elementwise,
     gating,
-    image_detections,
-    image_proposals,
     logic,
     lookup,
     matmul,

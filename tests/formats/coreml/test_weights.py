@@ -9,8 +9,8 @@ import pytest
 from tests.coreml_writer import half_weights, linear_weights, packed, table_weights, weights
 
 from vknn.formats.coreml import coreml_pb2 as pb
-from vknn.formats.coreml.problems import Malformed
 from vknn.formats.coreml.weights import decode, decode_int8, flat, has_values, unpack
+from vknn.formats.problems import Malformed
 
 RNG = np.random.default_rng(1)
 

@@ -6,22 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from vknn.errors import ShapeError
 from vknn.formats.coreml import weights
 from vknn.formats.coreml.holding import Held
-from vknn.formats.coreml.problems import Malformed, Unsupported
 from vknn.formats.coreml.records import LayerRecord
-from vknn.graph import DType, GraphBuilder, Op, Origin, Value
-from vknn.ops.binary import Cast
-from vknn.ops.movement import Reshape, Transpose
+from vknn.formats.layer_context import MAX_ELEMENTS, LayerContext
+from vknn.graph import GraphBuilder, Origin, Value
 
-_MAX_ELEMENTS = 1 << 31
-#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
-_FOLDED_ELEMENTS = 1 << 16
 #: Up to here float32 has every whole number; larger indices and sizes do not occur.
 _MAX_WHOLE = 1 << 24
 
@@ -35,7 +29,7 @@ class NeedsData(Exception):
 
 
 @dataclass(frozen=True)
-class Context:
+class Context(LayerContext):
     """One layer on its way into the graph. Blobs are float32 and have one axis or more.
 
     ``rank5``: the network maps its inputs to [Seq, Batch, C, H, W] (RANK5_ARRAY_MAPPING).
@@ -121,85 +115,14 @@ class Context:
             self.fail("draws random numbers, which this network cannot count")
         return self.draw()
 
-    def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds an op with one output; one of constants alone is computed at once."""
-        return self.add_many(op, *inputs)[0]
-
-    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
-        """Adds an op with any number of outputs."""
-        stem = f"{self.origin.name}/{op.type_name}"
-        folded = self._folded(op, inputs)
-        if folded is not None:
-            return tuple(self.constant(array, op.type_name) for array in folded)
-        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
-        for value in values:
-            if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
-                raise ShapeError(f"its output {value.type} is absurdly large")
-        return values
-
-    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
-        """A constant; "weights" and "bias" are the names of what training may change."""
-        self._made[name] += 1
-        array = self.held.same((self.layer.path, name, self._made[name]), array)
-        return self.builder.constant(array, f"{self.origin.name}/{name}")
-
-    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
-        """A constant without axes, which broadcasts to anything."""
-        return self.constant(np.asarray(number, dtype.numpy))
-
-    def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in another dtype, or itself where it has that already."""
-        return x if x.type.dtype is dtype else self.add(Cast(dtype), x)
-
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` in another shape, or itself where it has that already."""
-        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """``x`` with its axes in another order, or itself where that is the same."""
-        same = tuple(perm) == tuple(range(x.type.rank))
-        return x if same else self.add(Transpose(tuple(perm)), x)
-
-    def axis(self, axis: int, rank: int) -> int:
-        """An axis that may count from the end, checked."""
-        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
-        return axis % rank
-
     def size(self, shape: Sequence[int], what: str = "its output") -> tuple[int, ...]:
         """A shape that comes from the file or from data, checked: no negative or absurd size."""
         dims = tuple(int(d) for d in shape)
-        if any(d < 0 for d in dims) or math.prod(dims) >= _MAX_ELEMENTS:
+        if any(d < 0 for d in dims) or math.prod(dims) >= MAX_ELEMENTS:
             self.fail(f"{what} would have the shape {list(dims)}")
         return dims
-
-    def require(self, condition: bool, message: str) -> None:
-        """Fails with ``message`` unless ``condition`` holds."""
-        if not condition:
-            self.fail(message)
-
-    def fail(self, message: str) -> NoReturn:
-        """Raises the error for a layer that contradicts itself."""
-        raise Malformed(message)
-
-    def refuse(self, what: str) -> NoReturn:
-        """Raises the error for what vknn cannot do."""
-        raise Unsupported(what)
 
     def _checked(self, shape: int | Sequence[int], what: str) -> tuple[int, ...]:
         dims = (shape,) if isinstance(shape, int) else tuple(shape)
         self.require(all(d > 0 for d in dims), f"{what} would have the shape {list(dims)}")
         return tuple(int(d) for d in dims)
-
-    def _folded(self, op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
-        constants = [v.constant for v in inputs if v is not None]
-        if not inputs or not op.deterministic or any(c is None for c in constants):
-            return None
-        types = op.infer(*(v.type if v is not None else None for v in inputs))
-        if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
-            return None
-        return op.reference(*(v.constant if v is not None else None for v in inputs))
-
-
-def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
-    """A converter's result as a tuple."""
-    return (result,) if isinstance(result, Value) else tuple(result)

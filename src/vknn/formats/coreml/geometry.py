@@ -8,8 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from vknn.formats.coreml.context import Context, unfold
+from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.registry import Convert, Result
+from vknn.formats.layer_context import unfold
 from vknn.graph import Value
 
 #: Beginning and end of each axis.

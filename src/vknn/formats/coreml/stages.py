@@ -15,12 +15,13 @@ import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
 from vknn.formats.coreml import frames
-from vknn.formats.coreml.context import Context, NeedsData, unfold
+from vknn.formats.coreml.context import Context, NeedsData
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.frames import Rounds, Stack, Undecided
 from vknn.formats.coreml.holding import Held
-from vknn.formats.coreml.problems import Malformed, Unsupported
 from vknn.formats.coreml.records import COUNTER, LayerRecord, NetworkRecord
+from vknn.formats.layer_context import unfold
+from vknn.formats.problems import Malformed, Unsupported
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 from vknn.ops.binary import Add, Cast
 from vknn.ops.movement import Reshape

@@ -10,9 +10,9 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.formats.ncnn.params import P
-from vknn.formats.ncnn.problems import Malformed
 from vknn.formats.ncnn.records import LayerRecord
 from vknn.formats.ncnn.weights import Weight
+from vknn.formats.problems import Malformed
 from vknn.graph import GraphBuilder, Op, Origin, Value
 from vknn.ops.movement import Reshape
 

@@ -11,12 +11,12 @@ from vknn.formats.ncnn.binary import parse_param_bin
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel
 from vknn.formats.ncnn.params import Params
-from vknn.formats.ncnn.problems import Malformed, Unsupported
 from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import LayerType
 from vknn.formats.ncnn.topology import check_topology
 from vknn.formats.ncnn.weights import BinReader, Weight
+from vknn.formats.problems import Malformed, Unsupported
 
 #: The largest text files have some thousand lines; this is far beyond any.
 _MAX_PARAM_BYTES = 1 << 28

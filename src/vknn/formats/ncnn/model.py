@@ -13,11 +13,11 @@ from vknn.formats.model import Model, TensorSpec
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.source import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
-from vknn.formats.ncnn.problems import Malformed
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
 from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
+from vknn.formats.problems import Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement import Concat, Slice
 

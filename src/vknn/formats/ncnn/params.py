@@ -16,8 +16,8 @@ import math
 import typing
 from typing import Any, TypeVar
 
-from vknn.formats.ncnn.problems import Malformed
 from vknn.formats.ncnn.records import Bits, LayerRecord, ParamValue
+from vknn.formats.problems import Malformed
 from vknn.graph import Attributes, attributes
 
 P = TypeVar("P", bound="Params")
@@ -38,7 +38,7 @@ class Params(Attributes):
     @classmethod
     def read(cls: type[P], record: LayerRecord) -> P:
         """The parameters in ``record``, converted and checked. Raises Malformed, Unsupported."""
-        kinds = _kinds(cls)
+        kinds = _kinds(typing.cast("type", cls))
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             id_, like = field.metadata["id"], field.metadata["like"]

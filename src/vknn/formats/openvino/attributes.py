@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from vknn.formats.openvino.numbers import parts, real, truth, whole
-from vknn.formats.openvino.problems import Malformed
+from vknn.formats.problems import Malformed
 
 T = TypeVar("T")
 #: The default of an attribute that has to be there.

@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
+from vknn.formats.layer_context import LayerContext
 from vknn.formats.openvino.attributes import AttributeReader
-from vknn.formats.openvino.problems import Malformed, Unsupported
 from vknn.formats.openvino.records import LayerRecord
 from vknn.formats.openvino.weights import Weights
-from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
-from vknn.ops.binary import Cast
-from vknn.ops.movement import Reshape, Transpose
+from vknn.graph import DType, GraphBuilder, Origin, Value
 
 if TYPE_CHECKING:
     from vknn.formats.openvino.stages import Stage
 
-_MAX_ELEMENTS = 1 << 31
-#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
-_FOLDED_ELEMENTS = 1 << 16
 #: Elements of constants that a layer makes of its attributes.
 MAX_MADE = 1 << 24
 #: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
@@ -64,7 +59,7 @@ class Surroundings:
             raise ShapeError(f"layer {name!r}: more than {MAX_LAYERS} layers with all repetitions")
 
 
-class Context(AttributeReader):
+class Context(LayerContext, AttributeReader):
     """One layer on its way into the graph. Values have the layout of the file (NCHW)."""
 
     def __init__(
@@ -74,7 +69,11 @@ class Context(AttributeReader):
         self.around, self.stage = around, stage
         self.builder = around.builder
         self.layer, self.inputs = layer, tuple(inputs)
-        self.origin = Origin(f"{stage.scope}{layer.name}", layer.type)
+        self._origin = Origin(f"{stage.scope}{layer.name}", layer.type)
+
+    @property
+    def origin(self) -> Origin:
+        return self._origin
 
     # --- inputs -----------------------------------------------------------------------------------
 
@@ -203,81 +202,10 @@ class Context(AttributeReader):
             self.fail(f"writes {value.type} where {held.type} is read")
         self.around.written[id_] = self.cast(value, held.type.dtype)
 
-    # --- graph ------------------------------------------------------------------------------------
-
-    def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds an op with one output; one of constants alone is computed at once."""
-        return self.add_many(op, *inputs)[0]
-
-    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
-        """Adds an op with any number of outputs."""
-        stem = f"{self.origin.name}/{op.type_name}"
-        folded = self._folded(op, inputs)
-        if folded is not None:
-            return tuple(self.builder.constant(array, stem) for array in folded)
-        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
-        for value in values:
-            if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
-                raise ShapeError(f"its output {value.type} is absurdly large")
-        return values
-
-    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
-        """A constant."""
-        return self.builder.constant(array, f"{self.origin.name}/{name}")
-
-    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
-        """A constant without axes, which broadcasts to anything."""
-        return self.constant(np.asarray(number, dtype.numpy))
-
-    def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in another element type, or itself where it has that already."""
-        return x if x.type.dtype is dtype else self.add(Cast(dtype), x)
-
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` in another shape, or itself where it has that already."""
-        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """``x`` with its axes in another order, or itself where that is the same."""
-        same = tuple(perm) == tuple(range(x.type.rank))
-        return x if same else self.add(Transpose(tuple(perm)), x)
-
-    def axis(self, axis: int, rank: int) -> int:
-        """An axis that may count from the end, checked."""
-        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
-        return axis % rank
-
     def allocatable(self, count: int) -> int:
         """``count``, which is checked before so many elements are made on the host."""
         self.require(0 <= count <= MAX_MADE, f"asks for {count} elements")
         return count
-
-    def require(self, condition: bool, message: str) -> None:
-        """Fails with ``message`` unless ``condition`` holds."""
-        if not condition:
-            self.fail(message)
-
-    def fail(self, message: str) -> NoReturn:
-        """Raises the error for a layer that contradicts itself."""
-        raise Malformed(message)
-
-    def refuse(self, what: str) -> NoReturn:
-        """Raises the error for what vknn cannot do."""
-        raise Unsupported(what)
-
-    def _folded(self, op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
-        constants = [v.constant for v in inputs if v is not None]
-        if not inputs or not op.deterministic or any(c is None for c in constants):
-            return None
-        types: tuple[TensorType, ...] = op.infer(*(None if v is None else v.type for v in inputs))
-        if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
-            return None
-        return op.reference(*(None if v is None else v.constant for v in inputs))
-
-
-def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
-    """A converter's result as a tuple."""
-    return (result,) if isinstance(result, Value) else tuple(result)
 
 
 def _computed(array: np.ndarray) -> np.ndarray:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from vknn.errors import ShapeError
-from vknn.formats.tflite.problems import Malformed, Unsupported
+from vknn.formats.layer_context import LayerContext
 from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
-from vknn.graph import DType, GraphBuilder, Op, Origin, Value
-from vknn.ops.movement import Reshape, Transpose
-
-_MAX_ELEMENTS = 1 << 31
-#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
-_FOLDED_ELEMENTS = 1 << 16
+from vknn.graph import GraphBuilder, Origin, Value
 
 
 class NeedsData(Exception):
@@ -28,7 +22,7 @@ class NeedsData(Exception):
 
 
 @dataclass(frozen=True)
-class Context:
+class Context(LayerContext):
     """One operator on its way into the graph. Values have the layout of the file (NHWC).
 
     ``states`` collects the new values of variable tensors, by tensor.
@@ -109,39 +103,6 @@ class Context:
         self.require(array.dtype.kind in "iu", f"{what} must be integers, not {array.dtype}")
         return [int(v) for v in array.reshape(-1)]
 
-    def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds an op with one output; one of constants alone is computed at once."""
-        return self.add_many(op, *inputs)[0]
-
-    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
-        """Adds an op with any number of outputs."""
-        stem = f"{self.origin.name}/{op.type_name}"
-        folded = self._folded(op, inputs)
-        if folded is not None:
-            return tuple(self.builder.constant(array, stem) for array in folded)
-        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
-        for value in values:
-            if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
-                raise ShapeError(f"its output {value.type} is absurdly large")
-        return values
-
-    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
-        """A constant."""
-        return self.builder.constant(array, f"{self.origin.name}/{name}")
-
-    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
-        """A constant without axes, which broadcasts to anything."""
-        return self.constant(np.asarray(number, dtype.numpy))
-
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` in another shape, or itself where it has that already."""
-        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """``x`` with its axes in another order, or itself where that is the same."""
-        same = tuple(perm) == tuple(range(x.type.rank))
-        return x if same else self.add(Transpose(tuple(perm)), x)
-
     def channels_second(self, x: Value) -> Value:
         """(n, spatial..., c) as (n, c, spatial...)."""
         return self.transpose(x, (0, x.type.rank - 1, *range(1, x.type.rank - 1)))
@@ -149,35 +110,3 @@ class Context:
     def channels_last(self, x: Value) -> Value:
         """(n, c, spatial...) as (n, spatial..., c)."""
         return self.transpose(x, (0, *range(2, x.type.rank), 1))
-
-    def axis(self, axis: int, rank: int) -> int:
-        """An axis that may count from the end, checked."""
-        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
-        return axis % rank
-
-    def require(self, condition: bool, message: str) -> None:
-        """Fails with ``message`` unless ``condition`` holds."""
-        if not condition:
-            self.fail(message)
-
-    def fail(self, message: str) -> NoReturn:
-        """Raises the error for an operator that contradicts itself."""
-        raise Malformed(message)
-
-    def refuse(self, what: str) -> NoReturn:
-        """Raises the error for what vknn cannot do."""
-        raise Unsupported(what)
-
-    def _folded(self, op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
-        constants = [v.constant for v in inputs if v is not None]
-        if not inputs or not op.deterministic or any(c is None for c in constants):
-            return None
-        types = op.infer(*(v.type if v is not None else None for v in inputs))
-        if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
-            return None
-        return op.reference(*(v.constant if v is not None else None for v in inputs))
-
-
-def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
-    """A converter's result as a tuple."""
-    return (result,) if isinstance(result, Value) else tuple(result)

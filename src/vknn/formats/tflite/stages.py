@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.tflite.context import Context, NeedsData, unfold
+from vknn.formats.layer_context import unfold
+from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
-from vknn.formats.tflite.problems import Malformed, Unsupported
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.graph import Arrays, Call, Graph, GraphBuilder, Rest, TensorType, Value

@@ -17,8 +17,8 @@ import numpy as np
 
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.params import P
-from vknn.formats.ncnn.problems import Unsupported
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.problems import Unsupported
 from vknn.graph import Value
 from vknn.ops.elementwise import Mul
 from vknn.ops.matmul import RoundBlocks

@@ -8,9 +8,9 @@ from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.fused import activate, check_activation
 from vknn.formats.ncnn.layers.int8 import quantize
 from vknn.formats.ncnn.params import P, Params, param
-from vknn.formats.ncnn.problems import Unsupported
 from vknn.formats.ncnn.registry import ANY, INT32, layer
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.problems import Unsupported
 from vknn.graph import DType, Value, attributes
 from vknn.ops.elementwise import Cast
 from vknn.ops.quantization import DequantizeLinear, RoundBFloat16

@@ -1,4 +1,5 @@
-"""Complaints raised deep inside the package; the loader adds the file and the layer."""
+"""Complaints raised deep inside a format's package; whoever knows the place adds it in the file's
+own words."""
 
 from __future__ import annotations
 

@@ -1,0 +1,99 @@
+"""What the converters of a layer work with in most formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.formats.problems import Malformed, Unsupported
+from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
+from vknn.ops.binary import Cast
+from vknn.ops.movement import Reshape, Transpose
+
+MAX_ELEMENTS = 1 << 31
+#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
+_FOLDED_ELEMENTS = 1 << 16
+
+
+class LayerContext:
+    """A layer on its way into a graph: what a converter adds, and how it complains."""
+
+    builder: GraphBuilder
+
+    @property
+    def origin(self) -> Origin:
+        """The layer's own name and type."""
+        raise NotImplementedError
+
+    def add(self, op: Op, *inputs: Value | None) -> Value:
+        """Adds an op with one output; one of constants alone is computed at once."""
+        return self.add_many(op, *inputs)[0]
+
+    def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
+        """Adds an op with any number of outputs."""
+        stem = f"{self.origin.name}/{op.type_name}"
+        folded = _folded(op, inputs)
+        if folded is not None:
+            return tuple(self.builder.constant(array, stem) for array in folded)
+        values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
+        for value in values:
+            if value.type.is_static and value.type.size >= MAX_ELEMENTS:
+                raise ShapeError(f"its output {value.type} is absurdly large")
+        return values
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
+        """A constant, called ``name`` behind the layer's own."""
+        return self.builder.constant(array, f"{self.origin.name}/{name}")
+
+    def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
+        """A constant without axes, which broadcasts to anything."""
+        return self.constant(np.asarray(number, dtype.numpy))
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        """``x`` in another dtype, or itself where it has that already."""
+        return x if x.type.dtype is dtype else self.add(Cast(dtype), x)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` in another shape, or itself where it has that already."""
+        return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """``x`` with its axes in another order, or itself where that is the same."""
+        same = tuple(perm) == tuple(range(x.type.rank))
+        return x if same else self.add(Transpose(tuple(perm)), x)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis that may count from the end, checked."""
+        self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
+        return axis % rank
+
+    def require(self, condition: bool, message: str) -> None:
+        """Fails with ``message`` unless ``condition`` holds."""
+        if not condition:
+            self.fail(message)
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises the error for a layer that contradicts itself."""
+        raise Malformed(message)
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises the error for what vknn cannot do."""
+        raise Unsupported(what)
+
+
+def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | None:
+    constants = [v.constant for v in inputs if v is not None]
+    if not inputs or not op.deterministic or any(c is None for c in constants):
+        return None
+    types: tuple[TensorType, ...] = op.infer(*(None if v is None else v.type for v in inputs))
+    if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
+        return None
+    return op.reference(*(None if v is None else v.constant for v in inputs))
+
+
+def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
+    """A converter's result as a tuple."""
+    return (result,) if isinstance(result, Value) else tuple(result)
