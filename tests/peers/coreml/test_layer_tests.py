@@ -23,6 +23,7 @@ MODULE = "coremltools.test.neural_network.test_numpy_nn_layers"
 LEFT_OUT = {
     "test_topk_cpu": "takes the order of equal numbers from an unstable sort",
     "test_random_normal_like_cpu": "draws a hundred million numbers",
+    "test_conv3d_cpu_slow": "takes longer than a test may",
 }
 
 
@@ -42,7 +43,7 @@ def _methods() -> list[tuple[str, str]]:
         # Those "on the GPU" are the same once more.
         if isinstance(inner, ast.FunctionDef)
         and inner.name.startswith("test_")
-        and not inner.name.lower().endswith("_gpu")
+        and "_gpu" not in inner.name.lower()
     ]
 
 
