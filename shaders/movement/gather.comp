@@ -50,8 +50,8 @@ int mapped(int d, int c, inout bool inside) {
         if (PAD == 1) inside = inside && c >= 0 && c <= last;
         if (PAD == 3) c = last - abs(last - abs(c));
         if (PAD == 5) {  // a place before the first is as far behind the edge as before it, less one
-            c = c < 0 ? -1 - c : c;
-            c = c > last ? 2 * last + 1 - c : c;
+            c = max(c, -1 - c);
+            c = min(c, 2 * last + 1 - c);
         }
         if (PAD == 4) c -= quotient(c, last + 1) * (last + 1);
         c = clamp(c, 0, last);
