@@ -68,7 +68,7 @@ def test_eltwise_of_integers(backend: str, tmp_path: Path) -> None:
         for name, y in (
             ("sum", a + b), ("sub", a - b), ("mul", a * b), ("max", np.maximum(a, b)),
             ("min", np.minimum(a, b)), ("squared_diff", (a - b) ** 2), ("floor_mod", a % b),
-            ("div", np.trunc(a / b)), ("less", a < b), ("equal", a == b),
+            ("div", np.rint(a / b)), ("less", a < b), ("equal", a == b),
             ("logical_xor", (a != 0) ^ (b != 0)), ("pow", a ** np.abs(b)),
         ):  # fmt: skip
             second = np.abs(b) if name == "pow" else b
@@ -135,6 +135,9 @@ def test_power(backend: str, tmp_path: Path) -> None:
     many.add("Power", [whole], whole**2, {"power": 2})
     y = whole.astype(np.float32) * np.float32(0.5)
     many.add("Power", [whole], y, {"scale": 0.5})
+    many.add("Power", [whole], np.rint(y).astype(np.int32), {"scale": 0.5})
+    root = np.rint(np.sqrt(np.abs(whole) + 3)).astype(np.int32)
+    many.add("Power", [np.abs(whole)], root, {"power": 0.5, "shift": 3})
     many.check(backend, tmp_path)
 
 
@@ -169,7 +172,13 @@ def test_slopes_and_bounds(backend: str, tmp_path: Path) -> None:
     many.add("Clamp", [x], np.clip(x, 0, 6), {})
     many.add("Clamp", [x], np.clip(x, -3, -1), {"min": "-3", "max": "-1.0"})
     whole = 5 * coarse(3, 3, dtype=np.int32)
-    many.add("Clamp", [whole], np.clip(whole, -5, 7), {"min": -5.5, "max": 7.9})
+    many.add("Clamp", [whole], np.clip(whole, -6, 8), {"min": -5.5, "max": 7.9})
+    many.add("ReLU", [whole], np.maximum(whole, np.rint(whole / 2)).astype(np.int32),
+             {"negative_slope": 0.5})  # fmt: skip
+    many.add("TanH", [whole], np.rint(np.tanh(whole)).astype(np.int32))
+    many.add("Power", [np.arange(-3, 5, dtype=np.int8)],
+             np.array([0, 0, 0, 2, 102, 202, 255, 255], np.uint8),
+             {"scale": 100, "shift": 2})  # fmt: skip
     many.check(backend, tmp_path)
 
 
@@ -281,7 +290,7 @@ def test_reductions(backend: str, tmp_path: Path) -> None:
         y = np.asarray(REDUCTIONS[name](whole, axis=1, keepdims=False), np.int32)
         many.add(name, [whole, fixed(1, dtype=np.int64)], y, {"keep_dims": "False"})
     whole = 3 * coarse(3, 4, dtype=np.int32) + 20
-    y = np.trunc(whole.mean(1, keepdims=True)).astype(np.int32)
+    y = np.rint(whole.mean(1, keepdims=True)).astype(np.int32)
     many.add("ReduceMean", [whole, fixed(1)], y)
     many.check(backend, tmp_path)
 

@@ -15,6 +15,8 @@ from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.records import LayerRecord
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import DType, GraphBuilder, Origin, Value
+from vknn.ops.activation import Clip
+from vknn.ops.unary import Round
 
 if TYPE_CHECKING:
     from vknn.formats.openvino.stages import Stage
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 MAX_MADE = 1 << 24
 #: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
 MAX_LAYERS = 200_000
+_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 #: Which input of which layer, inside which bodies.
 DataKey = tuple[str, int, int]
 
@@ -100,6 +103,15 @@ class Context(LayerContext, AttributeReader):
     def integers(self, number: int = 0) -> Value:
         """An input as int32; fractions are cut off."""
         return self.cast(self.value(number), DType.INT32)
+
+    def whole(self, x: Value, dtype: DType = DType.INT32) -> Value:
+        """``x`` as integers: the nearest, halves to even, and no more than ``dtype`` holds."""
+        if x.type.dtype.is_float and dtype is not DType.BOOL:
+            x = self.add(Round(), x)
+        if dtype in _SMALL and x.type.dtype in (DType.FLOAT32, DType.INT32):
+            info = np.iinfo(dtype.numpy)
+            x = self.add(Clip(float(info.min), float(info.max)), x)
+        return self.cast(x, dtype)
 
     def data(self, number: int) -> np.ndarray:
         """The data of an input that must be known while the graph is built.

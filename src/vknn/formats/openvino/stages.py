@@ -118,7 +118,7 @@ class Stage:
         """The value in the element type that the file states.
 
         But what is made of floats stays float: files are careless with that of indices and shapes,
-        but none calls floats integers and means it.
+        but none calls floats integers and means it. Floats made of integers are rounded.
         """
         if value.type.dtype is declared:
             return value
@@ -126,6 +126,8 @@ class Stage:
             given = [v.type.dtype for v in context.inputs]
             if not given or any(d.is_float for d in given):
                 return value
+        if declared.is_integer:
+            return context.whole(value, declared)
         return self._add(layer, Cast(declared), value)
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:

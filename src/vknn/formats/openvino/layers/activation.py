@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +16,7 @@ from vknn.ops.unary import Exp, Tanh
 
 
 def _relu(c: Context) -> Value:
-    """x, or negative_slope * x where that is negative; integers stay integers."""
+    """x, or negative_slope * x where that is negative; of integers the nearest one."""
     slope = c.float("negative_slope", 0.0)
     if slope == 0:
         return c.add(Relu(), c.x)
@@ -37,11 +36,11 @@ def _prelu(c: Context) -> Value:
 
 
 def _clamp(c: Context) -> Value:
-    """min(max(x, min), max); integers stay integers."""
+    """min(max(x, min), max); of integers the nearest one."""
     low, high = c.float("min", 0.0), c.float("max", 6.0)
     c.require(low <= high, f"min {low} is above max {high}")
     if c.x.type.dtype.is_integer and c.dtype().is_integer:
-        return c.add(Clip(float(math.ceil(low)), float(math.floor(high))), c.integers())
+        return c.add(Clip(float(np.rint(low)), float(np.rint(high))), c.integers())
     return c.add(Clip(low, high), c.real())
 
 

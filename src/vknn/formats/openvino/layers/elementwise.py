@@ -12,7 +12,6 @@ from vknn.formats.openvino.layers.joining import alike
 from vknn.formats.openvino.registry import layer
 from vknn.graph import DType, Op, Value
 from vknn.ops import binary, logic, unary
-from vknn.ops.activation import Clip
 from vknn.ops.movement import Expand
 
 Pair = Callable[[Context, Value, Value], Value]
@@ -31,6 +30,13 @@ def _squared(c: Context, a: Value, b: Value) -> Value:
     return c.add(binary.Mul(), difference, difference)
 
 
+def _divided(c: Context, a: Value, b: Value) -> Value:
+    """a / b, of integers the nearest one."""
+    if a.type.dtype.is_float:
+        return c.add(binary.Div(), a, b)
+    return c.whole(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
+
+
 def _floor_mod(c: Context, a: Value, b: Value) -> Value:
     """a - b * floor(a / b), of floats with the quotient rounded first."""
     if not a.type.dtype.is_float:
@@ -42,7 +48,7 @@ _ARITHMETIC: dict[str, Pair] = {
     "sum": _plain(binary.Add),
     "sub": _plain(binary.Sub),
     "mul": _plain(binary.Mul),
-    "div": _plain(binary.Div),
+    "div": _divided,
     "max": _plain(binary.Max),
     "min": _plain(binary.Min),
     "squared_diff": _squared,
@@ -87,15 +93,14 @@ def eltwise(c: Context) -> Value:
     if name in _TRUTHS:
         c.require(len(values) == 2, f"{name} takes 2 inputs, not {len(values)}")
         return _TRUTHS[name](c, *values)
-    return _narrowed(c, _folded(c, name, values))
+    return _folded(c, name, values)
 
 
 def _folded(c: Context, name: str, values: Sequence[Value]) -> Value:
     pair = _ARITHMETIC["sum" if name == "mean" else name]
     result = functools.reduce(functools.partial(pair, c), values)
     if name == "mean":
-        count = c.scalar(len(values), result.type.dtype)
-        result = c.add(binary.Div(), result, count)
+        result = _divided(c, result, c.scalar(len(values), result.type.dtype))
     return result
 
 
@@ -124,25 +129,16 @@ def _weighted(c: Context, values: Sequence[Value], coefficients: Sequence[float]
     ]
 
 
-def _narrowed(c: Context, y: Value) -> Value:
-    """int32 within the bounds of the smaller integers that the file states for it."""
-    dtype = c.dtype()
-    if y.type.dtype is not DType.INT32 or dtype not in (DType.INT8, DType.UINT8, DType.INT16):
-        return y
-    info = np.iinfo(dtype.numpy)
-    return c.add(Clip(float(info.min), float(info.max)), y)
-
-
 @layer("Power")
 def power(c: Context) -> Value:
-    """(shift + scale * x) ** power; of integers an integer where all three are."""
+    """(shift + scale * x) ** power; of integers the nearest integer."""
     exponent, scale = c.float("power", 1.0), c.float("scale", 1.0)
     shift = c.float("shift", 0.0)
     whole = c.dtype().is_integer and c.x.type.dtype.is_integer
     if exponent == 1 and whole and scale.is_integer() and shift.is_integer():
         return _affine(c, c.integers(), int(scale), int(shift))
     y = _raised(c, _affine(c, c.real(), scale, shift), exponent)
-    return c.cast(y, DType.INT32) if whole else y
+    return c.whole(y) if whole else y
 
 
 def _affine(c: Context, x: Value, scale: float, shift: float) -> Value:

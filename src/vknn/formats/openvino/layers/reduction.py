@@ -7,7 +7,7 @@ from collections.abc import Callable
 from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.layers.elementwise import truth
 from vknn.formats.openvino.registry import layer
-from vknn.graph import DType, Op, Value
+from vknn.graph import Op, Value
 from vknn.ops import reduction as ops
 
 Reduction = Callable[[tuple[int, ...], bool], Op]
@@ -38,12 +38,12 @@ def _exact(reduction: Reduction) -> Callable[[Context], Value]:
 
 
 def _of_floats(reduction: Reduction) -> Callable[[Context], Value]:
-    """Computed as floats; cut off where both sides are integers."""
+    """Computed as floats; rounded where both sides are integers."""
 
     def convert(c: Context) -> Value:
         y = c.add(_op(c, reduction), c.real())
         whole = c.dtype().is_integer and c.x.type.dtype.is_integer
-        return c.cast(y, DType.INT32) if whole else y
+        return c.whole(y) if whole else y
 
     return convert
 
