@@ -145,6 +145,24 @@ def test_spellings_and_ports(backend: str, tmp_path: Path) -> None:
     many.check(backend, tmp_path)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_windows_behind_the_image(backend: str, tmp_path: Path) -> None:
+    """Strides above the kernel may make one more window than there is image for."""
+    many = Many(1e-5)
+    for method, pad in (("max", 0), ("avg", 0), ("max", 1), ("avg", 1)):
+        x = made(2, 3, 4, 4, seed=pad)
+        there = pooled(x, (1, 2), (2, 2), ((0, pad), (0, pad)), (2, 2 + pad), method, True)
+        y = np.concatenate([there, np.zeros_like(there[:, :, :1])], axis=2)
+        attributes = {
+            "kernel": (1, 2), "strides": (2, 2), "pads_begin": (0, pad), "pads_end": (0, pad),
+            "rounding_type": "ceil", "pool-method": method, "exclude-pad": "true",
+        }  # fmt: skip
+        many.add("Pooling", [x], y, attributes)
+        if pad:
+            many.add("Pooling", [x], there, attributes)
+    many.check(backend, tmp_path)
+
+
 def test_other_inputs_than_the_file_s(tmp_path: Path) -> None:
     """The attribute rounds then, and a global window grows with the image."""
     net = Net()

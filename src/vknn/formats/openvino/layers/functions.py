@@ -86,14 +86,15 @@ def hard_swish(c: Context) -> Value:
 
 @layer("SoftMax")
 def softmax(c: Context) -> Value:
-    return c.add(reduction.Softmax(_along(c)), c.real())
+    """Along axis 1 by default; a vector has only one."""
+    return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.real())
 
 
 @layer("LogSoftmax")
 def log_softmax(c: Context) -> Value:
-    return c.add(reduction.LogSoftmax(_along(c)), c.real())
+    """Along the last axis by default."""
+    return c.add(reduction.LogSoftmax(_along(c, -1)), c.real())
 
 
-def _along(c: Context) -> int:
-    """Axis 1 by default; a vector has only one."""
-    return c.axis(c.int("axis", min(1, max(c.rank - 1, 0))), c.rank)
+def _along(c: Context, default: int) -> int:
+    return c.axis(c.int("axis", default), c.rank)

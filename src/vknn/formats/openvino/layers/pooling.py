@@ -20,7 +20,7 @@ def pooling(c: Context) -> Value:
     lie in the image, or without ``exclude-pad`` in the padded image.
 
     The output port's dims say how sizes are rounded. A window that reaches beyond the padding is
-    cut off there.
+    cut off there, one that begins behind the image gives 0.
     """
     c.require(3 <= c.rank <= 5, f"its input has rank {c.rank}")
     spatial, axes = c.x.type.dims[2:], c.rank - 2
@@ -28,7 +28,11 @@ def pooling(c: Context) -> Value:
     w = window(c, axes, spatial if whole else None, dilated=False)
     begins, ends = w.pads(spatial)
     counts = _counts(c, w, spatial, begins, ends)
-    over, under = _overhang(w, spatial, begins, ends, counts)
+    inside = tuple(
+        min(count, (size + begin - 1) // step + 1)
+        for count, size, begin, step in zip(counts, spatial, begins, w.strides, strict=True)
+    )
+    over, under = _overhang(w, spatial, begins, ends, inside)
     method = _METHODS[c.text("pool-method|pool_method", "max", choices=tuple(_METHODS))]
     x = c.real() if method == "avg" else c.x
     reach = tuple(e + o for e, o in zip(ends, over, strict=True))
@@ -38,7 +42,10 @@ def pooling(c: Context) -> Value:
         excluded = c.bool("exclude-pad|exclude_pad", False)
         y = _mean(c, x, w, excluded, (begins, ends, over))
     if any(under):
-        y = c.add(Slice((0,) * axes, counts, tuple(range(2, c.rank))), y)
+        y = c.add(Slice((0,) * axes, inside, tuple(range(2, c.rank))), y)
+    if inside != counts:
+        behind = (count - there for count, there in zip(counts, inside, strict=True))
+        y = c.add(Pad((0,) * (c.rank + 2) + tuple(behind)), y)
     return y
 
 
@@ -68,11 +75,12 @@ def _counts(
         padded = size + begins[axis] + ends[axis]
         c.require(size >= 1 and padded >= 1, "its input has an empty axis")
         room = padded - w.extents[axis]
-        count = (room // step if rounding == "floor" else -(-room // step)) + 1
+        most = -(-room // step) + 1
+        count = room // step + 1 if rounding == "floor" else most
         padding = any((*begins, *ends))
         if rounding == "ceil" and padding and (count - 1) * step >= size + begins[axis]:
             count -= 1
-        result.append(_declared(c, axis, count, (padded - 1) // step + 1))
+        result.append(_declared(c, axis, count, max(most, (padded - 1) // step + 1)))
     return tuple(result)
 
 
