@@ -30,7 +30,7 @@ def test_argmax_along_an_axis(backend: str, tmp_path: Path) -> None:
                 values, indices = top(x, k, axis)
                 given = {"axis": axis, "top_k": k}
                 many.add("ArgMax", [x], indices.astype(np.float32), given | {"out_max_val": 0})
-                many.add("ArgMax", [x], values, given | {"out_max_val": 1})
+                many.add("ArgMax", [x], values, given | {"out_max_val": "true"})
         many.add("ArgMax", [x], top(x, 1, 0)[1], {"axis": 0, "top_k": 1})
     many.check(backend, tmp_path)
 
@@ -133,7 +133,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "ArgMax", [x], [(2, 1, 7)], {"top_k": 7}, "top 7 of 3")
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 2, "top_k": 1}, "axis 2")
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 1}, "no top_k")
-    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"top_k": 1, "out_max_val": 2}, "not 0 or 1")
+    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"top_k": 1, "out_max_val": 2}, "true or false")
     given = {"axis": 1, "mode": "max", "sort": "value"}
     two = [(2, 2), (2, 2)]
     refuse(tmp_path, "TopK", [x, scalar(4)], two, given, "top 4 of 3")

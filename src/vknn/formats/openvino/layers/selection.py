@@ -19,8 +19,7 @@ def argmax(c: Context) -> Value:
     Without axis the largest of all that each image has, [N, 1, top_k]; with out_max_val their
     values stand behind the indices, [N, 2, top_k].
     """
-    both = c.int("out_max_val", 0)
-    c.require(both in (0, 1), f"has out_max_val {both}, not 0 or 1")
+    both = c.bool("out_max_val", False)
     if c.has_attribute("axis"):
         values, indices = _top(c, c.x, c.axis(c.int("axis"), c.rank), c.int("top_k"))
         return values if both else indices
