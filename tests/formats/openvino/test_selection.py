@@ -133,7 +133,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "ArgMax", [x], [(2, 1, 7)], {"top_k": 7}, "top 7 of 3")
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 2, "top_k": 1}, "axis 2")
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 1}, "no top_k")
-    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"top_k": 1, "out_max_val": 2}, "true or false")
+    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"top_k": 1, "out_max_val": "maybe"}, "maybe")
     given = {"axis": 1, "mode": "max", "sort": "value"}
     two = [(2, 2), (2, 2)]
     refuse(tmp_path, "TopK", [x, scalar(4)], two, given, "top 4 of 3")
