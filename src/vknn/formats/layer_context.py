@@ -34,10 +34,10 @@ class LayerContext:
 
     def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
         """Adds an op with any number of outputs."""
-        stem = f"{self.origin.name}/{op.type_name}"
         folded = _folded(op, inputs)
         if folded is not None:
-            return tuple(self.builder.constant(array, stem) for array in folded)
+            return tuple(self.constant(array, op.type_name) for array in folded)
+        stem = f"{self.origin.name}/{op.type_name}"
         values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
         for value in values:
             if value.type.is_static and value.type.size >= MAX_ELEMENTS:

@@ -115,6 +115,12 @@ class Context(LayerContext):
             self.fail("draws random numbers, which this network cannot count")
         return self.draw()
 
+    def constant(self, array: np.ndarray, name: str = "constant") -> Value:
+        """A constant; "weights" and "bias" are the names of what training may change."""
+        self._made[name] += 1
+        array = self.held.same((self.layer.path, name, self._made[name]), array)
+        return super().constant(array, name)
+
     def size(self, shape: Sequence[int], what: str = "its output") -> tuple[int, ...]:
         """A shape that comes from the file or from data, checked: no negative or absurd size."""
         dims = tuple(int(d) for d in shape)
