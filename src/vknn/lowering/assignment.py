@@ -76,7 +76,21 @@ class _Assignment:
 
     def best(self, node: Node) -> Candidate:
         offers = self.options[node]
+        if len(offers) == 1:
+            return offers[0]
         return min(offers, key=lambda c: self.cost_around(node, c))
+
+
+def _distinct(offers: Sequence[Candidate]) -> list[Candidate]:
+    """The cheapest of those that look alike to their neighbours: only these can be chosen."""
+    best: dict[object, Candidate] = {}
+    for candidate in offers:
+        kind: object = (candidate.inputs, candidate.outputs, candidate.view, candidate.view_offset)
+        if candidate.parts:
+            kind = id(candidate)
+        if kind not in best or candidate.cost < best[kind].cost:
+            best[kind] = candidate
+    return list(best.values())
 
 
 def assign(
@@ -89,6 +103,7 @@ def assign(
     """
     if not together:
         return {node: min(offers, key=lambda c: c.cost) for node, offers in options.items()}
+    options = {node: _distinct(offers) for node, offers in options.items()}
     state = _Assignment(graph, options)
     for node in graph.nodes:
         state.choice[node] = state.best(node)

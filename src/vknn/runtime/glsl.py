@@ -77,6 +77,9 @@ def _expand(text: str, name: str, root: Path, above: tuple[str, ...]) -> list[st
         raise ShaderError(f"{name}: includes itself through {' -> '.join((*above, name))}")
     lines: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
+        if "#" not in line:
+            lines.append(line)
+            continue
         include = _INCLUDE.match(line)
         if include is None:
             lines.append("" if _PRAGMA.match(line) else line)
@@ -107,7 +110,7 @@ def variants(text: str, name: str) -> list[Variant]:
     """
     found: dict[Variant, None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        pragma = _PRAGMA.match(line)
+        pragma = _PRAGMA.match(line) if "#" in line else None
         if pragma is not None:
             found.update(dict.fromkeys(_product(pragma[1].split(), f"{name}:{number}")))
     return list(found) or [()]

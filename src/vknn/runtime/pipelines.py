@@ -77,7 +77,8 @@ class Pipelines:
     def get(self, dispatches: Sequence[Dispatch], shaders: Shaders) -> list[Pipeline]:
         """The pipeline of each dispatch; those missing are made in one go."""
         spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
-        keys = [_pipeline_key(d, spirv[_kernel(d)]) for d in dispatches]
+        folded: dict[tuple[_Kernel, Constants], bytes] = {}
+        keys = [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
         with self._lock:
             named = dict(zip(keys, dispatches, strict=True))
             missing = [key for key in named if key not in self._pipelines]
@@ -236,11 +237,16 @@ def _checked(kernel: str, spirv: bytes) -> bytes:
     return spirv
 
 
-def _pipeline_key(dispatch: Dispatch, spirv: bytes) -> PipelineKey:
+def _pipeline_key(
+    dispatch: Dispatch, spirv: bytes, folded: dict[tuple[_Kernel, Constants], bytes]
+) -> PipelineKey:
+    """What the dispatch needs; ``folded`` keeps modules that were specialized before."""
     views = tuple(b.view for b in dispatch.bindings)
     constants = tuple((number, _word(value)) for number, value in dispatch.specialization)
-    module = specialized(spirv, dispatch.specialization)
-    return PipelineKey(module, constants, views, len(dispatch.push))
+    made_of = (_kernel(dispatch), constants)
+    if made_of not in folded:
+        folded[made_of] = specialized(spirv, dispatch.specialization)
+    return PipelineKey(folded[made_of], constants, views, len(dispatch.push))
 
 
 def _word(value: int | float) -> bytes:

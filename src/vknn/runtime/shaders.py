@@ -44,6 +44,10 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     expanded = glsl.expand(text, f"{kernel}.comp", root)
     if glsl.checkout_root() is None:
         return _packaged(kernel, variant, glsl.content_hash(expanded, dict(variant)))
+    wanted = Job(expanded, f"{kernel}.comp", dict(variant))
+    held = _held(_key(wanted, shaderc.compiler()))
+    if held is not None:
+        return held
     # What a session is likely to ask for next; it has one precision.
     near = [v for v in glsl.variants(text, kernel) if _arithmetic(v) == _arithmetic(variant)]
     listed = [variant, *(v for v in near if v != variant)]
@@ -69,19 +73,28 @@ def compile_glsl(
 def _compiled(jobs: Sequence[Job]) -> list[bytes]:
     """The modules of ``jobs``: from memory, from disk, or compiled, all missing ones in one go."""
     compiler = shaderc.compiler()
-    keys = [glsl.content_hash(j.text, j.defines, _maker(j, compiler)) for j in jobs]
-    for key in keys:
-        if key not in _loaded:
-            cached = _read_cached(_cache_folder() / f"{key}.spv")
-            if cached is not None:
-                _loaded[key] = cached
-    missing = {k: j for k, j in zip(keys, jobs, strict=True) if k not in _loaded}
+    keys = [_key(job, compiler) for job in jobs]
+    missing = {k: j for k, j in zip(keys, jobs, strict=True) if _held(k) is None}
     if missing:
         modules = _compile(list(missing.values()))
         for key, module in zip(missing, modules, strict=True):
             _write_cached(_cache_folder() / f"{key}.spv", module)
             _loaded[key] = module
     return [_loaded[key] for key in keys]
+
+
+def _key(job: Job, compiler: shaderc.Compiler) -> str:
+    return glsl.content_hash(job.text, job.defines, _maker(job, compiler))
+
+
+def _held(key: str) -> bytes | None:
+    """The module in memory, or on disk and from then on in memory."""
+    if key not in _loaded:
+        cached = _read_cached(_cache_folder() / f"{key}.spv")
+        if cached is None:
+            return None
+        _loaded[key] = cached
+    return _loaded[key]
 
 
 def _compile(jobs: Sequence[Job]) -> list[bytes]:
