@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn.graph.types import TensorType
+from vknn.graph.types import TensorType, Term
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class DeviceLimits:
         return max(self.storage_alignment, self.texel_alignment, 16)
 
 
-class Role(enum.Enum):
+class Role(Term):
     """What a buffer is for; the buffers of a role lie in one arena."""
 
     INPUT = "input"
@@ -88,7 +88,7 @@ class Access(enum.Enum):
         return self is not Access.WRITE
 
 
-class View(enum.Enum):
+class View(Term):
     """How a shader sees a buffer: the descriptor type."""
 
     STORAGE = "storage"  # storage buffer

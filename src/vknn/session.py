@@ -8,12 +8,14 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vknn import collector
 from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import DType, Graph, TensorType, validate
@@ -73,13 +75,16 @@ class Session:
             known = " or ".join(map(repr, PRECISIONS))
             raise VknnError(f"precision {precision!r} is not supported; use {known}")
         _check_arithmetic(arithmetic, precision)
-        self.model: Model = load(Path(path), Path(weights) if weights is not None else None)
+        self._owns_device = not isinstance(device, Device)
+        self.model: Model
+        self.device: Device | None
+        with collector.paused():
+            files = (Path(path), Path(weights) if weights is not None else None)
+            self.model, self.device = _load_and_open(*files, device)
         self._disabled = frozenset(disable) | environment.disabled()
         self._lock = threading.RLock()
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
-        self._owns_device = not isinstance(device, Device)
-        self.device: Device | None = device if isinstance(device, Device) else choose_device(device)
         try:
             self.precision = _usable_precision(precision, self.device, self._disabled)
             self.arithmetic = _usable_arithmetic(arithmetic, self.precision, self.device)
@@ -269,7 +274,8 @@ class Session:
         )
         program = self._programs.get(key)
         if program is None:
-            program = Program(self._prepare(self._build(feeds, arrays)), self._target)
+            with collector.paused():
+                program = Program(self._prepare(self._build(feeds, arrays)), self._target)
             self._programs[key] = program
             if len(self._programs) > MAX_PROGRAMS:
                 self._programs.popitem(last=False)[1].close()
@@ -290,7 +296,29 @@ class Session:
 
 def choose_device(selector: str) -> Device | None:
     """The device that a selector means (as for Session), opened; None for the NumPy reference."""
-    global _warned_without_device
+    return _opened(_try_open(selector))
+
+
+def _load_and_open(
+    path: Path, weights: Path | None, device: str | Device
+) -> tuple[Model, Device | None]:
+    """The model and its device, at the same time: opening waits for the driver mostly."""
+    if isinstance(device, Device):
+        return load(path, weights), device
+    with ThreadPoolExecutor(1) as executor:
+        opening = executor.submit(_try_open, device)
+        try:
+            model = load(path, weights)
+        except BaseException:
+            unused = opening.result()
+            if isinstance(unused, Device):
+                unused.close()
+            raise
+    return model, _opened(opening.result())
+
+
+def _try_open(selector: str) -> Device | DeviceError | None:
+    """As choose_device; the error where there is no device and NumPy is to take its place."""
     if selector == "auto":
         selector = environment.device()
     if selector in HOST_DEVICES:
@@ -300,12 +328,17 @@ def choose_device(selector: str) -> Device | None:
     except DeviceError as error:
         if selector != "auto":
             raise
-        if not _warned_without_device:
-            _warned_without_device = True
-            warnings.warn(
-                f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=3
-            )
-        return None
+        return error
+
+
+def _opened(found: Device | DeviceError | None) -> Device | None:
+    global _warned_without_device
+    if not isinstance(found, DeviceError):
+        return found
+    if not _warned_without_device:
+        _warned_without_device = True
+        warnings.warn(f"no Vulkan device, running on NumPy: {found}", RuntimeWarning, stacklevel=4)
+    return None
 
 
 def _usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:

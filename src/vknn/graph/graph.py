@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -58,6 +59,11 @@ class Node:
     @property
     def input_types(self) -> tuple[TensorType | None, ...]:
         return tuple(v.type if v is not None else None for v in self.inputs)
+
+    @functools.cached_property
+    def bounds(self) -> tuple[TensorType, ...]:
+        """Largest possible types of the outputs (:meth:`Op.bound`); raises ShapeError."""
+        return self.op.bound(*self.input_types)
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:

@@ -11,7 +11,13 @@ import numpy as np
 from vknn.errors import ShapeError
 
 
-class DType(enum.Enum):
+class Term(enum.Enum):
+    """Base of enumerations that are keys of many tables: members are hashed by identity."""
+
+    __hash__ = object.__hash__  # Enum's own is a Python function
+
+
+class DType(Term):
     """Element type of a tensor. ``FLOAT64``, ``STRING`` and ``COMPLEX64`` live on the host only."""
 
     FLOAT32 = "float32"

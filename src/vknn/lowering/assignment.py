@@ -49,6 +49,7 @@ class _Assignment:
         self.results = set(graph.outputs.values())
         self.parts = PartCosts(graph, options)
         self.choice: dict[Node, Candidate] = {}
+        self._wants: dict[tuple[Node, Candidate], list[tuple[Value, Layout]]] = {}
 
     def layout_of(self, value: Value) -> Layout:
         made = self.producer.get(value)
@@ -56,12 +57,18 @@ class _Assignment:
             return Layout.LINEAR
         return self.choice[made[0]].outputs[made[1]]
 
+    def wants(self, node: Node, candidate: Candidate) -> list[tuple[Value, Layout]]:
+        key = (node, candidate)
+        if key not in self._wants:
+            self._wants[key] = wanted_layouts(node, candidate)
+        return self._wants[key]
+
     def needed(self, value: Value) -> set[Layout]:
         """The layouts in which anybody who has chosen wants the value."""
         layouts = {Layout.LINEAR} if value in self.results else set()
         for node in self.readers.get(value, ()):
             if node in self.choice:
-                wants = wanted_layouts(node, self.choice[node])
+                wants = self.wants(node, self.choice[node])
                 layouts |= {layout for v, layout in wants if v is value}
         return layouts
 

@@ -19,7 +19,7 @@ def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> 
     types = node.input_types
     constants = tuple(v.constant if v is not None else None for v in node.inputs)
     op = node.op
-    outputs = op.bound(*types)
+    outputs = node.bounds
     if not isinstance(op, Fused):
         return Problem(op, types, outputs, constants, limits, options)
     count = len(types) - op.operand_count
@@ -58,7 +58,7 @@ def _possible(node: Node) -> bool:
     if any(not t.is_static for t in present):
         return False
     try:
-        outputs = node.op.bound(*node.input_types)
+        outputs = node.bounds
     except ShapeError:
         return False
     types: Sequence[TensorType] = [*present, *outputs]

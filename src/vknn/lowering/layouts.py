@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import enum
+import functools
 import math
 
 import numpy as np
 
-from vknn.graph.types import DType, TensorType
+from vknn.graph.types import DType, TensorType, Term
 
 
-class Layout(enum.Enum):
+class Layout(Term):
     """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
 
     In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
@@ -53,6 +53,7 @@ def packed_shape(type_: TensorType, layout: Layout) -> tuple[int, ...]:
     return (n, -(-c // 4), *spatial, 4)
 
 
+@functools.lru_cache(maxsize=4096)
 def storage_bytes(type_: TensorType, layout: Layout, half: bool = False) -> int:
     """Size of the buffer, at least 16 bytes, a multiple of 16."""
     return buffer_bytes(math.prod(packed_shape(type_, layout)), element_bytes(type_.dtype, half))
@@ -60,7 +61,7 @@ def storage_bytes(type_: TensorType, layout: Layout, half: bool = False) -> int:
 
 def element_bytes(dtype: DType, half: bool = False) -> int:
     """Bytes of an element in a device buffer."""
-    return storage_dtype(dtype, half).itemsize
+    return 2 if half and dtype.is_float else 4
 
 
 def buffer_bytes(count: int, width: int = 4) -> int:

@@ -82,10 +82,9 @@ class _Lowering:
         problem = make_problem(node, self.limits, self.options)
         if candidate.view is not None and self._add_view(node, candidate):
             return
-        bounds = node.op.bound(*node.input_types)
         outputs = [
             self._new_ref(v, t, layout)
-            for v, t, layout in zip(node.outputs, bounds, candidate.outputs, strict=True)
+            for v, t, layout in zip(node.outputs, node.bounds, candidate.outputs, strict=True)
         ]
         open_outputs = [v for v in node.outputs if not v.type.is_static]
         counts = [Ref(self._unique(f"{v.name}.count"), 16, False) for v in open_outputs]

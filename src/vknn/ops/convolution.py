@@ -38,9 +38,11 @@ class Convolution(Op):
         require(1 <= axes <= 3, f"{name}: {axes} spatial axes, not 1 to 3")
         check_window(self, axes, strides=self.strides, pads=self.pads, dilations=self.dilations)
         for what, type_ in (("input", x), ("weight", w)):
-            require(type_.rank == axes + 2, f"{name}: {what} {type_} should have rank {axes + 2}")
+            if type_.rank != axes + 2:
+                raise ShapeError(f"{name}: {what} {type_} should have rank {axes + 2}")
         maps, _, *kernel = w.dims
-        require(min(kernel) >= 1, f"{name}: empty kernel in weight {w}")
+        if min(kernel) < 1:
+            raise ShapeError(f"{name}: empty kernel in weight {w}")
         group = self.group
         if group < 1 or maps % group or not fits(x.shape[1], w.dims[1] * group):
             raise ShapeError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, Shape
-from vknn.ops.checks import require
 
 
 def check_window(op: Op, axes: int, **attributes: Sequence[int] | None) -> None:
@@ -21,8 +20,10 @@ def check_window(op: Op, axes: int, **attributes: Sequence[int] | None) -> None:
             continue
         count = 2 * axes if what == "pads" else axes
         low = 0 if what == "pads" else 1
-        require(len(value) == count, f"{name}: {what} {tuple(value)} should have {count} values")
-        require(min(value, default=low) >= low, f"{name}: {what} {tuple(value)} must be >= {low}")
+        if len(value) != count:
+            raise ShapeError(f"{name}: {what} {tuple(value)} should have {count} values")
+        if min(value, default=low) < low:
+            raise ShapeError(f"{name}: {what} {tuple(value)} must be >= {low}")
 
 
 def window_output(

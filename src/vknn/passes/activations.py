@@ -34,7 +34,7 @@ class _Match:
 def recognise_activations(graph: Graph) -> Graph:
     """x * sigmoid(x) is Swish, x * hard_sigmoid(x) HardSwish, x * tanh(softplus(x)) Mish, and
     clip(x + d, 0, c) / c is HardSigmoid."""
-    return sweep(graph, _recognise)
+    return sweep(graph, _recognise, (Mul, Div))
 
 
 def _recognise(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:

@@ -38,7 +38,8 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
     A BatchNormalization that stays becomes Mul and Add, which can join a tail or take one.
     """
-    return sweep(sweep(graph, _fold), _split)
+    graph = sweep(graph, _fold, (BatchNormalization, Mul, Add, Sub, Div))
+    return sweep(graph, _split, (BatchNormalization,))
 
 
 def _split(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:

@@ -20,11 +20,11 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
+    if any(v is not None and v.constant is None for v in node.inputs):
+        return None
     if not node.op.deterministic or not _bounded(node):
         return None
     arrays = [v.constant if v is not None else None for v in node.inputs]
-    if any(v is not None and a is None for v, a in zip(node.inputs, arrays, strict=True)):
-        return None
     try:
         with np.errstate(all="ignore"):
             results = node.op.reference(*arrays)

@@ -25,7 +25,7 @@ def fuse_elementwise(graph: Graph) -> Graph:
     vector along the base's channel axis. Of two possible bases the later one takes the tail, so
     that the other's result is ready when it runs.
     """
-    return sweep(graph, _fuse)
+    return sweep(graph, _fuse, (Unary, Binary))
 
 
 def unfuse(node: Node) -> list[Node]:

@@ -12,7 +12,7 @@ from vknn.passes.rewriter import Rewriter, merged, sweep
 
 def fold_padding(graph: Graph) -> Graph:
     """conv(pad(x)) = conv(x) with larger pads, where zeros were added to spatial axes alone."""
-    return sweep(graph, _fold)
+    return sweep(graph, _fold, (Pad,))
 
 
 def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:

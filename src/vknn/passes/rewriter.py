@@ -82,13 +82,15 @@ class Rewriter:
     def sweep(self, rule: Rule) -> Graph:
         """The graph after ``rule`` has seen every node; what nobody reads any more is gone."""
         for node in self._graph.nodes:
-            current = self._with_mapped_inputs(node)
-            if any(self._uses[v] for v in node.outputs):
-                replaced = rule(self, current)
-                results = self._keep(current) if replaced is None else tuple(replaced)
+            current = self._with_mapped_inputs(node) if self._mapping else node
+            read = any(self._uses[v] for v in node.outputs)
+            replaced = rule(self, current) if read else ()
+            results = self._keep(current) if replaced is None else tuple(replaced)
+            if read and results != node.outputs:
                 for old, new in zip(node.outputs, results, strict=True):
                     self._replace(old, new)
-            self._release(current.inputs)
+            if replaced is not None:
+                self._release(current.inputs)
         outputs = {name: self._final(v) for name, v in self._graph.outputs.items()}
         return Graph(
             list(self._graph.inputs), outputs, list(self._nodes), self._graph.name, self._graph.rest
@@ -106,7 +108,7 @@ class Rewriter:
             # A folded producer may have closed dimensions that used to depend on data.
             outputs = self._typed(outputs, node.op.infer(*node.input_types))
             node = Node(node.op, node.inputs, outputs, node.name, node.origin)
-        self._append(node)
+        self._place(node)  # its inputs are read once, as before
         return outputs
 
     def _typed(self, values: Sequence[Value], types: Sequence[TensorType]) -> tuple[Value, ...]:
@@ -117,9 +119,13 @@ class Rewriter:
         )
 
     def _append(self, node: Node) -> None:
-        self._nodes[node] = len(self._producers)
-        self._producers.update(dict.fromkeys(node.outputs, node))
+        self._place(node)
         self._uses.update(_present(node.inputs))
+
+    def _place(self, node: Node) -> None:
+        self._nodes[node] = len(self._producers)
+        for value in node.outputs:
+            self._producers[value] = node
 
     def _replace(self, old: Value, new: Value) -> None:
         if old is not new:
@@ -148,8 +154,10 @@ class Rewriter:
         return name
 
 
-def sweep(graph: Graph, rule: Rule) -> Graph:
-    """``graph`` after one sweep of ``rule``."""
+def sweep(graph: Graph, rule: Rule, ops: tuple[type[Op], ...] = (Op,)) -> Graph:
+    """``graph`` after one sweep of ``rule``; as it is where it has no op of the classes ``ops``."""
+    if not any(isinstance(node.op, ops) for node in graph.nodes):
+        return graph
     return Rewriter(graph).sweep(rule)
 
 

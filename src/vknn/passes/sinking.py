@@ -8,6 +8,7 @@ two convolutions, the one meets the other and both vanish.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -53,19 +54,25 @@ def sink(rewriter: Rewriter, node: Node) -> Results:
 def _data_inputs(node: Node) -> int:
     """How many inputs, from the first, have the axes of the result; 0 for ops that do not sink."""
     match node.op:
-        case Unary() | Cast() | Not() | Rescale() | TableLookup() | Reduction():
-            return 1
-        case QuantizeLinear() | DequantizeLinear() | Softmax() | LogSoftmax() | CumSum() | Slice():
-            return 1
         case Pad():
             return 1 if len(node.inputs) == 1 else 0  # values by channel have an axis of their own
-        case Binary() | Comparison() | Logic() | QuantizedBinary():
-            return 2
-        case Where():
-            return 3
         case Concat():
             return len(node.inputs)
-    return 0
+    return _fixed_inputs(type(node.op))
+
+
+@functools.cache
+def _fixed_inputs(op: type[Op]) -> int:
+    return next((count for classes, count in _SINKING if issubclass(op, classes)), 0)
+
+
+#: How many inputs with the axes of the result ops of these classes have.
+_SINKING: tuple[tuple[tuple[type[Op], ...], int], ...] = (
+    ((Unary, Cast, Not, Rescale, TableLookup, Reduction), 1),
+    ((QuantizeLinear, DequantizeLinear, Softmax, LogSoftmax, CumSum, Slice), 1),
+    ((Binary, Comparison, Logic, QuantizedBinary), 2),
+    ((Where,), 3),
+)
 
 
 def _moved(

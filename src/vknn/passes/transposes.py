@@ -22,7 +22,7 @@ def cancel_transposes(graph: Graph) -> Graph:
     input. A Transpose that moves only axes of size 1 is
     a Reshape; one of a matrix operand becomes a flag of MatMul.
     """
-    return sweep(graph, _rewrite)
+    return sweep(graph, _rewrite, (Transpose, Reshape))
 
 
 def _rewrite(rewriter: Rewriter, node: Node) -> Results:

@@ -140,8 +140,8 @@ class Executable:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        version = subprocess.run([path, "--version"], capture_output=True, check=False)
-        self.identity = " ".join([*version.stdout.decode(errors="replace").split(), _OPTIONS])
+        # Asking the program for its version would take as long as finding ten modules.
+        self.identity = f"{_stamp(os.path.realpath(path), path)} {_OPTIONS}"
 
     def compile(self, jobs: Sequence[Job]) -> list[bytes]:
         with tempfile.TemporaryDirectory(prefix="vknn-glsl-") as folder:
@@ -182,10 +182,19 @@ def _file_identity(library: str) -> str:
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
         paths = [line.split(None, 5)[-1] for line in lines if "/" in line]
-        path = next((p for p in paths if os.path.basename(p).startswith(stem)), library)
-        status = os.stat(path)
     except OSError:
         return library
+    return _stamp(
+        next((p for p in paths if os.path.basename(p).startswith(stem)), library), library
+    )
+
+
+def _stamp(path: str, otherwise: str) -> str:
+    """Name, size and time of a file; ``otherwise`` where it cannot be seen."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return otherwise
     return f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns}"
 
 

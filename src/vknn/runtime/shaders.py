@@ -223,7 +223,7 @@ def _write_archive(
                 "source": source,
                 "module": digest,
             }
-        manifest = {"compiler": shaderc.compiler().identity, "modules": entries}
+        manifest = {"modules": entries}
         archive.writestr(_zip_entry(MANIFEST), json.dumps(manifest, indent=1))
 
 
