@@ -14,6 +14,7 @@ from vknn.lowering.layouts import Layout, element_bytes, pack, same_bytes, stora
 from vknn.lowering.movement import repack
 from vknn.lowering.parts import place_parts
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem
+from vknn.lowering.variants import with_fewer_pipelines
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement import Identity
 from vknn.plan import DeviceLimits, Plan, Role
@@ -39,6 +40,7 @@ def lower(
     if missing:
         raise UnsupportedLayerError(missing)
     chosen = assign(graph, offers, together="layouts" not in options.disabled)
+    chosen = with_fewer_pipelines(chosen, offers)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
     for value in graph.inputs:
         lowering.add_input(value)
