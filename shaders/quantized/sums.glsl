@@ -26,6 +26,8 @@ layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once.
 layout(constant_id = 21) const int ROUNDING = 0;
 layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
+// 1: the zero point of x counts in the bias, as with QUANT 3 (QUANT 1 and 4).
+layout(constant_id = 23) const int FOLDED = 0;
 
 INPUT4I(SETTING_BINDING, setting);
 
@@ -75,8 +77,8 @@ int bytes(ivec4 v) {
 #define ZERO_POINT int outside = (LOAD4(setting, 0).x & 255) * 0x01010101;
 
 #else
-#define TAKE(v) FACTOR((v) - zero)
-#define OUTSIDE FACTOR(0)
+#define TAKE(v) FACTOR(FOLDED != 0 ? (v) : (v) - zero)
+#define OUTSIDE FACTOR(FOLDED != 0 ? zero : 0)
 #define ZERO_POINT int zero = LOAD4(setting, 0).x;
 #endif
 

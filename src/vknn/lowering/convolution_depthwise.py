@@ -85,7 +85,7 @@ def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
     push += [shape.c4 * shape.taps, shape.size_in[0], shape.size_out[0], shape.kernel[0]]
     push += [shape.strides[0], shape.dilations[0], shape.pads[0]]
     spec = {10: width, 11: shape.kernel[2], 12: shape.strides[2], 13: shape.dilations[2]}
-    kind = form(emitter, shape.kernel[2])
+    kind = form(emitter, shape.kernel[2], folds=True)
     emitter.dispatch(
         "convolution/depthwise",
         [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],

@@ -149,7 +149,7 @@ def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
     weights = packed_weights(emitter, shape, tile.block, tile.lie)
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
-    kind = form(emitter, 4, lie=tile.lie)
+    kind = form(emitter, 4, lie=tile.lie, folds=True)
     defines = {**kind.defines, "SHUFFLE": int(tile.shuffle)}
     if emitter.problem.options.half_sums and kind.epilogue is not None:
         defines["HALF_SUMS"] = 1

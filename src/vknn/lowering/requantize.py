@@ -16,7 +16,7 @@ from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read4
 from vknn.lowering.registry import Problem
 from vknn.ops.quantized_convolution import ROUNDINGS, Requantized
 
-_JOIN, _ROUNDING, _SIGN = 20, 21, 22
+_JOIN, _ROUNDING, _SIGN, _FOLDED = 20, 21, 22, 23
 #: How constant weights lie: numbers of 32 bits each, or four of k as the bytes of one, which are
 #: multiplied one by one, or all four by an instruction.
 NUMBERS, BYTES, DOTS = "", "bytes", "dot"
@@ -67,16 +67,24 @@ def byte_forms(problem: Problem) -> list[str]:
     moved = w.astype(np.int64) - op.weight_zero
     if moved.size == 0 or moved.min() < -128 or moved.max() > 127:
         return []
-    settled = problem.inputs[2] is None or problem.constants[2] is not None
-    dots = "integer_dot" in problem.limits.features and settled
+    dots = "integer_dot" in problem.limits.features and _is_settled(problem)
     return [BYTES, DOTS] if dots else [BYTES]
 
 
-def form(emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS) -> Form:
+def _is_settled(problem: Problem) -> bool:
+    """True where the bias is known when the plan is made."""
+    return problem.inputs[2] is None or problem.constants[2] is not None
+
+
+def form(
+    emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS, folds: bool = False
+) -> Form:
     """The form of a dispatch; ``terms``: products that a sum takes in a step of the loop.
 
     ``packed``: constant weights come from :func:`pack`, or are whole numbers in float32 where
     :func:`by_floats` says so. ``lie``: how they lie, one of :func:`byte_forms` or NUMBERS.
+    ``folds``: each sum meets all of its channel's weights, what is outside of x included, so that
+    the zero point of x can count in the bias.
     """
     problem = emitter.problem
     if not is_quantized(problem):
@@ -85,12 +93,13 @@ def form(emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS) 
     op, data = problem.op, problem.inputs[0]
     assert isinstance(op, Requantized) and data is not None
     floats = packed and by_floats(problem)
-    join = _exact_steps(problem, terms) if floats else _wide_steps(problem, terms)
-    sign = 128 if data.dtype is DType.UINT8 else 0
+    folded = floats and folds and _is_settled(problem)
+    join = _exact_steps(problem, terms, folded) if floats else _wide_steps(problem, terms)
+    sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
     return Form(
         {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)},
-        {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign},
-        (read4(_setting(emitter, op, lie == DOTS, sign)),),
+        {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign, _FOLDED: int(folded)},
+        (read4(_setting(emitter, op, folded or lie == DOTS, sign)),),
     )
 
 
@@ -124,12 +133,13 @@ def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
     return np.ascontiguousarray(joined).view(np.int32).ravel()
 
 
-def _exact_steps(problem: Problem, terms: int) -> int:
+def _exact_steps(problem: Problem, terms: int, folded: bool) -> int:
     """Steps after which float32 sums become integers; 0: they stay exact to the end."""
     op, data, w = problem.op, problem.inputs[0], problem.constants[1]
     assert isinstance(op, Requantized) and data is not None and w is not None
     info = np.iinfo(data.dtype.numpy)
-    most = max(abs(int(info.min) - op.zero_in), abs(int(info.max) - op.zero_in), 1)
+    zero = 0 if folded else op.zero_in
+    most = max(abs(int(info.min) - zero), abs(int(info.max) - zero))
     sizes = np.abs(w.astype(np.int64) - op.weight_zero)
     if most * _largest_sum(op, sizes) <= _EXACT:
         return 0
@@ -153,18 +163,18 @@ def _wide_steps(problem: Problem, terms: int) -> int:
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _setting(emitter: Emitter, op: Requantized, dots: bool, sign: int) -> Ref:
+def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
     """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
 
-    ``dots``: the bias has what the zero point of the data adds to the sums, as dot products leave
-    it in the data (less ``sign``).
+    ``folded``: the bias has what the zero point adds to the sums, as it stays in the data (less
+    ``sign``).
     """
     problem = emitter.problem
     channels = problem.outputs[0].dims[op.channel_axis]
     width = 4 * ceil_div(channels, 4)
     w, bias, multiplier, shift = problem.constants[1:5]
     assert multiplier is not None and shift is not None
-    zero = op.zero_in - (sign if dots else 0)
+    zero = op.zero_in - sign
 
     def make() -> np.ndarray:
         rows = np.zeros((4, width), np.int64)
@@ -174,15 +184,15 @@ def _setting(emitter: Emitter, op: Requantized, dots: bool, sign: int) -> Ref:
         elif bias is not None:
             rows[2, :channels] = bias
             rows[3, :channels] = bias >> 31
-        if dots:
+        if folded:
             assert w is not None
             axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
             rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
         head = [zero, op.zero_out, op.low, op.high]
         return np.concatenate([head, rows.ravel()]).astype(np.int32)
 
-    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {dots}"
-    sources = [s for s in (multiplier, shift, bias, w if dots else None) if s is not None]
+    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {folded}"
+    sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
     held = emitter.weight(key, make, *sources)
     given = problem.inputs[2]
     if given is None or bias is not None:
