@@ -10,9 +10,8 @@
 ivec4 doubling_high_unsaturated(ivec4 a, ivec4 b) {
     ivec4 high, low;
     imulExtended(a, b, high, low);
-    uvec4 sum = uvec4(low) + uvec4(0x40000000u);
-    high += ivec4(lessThan(sum, uvec4(0x40000000u)));
-    return (high << 1) | ivec4(sum >> 31);
+    // The two highest bits of the low word, rounded: 2 is a carry.
+    return (high << 1) + ivec4(((uvec4(low) >> 30) + 1u) >> 1);
 }
 
 // The same, saturated where both are the lowest number.
@@ -26,8 +25,7 @@ ivec4 doubling_high(ivec4 a, ivec4 b) {
 // x / 2^e for 0 <= e <= 31, halves away from zero.
 ivec4 rounding_shift(ivec4 x, ivec4 e) {
     ivec4 mask = ivec4((uvec4(1) << uvec4(e)) - uvec4(1));
-    ivec4 threshold = (mask >> 1) + ivec4(lessThan(x, ivec4(0)));
-    return (x >> e) + ivec4(greaterThan(x & mask, threshold));
+    return (x >> e) + ivec4(greaterThan(x & mask, (mask >> 1) - (x >> 31)));
 }
 
 // x * q / 2^31 * 2^shift, rounded twice; multipliers q are never negative.

@@ -144,6 +144,8 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
 // What a vec4 of output channels is requantized by.
 struct Requantizer {
     ivec4 head, q, shift, bias, bias_high;
+    // How ROUNDING 0 shifts: to the left before the product, to the right behind it.
+    ivec4 left, right;
 };
 
 // That of number `m` of `m4`. Read once for many sums: CPU drivers read it anew wherever it stands.
@@ -153,6 +155,10 @@ Requantizer requantizer(int m, int m4) {
     r.q = LOAD4(setting, 1 + m);
     r.shift = LOAD4(setting, 1 + m4 + m);
     r.bias = LOAD4(setting, 1 + 2 * m4 + m);
+    if (ROUNDING == 0) {
+        r.left = max(r.shift, ivec4(0));
+        r.right = max(-r.shift, ivec4(0));
+    }
     if (ROUNDING == 1) r.bias_high = LOAD4(setting, 1 + 3 * m4 + m);
     return r;
 }
@@ -164,7 +170,7 @@ ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
         high += r.bias_high + ivec4(lessThan(uvec4(sum), uvec4(low)));
         v = wide_multiply(high, sum, r.q, r.shift);
     } else if (ROUNDING == 0) {
-        v = fixed_multiply(sum, r.q, r.shift);
+        v = rounding_shift(doubling_high_unsaturated(sum << r.left, r.q), r.right);
     } else if (ROUNDING == 3) {
         v = single_multiply(sum, r.q, r.shift);
     }
