@@ -4,6 +4,7 @@
 // INPUT4W declares the weights. TAKE makes a loaded vec4 of x an INPUT_FACTOR, ZERO_POINT stands
 // before it, OUTSIDE is it where there is no x. BIAS is the vec4 that sums begin with. RESULT is what is stored of a sum: `k` of the
 // array, `at` in y, `m` of the `m4` vec4s of output channels, for which READ_SETTING stands before it.
+// With QUANT and TAIL it is the sum with `other`, another quantized tensor like y (binding 4).
 
 #ifndef VKNN_CONVOLUTION_SUMS_GLSL
 #define VKNN_CONVOLUTION_SUMS_GLSL
@@ -24,7 +25,11 @@
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
 #define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4);
+#if TAIL
+#define RESULT(sums, k, at, m) added(requantized(sums[k], HIGH(k), requantizer_), LOAD4(other, at), requantizer_)
+#else
 #define RESULT(sums, k, at, m) requantized(sums[k], HIGH(k), requantizer_)
+#endif
 #else
 #include "matmul/half_sums.glsl"
 #define NEXT_HIGH(k)

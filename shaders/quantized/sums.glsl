@@ -11,7 +11,9 @@
 // QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
 //
 // `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
-// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias.
+// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias. With TAIL
+// three more vec4s stand behind the first: (zero points of the result and of `other`, shift to the
+// left, zero point of the sum), (their multipliers and the sum's, lowest), (their shifts, highest).
 
 #if QUANT == 3
 #extension GL_EXT_spirv_intrinsics : require
@@ -20,6 +22,10 @@
 #define VKNN_QUANTIZED_SUMS_GLSL
 
 #include "quantized/fixed_point.glsl"
+
+#ifndef TAIL
+#define TAIL 0
+#endif
 
 layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
@@ -30,6 +36,10 @@ layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
 layout(constant_id = 23) const int FOLDED = 0;
 
 INPUT4I(SETTING_BINDING, setting);
+#if TAIL
+INPUT4I(SETTING_BINDING + 1, other);
+#endif
+#define HEAD_ROWS (TAIL != 0 ? 4 : 1)
 
 // vec4s of weights that a vec4 of k takes for a vec4 of output channels.
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
@@ -144,22 +154,24 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
 // What a vec4 of output channels is requantized by.
 struct Requantizer {
     ivec4 head, q, shift, bias, bias_high;
-    // How ROUNDING 0 shifts: to the left before the product, to the right behind it.
-    ivec4 left, right;
+#if TAIL
+    ivec4 zeros, multipliers, shifts;
+#endif
 };
 
 // That of number `m` of `m4`. Read once for many sums: CPU drivers read it anew wherever it stands.
 Requantizer requantizer(int m, int m4) {
     Requantizer r;
     r.head = LOAD4(setting, 0);
-    r.q = LOAD4(setting, 1 + m);
-    r.shift = LOAD4(setting, 1 + m4 + m);
-    r.bias = LOAD4(setting, 1 + 2 * m4 + m);
-    if (ROUNDING == 0) {
-        r.left = max(r.shift, ivec4(0));
-        r.right = max(-r.shift, ivec4(0));
-    }
-    if (ROUNDING == 1) r.bias_high = LOAD4(setting, 1 + 3 * m4 + m);
+    r.q = LOAD4(setting, HEAD_ROWS + m);
+    r.shift = LOAD4(setting, HEAD_ROWS + m4 + m);
+    r.bias = LOAD4(setting, HEAD_ROWS + 2 * m4 + m);
+    if (ROUNDING == 1) r.bias_high = LOAD4(setting, HEAD_ROWS + 3 * m4 + m);
+#if TAIL
+    r.zeros = LOAD4(setting, 1);
+    r.multipliers = LOAD4(setting, 2);
+    r.shifts = LOAD4(setting, 3);
+#endif
     return r;
 }
 
@@ -170,11 +182,21 @@ ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
         high += r.bias_high + ivec4(lessThan(uvec4(sum), uvec4(low)));
         v = wide_multiply(high, sum, r.q, r.shift);
     } else if (ROUNDING == 0) {
-        v = rounding_shift(doubling_high_unsaturated(sum << r.left, r.q), r.right);
+        v = fixed_multiply(sum, r.q, r.shift);
     } else if (ROUNDING == 3) {
         v = single_multiply(sum, r.q, r.shift);
     }
     return clamp(v + r.head.y, r.head.z, r.head.w);
 }
+
+#if TAIL
+// v + other, each on its scale (QuantizedBinary "add").
+ivec4 added(ivec4 v, ivec4 other_, Requantizer r) {
+    ivec4 a = fixed_multiply((v - r.zeros.x) << r.zeros.z, ivec4(r.multipliers.x), ivec4(r.shifts.x));
+    ivec4 b = fixed_multiply((other_ - r.zeros.y) << r.zeros.z, ivec4(r.multipliers.y), ivec4(r.shifts.y));
+    ivec4 sum = fixed_multiply(a + b, ivec4(r.multipliers.z), ivec4(r.shifts.z));
+    return clamp(sum + r.zeros.w, r.multipliers.w, r.shifts.w);
+}
+#endif
 
 #endif

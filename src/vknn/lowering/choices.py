@@ -104,6 +104,8 @@ def _type(type_: TensorType | None, constant: bool) -> str:
 
 def _tail(epilogue: Epilogue) -> str:
     """Codes and modes (operand, by channel, reverse) of the steps; their numbers cost nothing."""
+    if epilogue.quantized is not None:
+        return f" + {epilogue.quantized.kind}"
     if not epilogue.steps:
         return ""
     steps = " ".join(f"{s.code}:{s.mode}" for s in epilogue.steps)

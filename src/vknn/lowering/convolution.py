@@ -11,7 +11,7 @@ from vknn.lowering.convolution_shared import shared_candidates
 from vknn.lowering.convolution_tiled import tiled_candidates
 from vknn.lowering.convolution_winograd import winograd_candidates
 from vknn.lowering.registry import Candidate, Problem, lowers
-from vknn.lowering.requantize import has_setting, is_quantized
+from vknn.lowering.requantize import by_floats, has_setting, is_quantized
 from vknn.ops.convolution import Conv, ConvInteger
 from vknn.ops.quantized_convolution import QuantizedConv
 
@@ -22,6 +22,9 @@ def convolution(problem: Problem) -> list[Candidate]:
     shape = conv_shape(problem)
     if is_quantized(problem) and not has_setting(problem):
         return []
+    if problem.epilogue.quantized is not None:
+        # Other kernels take no tail, and where products are not added up in floats it has no form.
+        return tiled_candidates(problem, shape) if by_floats(problem) else []
     return [
         *tiled_candidates(problem, shape),
         *shared_candidates(problem, shape),

@@ -8,6 +8,7 @@ from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
 from vknn.lowering.registry import Epilogue, EpilogueStep
 from vknn.ops import elementwise as ew
+from vknn.ops.quantized import QuantizedBinary
 
 #: Class of a unary op -> its code and the attributes that the shader gets as a and b.
 UNARY: dict[type[Op], tuple[int, tuple[str, ...]]] = {
@@ -99,6 +100,11 @@ def encode_steps(
     An operand has the shape of the output, or is a vector along the base op's channel axis (all
     other axes 1); raises ShapeError for any other.
     """
+    if fused.steps and isinstance(fused.steps[0].op, QuantizedBinary):
+        (step,) = fused.steps
+        assert isinstance(step.op, QuantizedBinary)
+        added = step.op.swapped() if step.reverse else step.op
+        return Epilogue((), tuple(operand_types), added)
     fusion = type(fused.base).fusion
     axis = None if fusion is None else fusion.channel_axis
     steps = tuple(_encode(step, operand_types, output_type, axis) for step in fused.steps)
@@ -110,6 +116,7 @@ def _encode(
 ) -> EpilogueStep:
     if isinstance(step.op, ew.Unary):
         return unary_step(step.op)
+    assert isinstance(step.op, ew.Binary)
     code = BINARY[type(step.op)]
     reverse = REVERSE_FLAG if step.reverse else 0
     if step.operand is None:

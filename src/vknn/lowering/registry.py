@@ -14,6 +14,7 @@ from vknn.plan import DeviceLimits
 
 if TYPE_CHECKING:
     from vknn.lowering.emitter import Emitter
+    from vknn.ops.quantized import QuantizedBinary
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,14 @@ class EpilogueStep:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """A fused tail: steps and the types of the extra tensors they read (outputs' layout)."""
+    """A fused tail: steps and the types of the extra tensors they read (outputs' layout).
+
+    ``quantized``: the tail of a quantized op, in place of steps: its sum with the one operand.
+    """
 
     steps: tuple[EpilogueStep, ...] = ()
     operands: tuple[TensorType, ...] = ()
+    quantized: QuantizedBinary | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ import numpy as np
 from vknn.graph import DType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read4
 from vknn.lowering.registry import Problem
+from vknn.ops.quantized import QuantizedBinary
 from vknn.ops.quantized_convolution import ROUNDINGS, Requantized
 
 _JOIN, _ROUNDING, _SIGN, _FOLDED = 20, 21, 22, 23
@@ -96,11 +97,13 @@ def form(
     folded = floats and folds and _is_settled(problem)
     join = _exact_steps(problem, terms, folded) if floats else _wide_steps(problem, terms)
     sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
-    return Form(
-        {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)},
-        {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign, _FOLDED: int(folded)},
-        (read4(_setting(emitter, op, folded or lie == DOTS, sign)),),
-    )
+    defines = {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)}
+    bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign))]
+    if problem.epilogue.quantized is not None:
+        defines["TAIL"] = 1
+        bindings.append(read4(emitter.operands[0]))
+    spec = {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign}
+    return Form(defines, {**spec, _FOLDED: int(folded)}, tuple(bindings))
 
 
 def pack(
@@ -166,6 +169,8 @@ def _wide_steps(problem: Problem, terms: int) -> int:
 def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
     """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
 
+    Between them three vec4s of the sum with another tensor, where the op has such a tail.
+
     ``folded``: the bias has what the zero point adds to the sums, as it stays in the data (less
     ``sign``).
     """
@@ -175,6 +180,7 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
     w, bias, multiplier, shift = problem.constants[1:5]
     assert multiplier is not None and shift is not None
     zero = op.zero_in - sign
+    tail = _tail_numbers(problem.epilogue.quantized)
 
     def make() -> np.ndarray:
         rows = np.zeros((4, width), np.int64)
@@ -188,16 +194,25 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
             assert w is not None
             axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
             rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
-        head = [zero, op.zero_out, op.low, op.high]
+        head = [zero, op.zero_out, op.low, op.high, *tail]
         return np.concatenate([head, rows.ravel()]).astype(np.int32)
 
-    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {folded}"
+    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {folded} {tail}"
     sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
     held = emitter.weight(key, make, *sources)
     given = problem.inputs[2]
     if given is None or bias is not None:
         return held
-    joined = emitter.scratch("setting", 4 + 4 * width, dtype=DType.INT32)
-    emitter.copy(held, joined, 4 * (4 + 4 * width))
-    emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (4 + 2 * width))
+    start = 4 + len(tail)
+    joined = emitter.scratch("setting", start + 4 * width, dtype=DType.INT32)
+    emitter.copy(held, joined, 4 * (start + 4 * width))
+    emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (start + 2 * width))
     return joined
+
+
+def _tail_numbers(added: QuantizedBinary | None) -> list[int]:
+    if added is None:
+        return []
+    (zero, other_zero), left, zero_out = added.zeros, added.left_shift, added.zero_out
+    first = [zero, other_zero, left, zero_out]
+    return [*first, *added.multipliers, added.low, *added.shifts, added.high]

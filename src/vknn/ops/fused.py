@@ -11,6 +11,7 @@ from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.binary import Binary
 from vknn.ops.checks import require
+from vknn.ops.quantized import QuantizedBinary
 from vknn.ops.unary import Unary
 
 
@@ -20,17 +21,17 @@ class FusedStep:
 
     A unary op has neither ``operand`` nor ``scalar``. A binary op has one of them: ``operand``
     counts the extra inputs of the fused op, ``scalar`` is a number. ``reverse``: v is the second
-    argument.
+    argument. Quantized ops take one step: the sum of two tensors (QuantizedBinary).
     """
 
-    op: Unary | Binary
+    op: Unary | Binary | QuantizedBinary
     operand: int | None = None
     reverse: bool = False
     scalar: float | None = None
 
     def __post_init__(self) -> None:
         given = (self.operand is not None) + (self.scalar is not None)
-        if isinstance(self.op, Binary):
+        if isinstance(self.op, Binary | QuantizedBinary):
             require(given == 1, f"a fused {self.op.type_name} needs an operand or a scalar")
         elif isinstance(self.op, Unary):
             require(given == 0 and not self.reverse, f"{self.op.type_name} takes no operand")

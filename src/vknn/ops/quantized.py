@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
@@ -142,6 +144,14 @@ class QuantizedBinary(Op):
         if not self.kind.startswith("shifted"):
             y = y + self.zero_out
         return (np.clip(y, self.low, self.high).astype(self.dtype.numpy),)
+
+    def swapped(self) -> QuantizedBinary:
+        """The op that gives the same for (b, a); of sums."""
+        (m, n, last), (s, t, end) = self.multipliers, self.shifts
+        first, second = self.zeros
+        return dataclasses.replace(
+            self, zeros=(second, first), multipliers=(n, m, last), shifts=(t, s, end)
+        )
 
     def _compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if self.kind == "mul":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.graph import DType, Op, Shape, TensorType, attributes
+from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
 from vknn.ops import fixed_point as fp
 from vknn.ops.checks import arguments, require, require_dtype
 from vknn.ops.convolution import Convolution
@@ -128,6 +128,8 @@ class QuantizedConv(Requantized, Convolution):
     0), bias (None or int32 [M]; with rounding "wide" also [2, M]: low and high words), multiplier
     and shift (int32, [M] or [1]). Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
     """
+
+    fusion = Fusion(operands=1)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, w, *vectors = requantized_inputs(self, inputs)

@@ -17,6 +17,7 @@ from vknn.passes.dead_code import remove_dead_code
 from vknn.passes.fusion import fuse_elementwise
 from vknn.passes.identities import remove_identities
 from vknn.passes.padding import fold_padding
+from vknn.passes.quantized_shifts import fold_shifts
 from vknn.passes.transposes import cancel_transposes
 
 Pass = Callable[[Graph], Graph]
@@ -30,6 +31,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("transposes", cancel_transposes),
     ("padding", fold_padding),
     ("batch-norm", fold_batch_norm),
+    ("quantized-shifts", fold_shifts),
     ("fusion", fuse_elementwise),
 )
 

@@ -11,6 +11,8 @@ from vknn.graph import DType, Fusion, Node, Op, TensorType, Value
 from vknn.graph.graph import Graph
 from vknn.ops.elementwise import Binary, Fused, FusedStep, Unary
 from vknn.ops.movement import Reshape
+from vknn.ops.quantized import QuantizedBinary
+from vknn.ops.quantized_convolution import QuantizedConv
 from vknn.passes.patterns import scalar_constant, varying_axes
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
@@ -23,9 +25,10 @@ def fuse_elementwise(graph: Graph) -> Graph:
 
     The second operand of a binary step is a number, a tensor of the shape of the result, or a
     vector along the base's channel axis. Of two possible bases the later one takes the tail, so
-    that the other's result is ready when it runs.
+    that the other's result is ready when it runs. A quantized convolution takes the sum with
+    another quantized tensor of its own type.
     """
-    return sweep(graph, _fuse, (Unary, Binary))
+    return sweep(graph, _fuse, (Unary, Binary, QuantizedBinary))
 
 
 def unfuse(node: Node) -> list[Node]:
@@ -51,9 +54,10 @@ def unfuse(node: Node) -> list[Node]:
 
 
 def _fuse(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
-    if not isinstance(node.op, Unary | Binary):
+    if not isinstance(node.op, Unary | Binary | QuantizedBinary):
         return None
-    tails = [_Tail.of(rewriter, node, index) for index in range(len(node.inputs))]
+    of = _Tail.of_sum if isinstance(node.op, QuantizedBinary) else _Tail.of
+    tails = [of(rewriter, node, index) for index in range(len(node.inputs))]
     found = [t for t in tails if t is not None]
     for tail in sorted(found, key=lambda t: rewriter.position(t.base), reverse=True):
         results = tail.extend(rewriter, node)
@@ -79,10 +83,24 @@ class _Tail:
         steps = len(base.op.steps) if isinstance(base.op, Fused) else 0
         return cls(base, index) if fits and steps < MAX_STEPS else None
 
+    @classmethod
+    def of_sum(cls, rewriter: Rewriter, node: Node, index: int) -> _Tail | None:
+        """As :meth:`of`, where the node is a sum of two quantized tensors."""
+        assert isinstance(node.op, QuantizedBinary)
+        base = rewriter.sole_producer(node.inputs[index])
+        if base is None or not isinstance(base.op, QuantizedConv) or node.op.kind != "add":
+            return None
+        types = {base.outputs[0].type, *node.input_types, node.outputs[0].type}
+        return cls(base, index) if len(types) == 1 and node.outputs[0].type.is_static else None
+
     def extend(self, rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
         """The node as a step of the base's tail; None where its other operand does not fit."""
-        assert isinstance(node.op, Unary | Binary)
         op, inputs = self.base.op, list(self.base.inputs)
+        if isinstance(node.op, QuantizedBinary):
+            added = Fused(op, (FusedStep(node.op, operand=0, reverse=self.index == 1),))
+            origin = merged(self.base.origin, node.origin)
+            return rewriter.emit(added, [*inputs, node.inputs[1 - self.index]], origin, node)
+        assert isinstance(node.op, Unary | Binary)
         base, steps = (op.base, op.steps) if isinstance(op, Fused) else (op, ())
         own = len(inputs) - (op.operand_count if isinstance(op, Fused) else 0)
         step = self._unary_or_scalar(node)

@@ -91,6 +91,7 @@ PARTS = {
     "transposes": "pass: cancelling transposes",
     "padding": "pass: padding as part of the convolution or pooling behind it",
     "batch-norm": "pass: batch normalization and scales as part of the weights",
+    "quantized-shifts": "pass: constants added to quantized data as part of a convolution",
     "fusion": "pass: elementwise ops as part of the kernel before them",
 }
 
