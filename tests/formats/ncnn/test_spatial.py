@@ -90,6 +90,7 @@ REFUSED = [
     ("Interp 0=1 3=2 4=2", ((3, 4, 6, 7),), "up to three axes"),
     ("Pooling1D 1=3", ((5, 6, 7),), "at most two axes"),
     ("Pooling3D 1=7 21=7 5=1", ((3, 4, 6, 7),), "larger than the padded input"),
+    ("Pooling3D 1=2 2=2", ((4, 6, 7),), "takes kernel_d 1 without padding"),
     ("Unfold 1=9", ((5, 6, 7),), "larger than the padded input"),
     ("Fold 1=2 20=7 21=6", ((12, 31),), "should be"),
     ("Fold 1=2 20=7 21=6", ((13, 30),), "13"),

@@ -83,6 +83,20 @@ def test_uneven_windows(case: tuple, mode: int, backend: str) -> None:
                 check(f"{layer} {kind} 5={mode} {window}", image(*shape), backend=backend)
 
 
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("Pooling1D 0=1 1=2 2=2 3=4 14=3 5=2", (3, 6)),  # the pads cover all of the input
+        ("Pooling1D 0=1 1=4 2=3 3=3 14=4 5=3", (1, 1)),
+        ("Pooling 0=1 1=3 2=2 3=1 13=5 15=4 5=2", (2, 7, 5)),
+        ("Pooling1D 0=1 1=9 2=4 3=0 14=3 5=1", (2, 5)),  # the window reaches over the end
+        ("Pooling 0=1 1=4 11=2 2=3 3=1 13=0 5=1", (2, 6, 1)),
+    ],
+)
+def test_averages_of_too_few_cells(text: str, shape: tuple[int, ...], backend: str) -> None:
+    check(text, image(*shape), backend=backend)
+
+
 def test_fewer_axes(backend: str) -> None:
     check("Pooling1D 1=3 2=2", image(9), backend=backend)
     check("Pooling3D 1=2 21=1 2=2", image(3, 6, 7), backend=backend)

@@ -1,9 +1,15 @@
-"""Pooling, Pooling1D, Pooling3D and SPP: windows over one to three axes."""
+"""Pooling, Pooling1D, Pooling3D and SPP: windows over one to three axes.
+
+ncnn differs: SAME padding that is positive along one axis and negative along another (a stride
+longer than the kernel) writes outside of its memory; here the latter axis is not padded.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TypeVar
+
+import numpy as np
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
 from vknn.formats.ncnn.layers.padded import Pads, flat_pads, pad_spatial, same_pads
@@ -162,10 +168,16 @@ def pooling_3d(c: Context[Pooling3DParams]) -> Value:
     """(c, d, h, w) over d, h and w.
 
     ncnn differs: with pad_mode 3 (SAME_LOWER) the odd cell of the depth axis goes to its end.
+    ncnn differs: a padded depth adds channels to a blob of three axes; vknn refuses it.
     """
     if rank(c.x) == 4:
         return _pooled(c, c.x)
-    flat = as_image(c, c.x)
+    p, flat = c.params, as_image(c, c.x)
+    c.require(
+        bool(p.global_pooling or p.adaptive_pooling)
+        or (p.kernel_d, p.pad_front, p.pad_behind) == (1, 0, 0),
+        "a blob of three axes has a depth of 1: takes kernel_d 1 without padding",
+    )
     return _pooled(c, c.reshape(flat, (*flat.type.dims[:2], 1, *flat.type.dims[2:])))
 
 
@@ -202,7 +214,7 @@ def _pooled(c: Context[P], x: Value) -> Value:
     if p.pad_mode == _FULL:
         return _windows(c, x, _full_pads(p, shape(x)[1:]), bool(p.avgpool_count_include_pad))
     if p.pad_mode == _VALID:
-        return _windows(c, x, p.pads, bool(p.avgpool_count_include_pad))
+        return _windows(c, x, _valid_pads(p, shape(x)[1:]), bool(p.avgpool_count_include_pad))
     return _same(c, x)
 
 
@@ -240,8 +252,21 @@ def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
     return tuple(pads)
 
 
+def _valid_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
+    """The explicit pads. The first window may reach over the end, by less than a stride (the
+    quotient of C is 0 there); only averages of the cells inside do not read beyond the input."""
+    if p.pooling_type == _MAX or p.avgpool_count_include_pad:
+        return p.pads
+    pads = []
+    for n, kernel, stride, (begin, end) in zip(sizes, p.kernel, p.strides, p.pads, strict=True):
+        missing = kernel - (n + begin + end)
+        pads.append((begin, end + (missing if 0 < missing < stride else 0)))
+    return tuple(pads)
+
+
 def _same(c: Context[P], x: Value) -> Value:
-    """SAME padding. Averages count its cells in any case, but not what the explicit pads cover."""
+    """SAME padding. Averages count its cells in any case, but not what the explicit pads cover:
+    where those cover all, no average is a number."""
     p = c.params
     lower = p.pad_mode == _SAME_LOWER
     pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
@@ -253,8 +278,10 @@ def _same(c: Context[P], x: Value) -> Value:
     x = pad_spatial(c, x, pads, 0.0)
     starts = tuple(begin for begin, _ in p.pads)
     ends = tuple(n - end for n, (_, end) in zip(shape(x)[1:], p.pads, strict=True))
-    inside = all(s < e for s, e in zip(starts, ends, strict=True))
-    c.require(inside, f"the pads {p.pads} leave nothing of the input")
+    if any(s >= e for s, e in zip(starts, ends, strict=True)):
+        sizes = zip(shape(x)[1:], p.kernel, p.strides, strict=True)
+        out = [(n - kernel) // stride + 1 for n, kernel, stride in sizes]
+        return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "nothing")
     axes = tuple(range(2, x.type.rank))
     x = c.add(Slice(starts=starts, ends=ends, axes=axes, steps=(1,) * len(axes)), x)
     return _windows(c, x, p.pads, include_pad=False)
