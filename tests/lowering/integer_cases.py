@@ -17,6 +17,7 @@ from vknn.ops.quantized_matmul import QuantizedGemm
 from vknn.ops.quantized_rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
+    QuantizedLayerNormalization,
     QuantizedReduceProd,
     QuantizedSoftmax,
 )
@@ -66,6 +67,8 @@ def _fixed_point() -> Iterator[Given]:
     yield FixedSoftmax(), ((IMAGE, I16), *tables), (1, 2)
     yield QuantizedL2Normalization(3), (codes,), ()
     yield QuantizedReduceProd(1 << 30, -2), (codes,), ()
+    vectors = (((11,), I16), ((11,), I32))
+    yield QuantizedLayerNormalization(3e-5), ((IMAGE, I16), *vectors), (1, 2)
 
 
 def _products() -> Iterator[Given]:

@@ -11,6 +11,7 @@ from vknn.ops import fixed_point as fp
 from vknn.ops.quantized_rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
+    QuantizedLayerNormalization,
     QuantizedReduceProd,
     QuantizedSoftmax,
 )
@@ -96,3 +97,22 @@ def test_reduce_prod_is_near_the_real_product() -> None:
     x = np.array([[100, 30, -20], [1, 1, 1], [-90, 80, 70]], np.int8)
     (y,) = QuantizedReduceProd(int(q), int(shift)).reference(x)
     assert y.tolist() == [-7, 0, -63]  # -7.5 goes up
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (3, 5), (2, 67)])
+def test_layer_normalization(shape: tuple[int, int]) -> None:
+    x, op = _codes(shape, "int16"), QuantizedLayerNormalization(3e-5)
+    x[0] = x[0, 0]  # a row without variance
+    weight, bias = _codes(shape[1:], "int16", 2), _codes(shape[1:], "int16", 3).astype(np.int32)
+    check_op(op, x, weight, bias, constants={1, 2})
+    (y,) = op.reference(x, weight, bias)
+    real = x[1:] - x[1:].mean(-1, keepdims=True)
+    real = real / x[1:].std(-1, keepdims=True) * weight * 3e-5 + bias * (3e-5 / 1024)
+    assert np.abs(y[1:] - np.clip(real * 4096, -32768, 32767)).max(initial=0) < 0.6
+
+
+def test_layer_normalization_beyond_32_bits() -> None:
+    x, op = np.array([[-3, 0, 4]], np.int16), QuantizedLayerNormalization(1e5)
+    given = x, np.full(3, 30000, np.int16), np.zeros(3, np.int32)
+    check_op(op, *given, constants={1, 2})
+    assert op.reference(*given)[0].tolist() == [[-32768] * 3]

@@ -24,6 +24,7 @@ _SETTING = 10
     ops.FixedSoftmax,
     ops.QuantizedL2Normalization,
     ops.QuantizedReduceProd,
+    ops.QuantizedLayerNormalization,
 )
 def rows(problem: Problem) -> Sequence[Candidate]:
     """A lane takes whole rows, from memory that lies row by row."""
@@ -85,4 +86,6 @@ def _parameters(op: Op, y: TensorType) -> tuple[str, list[int | float], dict[int
             zeros = [op.zero_in, op.zero_out]
             limits = [int(info.min), int(info.max)]
             return "reduce_prod", [factor, 15 - op.shift, *zeros, *limits], {}
+        case ops.QuantizedLayerNormalization():
+            return "layer_norm", [op.scale], {}
     raise TypeError(f"no kernel of rows computes {op.type_name}")

@@ -1,4 +1,4 @@
-"""Ops on rows of quantized integers: softmax, normalisation, products rounded at each step."""
+"""Ops on rows of quantized integers: softmax, normalisations, products rounded at each step."""
 
 from __future__ import annotations
 
@@ -147,3 +147,41 @@ class QuantizedReduceProd(Op):
             product = fp.wrapped(step)
         y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift)) + self.zero_out
         return (fp.saturated(y, x.dtype),)
+
+
+@attributes
+class QuantizedLayerNormalization(Op):
+    """Rows of int16 brought to mean 0 and variance 1, weighted and moved, in float32.
+
+    Inputs x, weight (int16 [n]), bias (int32 [n]); the result is int16 with 12 fractional bits:
+    round(((x - mean) / deviation * weight * scale + bias * scale / 1024) * 4096), halves away from
+    zero. The sums are added up in order. A variance of 0 counts as 1e-8; of one that roundings make
+    negative comes -32768, as of all that an int32 does not hold. Formula: TensorFlow Lite's
+    PortableApplyLayerNormFloat.
+    """
+
+    scale: float
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, weight, bias = arguments(self, inputs, 3)
+        name = self.type_name
+        require(x.dtype is DType.INT16 and x.rank > 0, f"{name}: takes rows of int16, not {x}")
+        for vector, dtype in ((weight, DType.INT16), (bias, DType.INT32)):
+            good = vector.shape == x.shape[-1:] and vector.dtype is dtype
+            require(good, f"{name}: {vector} is not {dtype.value} of {x.shape[-1]} numbers")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, weight, bias = arguments(self, inputs, 3)
+        f32 = np.float32
+        values, count = x.astype(f32), f32(x.shape[-1])
+        squares = values * values
+        with np.errstate(all="ignore"):
+            mean = np.cumsum(values, axis=-1, dtype=f32)[..., -1:] / count
+            variance = np.cumsum(squares, axis=-1, dtype=f32)[..., -1:] / count - mean * mean
+            root = f32(1) / np.sqrt(np.where(variance == 0, f32(1e-8), variance))
+            y = (values - mean) * root * weight.astype(f32) * f32(self.scale)
+            y = (y + bias.astype(f32) * (f32(2**-10) * f32(self.scale))) * f32(4096)
+            whole = fp.round_half_away(y.astype(np.float64))
+        held = np.isfinite(whole) & (np.abs(whole) < 1 << 31)
+        return (fp.saturated(np.where(held, whole, -32768), np.dtype(np.int16)),)

@@ -18,6 +18,12 @@ import numpy as np
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.quantized_tables import codes, output_quant, scale_of, zero_of
 from vknn.formats.tflite.layers.recurrent import Sequences, result, sequences
+from vknn.formats.tflite.layers.recurrent_narrow import (
+    INTERMEDIATES,
+    int8_state,
+    keep_int8_state,
+    narrow_lstm,
+)
 from vknn.formats.tflite.records import Quant
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
@@ -60,8 +66,6 @@ class _Lstm:
         """Those of the sums of the gates i, f, g, o and of the hidden value."""
         c = self.c
         numbers = c.operator.intermediates
-        if len(numbers) == 12:
-            c.refuse("weights of integers with 12 intermediate tensors")
         c.require(len(numbers) == 5, f"names {len(numbers)} intermediate tensors, not 5")
         found = [c.graph.tensors[n].quant for n in numbers]
         wanted = found if self.normed else found[4:]
@@ -152,7 +156,7 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     )
     inputs: list[Value | None] = [s.x, *(c.constant(np.concatenate(a), "weights") for a in (w, r))]
     inputs += [m.biases(w, zero_of(c.quant(0)), None if m.normed else own)]
-    inputs += [m.biases(r, zero_of(m.state), None), c.value(18), c.value(19)]
+    inputs += [m.biases(r, zero_of(m.state), None), int8_state(c), c.value(19)]
     inputs += [m.peepholes(units, outputs), None, None]
     if m.normed:
         norm = np.concatenate(m.arrays(20, "int16", 1))
@@ -160,7 +164,7 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     if m.projected:
         inputs += _projection(c, zero_of(hidden))
     y, h, last = c.add_many(op, *inputs)
-    c.keep(18, h)
+    keep_int8_state(c, h)
     c.keep(19, last)
     return result(c, y, s)
 
@@ -200,6 +204,8 @@ def lstm(c: Context) -> Value | Sequence[Value]:
     if c.options["kernel_type"] == 1:
         return _basic(c)
     c.require(len(c.inputs) >= 20, f"takes 20 or 24 inputs, not {len(c.inputs)}")
+    if len(c.operator.intermediates) == INTERMEDIATES:
+        return narrow_lstm(c)
     return _integer_lstm(c, sequences(c, True))
 
 

@@ -1,0 +1,122 @@
+"""Recurrent operators over several runs, against TensorFlow Lite's own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.helpers import shared_device
+from tests.tflite_writer import Net
+
+from vknn.session import Session
+
+Feeds = dict[str, np.ndarray]
+BATCH, SIZE, UNITS, OUT = 2, 5, 6, 3
+
+
+def kernels(file: bytes, runs: Sequence[Feeds]) -> list[Feeds]:
+    """What the reference kernels give, run after run."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(
+        model_content=file, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    results = []
+    for feeds in runs:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], feeds[detail["name"]])
+        interpreter.invoke()
+        outputs = interpreter.get_output_details()
+        results.append({d["name"]: interpreter.get_tensor(d["index"]).copy() for d in outputs})
+    return results
+
+
+def check(net: Net, runs: Sequence[Feeds], folder: Path, backend: str) -> None:
+    """Floats within 1e-5 of the largest, everything else exact; all of it on the device."""
+    file, path = net.file(), folder / "net.tflite"
+    path.write_bytes(file)
+    with Session(path, device="numpy" if backend == "numpy" else shared_device()) as session:
+        found = [session.run(feeds) for feeds in runs]
+        assert backend == "numpy" or set(session.placement.values()) == {"vulkan"}
+    for given, wanted in zip(found, kernels(file, runs), strict=True):
+        for name, expected in wanted.items():
+            assert (given[name].shape, given[name].dtype) == (expected.shape, expected.dtype)
+            if expected.dtype.kind == "f":
+                most = float(np.abs(expected).max(initial=0.0))
+                np.testing.assert_allclose(given[name], expected, rtol=0, atol=1e-5 * most)
+            else:
+                assert np.array_equal(given[name], expected)
+
+
+def integers(shape: Sequence[int], dtype: str, most: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-most, most + 1, shape).astype(dtype)
+
+
+def int8_lstm(
+    held: str,
+    between: Sequence[tuple[float, int]],
+    *,
+    coupled: bool = True,
+    peepholes: bool = False,
+    clip: float = 0.0,
+) -> Net:
+    """A step with norm and projection; ``held``: the type of the tensor that holds h."""
+    net = Net()
+
+    def kind(name: str, shape: Sequence[int], dtype: str, most: int, scale: float) -> list[int]:
+        """Constants of the gates."""
+        found = [-1] if coupled else []
+        for gate in range(len(found), 3 if name == "p" else 4):
+            data = integers(shape, dtype, most, 9 * gate + len(shape))
+            found.append(net.tensor(f"{name}{gate}", data=data, dtype=dtype, scale=scale))
+        return found
+
+    x = net.tensor("x", (BATCH, SIZE), "int8", scale=0.01, zero_point=3)
+    w = kind("w", (UNITS, SIZE), "int8", 127, 0.008)
+    r = kind("r", (UNITS, OUT), "int8", 127, 0.008)
+    p = kind("p", (UNITS,), "int16", 32767, 3e-5) if peepholes else [-1] * 3
+    b = kind("b", (UNITS,), "int32", 3000, 3e-8)
+    projection = integers((OUT, UNITS), "int8", 127, 5)
+    moved = integers((OUT,), "int32", 9000, 6)
+    zero = 5 if held == "int8" else 0
+    tensors = [
+        net.tensor("projection", data=projection, dtype="int8", scale=0.004),
+        net.tensor("moved", data=moved, dtype="int32", scale=1e-7),
+        net.tensor("h", (BATCH, OUT), held, scale=0.005, zero_point=zero, is_variable=True),
+        net.tensor("c", (BATCH, UNITS), "int16", scale=2.0**-15, is_variable=True),
+    ]
+    norm = kind("n", (UNITS,), "int16", 32767, 3e-5)
+    steps = [
+        net.tensor(f"i{i}", (), "int16", scale=scale, zero_point=at)
+        for i, (scale, at) in enumerate(between)
+    ]
+    y = net.tensor("y", (BATCH, OUT), "int8", scale=0.005, zero_point=zero)
+    options = {"fused_activation_function": 4, "cell_clip": clip, "proj_clip": clip}
+    inputs = [x, *w, *r, *p, *b, *tensors, *norm]
+    net.add("LSTM", inputs, [y], options, intermediates=steps)
+    net.inputs, net.outputs = [x], [y]
+    return net
+
+
+FIVE = [(0.007, 0), (0.008, 0), (0.007, 0), (0.008, 0), (0.007, 3)]
+TWELVE = [(0.004 + 0.003 * (7 * i % 12), 31 * i % 50 - 20) for i in range(12)]
+STEPS = [{"x": integers((BATCH, SIZE), "int8", 127, seed)} for seed in range(4)]
+
+
+@pytest.mark.parametrize("held", ["int8", "int16"])
+@pytest.mark.parametrize("coupled", [True, False])
+def test_lstm_on_integers(held: str, coupled: bool, tmp_path: Path, backend: str) -> None:
+    """h may lie in a tensor of int16."""
+    net = int8_lstm(held, FIVE, coupled=coupled, peepholes=True)
+    check(net, STEPS, tmp_path, backend)
+
+
+@pytest.mark.parametrize("held", ["int8", "int16"])
+@pytest.mark.parametrize("coupled", [True, False])
+def test_lstm_whose_products_have_8_bits(
+    held: str, coupled: bool, tmp_path: Path, backend: str
+) -> None:
+    net = int8_lstm(held, TWELVE, coupled=coupled, clip=0.0 if coupled else 0.3)
+    check(net, STEPS, tmp_path, backend)
