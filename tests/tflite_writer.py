@@ -12,10 +12,12 @@ import numpy as np
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.generated.layout import TABLES, UNIONS
 from vknn.formats.tflite.options import options_table
-from vknn.formats.tflite.tensors import DTYPES
+from vknn.formats.tflite.tensors import DTYPES, NARROW
 
 _ITEMS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.int64}
 _NUMBERS = {dtype.value: number for number, dtype in DTYPES.items()}
+_NUMBERS |= {narrow.name: number for number, narrow in NARROW.items()}
+_BITS = {narrow.name: narrow.bits for narrow in NARROW.values()}
 #: The old field of an operator's code is a byte; greater codes stand in the new one.
 MOST_OLD_CODE = 127
 
@@ -88,20 +90,24 @@ class Net:
         data: Any = None,
         scale: Any = None,
         zero_point: Any = 0,
+        axis: int = 0,
         **fields: Any,
     ) -> int:
-        """Adds a tensor, a constant where there is ``data``; gives its index."""
+        """Adds a tensor, a constant where there is ``data``; gives its index.
+
+        One zero point serves all scales, which lie along ``axis``.
+        """
         content: dict[str, Any] = {"name": name, "type": _NUMBERS[dtype]}
         if data is not None:
-            array = np.asarray(data, dtype)
+            array = np.asarray(data, np.int8 if dtype in _BITS else dtype)
             shape = shape or array.shape
-            content["buffer"] = self.buffer(Table("Buffer", {"data": _bytes(array)}))
+            raw = packed(array, _BITS[dtype]) if dtype in _BITS else _bytes(array)
+            content["buffer"] = self.buffer(Table("Buffer", {"data": raw}))
         content["shape"] = list(shape)
         if scale is not None:
-            quantization = {
-                "scale": np.atleast_1d(np.float32(scale)),
-                "zero_point": np.atleast_1d(zero_point),
-            }
+            scales = np.atleast_1d(np.float32(scale))
+            zeros = np.broadcast_to(zero_point, scales.shape)
+            quantization = {"scale": scales, "zero_point": zeros, "quantized_dimension": axis}
             content["quantization"] = Table("QuantizationParameters", quantization)
         self.tensors.append(Table("Tensor", content | fields))
         return len(self.tensors) - 1
@@ -164,6 +170,14 @@ def write(model: Table) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.write(builder), b"TFL3")
     return bytes(builder.Output())
+
+
+def packed(array: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of a few bits side by side in bytes, the first in the lowest bits."""
+    each = 8 // bits
+    codes = array.reshape(-1).astype(np.uint8) & ((1 << bits) - 1)
+    codes = np.append(codes, np.zeros(-codes.size % each, np.uint8)).reshape(-1, each)
+    return np.asarray((codes << np.arange(0, 8, bits, dtype=np.uint8)).sum(axis=1), np.uint8)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

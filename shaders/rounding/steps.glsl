@@ -20,8 +20,9 @@ Steps steps_of(float low, float high, int rounding) {
     float most = max(high, -low);
     if (!(most > 0.0)) return Steps(0.0, 1.0, 0.0, -127.0);
     if (rounding == 1) return Steps(most / 127.0, 127.0 / most, 0.0, -127.0);
-    precise float size = (high - low) / 255.0;
-    precise float below = low / size, above = high / size;
+    precise float range = high - low;
+    precise float size = range / 255.0;
+    precise float below = 255.0 * (low / range), above = 255.0 * (high / range);
     float zero = 128.0 - below < 127.0 + above ? -128.0 - below : 127.0 - above;
     return Steps(size, 1.0 / size, whole_away(clamp(zero, -128.0, 127.0)), -128.0);
 }
@@ -29,9 +30,8 @@ Steps steps_of(float low, float high, int rounding) {
 // Numbers as counts of steps.
 vec4 in_steps(vec4 v, Steps s) {
     precise vec4 scaled = v * s.per_unit;
-    precise vec4 moved = scaled + s.zero;
-    vec4 size = abs(moved), low = floor(size);
-    vec4 whole = min(low + vec4(greaterThanEqual(size - low, vec4(0.5))), 128.0);
-    whole = if_(lessThan(moved, vec4(0.0)), -whole, whole);
-    return clamp(whole, s.least, 127.0) - s.zero;
+    vec4 size = abs(scaled), low = floor(size);
+    vec4 whole = min(low + vec4(greaterThanEqual(size - low, vec4(0.5))), 256.0);
+    whole = if_(lessThan(scaled, vec4(0.0)), -whole, whole);
+    return clamp(whole + s.zero, s.least, 127.0) - s.zero;
 }

@@ -63,14 +63,14 @@ def _symmetric(rows: np.ndarray) -> np.ndarray:
 
 
 def _asymmetric(rows: np.ndarray) -> np.ndarray:
-    low = rows.min(axis=-1, keepdims=True, initial=0).astype(np.float64)
-    high = rows.max(axis=-1, keepdims=True, initial=0).astype(np.float64)
-    step = (high - low) / 255
+    low = rows.min(axis=-1, keepdims=True, initial=0)
+    high = rows.max(axis=-1, keepdims=True, initial=0)
+    step = (high - low).astype(np.float64) / 255
     from_low, from_high = -128 - low / step, 127 - high / step
     nearer = 128 + np.abs(low / step) < 127 + np.abs(high / step)
-    zero = _away(np.clip(np.where(nearer, from_low, from_high), -128, 127)).astype(np.float32)
+    zero = _away(np.clip(np.where(nearer, from_low, from_high), -128, 127))
     size = step.astype(np.float32)
-    whole = np.clip(_away(zero + rows * (np.float32(1) / size)), -128, 127) - zero
+    whole = np.clip(_away(rows * (np.float32(1) / size)) + zero, -128, 127) - zero
     return np.where(high > low, whole * size.astype(np.float64), 0.0)
 
 

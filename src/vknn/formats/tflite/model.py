@@ -89,6 +89,8 @@ class TfliteModel(Model):
         array = np.asarray(array)
         self._check_shape(name, array.shape)
         wanted = record.dtype.numpy
+        if record.narrow is not None and array.dtype.kind in "fiub":
+            _check_range(name, record, array)
         if array.dtype == wanted:
             return np.ascontiguousarray(array).reshape(array.shape)
         if record.dtype is DType.STRING:
@@ -118,6 +120,12 @@ class TfliteModel(Model):
             raise InputError(
                 f"input {name!r} has the shape {list(shape)}, the model says [{wanted}]"
             )
+
+
+def _check_range(name: str, record: TensorRecord, array: np.ndarray) -> None:
+    low, high = record.limits
+    if array.size and not (array.min() >= low and array.max() <= high):
+        raise InputError(f"input {name!r} takes {record.type_name}, numbers from {low} to {high}")
 
 
 def _strings(name: str, array: np.ndarray) -> np.ndarray:

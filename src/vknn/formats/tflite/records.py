@@ -25,10 +25,30 @@ class Quant:
 
 
 @dataclass(frozen=True)
+class Narrow:
+    """Integers of fewer than 8 bits. Files pack them into bytes; here each has a byte."""
+
+    name: str
+    dtype: DType
+    bits: int
+
+    @property
+    def low(self) -> int:
+        """The lowest number."""
+        return -(1 << (self.bits - 1)) if self.dtype is DType.INT8 else 0
+
+    @property
+    def high(self) -> int:
+        """The highest number."""
+        return self.low + (1 << self.bits) - 1
+
+
+@dataclass(frozen=True)
 class TensorRecord:
     """One tensor of a subgraph. ``shape`` has None where the signature says -1.
 
     ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
+    ``narrow`` says that ``dtype`` only holds numbers of fewer bits.
     """
 
     index: int
@@ -38,6 +58,20 @@ class TensorRecord:
     data: np.ndarray | None = None
     quant: Quant | None = None
     variable: bool = False
+    narrow: Narrow | None = None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The lowest and the highest number of its integers."""
+        if self.narrow is not None:
+            return self.narrow.low, self.narrow.high
+        info = np.iinfo(self.dtype.numpy)
+        return int(info.min), int(info.max)
+
+    @property
+    def type_name(self) -> str:
+        """What its elements are called."""
+        return self.narrow.name if self.narrow is not None else self.dtype.value
 
     @property
     def is_quantized(self) -> bool:

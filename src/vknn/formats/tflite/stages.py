@@ -16,6 +16,7 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
 from vknn.formats.layer_context import unfold
 from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.tflite import narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
@@ -125,6 +126,7 @@ class _Stage:
         context = Context(self.builder, self.graph, operator, inputs)
         place = self.source.place(self.graph, operator)
         try:
+            narrow.check(context)
             results = unfold(_converter(found, context)(context))
         except Unsupported as problem:
             raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.tflite.records import Quant, TensorRecord
+from vknn.formats.tflite.records import Narrow, Quant, TensorRecord
 from vknn.formats.tflite.sparsity import densify
 from vknn.formats.tflite.strings import unpack_strings
 from vknn.formats.tflite.verifier import Damaged
@@ -20,6 +20,12 @@ DTYPES = {
     5: DType.STRING, 6: DType.BOOL, 7: DType.INT16, 8: DType.COMPLEX64, 9: DType.INT8,
     10: DType.FLOAT64,
 }  # fmt: skip
+#: Those that lie side by side in a byte, the first in its lowest bits.
+NARROW = {
+    17: Narrow("int4", DType.INT8, 4),
+    19: Narrow("int2", DType.INT8, 2),
+    20: Narrow("uint4", DType.UINT8, 4),
+}
 _MAX_ELEMENTS = 1 << 31
 _MAX_RANK = 8
 
@@ -32,7 +38,8 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     """The record of a verified table. Raises Damaged and UnknownType."""
     name = text(tensor.Name())
     what = f"tensor {index} ({name!r})"
-    dtype = DTYPES.get(tensor.Type())
+    narrow = NARROW.get(tensor.Type())
+    dtype = DTYPES.get(tensor.Type()) if narrow is None else narrow.dtype
     if dtype is None:
         raise UnknownType(f"{what} has the element type number {tensor.Type()}")
     shape = ints(tensor.ShapeAsNumpy())
@@ -42,13 +49,18 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
         raise Damaged(f"{what} has the impossible shape {list(shape)}", tensor._tab.Pos)
     if not tensor.Buffer() < len(buffers):
         raise Damaged(f"{what} names buffer {tensor.Buffer()} of {len(buffers)}", tensor._tab.Pos)
-    data = _constant(tensor, shape, dtype, buffers[tensor.Buffer()], what)
+    raw = buffers[tensor.Buffer()]
+    if narrow is None:
+        data = _constant(tensor, shape, dtype, raw, what)
+    else:
+        data = _narrow_constant(tensor, shape, narrow, raw, what)
     signature = ints(tensor.ShapeSignatureAsNumpy())
     open_shape: tuple[int | None, ...] = shape
     if len(signature) == len(shape) and data is None:
         open_shape = tuple(None if s == -1 else d for s, d in zip(signature, shape, strict=True))
     quant = _quantization(tensor.Quantization(), shape, what)
-    return TensorRecord(index, name, open_shape, dtype, data, quant, tensor.IsVariable())
+    variable = tensor.IsVariable()
+    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, narrow)
 
 
 def _constant(
@@ -65,6 +77,29 @@ def _constant(
     if len(raw) != wanted:
         raise Damaged(f"{what} needs {wanted} bytes, its buffer has {len(raw)}", position)
     return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
+
+
+def _narrow_constant(
+    tensor: Any, shape: tuple[int, ...], narrow: Narrow, raw: memoryview, what: str
+) -> np.ndarray | None:
+    if len(raw) == 0 or tensor.IsVariable():
+        return None
+    if tensor.Sparsity() is not None:
+        raise UnknownType(f"{what} is sparse and has the element type {narrow.name}")
+    count = math.prod(shape)
+    wanted = -(-count * narrow.bits // 8)
+    if len(raw) != wanted:
+        message = f"{what} needs {wanted} bytes, its buffer has {len(raw)}"
+        raise Damaged(message, tensor._tab.Pos)
+    return unpacked(np.frombuffer(raw, np.uint8), count, narrow).reshape(shape)
+
+
+def unpacked(raw: np.ndarray, count: int, narrow: Narrow) -> np.ndarray:
+    """``count`` numbers out of bytes, each with its sign."""
+    shifts = np.arange(0, 8, narrow.bits, dtype=np.uint8)
+    found = (raw[:, None] >> shifts & ((1 << narrow.bits) - 1)).reshape(-1)[:count]
+    found = found.astype(narrow.dtype.numpy)
+    return np.where(found > narrow.high, found - (1 << narrow.bits), found) if narrow.low else found
 
 
 def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Op, Value
@@ -14,6 +16,9 @@ ACTIVATIONS: dict[int, Op] = {
     3: ew.Clip(0.0, 6.0),
     4: ew.Tanh(),
 }
+
+#: Those that clamp.
+CLAMPS = (1, 2, 3)
 
 _FLOAT: dict[str, Op] = {
     "RELU": ACTIVATIONS[1],
@@ -32,7 +37,7 @@ def activate(c: Context, y: Value, number: int | None = None) -> Value:
     Only those that clamp do anything: TensorFlow Lite's kernels pass over TANH and SIGN_BIT here.
     """
     code = c.options["fused_activation_function"] if number is None else number
-    return c.add(ACTIVATIONS[code], y) if code in (1, 2, 3) else y
+    return c.add(ACTIVATIONS[code], y) if code in CLAMPS else y
 
 
 @operator(*_FLOAT)
@@ -47,7 +52,18 @@ def leaky_relu(c: Context) -> Value:
     return c.add(ew.LeakyRelu(c.options["alpha"]), c.x)
 
 
+def slopes(c: Context) -> None:
+    """Refuses slopes that make the output of a PRELU another shape than its input."""
+    x, slope = c.x.type, c.value(1).type
+    try:
+        fits = np.broadcast_shapes(x.dims, slope.dims) == x.dims
+    except ValueError:
+        fits = False
+    c.require(fits, f"has the slopes {slope} for {x}")
+
+
 @operator("PRELU", inputs=2)
 def prelu(c: Context) -> Value:
     """x where x >= 0, else slope * x; the slope broadcasts."""
+    slopes(c)
     return c.add(ew.PRelu(), c.x, c.value(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.activation import activate
+from vknn.formats.tflite.layers.activation import CLAMPS, activate
 from vknn.formats.tflite.layers.geometry import (
     conv_geometry,
     depthwise_geometry,
@@ -13,6 +13,7 @@ from vknn.formats.tflite.layers.geometry import (
     transposed_geometry,
 )
 from vknn.formats.tflite.layers.hybrid import (
+    activate_hybrid,
     batches,
     dense,
     is_hybrid,
@@ -58,7 +59,11 @@ def fully_connected(c: Context) -> Value:
     if c.options["weights_format"]:
         c.refuse("shuffled weights")
     y = dense(c, rows(c, c.x, depth), c.optional(2))
-    return activate(c, c.reshape(y, fully_connected_shape(c, c.x, units, depth)))
+    y = c.reshape(y, fully_connected_shape(c, c.x, units, depth))
+    if is_hybrid(c, 1):
+        return activate_hybrid(c, y)
+    code = c.options["fused_activation_function"]
+    return activate(c, y) if code in (0, *CLAMPS) else c.refuse(f"the fused activation {code}")
 
 
 @operator("BATCH_MATMUL", inputs=2)

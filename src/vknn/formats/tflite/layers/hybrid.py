@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import logic
@@ -26,6 +27,7 @@ from vknn.ops.rounding import DynamicRound
 
 #: Data that the kernels of FULLY_CONNECTED take at a time.
 _BLOCK = 16
+_TANH, _SIGN_BIT = 4, 5
 
 
 def is_hybrid(c: Context, weights: int) -> bool:
@@ -49,10 +51,17 @@ def real_weights(c: Context, number: int) -> Value:
 
 
 def rounded_images(c: Context, x: Value, weights: int) -> Value:
-    """Images of a convolution: with steps that have a zero point where weights scale by channel."""
+    """Images of a convolution: their steps have a zero point where weights scale by channel.
+
+    CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
+    """
     if not is_hybrid(c, weights):
         return x
-    by_channel = c.quant(weights).scale.size > 1
+    scale = c.quant(weights).scale
+    by_channel = scale.size > 1
+    if c.operator.code == "CONV_2D":
+        grouped = c.x.type.dims[-1] != c.value(weights).type.dims[-1]
+        by_channel = bool((scale != scale[0]).any()) or grouped
     return c.add(DynamicRound("asymmetric" if by_channel else "symmetric", axis=1), x)
 
 
@@ -62,6 +71,16 @@ def rounded_rows(c: Context, x: Value, weights: int) -> Value:
         return x
     asymmetric = c.options["asymmetric_quantize_inputs"]
     return c.add(DynamicRound("asymmetric" if asymmetric else "symmetric"), x)
+
+
+def activate_hybrid(c: Context, y: Value) -> Value:
+    """FULLY_CONNECTED by 8-bit weights is the one product that takes TANH and SIGN_BIT along."""
+    code = c.options["fused_activation_function"]
+    if code == _TANH:
+        return c.add(ew.Tanh(), y)
+    if code == _SIGN_BIT:
+        return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
+    return activate(c, y)
 
 
 def dense(c: Context, x: Value, bias: Value | None) -> Value:

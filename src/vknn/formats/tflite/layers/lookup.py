@@ -76,10 +76,34 @@ def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
 def embedding_lookup(c: Context) -> Value:
     """Rows of a table; integers with scales become real."""
     table = c.value(1)
-    c.require(table.type.rank >= 1, f"has the table {table.type}")
+    c.require(table.type.rank >= 2, f"has the table {table.type}")
+    if c.source(1).narrow is not None:
+        table = _whole_bytes(c, table)
     taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
-    if c.target().dtype is not DType.FLOAT32 or table.type.dtype.is_float:
+    if not c.target().dtype.is_float or table.type.dtype.is_float:
         return taken
+    return c.cast(_real_rows(c, taken, found), c.target().dtype)
+
+
+def _whole_bytes(c: Context, table: Value) -> Value:
+    """A table whose rows start where TensorFlow Lite reads them: at a byte of its own.
+
+    Where rows do not fill whole bytes those begin with what is left of the row before.
+    """
+    narrow, data = c.source(1).narrow, c.data(1)
+    each = 8 // narrow.bits if narrow is not None else 1
+    count, width = data.shape[0], data[:1].size
+    if width % each == 0:
+        return table
+    c.require(c.target().narrow is None, f"copies rows of {width}, which fill no whole bytes")
+    starts = np.arange(count) * width // each * each
+    flat = data.reshape(-1)
+    places = np.minimum(starts[:, None] + np.arange(width), flat.size - 1)
+    return c.constant(flat[places].reshape(data.shape), "table")
+
+
+def _real_rows(c: Context, taken: Value, found: Value) -> Value:
+    """Rows of integers times their scales: one for all, or one for each row of the table."""
     quant = c.quant(1)
     if quant.scale.size == 1:
         scale = c.constant(quant.scale.reshape(()), "scale")

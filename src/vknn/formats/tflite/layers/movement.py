@@ -229,8 +229,15 @@ def range_(c: Context) -> Value:
 
 @operator("CAST", moves=True)
 def cast(c: Context) -> Value:
-    """Another element type."""
-    to = c.target().dtype
+    """Another element type. Numbers of fewer than 8 bits come of float32, clamped, or become it."""
+    given, wanted = c.source(0), c.target()
+    to = wanted.dtype
+    if given.narrow is not None or wanted.narrow is not None:
+        other = wanted if given.narrow is not None else given
+        if other.dtype is not DType.FLOAT32:
+            c.refuse(f"{given.type_name} as {wanted.type_name}")
+        x = c.x if wanted.narrow is None else c.add(ew.Clip(*wanted.limits), c.x)
+        return c.add(ew.Cast(to), x)
     return c.x if to is c.x.type.dtype else c.add(ew.Cast(to), c.x)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.activation import slopes
 from vknn.formats.tflite.layers.quantized_tables import (
     bounds,
     codes,
     lookup,
     output_quant,
+    power_of_two,
+    ratio,
     scale_of,
+    symmetric,
     zero_of,
 )
 from vknn.formats.tflite.registry import operator, quantized
@@ -30,13 +34,15 @@ def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
 @quantized("ADD", "SUB")
 def add(c: Context) -> Value:
     """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
+    symmetric(c)
     kind = c.operator.code.lower()
     dtype = c.target().dtype
     scales = [float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c))]
     low, high = bounds(c, c.options["fused_activation_function"])
     zeros = (zero_of(c.quant(0)), zero_of(c.quant(1)))
-    if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and _powers_of_two(scales):
-        shifts = [int(np.log2(s / scales[2])) for s in scales[:2]]
+    powers = [p for s in scales if (p := power_of_two(s)) is not None]
+    if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and len(powers) == 3:
+        shifts = [p - powers[2] for p in powers[:2]]
         c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
         c.require(max(shifts) <= 0, f"adds scales {scales[:2]} to the smaller {scales[2]}")
         op = QuantizedBinary(
@@ -47,10 +53,6 @@ def add(c: Context) -> Value:
     twice = 2 * max(scales[:2])
     q, shift = pairs(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
     return _binary(c, kind, q, shift, left, (low, high))
-
-
-def _powers_of_two(scales: list[float]) -> bool:
-    return all(np.frexp(s)[0] == 0.5 for s in scales)
 
 
 def _binary(
@@ -81,9 +83,9 @@ def _binary(
 @quantized("MUL", "DIV")
 def multiply(c: Context) -> Value:
     """One multiplier for the product or the quotient of the integers."""
-    a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
-    q, shift = pairs(0.0, 0.0, a * b / y if product else a / (b * y))
+    q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
     limits = bounds(c, c.options["fused_activation_function"])
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
 
@@ -99,9 +101,13 @@ def squared_difference(c: Context) -> Value:
 
 @quantized("PRELU")
 def prelu(c: Context) -> Value:
-    """One multiplier where x >= 0, and one for x * alpha below."""
-    x, alpha, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
-    q, shift = pairs(x / y, x * alpha / y, 0.0)
+    """One multiplier where x >= 0, and one for x * alpha below; int16 has slopes of int8."""
+    slopes(c)
+    given, wanted = c.x.type.dtype, c.value(1).type.dtype
+    expected = DType.INT8 if given is DType.INT16 else given
+    c.require(wanted is expected, f"has slopes of {wanted.value} for {given.value}")
+    x, alpha, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    q, shift = pairs(ratio(x, y), ratio(x * alpha, y), 0.0)
     return _binary(c, "prelu", q, shift)
 
 
@@ -109,8 +115,7 @@ def prelu(c: Context) -> Value:
 def quantize(c: Context) -> Value:
     """Floats divided by the scale, halves away from zero; integers by fixed point."""
     wanted, target = output_quant(c), c.target()
-    info = np.iinfo(target.dtype.numpy)
-    low, high = int(info.min), int(info.max)
+    low, high = target.limits
     if c.x.type.dtype.is_float:
         op = QuantizeLinear(target.dtype, low, high, "half_away", axis=wanted.axis)
         zero = c.constant(_parameter(wanted.zero_point.astype(np.int32)), "zero point")
@@ -132,6 +137,8 @@ def dequantize(c: Context) -> Value:
     if c.x.type.dtype is DType.FLOAT16:
         return c.add(ew.Cast(DType.FLOAT32), c.x)
     given = c.quant(0)
+    real = c.x.type.dtype is not DType.INT16 or not given.zero_point.any()
+    c.require(real, f"has int16 with the zero point {zero_of(given)}")
     x = c.add(ew.Cast(DType.INT32), c.x)
     if given.zero_point.any():
         zero = given.zero_point.astype(np.int32)

@@ -32,9 +32,11 @@ from vknn.ops.quantized_matmul import QuantizedGemm
 
 
 def weights(c: Context, number: int) -> Value:
-    """Weights of 8 bits without their zero point."""
+    """Weights of 8 bits without their zero point. Beside uint8 data bytes are taken for uint8."""
     w, quant = c.value(number), c.quant(number)
     c.require(w.type.dtype in (DType.INT8, DType.UINT8), f"has weights {w.type}")
+    if c.source(number).narrow is not None and c.x.type.dtype is DType.UINT8:
+        w = c.constant(c.data(number).view(np.uint8), "weights")
     if not quant.zero_point.any() and w.type.dtype is DType.INT8:
         return w
     c.require(quant.zero_point.size == 1, "has weights with zero points by channel")
@@ -112,6 +114,8 @@ def transpose_conv(c: Context) -> Value:
 def fully_connected(c: Context) -> Value | tuple[Value, ...]:
     """Rows by weights [units, depth]. The sums have 32 bits, of int16 data too; rounded once."""
     units, depth = fully_connected_weights(c)
+    if c.source(1).narrow is not None and c.target().dtype is not c.x.type.dtype:
+        c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
     given = settings(c, 0, 2) | {"rounding": "single"}
     op = QuantizedGemm(**given, transpose_b=True)
     if c.options["weights_format"]:

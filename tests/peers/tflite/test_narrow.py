@@ -1,0 +1,141 @@
+"""Integers of fewer than 8 bits, against TensorFlow Lite's own kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.peers.tflite.test_operators import check, one
+
+from vknn.errors import InputError, UnsupportedLayerError
+from vknn.session import Session
+
+RANGES = {"int4": (-8, 8), "int2": (-2, 2), "uint4": (0, 16)}
+Shape = tuple[int, ...]
+
+
+def numbers(dtype: str, shape: Shape) -> np.ndarray:
+    return np.random.default_rng(1).integers(*RANGES[dtype], shape).astype(np.int8)
+
+
+def real(shape: Shape) -> np.ndarray:
+    return np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+
+
+def codes(shape: Shape, dtype: str) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(3).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def ends(dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The quantization of data and result."""
+    if dtype == "float32":
+        return {}, {}
+    zeros = (0, 0) if dtype == "int16" else (5, 3)
+    scales = (1e-4, 1e-3) if dtype == "int16" else (0.05, 0.5)
+    first, second = ({"scale": s, "zero_point": z} for s, z in zip(scales, zeros, strict=True))
+    return first, second
+
+
+def bias(dtype: str, count: int) -> tuple[Any, ...]:
+    kind = {"float32": "float32", "int16": "int64"}.get(dtype, "int32")
+    extra = {} if dtype == "float32" else {"scale": 1e-5 if dtype == "int16" else 0.005}
+    return (count,), kind, {"data": np.arange(count) * 3, **extra}
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+@pytest.mark.parametrize("data", ["float32", "int8", "int16"])
+@pytest.mark.parametrize("scales", [1, 5])
+def test_fully_connected(dtype: str, data: str, scales: int, tmp_path: Path, backend: str) -> None:
+    given, wanted = ends(data)
+    weights = {"data": numbers(dtype, (5, 37)), "scale": np.linspace(0.1, 0.3, scales)}
+    net = one(
+        "FULLY_CONNECTED",
+        [((3, 37), data, given), ((5, 37), dtype, weights), bias(data, 5)],
+        [((3, 5), data, wanted)],
+        {"asymmetric_quantize_inputs": scales == 5},
+    )
+    x = real((3, 37)) if data == "float32" else codes((3, 37), data)
+    check(net, {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("data", ["float32", "int8", "uint8", "int16"])
+@pytest.mark.parametrize("steps", [0.0, 0.1])
+def test_convolution(data: str, steps: float, tmp_path: Path, backend: str) -> None:
+    """Of floats: data are rounded to other steps where all channels have one scale."""
+    given, wanted = ends(data)
+    scale = np.array([0.1]) if data == "uint8" else 0.1 + steps * np.arange(4)
+    weights = {"data": numbers("int4", (4, 3, 2, 3)), "scale": scale}
+    net = one(
+        "CONV_2D",
+        [((2, 5, 6, 3), data, given), ((4, 3, 2, 3), "int4", weights), bias(data, 4)],
+        [((2, 5, 6, 4), data, wanted)],
+        {"stride_h": 1, "stride_w": 1},
+    )
+    x = real((2, 5, 6, 3)) if data == "float32" else codes((2, 5, 6, 3), data)
+    check(net, {"x0": x}, tmp_path, backend)
+
+
+def test_depthwise_convolution(tmp_path: Path, backend: str) -> None:
+    given, wanted = ends("int8")
+    scale = np.linspace(0.1, 0.3, 4)
+    weights = {"data": numbers("int4", (1, 3, 2, 4)), "scale": scale, "axis": 3}
+    net = one(
+        "DEPTHWISE_CONV_2D",
+        [((2, 5, 6, 4), "int8", given), ((1, 3, 2, 4), "int4", weights), bias("int8", 4)],
+        [((2, 5, 6, 4), "int8", wanted)],
+        {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1},
+    )
+    check(net, {"x0": codes((2, 5, 6, 4), "int8")}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+def test_real_numbers(dtype: str, tmp_path: Path, backend: str) -> None:
+    w, x = numbers(dtype, (3, 5)), np.linspace(-20, 20, 15, dtype=np.float32).reshape(3, 5)
+    shape, wide = (3, 5), [((3, 5), "float32", {})]
+    for scale in (0.3, np.array([0.3, 0.1, 0.2])):
+        table = {"data": w, "scale": scale, "zero_point": 1}
+        check(one("DEQUANTIZE", [(shape, dtype, table)], wide), {}, tmp_path, backend)
+    check(one("CAST", [(shape, dtype, {"data": w})], wide, {}), {}, tmp_path, backend)
+    check(one("CAST", wide, [(shape, dtype, {})], {}), {"x0": x}, tmp_path, backend)
+    if dtype != "int2":
+        steps = {"scale": 0.7, "zero_point": 1}
+        check(one("QUANTIZE", wide, [(shape, dtype, steps)]), {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("width", [8, 7, 2, 1])
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+def test_embeddings(dtype: str, width: int, tmp_path: Path, backend: str) -> None:
+    """Rows that do not fill whole bytes are read from the byte in which they start."""
+    found = np.array([0, 1, 5, 3, 2, 4, 5], np.int32)
+    for scale, wanted in ((0.2, "float32"), (np.linspace(0.1, 0.6, 6), "float16")):
+        table = {"data": numbers(dtype, (6, width)), "scale": scale}
+        inputs = [((7,), "int32", {}), ((6, width), dtype, table)]
+        net = one("EMBEDDING_LOOKUP", inputs, [((7, width), wanted, {})])
+        check(net, {"x0": found}, tmp_path, backend)
+
+
+def test_movement(tmp_path: Path, backend: str) -> None:
+    x = numbers("int4", (3, 6))
+    end = ((3, 6), "int4", {})
+    places = ((2,), "int32", {"data": np.array([2, 0])})
+    begin = ((2,), "int32", {"data": np.array([1, 1])})
+    net = one("GATHER", [end, places], [((2, 6), "int4", {})], {"axis": 0})
+    check(net, {"x0": x}, tmp_path, backend)
+    sizes = ((2,), "int32", {"data": np.array([2, 3])})
+    net = one("SLICE", [end, begin, sizes], [((2, 3), "int4", {})], {})
+    check(net, {"x0": x}, tmp_path, backend)
+    net = one("CONCATENATION", [end, end], [((3, 12), "int4", {})], {"axis": 1})
+    check(net, {"x0": x, "x1": x[::-1]}, tmp_path, backend)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    path, end = tmp_path / "net.tflite", ((3, 6), "int4", {})
+    path.write_bytes(one("ABS", [end], [end], {}).file())
+    with pytest.raises(UnsupportedLayerError, match=r"ABS.*int4"), Session(path) as session:
+        session.run({"x0": np.zeros((3, 6), np.int8)})
+    path.write_bytes(one("CAST", [end], [((3, 6), "float32", {})], {}).file())
+    with pytest.raises(InputError, match="from -8 to 7"), Session(path) as session:
+        session.run({"x0": np.full((3, 6), 8, np.int8)})
