@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from vknn.lowering.convolution_depthwise import depthwise_candidates
 from vknn.lowering.convolution_general import general_candidates
 from vknn.lowering.convolution_grouped import grouped_candidates
@@ -15,13 +17,30 @@ from vknn.lowering.requantize import by_floats, has_setting, is_quantized
 from vknn.ops.convolution import Conv, ConvInteger
 from vknn.ops.quantized_convolution import QuantizedConv
 
+#: Networks repeat their layers: the candidates of so many by all they depend on, which the data of
+#: floats are no part of.
+MOST_KNOWN = 512
+_known: dict[Hashable, list[Candidate]] = {}
+
 
 @lowers(Conv, ConvInteger, QuantizedConv)
 def convolution(problem: Problem) -> list[Candidate]:
     """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
+    if is_quantized(problem):
+        return _candidates(problem) if has_setting(problem) else []
+    constant = tuple(array is not None for array in problem.constants)
+    types = (problem.inputs, problem.outputs, constant)
+    key = (problem.op, types, problem.epilogue, problem.limits, problem.options)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _candidates(problem)
+    return found
+
+
+def _candidates(problem: Problem) -> list[Candidate]:
     shape = conv_shape(problem)
-    if is_quantized(problem) and not has_setting(problem):
-        return []
     if problem.epilogue.quantized is not None:
         # Other kernels take no tail, and where products are not added up in floats it has no form.
         return tiled_candidates(problem, shape) if by_floats(problem) else []
