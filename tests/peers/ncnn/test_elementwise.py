@@ -82,7 +82,9 @@ def test_bias(shape: tuple[int, ...], backend: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_scale_from_input(shape: tuple[int, ...], backend: str) -> None:
-    check("Scale 0=-233", image(*shape), image(shape[0], seed=1), backend=backend)
+    for tops in (1, 2):
+        scale = image(shape[0], seed=1)
+        check("Scale 0=-233", image(*shape), scale, tops=tops, backend=backend)
 
 
 DOMAINS = {5: "positive", 6: "positive", 8: "positive", 15: "positive", 17: "positive"}

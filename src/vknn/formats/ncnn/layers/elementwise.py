@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -249,9 +249,17 @@ def _scale_weights(p: ScaleParams) -> list[WeightSpec]:
     return [WeightSpec(name, (p.scale_data_size,)) for name in names]
 
 
-@layer("Scale", params=ScaleParams, weights=_scale_weights, bottoms=(1, 2))
-def scale(c: Context[ScaleParams]) -> Value:
-    """x * scale + bias, along the outermost axis; the scale may be the second input."""
+@layer("Scale", params=ScaleParams, weights=_scale_weights, bottoms=(1, 2), tops=(1, 2))
+def scale(c: Context[ScaleParams]) -> Sequence[Value]:
+    """x * scale + bias, along the outermost axis; the scale may be the second input.
+
+    A second output is the second input.
+    """
+    c.require(len(c.record.tops) == 1 or c.params.dynamic, "has two outputs but not two inputs")
+    return [_scaled(c), *c.inputs[1:]][: len(c.record.tops)]
+
+
+def _scaled(c: Context[ScaleParams]) -> Value:
     outermost = shape(c.x)[0]
     if c.params.dynamic:
         c.require(len(c.inputs) == 2, "takes the scale as second input")

@@ -1,19 +1,14 @@
-"""Layers that move elements in patterns: Tile, CopyTo, Flip, Reorg, PixelShuffle, Diag, Packing."""
+"""Layers that move elements in patterns: Tile, Flip, Reorg, PixelShuffle, Diag, Packing."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Sequence
 
 from vknn.formats.ncnn.context import Context, as_image, named_sizes, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
 from vknn.ops.movement import Slice
-from vknn.ops.rearrange import DepthToSpace, MatrixDiag, SliceUpdate, SpaceToDepth, Tile
+from vknn.ops.rearrange import DepthToSpace, MatrixDiag, SpaceToDepth, Tile
 
-#: As a start: from the beginning.
-_OPEN = -233
 _MODES = ("CRD", "DCR")
 
 
@@ -49,56 +44,6 @@ def tile(c: Context[TileParams]) -> Value:
         repeats = (1,) * (count - len(p.repeats)) + p.repeats
     x = c.reshape(c.x, (1, *sizes))
     return x if max(repeats) == 1 else c.add(Tile((1, *repeats)), x)
-
-
-@attributes
-class CopyToParams(Params):
-    woffset: int = param(0)
-    hoffset: int = param(1)
-    doffset: int = param(13)
-    coffset: int = param(2)
-    starts: tuple[int, ...] = param(9, ())
-    axes: tuple[int, ...] = param(11, ())
-
-    def check(self) -> None:
-        listed = len(self.axes) <= len(self.starts) or not self.starts
-        require(listed, f"{len(self.axes)} axes for {len(self.starts)} starts")
-
-
-@layer("CopyTo", params=CopyToParams, bottoms=2, accepts=ANY, result=same_type)
-def copy_to(c: Context[CopyToParams]) -> Value:
-    """The first input with the second one put into it.
-
-    ncnn differs: a second input of the first one's very shape replaces it whatever the offsets.
-    ncnn differs: a second input of lower rank is read as one whose missing axes have size 1.
-    """
-    x, part = c.inputs
-    sizes = shape(x)
-    c.require(x.type.dtype is part.type.dtype, f"puts {part.type} into {x.type}")
-    if shape(part) == sizes:
-        return part
-    block = named_sizes(shape(part), len(sizes))
-    fits = math.prod(block) == math.prod(shape(part))
-    starts = _copy_starts(c, sizes)
-    parts = zip(starts, block, sizes, strict=True)
-    c.require(
-        fits and all(a >= 0 and a + n <= size for a, n, size in parts),
-        f"{list(shape(part))} at {starts} reaches beyond {list(sizes)}",
-    )
-    return c.add(SliceUpdate((0, *starts)), x, c.reshape(part, (1, *block)))
-
-
-def _copy_starts(c: Context[CopyToParams], sizes: Sequence[int]) -> list[int]:
-    p, n = c.params, len(sizes)
-    if not p.starts:
-        names = ("w", "hw", "chw", "cdhw")[n - 1]
-        return [getattr(p, f"{name}offset") for name in names]
-    axes = [a + n if a < 0 else a for a in p.axes] or list(range(min(n, len(p.starts))))
-    c.require(all(0 <= a < n for a in axes), f"axes {list(p.axes)} do not suit {list(sizes)}")
-    starts = [0] * n
-    for axis, start in zip(axes, p.starts, strict=False):
-        starts[axis] = 0 if start == _OPEN else start + sizes[axis] if start < 0 else start
-    return starts
 
 
 @attributes
