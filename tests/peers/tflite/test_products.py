@@ -104,6 +104,16 @@ def test_hybrid_batches_of_several_axes(other: Shape, tmp_path: Path, backend: s
     _hybrid_batches((2, 3, 3, 5), other, {}, tmp_path, backend)
 
 
+def test_hybrid_batches_with_zero_points(tmp_path: Path, backend: str) -> None:
+    """The kernels take those of others too, and the sums of other weights' rows."""
+    options = {"asymmetric_quantize_inputs": True}
+    _hybrid_batches((2, 3, 3, 5), (2, 3, 5, 4), options, tmp_path, backend)
+    for other in ((2, 1, 5, 4), (3, 5, 4), (1, 5, 4), (5, 4)):
+        _hybrid_batches((2, 3, 3, 5), other, options, tmp_path, "numpy")
+        turned = options | {"adj_x": True}
+        _hybrid_batches((2, 3, 5, 3), other, turned, tmp_path, "numpy")
+
+
 @pytest.mark.parametrize(
     "options", [{"adj_x": True}, {"asymmetric_quantize_inputs": True}], ids=str
 )

@@ -14,12 +14,12 @@ from vknn.formats.tflite.layers.geometry import (
 )
 from vknn.formats.tflite.layers.hybrid import (
     activate_hybrid,
-    batches,
     dense,
     is_hybrid,
     real_weights,
     rounded_images,
 )
+from vknn.formats.tflite.layers.hybrid_batches import batches
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.convolution import Conv

@@ -3,15 +3,12 @@
 TensorFlow Lite rounds the data to 8 bits at run time, each row with steps of its own, multiplies
 integers and scales the sums. The same sums come of floats that have been rounded to these steps.
 
-Its kernels have three peculiarities. The bytes of uint8 weights are taken for int8. Where both data
+Its kernels have peculiarities. The bytes of uint8 weights are taken for int8. Where both data
 and the weight -128 lie in whole blocks of 16 along a row of FULLY_CONNECTED, their product has the
-wrong sign if the data are negative. BATCH_MATMUL adds up the indices of all batch axes to find the
-steps of a matrix's rows, which is not its own place where there are several such axes.
+wrong sign if the data are negative. What BATCH_MATMUL does is said in ``hybrid_batches``.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -20,9 +17,7 @@ from vknn.formats.tflite.layers.activation import activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import logic
-from vknn.ops.lookup import Gather
 from vknn.ops.matmul import MatMul
-from vknn.ops.reduction import ReduceMax
 from vknn.ops.rounding import DynamicRound
 
 #: Data that the kernels of FULLY_CONNECTED take at a time.
@@ -107,37 +102,3 @@ def _wrong_signs(c: Context) -> Value | None:
         return None
     scale = c.quant(1).scale.astype(np.float32).reshape(-1, 1)
     return c.constant(np.where(lowest, np.float32(256), np.float32(0)) * scale, "signs")
-
-
-def batches(c: Context, x: Value, transposed: bool, product: MatMul) -> Value:
-    """BATCH_MATMUL by 8-bit matrices; ``transposed``: the rows of x are its columns."""
-    rank = x.type.rank
-    if transposed:
-        x = c.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
-    rounded = rounded_rows(c, x, 1)
-    places = _places(x.type.dims[:-2], c.value(1).type.dims)
-    if (places != np.arange(places.size)).any():
-        if c.options["asymmetric_quantize_inputs"]:
-            c.refuse("rows with zero points in matrices of several batch axes, by 8-bit weights")
-        rounded = c.add(ew.Mul(), rounded, _other_steps(c, x, places))
-    return c.add(product, rounded, real_weights(c, 1))
-
-
-def _places(batch: tuple[int, ...], weights: tuple[int, ...]) -> np.ndarray:
-    """The matrix whose rows' steps each matrix of the batch is scaled by."""
-    merged = len(weights) > 2 and len(batch) > 0 and weights[-3] == 1
-    last = batch[-1] if merged else 1  # its matrices are one to the kernel, of more rows
-    outer = batch[:-1] if merged else batch
-    sums = np.indices(outer).sum(axis=0).reshape(-1, 1) if outer else np.zeros((1, 1), np.int64)
-    return np.asarray(sums * last + np.arange(last)).reshape(-1)
-
-
-def _other_steps(c: Context, x: Value, places: np.ndarray) -> Value:
-    """The steps of the matrices at ``places`` over those of each matrix, row by row."""
-    most = c.add(ReduceMax(axes=(-1,)), c.add(ew.Abs(), x))
-    zero = c.add(logic.Equal(), most, c.scalar(0.0))
-    steps = c.add(logic.Where(), zero, c.scalar(127.0), most)  # a step of 1 where all is 0
-    batch = x.type.dims[:-2]
-    flat = c.reshape(steps, (math.prod(batch), x.type.dims[-2], 1))
-    others = c.add(Gather(), flat, c.constant(places.astype(np.int32), "places"))
-    return c.reshape(c.add(ew.Div(), others, flat), (*batch, x.type.dims[-2], 1))
