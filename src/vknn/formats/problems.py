@@ -10,3 +10,8 @@ class Malformed(ValueError):
 
 class Unsupported(ValueError):
     """A layer is well formed but asks for what vknn cannot do."""
+
+
+#: What arithmetic on numbers that no file should hold may raise while a layer is converted. Checks
+#: come before it with better words; these are for what they overlook.
+STRAY = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)

@@ -138,6 +138,10 @@ class Pad(Op):
         require(known, f"Pad: no mode {self.mode!r}")
         if len(self.pads) != 2 * x.rank or min(self.pads, default=0) < 0:
             raise ShapeError(f"Pad: pads {self.pads} should be {2 * x.rank} numbers from 0 on")
+        if x.dtype.is_integer:
+            info = np.iinfo(x.dtype.numpy)
+            held = info.min <= self.value <= info.max
+            require(held, f"Pad: {self.value:g} is no {x.dtype.value}")
         shape = []
         for size, (before, after) in zip(x.shape, self._widths(x.rank), strict=True):
             self._check(size, max(before, after))

@@ -182,6 +182,12 @@ def test_an_int8_blob_does_not_suit_a_float_layer(tmp_path: Path) -> None:
         build(model, x=(3,))
 
 
+def test_int8_is_padded_with_int8(tmp_path: Path) -> None:
+    model = load(tmp_path, "Input i 0 1 x", "Quantize q 1 1 x q", "Padding p 1 1 q y 0=1 5=300")
+    with pytest.raises(ShapeError, match=r"layer 'p' \(Padding\): .*300 is no int8"):
+        build(model, x=(3, 4))
+
+
 def test_a_net_without_inputs(tmp_path: Path) -> None:
     path = write(tmp_path, net("MemoryData m 0 1 m 0=3 1=2", "Sigmoid s 1 1 m y"))
     assert formats.load(path).inputs == ()

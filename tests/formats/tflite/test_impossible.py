@@ -6,13 +6,15 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.formats.tflite.nets import A, adding, run
 from tests.tflite_writer import Net, Table, write
 
-from vknn.errors import ModelFormatError, UnsupportedLayerError, VknnError
+from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
+from vknn.formats.tflite import registry
 from vknn.session import Session
 
 Save = Callable[[bytes], Path]
@@ -207,3 +209,43 @@ def test_fill_with_an_absurd_size(save: Save) -> None:
         run(path, dims=np.int32([1 << 30, 1 << 30]))
     with pytest.raises(VknnError, match="FILL"):
         run(path, dims=np.int32([-2, 3]))
+
+
+@pytest.mark.parametrize("name, dtype, target, zero, problem", [
+    ("RELU", "uint8", "float32", 0, "output 0 is of float32, not quantized"),
+    ("RELU", "int32", "int8", 0, "takes integers of 8 or 16 bits, not int32"),
+    ("EXP", "int8", "bool", 0, "output 0 is of bool, not quantized"),
+    ("RELU", "int8", "int8", 300, "input 0 has a zero point beyond int8"),
+])  # fmt: skip
+def test_types_that_are_not_quantized(
+    name: str, dtype: str, target: str, zero: int, problem: str, save: Save
+) -> None:
+    net = Net()
+    net.inputs = [net.tensor("x", (2,), dtype, scale=0.5, zero_point=zero)]
+    net.outputs = [net.tensor("y", (2,), target, scale=0.5)]
+    net.add(name, net.inputs, net.outputs)
+    with pytest.raises(ShapeError, match=problem):
+        run(save(net.file()), x=np.zeros(2, dtype))
+
+
+def test_several_numbers_where_one_belongs(save: Save) -> None:
+    net = Net()
+    net.inputs, net.outputs = (
+        [net.tensor("x", (4,))],
+        [net.tensor("y", (2,)), net.tensor("i", (2,), "int32")],
+    )
+    net.add("TOPK_V2", [0, net.tensor("k", data=[2, 2], dtype="int32")], net.outputs)
+    with pytest.raises(ShapeError, match="k is 2 numbers"):
+        run(save(net.file()), x=np.ones(4, np.float32))
+
+
+def test_what_no_check_foresees_names_the_operator(save: Save, monkeypatch: Any) -> None:
+    """A converter that stumbles is a damaged file's doing."""
+
+    def stumbles(context: Any) -> Any:
+        return [][context.x.type.rank]
+
+    known = registry.operator_types()["ADD"]
+    monkeypatch.setattr(known, "convert", stumbles)
+    with pytest.raises(ModelFormatError, match=r"operator 0 \(ADD\), 'c': IndexError"):
+        run(save(adding().file()), a=A)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import InputError, ShapeError
+from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.source import ALIASES, INPUT
@@ -17,7 +17,7 @@ from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
 from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
-from vknn.formats.problems import Malformed
+from vknn.formats.problems import STRAY, Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement import Concat, Slice
 
@@ -149,6 +149,11 @@ def _convert(
         prefix = f"layer {record.name!r} ({record.type}): "
         text = str(error)
         raise ShapeError(text if text.startswith(prefix) else prefix + text) from error
+    except VknnError:
+        raise
+    except STRAY as error:
+        text = f"{record.type}: {type(error).__name__}: {error}"
+        raise ModelFormatError(text, layer=record.name) from error
     values = [result] if isinstance(result, Value) else list(result)
     # What is new here carries the name of its first blob; what passes through keeps its own.
     named = set(inputs)

@@ -77,9 +77,18 @@ class Context(LayerContext):
         return self.graph.tensors[self.operator.outputs[number]]
 
     def quant(self, number: int) -> Quant:
-        """The quantization of an input, which it must have."""
-        quant = self.source(number).quant
-        return quant if quant is not None else self.fail(f"input {number} has no quantization")
+        """The quantization of an input of integers, which it must have."""
+        return self.quant_of(self.source(number), f"input {number}")
+
+    def quant_of(self, tensor: TensorRecord, what: str) -> Quant:
+        """The quantization of a tensor of integers, which it must have."""
+        self.require(tensor.dtype.is_integer, f"{what} is of {tensor.dtype.value}, not quantized")
+        quant, info = tensor.quant, np.iinfo(tensor.dtype.numpy)
+        if quant is None:
+            self.fail(f"{what} has no quantization")
+        held = (quant.zero_point >= info.min) & (quant.zero_point <= info.max)
+        self.require(bool(held.all()), f"{what} has a zero point beyond {tensor.dtype.value}")
+        return quant
 
     def keep(self, number: int, value: Value) -> None:
         """Makes ``value`` what the variable tensor at input ``number`` holds from now on."""
@@ -102,6 +111,12 @@ class Context(LayerContext):
         array = self.data(number)
         self.require(array.dtype.kind in "iu", f"{what} must be integers, not {array.dtype}")
         return [int(v) for v in array.reshape(-1)]
+
+    def number(self, position: int, what: str) -> int:
+        """The datum of a constant integer input that has a single one."""
+        found = self.ints(position, what)
+        self.require(len(found) == 1, f"{what} is {len(found)} numbers")
+        return found[0]
 
     def channels_second(self, x: Value) -> Value:
         """(n, spatial..., c) as (n, c, spatial...)."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
+from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
 from vknn.formats.layer_context import unfold
-from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.problems import STRAY, Malformed, Unsupported
 from vknn.formats.tflite import narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
@@ -132,6 +132,11 @@ class _Stage:
             raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
         except (Malformed, ShapeError) as problem:
             raise ShapeError(f"{place}: {problem}") from problem
+        except VknnError:
+            raise
+        except STRAY as problem:
+            text = f"{place}: {type(problem).__name__}: {problem}"
+            raise ModelFormatError(text, file=self.source.file) from problem
         self._take(operator, results)
         self.known.update(context.states)
         return True

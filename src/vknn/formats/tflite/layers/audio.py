@@ -62,7 +62,7 @@ def _waves(window: int, length: int) -> list[np.ndarray]:
 @operator("Mfcc", inputs=2, custom=True)
 def mfcc(c: Context) -> Value:
     """Cepstrum of power spectra [channels, frames, bins] by bands of equal width in mel."""
-    (rate,) = c.ints(1, "the sample rate")
+    rate = c.number(1, "the sample rate")
     bands, wanted = _whole(c, "filterbank_channel_count"), _whole(c, "dct_coefficient_count")
     low, high = _whole(c, "lower_frequency_limit"), _whole(c, "upper_frequency_limit")
     c.require(c.x.type.rank == 3, f"has spectra {c.x.type}")

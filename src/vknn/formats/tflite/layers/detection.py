@@ -19,7 +19,7 @@ def _number(c: Context, number: int, what: str) -> float:
 def _suppressed(c: Context, sigma: float) -> list[Value]:
     """Indices, then 0; scores, then 0; how many."""
     boxes, scores = c.x, c.value(1)
-    (most,) = c.ints(2, "the number of boxes")
+    most = c.number(2, "the number of boxes")
     count = boxes.type.dims[0] if boxes.type.rank else 0
     good = boxes.type.dims == (count, 4) and scores.type.dims == (count,)
     c.require(good and most >= 0, f"chooses {most} of {boxes.type}, {scores.type}")

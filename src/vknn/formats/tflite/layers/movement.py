@@ -50,7 +50,7 @@ def squeeze(c: Context) -> Value:
 @operator("EXPAND_DIMS", inputs=2, moves=True)
 def expand_dims(c: Context) -> Value:
     """With an axis of size 1 at the given place."""
-    (axis,) = c.ints(1, "the axis")
+    axis = c.number(1, "the axis")
     dims = list(c.x.type.dims)
     dims.insert(c.axis(axis, len(dims) + 1), 1)
     return c.reshape(c.x, dims)
@@ -118,7 +118,7 @@ def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
 @operator("SPLIT", inputs=2, outputs=(1, None), moves=True)
 def split(c: Context) -> list[Value]:
     """Equal parts along the axis that the first input names."""
-    (axis,) = c.ints(0, "the axis")
+    axis = c.number(0, "the axis")
     x = c.value(1)
     axis = c.axis(axis, x.type.rank)
     count, size = c.options["num_splits"], x.type.dims[axis]
@@ -130,7 +130,7 @@ def split(c: Context) -> list[Value]:
 @operator("SPLIT_V", inputs=3, outputs=(1, None), moves=True)
 def split_v(c: Context) -> list[Value]:
     """Parts of the given sizes, one of which may be -1."""
-    (axis,) = c.ints(2, "the axis")
+    axis = c.number(2, "the axis")
     axis = c.axis(axis, c.x.type.rank)
     sizes, whole = c.ints(1, "the sizes"), c.x.type.dims[axis]
     if sizes.count(-1) == 1:

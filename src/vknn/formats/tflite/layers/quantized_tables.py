@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vknn.formats.problems import Malformed
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.records import Quant
 from vknn.formats.tflite.registry import quantized
@@ -21,7 +22,9 @@ _Function = Callable[[np.ndarray], np.ndarray]
 
 
 def codes(dtype: DType) -> np.ndarray:
-    """Every value of an integer dtype, as int64."""
+    """Every value of an integer dtype of 8 or 16 bits, as int64."""
+    if dtype not in (DType.INT8, DType.UINT8, DType.INT16):
+        raise Malformed(f"takes integers of 8 or 16 bits, not {dtype.value}")
     info = np.iinfo(dtype.numpy)
     return np.arange(info.min, info.max + 1, dtype=np.int64)
 
@@ -46,8 +49,7 @@ def zero_of(quant: Quant) -> int:
 
 def output_quant(c: Context, number: int = 0) -> Quant:
     """The quantization of an output, which it must have."""
-    quant = c.target(number).quant
-    return quant if quant is not None else c.fail("its output has no quantization")
+    return c.quant_of(c.target(number), f"output {number}")
 
 
 def bounds(c: Context, code: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from vknn.ops.selection import ArgMax, ArgMin, TopK
 @operator("ARG_MAX", "ARG_MIN", inputs=2, moves=True)
 def arg_extreme(c: Context) -> Value:
     """The index of the first largest (smallest) element along an axis, which goes."""
-    (axis,) = c.ints(1, "the axis")
+    axis = c.number(1, "the axis")
     axis = c.axis(axis, c.x.type.rank)
     op = (ArgMax if c.operator.code == "ARG_MAX" else ArgMin)(axis, keepdims=False)
     x = c.add(Cast(DType.INT32), c.x) if c.x.type.dtype is DType.BOOL else c.x
@@ -30,7 +30,7 @@ def as_type(c: Context, x: Value, dtype: DType) -> Value:
 @operator("TOPK_V2", inputs=2, outputs=2, moves=True)
 def top_k(c: Context) -> list[Value]:
     """The k largest of the last axis, largest first, and their indices."""
-    (k,) = c.ints(1, "k")
+    k = c.number(1, "k")
     c.require(c.x.type.rank > 0 and 0 <= k <= c.x.type.dims[-1], f"takes {k} of {c.x.type}")
     return list(c.add_many(TopK(-1, k), c.x))
 
@@ -38,7 +38,7 @@ def top_k(c: Context) -> list[Value]:
 @operator("ONE_HOT", inputs=4, moves=True)
 def one_hot(c: Context) -> Value:
     """on_value where the index is the place along a new axis, off_value elsewhere."""
-    (depth,) = c.ints(1, "the depth")
+    depth = c.number(1, "the depth")
     rank = c.x.type.rank
     c.require(0 <= depth < 1 << 24, f"has a depth of {depth}")
     axis = rank if c.options["axis"] == -1 else c.options["axis"]
