@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.activation import activate
-from vknn.formats.tflite.registry import operator
+from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.quantized import QuantizedBinary
@@ -33,6 +33,12 @@ def unary(c: Context) -> Value:
     return c.add(_UNARY[c.operator.code], c.x)
 
 
+@quantized("NEG")
+def negative(c: Context) -> Value:
+    """The integers' own negative, whatever their scales and zero points."""
+    return c.add(ew.Neg(), c.x)
+
+
 @operator(*_ARITHMETIC, inputs=2)
 def arithmetic(c: Context) -> Value:
     """a + b and the like with NumPy's broadcasting, then the fused activation."""
@@ -46,6 +52,12 @@ def arithmetic(c: Context) -> Value:
 @operator(*_BINARY, inputs=2)
 def binary(c: Context) -> Value:
     """A function of two elements, with NumPy's broadcasting."""
+    return c.add(_BINARY[c.operator.code], c.x, c.value(1))
+
+
+@quantized("FLOOR_DIV", "FLOOR_MOD")
+def whole_division(c: Context) -> Value:
+    """Of the integers as they are stored, whatever their scales and zero points."""
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.quantized_tables import scale_of, zero_of
 from vknn.formats.tflite.registry import operator, quantized
-from vknn.graph import Op, Value
+from vknn.graph import DType, Op, Value
 from vknn.ops import fixed_point as fp
 from vknn.ops import logic
 from vknn.ops.quantized import Rescale
@@ -30,7 +30,13 @@ def comparison(c: Context) -> Value:
 
 @quantized(*_COMPARISONS)
 def quantized_comparison(c: Context) -> Value:
-    """Each operand with 8 more bits times its own scale, as fixed point."""
+    """Each operand with 8 more bits times its own scale, as fixed point; int16 is compared as it
+    is but for equality.
+
+    TensorFlow Lite differs: scales of 1 and more do not fit its arithmetic; it stops or errs.
+    """
+    if c.x.type.dtype is DType.INT16 and c.operator.code not in ("EQUAL", "NOT_EQUAL"):
+        return c.add(_COMPARISONS[c.operator.code], c.x, c.value(1))
     sides = []
     for number in (0, 1):
         quant = c.quant(number)

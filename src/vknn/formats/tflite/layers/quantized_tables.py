@@ -52,12 +52,32 @@ def output_quant(c: Context, number: int = 0) -> Quant:
     return c.quant_of(c.target(number), f"output {number}")
 
 
+def symmetric(c: Context) -> None:
+    """Refuses tensors of int16 with a zero point, as TensorFlow Lite's kernels do."""
+    if c.x.type.dtype is DType.INT16:
+        quants = [c.quant(i) for i in range(len(c.inputs))] + [output_quant(c)]
+        zeros = [zero_of(q) for q in quants]
+        c.require(not any(zeros), f"has int16 tensors with the zero points {zeros}")
+
+
+def power_of_two(scale: float) -> int | None:
+    """The exponent of a scale that TensorFlow Lite takes for a power of two: within 0.07 %."""
+    exponent = np.log(scale) * (1 / np.log(2.0)) if scale > 0 else 0.5
+    whole = round(exponent)
+    return whole if abs(exponent - whole) < 1e-3 else None
+
+
+def ratio(scale: np.float32, other: np.float32) -> float:
+    """scale / other, rounded to float32 as most kernels do before they take its multiplier."""
+    return float(np.float32(scale) / np.float32(other))
+
+
 def bounds(c: Context, code: int) -> tuple[int, int]:
-    """The range of the output behind a fused activation, in its integers."""
+    """The range of the output behind a fused activation, in its integers; others than those that
+    clamp are passed over."""
     quant, info = output_quant(c), np.iinfo(c.target().dtype.numpy)
-    if code not in (0, 1, 2, 3):
-        c.refuse(f"the fused activation number {code} on quantized tensors")
-    limits = {0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}[code]
+    ranges = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+    limits = ranges.get(code, (None, None))
     low, high = int(info.min), int(info.max)
     if limits[0] is not None:
         low = max(low, _code_of(limits[0], quant))
@@ -81,12 +101,25 @@ _FLOAT: dict[str, _Function] = {
 @quantized(*_FLOAT, "LOG")
 def by_float(c: Context) -> Value:
     """8 bits: the float function, rounded half away; 16 bits: between 513 samples of it."""
+    symmetric(c)
+    _check_output(c)
     function = _logarithm(c) if c.operator.code == "LOG" else _FLOAT[c.operator.code]
     if c.x.type.dtype is DType.INT16:
         if c.operator.code in ("LOGISTIC", "TANH"):
             return lookup(c, _sigmoid_table(c))
         return lookup(c, _interpolated(c, function))
     return lookup(c, _sampled(c, function))
+
+
+def _check_output(c: Context) -> None:
+    """LOGISTIC and int16 TANH have outputs of one scale."""
+    code, dtype = c.operator.code, c.x.type.dtype
+    scale = float(scale_of(output_quant(c)))
+    if code == "LOGISTIC":
+        good = scale == (2.0**-15 if dtype is DType.INT16 else 2.0**-8)
+    else:
+        good = code != "TANH" or dtype is not DType.INT16 or power_of_two(scale) == -15
+    c.require(good, f"has an output of {dtype.value} with the scale {scale:.6g}")
 
 
 def _logarithm(c: Context) -> _Function:
@@ -102,20 +135,20 @@ def _sampled(c: Context, function: _Function) -> np.ndarray:
     info = np.iinfo(c.target().dtype.numpy)
     with np.errstate(all="ignore"):
         y = function(real).astype(np.float32) * (np.float32(1) / scale_of(wanted))
-    y = np.nan_to_num(fp.round_half_away(y), nan=0.0, posinf=2.0**30, neginf=-(2.0**30))
-    return np.clip(y.astype(np.int64) + zero_of(wanted), info.min, info.max)
+    whole = np.clip(np.nan_to_num(fp.round_half_away(y), nan=0.0), -(2.0**30), 2.0**30)
+    return np.clip(whole.astype(np.int64) + zero_of(wanted), info.min, info.max)
 
 
 def _interpolated(c: Context, function: _Function) -> np.ndarray:
-    """The function of every int16, between 513 samples."""
+    """The function of every int16, between 513 samples, in int16 arithmetic that wraps around."""
     given, wanted = c.quant(0), output_quant(c)
     table = interpolation_table(
         function, (scale_of(given), zero_of(given)), (scale_of(wanted), zero_of(wanted))
     )
     x = codes(DType.INT16)
     index, offset = 256 + (x >> 7), x & 0x7F
-    slope = table[index + 1] - table[index]
-    return np.asarray(table[index] + ((slope * offset + 64) >> 7))
+    slope = (table[index + 1] - table[index]).astype(np.int16).astype(np.int64)
+    return np.asarray((table[index] + ((slope * offset + 64) >> 7)).astype(np.int16), np.int64)
 
 
 def interpolation_table(
@@ -159,7 +192,7 @@ def _sigmoid_table(c: Context) -> np.ndarray:
     tanh = c.operator.code == "TANH"
     multiplier, shift = _sigmoid_multiplier(float(scale_of(c.quant(0))), tanh)
     rounding = 1 << (shift - 1) if shift else 0
-    x = (codes(DType.INT16) * multiplier + rounding) >> shift
+    x = fp.wrapped(codes(DType.INT16) * multiplier + rounding) >> shift
     bits = 8 if tanh else 9
     size = np.abs(x)
     index, offset = np.minimum(size >> bits, 254), size & ((1 << bits) - 1)
@@ -175,10 +208,9 @@ def _sigmoid_table(c: Context) -> np.ndarray:
 
 def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
     """How inputs are brought to the scale of the table: times a number, then a right shift."""
-    mantissa, exponent = np.frexp(scale)
-    left = 12 + int(exponent) - 1
-    if mantissa == 0.5 and left in ((0, 1) if tanh else (0,)):
-        return 3 << left, 0
+    exponent = power_of_two(scale)
+    if exponent is not None and 12 + exponent in ((0, 1) if tanh else (0,)):
+        return 3 << (12 + exponent), 0
     multiplier, shift = scale * 4096.0 * 3.0, 0
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         shift += 1
@@ -189,11 +221,11 @@ def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
 @quantized("RELU", "RELU6", "RELU_N1_TO_1")
 def relu(c: Context) -> Value:
     """Rescaled by fixed point, then clamped."""
+    symmetric(c)
     given, wanted = c.quant(0), output_quant(c)
     code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}[c.operator.code]
     low, high = bounds(c, code)
-    real = float(scale_of(given)) / float(scale_of(wanted))
-    q, shift = fp.quantize_multiplier(real)
+    q, shift = fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted)))
     x = codes(c.x.type.dtype) - zero_of(given)
     return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
 
@@ -201,12 +233,12 @@ def relu(c: Context) -> Value:
 @quantized("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
     """One multiplier for x >= 0 and one, with alpha, below."""
+    symmetric(c)
     given, wanted = c.quant(0), output_quant(c)
-    ratio = float(scale_of(given)) / float(scale_of(wanted))
-    alpha = float(np.float32(c.options["alpha"]))
+    alpha = np.float32(c.options["alpha"])
     x = codes(c.x.type.dtype) - zero_of(given)
-    above = fp.multiply(x, *fp.quantize_multiplier(ratio))
-    q, shift = fp.quantize_multiplier(abs(ratio * alpha))
+    above = fp.multiply(x, *fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted))))
+    q, shift = fp.quantize_multiplier(abs(ratio(scale_of(given) * alpha, scale_of(wanted))))
     below = fp.multiply(x, -q if alpha < 0 else q, shift)
     return lookup(c, np.where(x >= 0, above, below) + zero_of(wanted))
 
@@ -214,8 +246,9 @@ def leaky_relu(c: Context) -> Value:
 @quantized("ABS")
 def absolute(c: Context) -> Value:
     """|x|, rescaled."""
+    symmetric(c)
     given, wanted = c.quant(0), output_quant(c)
-    q, shift = fp.quantize_multiplier(float(scale_of(given)) / float(scale_of(wanted)))
+    q, shift = fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted)))
     size = np.abs(codes(c.x.type.dtype) - zero_of(given))
     if scale_of(given) != scale_of(wanted):
         size = fp.multiply(size, q, shift)
@@ -229,6 +262,7 @@ def hard_swish(c: Context) -> Value:
     high_scale = np.float32(1.0 / 128.0) * scale_of(given)
     gate_q, gate_shift = _short(*fp.quantize_multiplier(float(high_scale / np.float32(3 / 32768))))
     out_q, out_shift = _short(*fp.quantize_multiplier(float(high_scale / scale_of(wanted))))
+    c.require(out_shift <= 0, f"has an output of the small scale {scale_of(wanted):.6g}")
     x = (codes(c.x.type.dtype) - zero_of(given)) << 7
     preshift = _high16(x, out_q)
     gate = x
@@ -238,11 +272,15 @@ def hard_swish(c: Context) -> Value:
     if gate_shift > 0:
         gate = np.clip(gate << 1, -32768, 32767)
     if gate_shift < 0:
-        gate = fp.rounding_divide_by_pot(gate, -gate_shift)
+        gate = _shifted16(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
     product = (gate * preshift + np.where(gate * preshift >= 0, 0, 32767)) >> 15
-    y = fp.rounding_divide_by_pot(product, -out_shift)
-    return lookup(c, y + zero_of(wanted))
+    return lookup(c, _shifted16(product, -out_shift) + zero_of(wanted))
+
+
+def _shifted16(x: np.ndarray, places: int) -> np.ndarray:
+    """x / 2^places, rounded, as 16-bit integers do it: from 16 places on 1 or -1 is left."""
+    return fp.rounding_divide_by_pot(x, places) if places < 16 else np.where(x >= 0, 1, -1)
 
 
 def _short(q: np.ndarray, shift: np.ndarray) -> tuple[int, int]:
@@ -256,7 +294,11 @@ def _high16(a: np.ndarray, b: int) -> np.ndarray:
 
 @quantized("SQRT", "RSQRT")
 def roots(c: Context) -> Value:
-    """SQRT rounds down; RSQRT is an integer inverse root in 8 bits, interpolated in 16."""
+    """SQRT rounds down; RSQRT is an integer inverse root in 8 bits, interpolated in 16.
+
+    TensorFlow Lite differs: it stops at quantized numbers below 0; here they have the root of 0.
+    """
+    symmetric(c)
     given, wanted = c.quant(0), output_quant(c)
     if c.operator.code == "RSQRT" and c.x.type.dtype is DType.INT16:
         most = np.float32(np.iinfo(np.int16).max) * scale_of(wanted)
@@ -266,11 +308,11 @@ def roots(c: Context) -> Value:
         real = scale_of(given) * np.maximum(x, 0).astype(np.float32)
         y = np.floor(np.sqrt(real) / scale_of(wanted)).astype(np.int64)
         return lookup(c, y + zero_of(wanted))
-    return lookup(c, _rsqrt(x, float(scale_of(given)), float(scale_of(wanted))) + zero_of(wanted))
+    return lookup(c, _rsqrt(x, scale_of(given), scale_of(wanted)) + zero_of(wanted))
 
 
-def _rsqrt(x: np.ndarray, scale: float, scale_out: float) -> np.ndarray:
-    q, shift = fp.quantize_multiplier(1.0 / (np.sqrt(np.float64(scale)) * scale_out))
+def _rsqrt(x: np.ndarray, scale: np.float32, scale_out: np.float32) -> np.ndarray:
+    q, shift = fp.quantize_multiplier(1.0 / float(np.sqrt(scale) * scale_out))
     root, root_shift = fp.inverse_root(np.maximum(x, 1))
     y = fp.multiply(np.int64(1) << 20, root, root_shift)
     y = fp.multiply(y, q, shift - 20)

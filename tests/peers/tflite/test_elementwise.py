@@ -1,0 +1,108 @@
+"""Elementwise operators with unusual quantization, against TensorFlow Lite's own kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.peers.tflite.test_operators import check, one
+
+from vknn.errors import ShapeError
+from vknn.session import Session
+
+Quantization = tuple[float, int]
+
+
+def codes(dtype: str) -> np.ndarray:
+    """Every number of 8 bits, every seventh of 16."""
+    info = np.iinfo(dtype)
+    return np.arange(info.min, info.max + 1, 7 if dtype == "int16" else 1).astype(dtype)
+
+
+def tensor(shape: tuple[int, ...], dtype: str, quant: Quantization) -> tuple[Any, ...]:
+    return shape, dtype, {"scale": quant[0], "zero_point": quant[1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "given", "wanted"),
+    [
+        ("NEG", "int8", (0.1, 5), (0.2, -7)),
+        ("EXP", "int8", (2.0, -64), (0.55, 0)),  # overflows
+        ("EXP", "int16", (1 / 64, 0), (0.3054, 0)),  # steps that overflow int16
+        ("HARD_SWISH", "uint8", (0.001953, 127), (8.0, 0)),  # shifts by 16 and more
+        ("ABS", "int16", (0.03125, 0), (0.01943, 0)),  # a multiplier rounded to float32
+        ("RELU", "int16", (0.03125, 0), (0.01943, 0)),
+        ("LEAKY_RELU", "int16", (0.0173, 0), (0.01943, 0)),
+        ("RSQRT", "int8", (0.0173, -128), (0.01943, -100)),
+        ("LOGISTIC", "int16", (0.0002441, 0), (1 / 32768, 0)),  # almost a power of two
+        ("LOGISTIC", "int16", (6.216, 0), (1 / 32768, 0)),
+        ("TANH", "int16", (0.0002442, 0), (1 / 32768, 0)),
+    ],
+)
+def test_functions_of_integers(
+    name: str, dtype: str, given: Quantization, wanted: Quantization, tmp_path: Path, backend: str
+) -> None:
+    x = codes(dtype)
+    options = {"alpha": -0.3} if name == "LEAKY_RELU" else None
+    tensors = [tensor(x.shape, dtype, q) for q in (given, wanted)]
+    check(one(name, tensors[:1], tensors[1:], options), {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "quants"),
+    [
+        ("FLOOR_DIV", "int8", ((0.1, 3), (0.3, 7), (0.2, 1))),
+        ("FLOOR_MOD", "int16", ((0.1, 0), (0.3, 0), (0.2, 0))),
+        ("LESS", "int16", ((0.02, 0), (0.5, 0))),  # compared as they are
+        ("EQUAL", "int16", ((0.25, 0), (0.5, 0))),  # compared by what they mean
+        ("ADD", "int16", ((0.0002441, 0), (0.0002441, 0), (0.0002442, 0))),  # as powers of two
+        ("MUL", "int16", ((0.0173, 0), (0.0031, 0), (0.00943, 0))),
+        ("DIV", "int16", ((0.0173, 0), (0.0031, 0), (0.00943, 0))),
+        ("PRELU", "int16", ((0.0173, 0), (0.0031, 9), (0.01, 0))),  # with slopes of int8
+    ],
+)
+def test_pairs_of_integers(
+    name: str, dtype: str, quants: tuple[Quantization, ...], tmp_path: Path, backend: str
+) -> None:
+    rng, x = np.random.default_rng(1), codes(dtype)
+    second = "int8" if name == "PRELU" else dtype
+    y = rng.choice(codes(second), x.size)
+    y = np.where(y == quants[1][1], y.dtype.type(11), y)
+    y = np.where(y == 0, y.dtype.type(11), y)
+    inputs = [tensor(x.shape, d, q) for d, q in zip((dtype, second), quants[:2], strict=True)]
+    output = tensor(x.shape, dtype, quants[2]) if len(quants) > 2 else (x.shape, "bool", {})
+    options = {} if name in ("ADD", "MUL", "DIV") else None
+    check(one(name, inputs, [output], options), {"x0": x, "x1": y}, tmp_path, backend)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "quants"),
+    [
+        ("RELU", "int16", ((0.1, 3), (0.1, 0))),
+        ("DEQUANTIZE", "int16", ((0.1, 3), (0.1, 0))),
+        ("LOGISTIC", "int8", ((0.1, 3), (1 / 255, -128))),
+        ("TANH", "int16", ((0.1, 0), (1 / 128, 0))),
+        ("HARD_SWISH", "int8", ((0.1, 0), (0.0001, 0))),
+    ],
+)
+def test_what_the_kernels_refuse(
+    name: str, dtype: str, quants: tuple[Quantization, ...], tmp_path: Path
+) -> None:
+    given, wanted = (tensor((4,), dtype, q) for q in quants)
+    wanted = ((4,), "float32", {}) if name == "DEQUANTIZE" else wanted
+    (tmp_path / "net.tflite").write_bytes(one(name, [given], [wanted]).file())
+    session = Session(tmp_path / "net.tflite", device="numpy")
+    with session, pytest.raises(ShapeError, match=name):
+        session.run({"x0": np.zeros(4, dtype)})
+
+
+def test_slopes_wider_than_the_input(tmp_path: Path) -> None:
+    net = one(
+        "PRELU", [((1, 3), "float32", {}), ((2, 3), "float32", {})], [((2, 3), "float32", {})]
+    )
+    (tmp_path / "net.tflite").write_bytes(net.file())
+    session = Session(tmp_path / "net.tflite", device="numpy")
+    with session, pytest.raises(ShapeError, match="slopes"):
+        session.run({"x0": np.zeros((1, 3)), "x1": np.zeros((2, 3))})
