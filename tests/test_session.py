@@ -168,3 +168,24 @@ def test_two_hundred_sessions_leave_nothing_behind(net):
     gc.collect()
     assert live_objects() == objects
     assert resident_kib() - memory < 8 * 1024
+
+
+@pytest.mark.parametrize("device", ["auto", "no such device", "numpy"])
+def test_of_two_errors_the_models_is_shown(tmp_path, device):
+    """Model and device are opened at the same time; nothing stays open."""
+    before = live_objects()
+    with pytest.raises(vknn.ModelFormatError, match=r"absent\.param"):
+        vknn.Session(tmp_path / "absent.param", device=device)
+    assert live_objects() == before
+
+
+def test_the_collector_is_left_as_it_was(net):
+    feeds = {"data": picture(3, 8, 8)}
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            with vknn.Session(net, device="numpy") as session:
+                session.run(feeds)
+            assert gc.isenabled() is enabled
+        finally:
+            gc.enable()

@@ -310,9 +310,10 @@ def _load_and_open(
         try:
             model = load(path, weights)
         except BaseException:
-            unused = opening.result()
-            if isinstance(unused, Device):
-                unused.close()
+            with contextlib.suppress(Exception):  # the model's error is the one to show
+                unused = opening.result()
+                if isinstance(unused, Device):
+                    unused.close()
             raise
     return model, _opened(opening.result())
 
