@@ -77,12 +77,19 @@ def with_functions(op: _Op, *used: _Function) -> _Op:
     return replace(op, activations=names, activation_alpha=alphas, activation_beta=betas)
 
 
-def state(c: Context, number: int, layout: int) -> Value:
-    """A state [B, U] as the op takes it."""
-    value = c.value(number)
-    c.require(value.type.rank == 2, f"input {number}, a state, is {value.type}")
-    batch, units = value.type.dims
+def state(c: Context, number: int, s: Sequences) -> Value:
+    """A state of B entries, in whatever shape it lies, as the op takes it."""
+    batch, layout = s.x.type.dims[1 - s.layout], s.layout
+    value = rows_of(c, c.value(number), batch)
+    units = value.type.dims[1]
     return c.reshape(value, (1, batch, units) if layout == 0 else (batch, 1, units))
+
+
+def rows_of(c: Context, value: Value, batch: int) -> Value:
+    """A state as a matrix of so many rows."""
+    fits = batch > 0 and value.type.rank > 0 and value.type.size % batch == 0
+    c.require(fits, f"has a state {value.type} for {batch} sequences")
+    return c.reshape(value, (batch, value.type.size // batch))
 
 
 def keep(c: Context, number: int, value: Value) -> None:
@@ -136,7 +143,7 @@ def _rnn(
     )
     op = with_functions(op, function_of(c))
     weights = [c.constant(a[None], name) for a, name in ((w, "w"), (r, "r"), (both, "bias"))]
-    y, last = c.add_many(op, x, *weights, state(c, numbers.state, s.layout))
+    y, last = c.add_many(op, x, *weights, state(c, numbers.state, s))
     if times > 1:
         first = 0 if direction == "reverse" else s.steps * (times - 1)
         y = c.add(Slice((first,), (first + s.steps,), (0,)), y)
@@ -281,7 +288,7 @@ def _lstm(
     op = with_functions(op, _SIGMOID, act, act)
     rest = [cell.peepholes(), *projection, cell.norm()]
     weights = [_held(c, a) for a in (w, r, cell.bias(), *rest)]
-    states = [state(c, number, s.layout) for number in (numbers.h, numbers.c)]
+    states = [state(c, number, s) for number in (numbers.h, numbers.c)]
     y, last_h, last_c = c.add_many(op, x, *weights[:3], *states, *weights[3:])
     keep(c, numbers.h, last_h)
     keep(c, numbers.c, last_c)
@@ -337,7 +344,7 @@ def _basic(c: Context) -> Sequence[Value]:
     both = np.concatenate([bias[order], np.zeros_like(bias)])
     weights = [_held(c, a) for a in (ordered[:, :size], ordered[:, size:], both)]
     s = sequences(c, True)
-    _, h, cell = c.add_many(op, s.x, *weights, state(c, 1, 0), state(c, 4, 0))
+    _, h, cell = c.add_many(op, s.x, *weights, state(c, 1, s), state(c, 4, s))
     joined = c.add(Concat(1), c.x, c.value(1))
     product = c.add(MatMul(transpose_b=True), joined, c.constant(weight), c.constant(bias))
     results = [c.reshape(v, c.value(n).type.dims) for v, n in ((h, 1), (cell, 4))]

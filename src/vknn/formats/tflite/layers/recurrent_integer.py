@@ -17,7 +17,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.quantized_tables import codes, output_quant, scale_of, zero_of
-from vknn.formats.tflite.layers.recurrent import Sequences, result, sequences
+from vknn.formats.tflite.layers.recurrent import Sequences, keep, result, rows_of, sequences
 from vknn.formats.tflite.layers.recurrent_narrow import (
     INTERMEDIATES,
     int8_state,
@@ -137,7 +137,7 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     own = m.arrays(12, "int32", 1)
     units, outputs = w[0].shape[0], r[0].shape[1]
     cell = _power(c, m.scale(19))
-    hidden = m.quants[4]
+    hidden, batch = m.quants[4], s.x.type.dims[1 - s.layout]
     x, state = scale_of(c.quant(0)), scale_of(m.state)
     op = IntegerLSTM(
         tuple(_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
@@ -156,7 +156,8 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     )
     inputs: list[Value | None] = [s.x, *(c.constant(np.concatenate(a), "weights") for a in (w, r))]
     inputs += [m.biases(w, zero_of(c.quant(0)), None if m.normed else own)]
-    inputs += [m.biases(r, zero_of(m.state), None), int8_state(c), c.value(19)]
+    inputs += [m.biases(r, zero_of(m.state), None)]
+    inputs += [int8_state(c, batch), rows_of(c, c.value(19), batch)]
     inputs += [m.peepholes(units, outputs), None, None]
     if m.normed:
         norm = np.concatenate(m.arrays(20, "int16", 1))
@@ -165,7 +166,7 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
         inputs += _projection(c, zero_of(hidden))
     y, h, last = c.add_many(op, *inputs)
     keep_int8_state(c, h)
-    c.keep(19, last)
+    keep(c, 19, last)
     return result(c, y, s)
 
 

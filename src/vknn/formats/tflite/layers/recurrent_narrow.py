@@ -16,6 +16,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.quantized_tables import codes, output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.recurrent import keep, rows_of
 from vknn.formats.tflite.records import Quant
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -46,28 +47,29 @@ def narrow_lstm(c: Context) -> Value:
     given = [c.graph.tensors[n].quant for n in c.operator.intermediates]
     quants = [q for q in given if q is not None]
     c.require(len(quants) == INTERMEDIATES, "has intermediate tensors without a scale")
-    h = int8_state(c)
+    batch = c.x.type.dims[0]
+    h, held = int8_state(c, batch), rows_of(c, c.value(19), batch)
     f, g, o = (_sum(c, quants, gate, h) for gate in (_FORGET, _CANDIDATE, _OUTPUT))
     logistic = _logistic()
     i, g = _lookup(c, 32767 - logistic, f), _lookup(c, _tanh(-12), g)
-    cell = _new_cell(c, _lookup(c, logistic, f), i, g)
+    cell = _new_cell(c, held, _lookup(c, logistic, f), i, g)
     out = _product(c, _lookup(c, logistic, o), _lookup(c, _tanh(-15), cell))
     y = _projected(c, out)
     keep_int8_state(c, y)
-    c.keep(19, cell)
+    keep(c, 19, cell)
     return y
 
 
-def int8_state(c: Context) -> Value:
+def int8_state(c: Context, batch: int) -> Value:
     """The state h, which a tensor of int16 may hold: the kernels write int8 into its memory."""
-    h = c.value(18)
+    h = rows_of(c, c.value(18), batch)
     return c.add(ew.Cast(DType.INT8), h) if h.type.dtype is DType.INT16 else h
 
 
 def keep_int8_state(c: Context, h: Value) -> None:
     """h, as the next step finds it in its tensor."""
     held = c.value(18).type.dtype
-    c.keep(18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
+    keep(c, 18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
 
 
 def _multiplier(real: float | np.floating) -> Multiplier:
@@ -147,8 +149,8 @@ def _product(c: Context, a: Value, b: Value) -> Value:
     return c.add(op, a, b)
 
 
-def _new_cell(c: Context, f: Value, i: Value, g: Value) -> Value:
-    kept, new = _product(c, c.value(19), f), _product(c, i, g)
+def _new_cell(c: Context, held: Value, f: Value, i: Value, g: Value) -> Value:
+    kept, new = _product(c, held, f), _product(c, i, g)
     add = QuantizedBinary("shifted_add", DType.INT16, low=-32768, high=32767)
     cell, scale = c.add(add, kept, new), scale_of(c.quant(19))
     clip = _F32(c.options["cell_clip"])
