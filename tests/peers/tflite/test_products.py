@@ -55,6 +55,34 @@ def test_fully_connected_to_int16(dtype: str, tmp_path: Path, backend: str) -> N
     check(net, {"x": x}, tmp_path, backend)
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("scales", [1, 11])
+def test_int16_weights(kind: str, scales: int, tmp_path: Path, backend: str) -> None:
+    """Their sums have 64 bits."""
+    net, x, weights = Net(), codes((3, 37), "int16"), codes((11, 37), "int16", 1)
+    given = net.tensor("x", x.shape, "int16", scale=1e-4)
+    steps = np.linspace(1e-4, 3e-4, scales)
+    w = net.tensor("w", data=weights, dtype="int16", scale=steps)
+    y = net.tensor("y", (3, 11), "int16", scale=1e-3)
+    options = {"quantized_bias_type": {"int32": 2, "int64": 4}[kind]}
+    net.add("FULLY_CONNECTED", [given, w, bias(net, 11, kind, 1e-8)], [y], options)
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 0), (3, 7)], ids=str)
+def test_rows_that_are_empty_or_do_not_fit(shape: Shape, tmp_path: Path, backend: str) -> None:
+    """Without elements all is 0, the bias or not; what is left of the data does not count."""
+    net, depth = Net(), shape[-1] + 3 * (shape[-1] > 0)
+    given, b = net.tensor("x", shape), net.tensor("b", data=np.ones(2), dtype="float32")
+    w = net.tensor("w", (2, depth), data=np.ones((2, depth)), dtype="float32")
+    y = net.tensor("y", (1, 2))
+    net.add("FULLY_CONNECTED", [given, w, b], [y], {})
+    net.inputs, net.outputs = [given], [y]
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    check(net, {"x": x}, tmp_path, backend)
+
+
 def test_int16_convolution_with_a_bias_of_32_bits(tmp_path: Path, backend: str) -> None:
     net, x = Net(), codes((1, 5, 7, 3), "int16")
     given = net.tensor("x", x.shape, "int16", scale=1e-4)

@@ -9,6 +9,7 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
+    nothing,
     rows,
     transposed_geometry,
 )
@@ -32,7 +33,7 @@ def conv_2d(c: Context) -> Value:
     """Weights [out, kh, kw, in / groups]; groups follow from the channels."""
     op = Conv(*conv_geometry(c))
     x = rounded_images(c, c.channels_second(c.x), 1)
-    y = c.add(op, x, c.channels_second(real_weights(c, 1)), c.optional(2))
+    y = c.add(op, x, c.channels_second(real_weights(c, 1)), _flat(c, c.optional(2)))
     return activate(c, c.channels_last(y))
 
 
@@ -58,12 +59,18 @@ def fully_connected(c: Context) -> Value:
     units, depth = fully_connected_weights(c)
     if c.options["weights_format"]:
         c.refuse("shuffled weights")
-    y = dense(c, rows(c, c.x, depth), c.optional(2))
+    if not depth:
+        return nothing(c, units)
+    y = dense(c, rows(c, c.x, depth), _flat(c, c.optional(2)))
     y = c.reshape(y, fully_connected_shape(c, c.x, units, depth))
     if is_hybrid(c, 1):
         return activate_hybrid(c, y)
     code = c.options["fused_activation_function"]
     return activate(c, y) if code in (0, *CLAMPS) else c.refuse(f"the fused activation {code}")
+
+
+def _flat(c: Context, bias: Value | None) -> Value | None:
+    return None if bias is None else c.reshape(bias, (bias.type.size,))
 
 
 @operator("BATCH_MATMUL", inputs=2)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.windows import dilations, padding, strides
 from vknn.graph import Value
+from vknn.ops.movement import Slice
 
 
 class Geometry(NamedTuple):
@@ -80,15 +84,20 @@ def transposed_geometry(c: Context) -> TransposedGeometry:
 
 
 def rows(c: Context, x: Value, depth: int) -> Value:
-    """``x`` as a matrix whose rows have ``depth`` elements."""
-    c.require(depth > 0 and x.type.size % depth == 0, f"has rows of {depth} in {x.type}")
-    return c.reshape(x, (x.type.size // depth, depth))
+    """``x`` as a matrix whose rows have ``depth`` elements; what is left of it does not count."""
+    count, size = x.type.size // depth, x.type.size
+    if size % depth:
+        x = c.add(Slice((0,), (count * depth,)), c.reshape(x, (size,)))
+    return c.reshape(x, (count, depth))
 
 
 def fully_connected_weights(c: Context) -> tuple[int, int]:
     """Units and depth of the weights [units, depth]."""
     w = c.value(1)
     c.require(w.type.rank == 2, f"has weights {w.type}")
+    quant = c.source(1).quant
+    axis = 0 if quant is None else quant.axis
+    c.require(axis == 0, f"has weights with scales along axis {axis}")
     units, depth = w.type.dims
     return units, depth
 
@@ -96,6 +105,13 @@ def fully_connected_weights(c: Context) -> tuple[int, int]:
 def fully_connected_shape(c: Context, x: Value, units: int, depth: int) -> tuple[int, ...]:
     """The shape of the output: all leading axes where ``keep_num_dims``, else a matrix."""
     if c.options["keep_num_dims"]:
-        c.require(x.type.dims[-1] == depth, f"keeps the axes of {x.type} with rows of {depth}")
+        fits = x.type.rank > 0 and x.type.dims[-1] == depth
+        c.require(fits, f"keeps the axes of {x.type} with rows of {depth}")
         return (*x.type.dims[:-1], units)
-    return (x.type.size // depth, units)
+    return (x.type.size // depth if depth else math.prod(x.type.dims[:-1]), units)
+
+
+def nothing(c: Context, units: int) -> Value:
+    """What rows without elements give: zeros, whatever the bias and the activation."""
+    shape = fully_connected_shape(c, c.x, units, 0)
+    return c.constant(np.zeros(shape, c.target().dtype.numpy), "zeros")

@@ -18,6 +18,7 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
+    nothing,
     rows,
     transposed_geometry,
 )
@@ -32,15 +33,25 @@ from vknn.ops.quantized_matmul import QuantizedGemm
 
 
 def weights(c: Context, number: int) -> Value:
-    """Weights of 8 bits without their zero point. Beside uint8 data bytes are taken for uint8."""
+    """Weights of 8 bits without their zero point.
+
+    Their bytes are taken for uint8 beside uint8 data and for int8 beside others, whatever the file
+    says of them. FULLY_CONNECTED passes over zero points of weights that have them by channel.
+    """
     w, quant = c.value(number), c.quant(number)
     c.require(w.type.dtype in (DType.INT8, DType.UINT8), f"has weights {w.type}")
-    if c.source(number).narrow is not None and c.x.type.dtype is DType.UINT8:
-        w = c.constant(c.data(number).view(np.uint8), "weights")
-    if not quant.zero_point.any() and w.type.dtype is DType.INT8:
+    wanted = DType.UINT8 if c.x.type.dtype is DType.UINT8 else DType.INT8
+    by_channel = quant.per_channel and DType.UINT8 in (wanted, w.type.dtype)
+    c.require(not by_channel, f"has weights {w.type} with scales by channel for {c.x.type}")
+    if w.type.dtype is not wanted and c.operator.code != "TRANSPOSE_CONV":
+        w = c.constant(c.data(number).view(wanted.numpy), "weights")
+    zeros = quant.zero_point
+    if quant.per_channel and c.operator.code == "FULLY_CONNECTED":
+        zeros = np.zeros_like(zeros)
+    if not zeros.any() and w.type.dtype is DType.INT8:
         return w
-    c.require(quant.zero_point.size == 1, "has weights with zero points by channel")
-    zero = zero_of(quant)
+    c.require(zeros.size == 1, "has weights with zero points by channel")
+    zero = int(zeros[0])
     if w.constant is not None:
         return c.constant(w.constant.astype(np.int16) - np.int16(zero), "weights")
     moved = c.add(ew.Sub(), c.add(ew.Cast(DType.INT32), w), c.scalar(zero, DType.INT32))
@@ -116,11 +127,27 @@ def fully_connected(c: Context) -> Value | tuple[Value, ...]:
     units, depth = fully_connected_weights(c)
     if c.source(1).narrow is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
+    if not depth:
+        return nothing(c, units)
+    if c.value(1).type.dtype is DType.INT16:
+        return _wide_weights(c, units, depth)
     given = settings(c, 0, 2) | {"rounding": "single"}
     op = QuantizedGemm(**given, transpose_b=True)
     if c.options["weights_format"]:
         return _shuffled(c, op, units, depth)
     y = c.add(op, rows(c, c.x, depth), weights(c, 1), bias(c, 2, wide=False), *multipliers(c, 0, 1))
+    return c.reshape(y, fully_connected_shape(c, c.x, units, depth))
+
+
+def _wide_weights(c: Context, units: int, depth: int) -> Value:
+    """Of int16 data by int16 weights the sums have 64 bits."""
+    x, quant = rows(c, c.x, depth), c.quant(1)
+    good = c.x.type.dtype is DType.INT16 and c.target().dtype is DType.INT16
+    c.require(good, f"multiplies {c.x.type} by {c.value(1).type}")
+    given = settings(c, 0, 2) | {"rounding": "wide"}
+    zero = 0 if quant.per_channel else zero_of(quant)
+    op = QuantizedGemm(**given, zero_b=zero, transpose_b=True)
+    y = c.add(op, x, c.value(1), bias(c, 2), *multipliers(c, 0, 1))
     return c.reshape(y, fully_connected_shape(c, c.x, units, depth))
 
 
