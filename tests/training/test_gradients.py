@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.helpers import assert_close, shared_device
-from tests.training.cases import CASES, Case
+from tests.training.case import Case
+from tests.training.cases import CASES
 
 from vknn import reference
 from vknn.errors import UnsupportedLayerError
