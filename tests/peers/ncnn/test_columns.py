@@ -39,3 +39,4 @@ def test_fold(window: str, shape: tuple[int, int], backend: str) -> None:
 
 def test_unfold_of_fewer_axes(backend: str) -> None:
     check("Unfold 1=2 11=1", image(4, 5), backend=backend)
+    check("Unfold 1=3 11=1 4=1 18=0.5", image(7), backend=backend)  # no height to be padded

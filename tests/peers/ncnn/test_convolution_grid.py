@@ -116,11 +116,14 @@ def test_dynamic_weights(axes: int, sizes: list[tuple[int, ...]], backend: str) 
         ("Convolution3D 0=3 1=3 3=2 4=-234 18=0.5 6=162", (2, 4, 4, 4)),
         ("Convolution3D 0=5 1=1 21=1 23=3 24=1 17=0 4=0 5=1 6=40", (8, 1, 3, 2)),
         ("ConvolutionDepthWise3D 0=4 1=1 21=1 23=3 24=1 17=0 4=0 5=1 6=4 7=4", (4, 1, 3, 2)),
+        ("Convolution3D 0=3 1=3 11=1 21=1 4=1 5=1 6=9", (7,)),  # pads of axes that are not there
+        ("Convolution 0=3 1=3 11=1 4=1 5=1 6=9", (7,)),
+        ("Convolution 0=3 1=1 3=3 4=1 18=0.5 5=1 6=21", (7,)),  # channels
         ("Convolution3D 0=3 1=2 3=2 12=2 22=3 6=48", (2, 7, 6, 5)),
         ("Convolution3D 0=2 1=2 21=1 6=24", (3, 4, 5)),
         ("ConvolutionDepthWise3D 0=4 1=3 4=1 18=1.5 5=1 6=108 7=4", (4, 3, 4, 5)),
     ],
-    ids=map(str, range(14)),
+    ids=map(str, range(17)),
 )
 def test_uneven(text: str, shape: tuple[int, ...], backend: str) -> None:
     check(text, image(*shape), backend=backend)

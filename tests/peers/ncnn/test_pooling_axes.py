@@ -101,6 +101,7 @@ def test_fewer_axes(backend: str) -> None:
     check("Pooling1D 1=3 2=2", image(9), backend=backend)
     check("Pooling3D 1=2 21=1 2=2", image(3, 6, 7), backend=backend)
     check("Pooling 1=2 2=1", image(5, 6), backend=backend)
+    check("Pooling 1=3 11=1 2=2 3=1", image(7), backend=backend)  # no height to be padded
 
 
 @pytest.mark.parametrize("average", [0, 1])

@@ -50,6 +50,7 @@ def test_resized_images(kind: str, size: str, backend: str) -> None:
 def test_resized_rows_and_vectors(kind: str, backend: str) -> None:
     for size in ("2=2.0", "2=0.5", "2=1.2", "4=12", "4=2"):
         check(f"Interp {kind} 3=0 {size}", image(5, 15), backend=backend)
+    check(f"Interp {kind} 1=0.1 2=2.0", image(5, 7), backend=backend)  # rows have no height
     for size in ("1=2.0 2=3.0", "3=5 4=6"):
         check(f"Interp {kind} {size}", image(9), backend=backend)
 

@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
-from vknn.formats.ncnn.layers.padded import Pads, check_pads, flat_pads, window_pads
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.layers.padded import check_pads, flat_pads, own_pads, window_pads
+from vknn.formats.ncnn.layers.windowed import Plane
+from vknn.formats.ncnn.params import param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.columns import Col2Im, Im2Col
 
 
 @attributes
-class ColumnParams(Params):
+class ColumnParams(Plane):
     """Parameters that Unfold and Fold share."""
 
-    kernel_w: int = param(1)
-    kernel_h: int = param(11, like="kernel_w")
-    dilation_w: int = param(2, 1)
-    dilation_h: int = param(12, like="dilation_w")
-    stride_w: int = param(3, 1)
-    stride_h: int = param(13, like="stride_w")
-    pad_left: int = param(4)
-    pad_right: int = param(15, like="pad_left")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
-
     @property
-    def kernel(self) -> tuple[int, int]:
-        return self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, int]:
-        return self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, int]:
-        return self.dilation_h, self.dilation_w
-
-    @property
-    def extents(self) -> tuple[int, int]:
+    def extents(self) -> tuple[int, ...]:
         """What a window reaches over."""
-        rows, columns = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
-        return rows, columns
-
-    @property
-    def pads(self) -> Pads:
-        return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def check(self) -> None:
         require(min(self.kernel) > 0, f"kernel {self.kernel} must be positive")
@@ -82,7 +55,7 @@ class FoldParams(ColumnParams):
 def unfold(c: Context[UnfoldParams]) -> Value:
     """(c, h, w) to (c * kernel, windows)."""
     p, x = c.params, as_image(c, c.x)
-    pads = window_pads(p.pads, shape(x)[1:], p.extents, p.strides)
+    pads = own_pads(c, window_pads(p.pads, shape(x)[1:], p.extents, p.strides))
     padded = [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)]
     c.require(
         all(n >= e for n, e in zip(padded, p.extents, strict=True)),
@@ -90,10 +63,10 @@ def unfold(c: Context[UnfoldParams]) -> Value:
     )
     top, left, bottom, right = flat_pads(pads)
     op = Im2Col(
-        kernel=p.kernel,
-        strides=p.strides,
+        kernel=(p.kernel_h, p.kernel_w),
+        strides=(p.stride_h, p.stride_w),
         pads=(top, left, bottom, right),
-        dilations=p.dilations,
+        dilations=(p.dilation_h, p.dilation_w),
         value=p.pad_value,
     )
     return c.add(op, x)
@@ -106,10 +79,10 @@ def fold(c: Context[FoldParams]) -> Value:
     c.require(rank(c.x) == 2, f"takes two axes, not {list(shape(c.x))}")
     top, left, bottom, right = flat_pads(p.pads)
     op = Col2Im(
-        kernel=p.kernel,
-        strides=p.strides,
+        kernel=(p.kernel_h, p.kernel_w),
+        strides=(p.stride_h, p.stride_w),
         pads=(top, left, bottom, right),
-        dilations=p.dilations,
+        dilations=(p.dilation_h, p.dilation_w),
         image=(p.output_h, p.output_w),
     )
     return c.add(op, c.x)

@@ -8,13 +8,13 @@ longer than the kernel) writes outside of its memory; here the latter axis is no
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.fused import activate, check_activation
-from vknn.formats.ncnn.layers.innerproduct import dense
 from vknn.formats.ncnn.layers.int8 import (
     check_term,
     dequantize,
@@ -27,15 +27,20 @@ from vknn.formats.ncnn.layers.padded import (
     Pads,
     check_pads,
     flat_pads,
+    own_pads,
     pad_spatial,
     same_pads,
     window_pads,
 )
 from vknn.formats.ncnn.layers.windowed import (
-    Window,
+    Grouped,
+    Plane,
+    Volume,
+    Weighted,
     as_spatial,
     bias_input,
     check_channels,
+    dynamic_shape,
     float_weight,
 )
 from vknn.formats.ncnn.params import param
@@ -46,7 +51,7 @@ from vknn.ops.convolution import Conv, ConvInteger
 
 
 @attributes
-class Convolution1DParams(Window):
+class Convolution1DParams(Weighted):
     """Parameters of Convolution1D, and of the others along w."""
 
     pad_value: float = param(18, 0.0)
@@ -79,84 +84,29 @@ class Convolution1DParams(Window):
 
 
 @attributes
-class ConvolutionParams(Convolution1DParams):
-    """Parameters of Convolution; those of h default to those of w."""
+class ConvolutionParams(Plane, Convolution1DParams):
+    """Parameters of Convolution."""
 
-    kernel_h: int = param(11, like="kernel_w")
-    dilation_h: int = param(12, like="dilation_w")
-    stride_h: int = param(13, like="stride_w")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
     int8_scale_term: int = param(8)
 
     @property
     def int8_term(self) -> int:
         return self.int8_scale_term
 
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return self.dilation_h, self.dilation_w
-
-    @property
-    def pads(self) -> Pads:
-        return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
-
 
 @attributes
-class Convolution3DParams(Convolution1DParams):
-    """Parameters of Convolution3D; those of d and h default to those of w."""
-
-    kernel_h: int = param(11, like="kernel_w")
-    kernel_d: int = param(21, like="kernel_w")
-    dilation_h: int = param(12, like="dilation_w")
-    dilation_d: int = param(22, like="dilation_w")
-    stride_h: int = param(13, like="stride_w")
-    stride_d: int = param(23, like="stride_w")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
-    pad_front: int = param(24, like="pad_left")
-    pad_behind: int = param(17, like="pad_front")
+class Convolution3DParams(Volume, Convolution1DParams):
+    """Parameters of Convolution3D."""
 
     @property
     def dynamic(self) -> bool:
         """These layers know no dynamic weights."""
         return False
 
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return self.kernel_d, self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.stride_d, self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return self.dilation_d, self.dilation_h, self.dilation_w
-
-    @property
-    def pads(self) -> Pads:
-        plane = (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
-        return ((self.pad_front, self.pad_behind), *plane)
-
 
 @attributes
-class ConvolutionDepthWiseParams(ConvolutionParams):
+class ConvolutionDepthWiseParams(Grouped, ConvolutionParams):
     """Parameters of ConvolutionDepthWise."""
-
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
 
     @property
     def weight_scales(self) -> int:
@@ -164,25 +114,13 @@ class ConvolutionDepthWiseParams(ConvolutionParams):
 
 
 @attributes
-class ConvolutionDepthWise1DParams(Convolution1DParams):
+class ConvolutionDepthWise1DParams(Grouped, Convolution1DParams):
     """Parameters of ConvolutionDepthWise1D."""
-
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
 
 
 @attributes
-class ConvolutionDepthWise3DParams(Convolution3DParams):
+class ConvolutionDepthWise3DParams(Grouped, Convolution3DParams):
     """Parameters of ConvolutionDepthWise3D."""
-
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
 
 
 AnyParams = Convolution1DParams
@@ -208,11 +146,14 @@ def _result(p: AnyParams, dtype: DType) -> DType:
     quantized=lambda p: p.quantized,
 )
 def convolution(c: Context[ConvolutionParams]) -> Value:
-    """A 1-D input with a 1 x 1 kernel is an inner product (old files rely on it)."""
+    """The values of a 1-D input are channels for a 1 x 1 kernel of floats (old files rely on it),
+    and so are those of the output."""
     p = c.params
-    if rank(c.x) == 1 and not p.dynamic_weight and (p.kernel_w, p.kernel_h) == (1, 1):
-        return _as_inner_product(c)
-    return _convolve(c)
+    if rank(c.x) > 1 or p.dynamic or p.quantized or p.kernel != (1, 1):
+        return _convolve(c)
+    y = _convolve(replace(c, inputs=[c.reshape(c.x, (*c.x.type.dims, 1, 1))]))
+    c.require(shape(y)[1:] == (1, 1), "padding makes more than a vector of the vector")
+    return c.reshape(y, y.type.dims[:2])
 
 
 @layer(
@@ -295,25 +236,13 @@ def _front(c: Context[Any], x: Value, array: np.ndarray) -> np.ndarray:
 def _convolve_dynamic(c: Context[Any], x: Value) -> Value:
     """Weights and bias are inputs; the kernel's size comes from the weights."""
     p: AnyParams = c.params
-    needed = 3 if p.bias_term else 2
-    c.require(len(c.inputs) >= needed, f"dynamic weights need {needed} inputs")
     c.require(x.type.dtype is DType.FLOAT32, "dynamic weights take float32")
-    weight_shape = _dynamic_shape(c, len(p.kernel))
+    weight_shape = dynamic_shape(c, len(p.kernel))
     c.require(weight_shape[0] % p.groups == 0, "the outputs are not divisible by group")
     check_channels(c, x, weight_shape[1] * p.groups)
     weight = c.reshape(c.inputs[1], weight_shape)
     y = _float_conv(c, x, weight, bias_input(c, weight_shape[0]))
     return activate(c, y, p.activation_type, p.activation_params)
-
-
-def _dynamic_shape(c: Context[Any], axes: int) -> tuple[int, ...]:
-    """The weight's shape with outputs, inputs of a group and kernel; what a blob of fewer axes
-    lacks is 1: the inputs first, the outputs next."""
-    found = shape(c.inputs[1])
-    c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")
-    if axes == 2 and len(found) == 3:
-        return found[0], 1, *found[1:]
-    return (1,) * (axes + 2 - len(found)) + found
 
 
 def _float_conv(c: Context[Any], x: Value, weight: Value, bias: Value | None) -> Value:
@@ -340,6 +269,7 @@ def _pads(c: Context[Any], x: Value, kernel: tuple[int, ...]) -> Pads:
     pads = window_pads(p.pads, sizes, extents, p.strides)
     if len(sizes) == 3 and {n for pair in p.pads for n in pair} == {SAME_LOWER}:
         pads = same_pads(sizes[:1], extents[:1], p.strides[:1], lower=False) + pads[1:]
+    pads = own_pads(c, pads)
     padded = [n + sum(pair) for n, pair in zip(sizes, pads, strict=True)]
     c.require(
         all(n >= e for n, e in zip(padded, extents, strict=True)),
@@ -360,11 +290,3 @@ def _convolve_int8(c: Context[Any], x: Value) -> Value:
     y = dequantize(c, total, per_output, axis=1)
     y = activate(c, y, p.activation_type, p.activation_params)
     return quantize(c, y, c.weight("top_scale")) if p.int8_term > 100 else y
-
-
-def _as_inner_product(c: Context[ConvolutionParams]) -> Value:
-    p = c.params
-    check_channels(c, c.x, p.weight_shape[1])
-    y = dense(c, c.x, quantized=p.quantized)
-    y = activate(c, y, p.activation_type, p.activation_params)
-    return quantize(c, y, c.weight("top_scale")) if p.quantized and p.int8_term > 100 else y

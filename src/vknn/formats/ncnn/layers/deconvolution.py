@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, shape
+from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.fused import activate, check_activation
 from vknn.formats.ncnn.layers.padded import SAME_LOWER, SAME_UPPER, Pads, flat_pads
 from vknn.formats.ncnn.layers.windowed import (
-    Window,
+    Grouped,
+    Plane,
+    Volume,
+    Weighted,
     as_spatial,
     bias_input,
     check_channels,
+    dynamic_shape,
     float_weight,
 )
 from vknn.formats.ncnn.params import param, require
@@ -31,7 +35,7 @@ from vknn.ops.transposed import ConvTranspose
 
 
 @attributes
-class _Transposed(Window):
+class _Transposed(Weighted):
     """What the layers of one to three axes share."""
 
     output_pad_right: int = param(18)
@@ -80,32 +84,11 @@ class Deconvolution1DParams(_Transposed):
 
 
 @attributes
-class DeconvolutionParams(Deconvolution1DParams):
-    """Parameters of Deconvolution; those of h default to those of w."""
+class DeconvolutionParams(Plane, Deconvolution1DParams):
+    """Parameters of Deconvolution."""
 
-    kernel_h: int = param(11, like="kernel_w")
-    dilation_h: int = param(12, like="dilation_w")
-    stride_h: int = param(13, like="stride_w")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
     output_pad_bottom: int = param(19, like="output_pad_right")
     output_h: int = param(21, like="output_w")
-
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return self.dilation_h, self.dilation_w
-
-    @property
-    def pads(self) -> Pads:
-        return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -117,41 +100,14 @@ class DeconvolutionParams(Deconvolution1DParams):
 
 
 @attributes
-class Deconvolution3DParams(_Transposed):
-    """Parameters of Deconvolution3D; those of d and h default to those of w."""
+class Deconvolution3DParams(Volume, _Transposed):
+    """Parameters of Deconvolution3D."""
 
-    kernel_h: int = param(11, like="kernel_w")
-    kernel_d: int = param(21, like="kernel_w")
-    dilation_h: int = param(12, like="dilation_w")
-    dilation_d: int = param(22, like="dilation_w")
-    stride_h: int = param(13, like="stride_w")
-    stride_d: int = param(23, like="stride_w")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
-    pad_front: int = param(24, like="pad_left")
-    pad_behind: int = param(17, like="pad_front")
     output_pad_bottom: int = param(19, like="output_pad_right")
     output_pad_behind: int = param(20, like="output_pad_right")
     output_w: int = param(25)
     output_h: int = param(26, like="output_w")
     output_d: int = param(27, like="output_w")
-
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return self.kernel_d, self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.stride_d, self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return self.dilation_d, self.dilation_h, self.dilation_w
-
-    @property
-    def pads(self) -> Pads:
-        plane = (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
-        return ((self.pad_front, self.pad_behind), *plane)
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -163,36 +119,18 @@ class Deconvolution3DParams(_Transposed):
 
 
 @attributes
-class DeconvolutionDepthWise1DParams(Deconvolution1DParams):
+class DeconvolutionDepthWise1DParams(Grouped, Deconvolution1DParams):
     """Parameters of DeconvolutionDepthWise1D."""
 
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
-
 
 @attributes
-class DeconvolutionDepthWiseParams(DeconvolutionParams):
+class DeconvolutionDepthWiseParams(Grouped, DeconvolutionParams):
     """Parameters of DeconvolutionDepthWise."""
 
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
-
 
 @attributes
-class DeconvolutionDepthWise3DParams(Deconvolution3DParams):
+class DeconvolutionDepthWise3DParams(Grouped, Deconvolution3DParams):
     """Parameters of DeconvolutionDepthWise3D."""
-
-    group: int = param(7, 1)
-
-    @property
-    def groups(self) -> int:
-        return self.group
 
 
 def _weights(p: _Transposed) -> list[WeightSpec]:
@@ -270,14 +208,7 @@ def _input_major(weight: np.ndarray, group: int) -> np.ndarray:
 def _dynamic_weight(c: Context[Any], x: Value) -> Value:
     """The second input as (inputs, outputs of a group, kernel...)."""
     p: _Transposed = c.params
-    needed, axes = (3 if p.bias_term else 2), len(p.kernel)
-    c.require(len(c.inputs) >= needed, f"dynamic weights need {needed} inputs")
-    found = shape(c.inputs[1])
-    c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")
-    if axes == 2 and len(found) == 3:
-        full: tuple[int, ...] = (found[0], 1, *found[1:])
-    else:
-        full = (1,) * (axes + 2 - len(found)) + found
+    full = dynamic_shape(c, len(p.kernel))
     check_channels(c, x, full[0])
     c.require(full[0] % p.groups == 0, "the inputs are not divisible by group")
     return c.reshape(c.inputs[1], full)

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, shape
 from vknn.formats.ncnn.layers.fused import activate, check_activation
-from vknn.formats.ncnn.layers.padded import Pads, flat_pads
-from vknn.formats.ncnn.layers.windowed import Window, check_channels, float_weight
-from vknn.formats.ncnn.params import param, require
+from vknn.formats.ncnn.layers.padded import flat_pads
+from vknn.formats.ncnn.layers.windowed import Plane, Weighted, check_channels, float_weight
+from vknn.formats.ncnn.params import require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.deformable import DeformConv
 
 
 @attributes
-class DeformableConv2DParams(Window):
-    """Parameters of DeformableConv2D; those of h default to those of w."""
-
-    kernel_h: int = param(11, like="kernel_w")
-    dilation_h: int = param(12, like="dilation_w")
-    stride_h: int = param(13, like="stride_w")
-    pad_top: int = param(14, like="pad_left")
-    pad_bottom: int = param(16, like="pad_top")
-
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return self.kernel_h, self.kernel_w
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.stride_h, self.stride_w
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return self.dilation_h, self.dilation_w
-
-    @property
-    def pads(self) -> Pads:
-        return (self.pad_top, self.pad_bottom), (self.pad_left, self.pad_right)
+class DeformableConv2DParams(Plane, Weighted):
+    """Parameters of DeformableConv2D."""
 
     def check(self) -> None:
         self.check_window()

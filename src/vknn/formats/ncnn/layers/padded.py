@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vknn.formats.ncnn.context import Context
+from vknn.formats.ncnn.context import Context, rank
 from vknn.formats.ncnn.params import P, require
 from vknn.graph import DType, Value
 from vknn.ops.movement import Pad
@@ -44,6 +44,16 @@ def window_pads(
     if flat in ({SAME_UPPER}, {SAME_LOWER}):
         return same_pads(sizes, extents, strides, lower=flat == {SAME_LOWER})
     return tuple((0, 0) for _ in given)
+
+
+def own_pads(c: Context[P], pads: Pads) -> Pads:
+    """The pads of those axes that the layer's input has: ncnn pads no others. It pads the channels
+    of a blob of three axes for a depth, which is refused."""
+    n, axes = rank(c.x), len(pads)
+    whole = n != 3 or axes != 3 or pads[0] == (0, 0)
+    c.require(whole, "a blob of three axes has no depth to be padded")
+    missing = max(axes - n, 0)
+    return ((0, 0),) * missing + pads[missing:]
 
 
 def flat_pads(pads: Pads) -> tuple[int, ...]:

@@ -7,12 +7,13 @@ longer than the kernel) writes outside of its memory; here the latter axis is no
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
-from vknn.formats.ncnn.layers.padded import Pads, flat_pads, pad_spatial, same_pads
+from vknn.formats.ncnn.layers.padded import Pads, flat_pads, own_pads, pad_spatial, same_pads
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Op, Value, attributes
@@ -172,12 +173,7 @@ def pooling_3d(c: Context[Pooling3DParams]) -> Value:
     """
     if rank(c.x) == 4:
         return _pooled(c, c.x)
-    p, flat = c.params, as_image(c, c.x)
-    c.require(
-        bool(p.global_pooling or p.adaptive_pooling)
-        or (p.kernel_d, p.pad_front, p.pad_behind) == (1, 0, 0),
-        "a blob of three axes has a depth of 1: takes kernel_d 1 without padding",
-    )
+    flat = as_image(c, c.x)
     return _pooled(c, c.reshape(flat, (*flat.type.dims[:2], 1, *flat.type.dims[2:])))
 
 
@@ -211,11 +207,12 @@ def _pooled(c: Context[P], x: Value) -> Value:
         return c.reshape(c.add(reduce_all, x), x.type.dims[:2])
     if p.adaptive_pooling:
         return _adaptive(c, x)
-    if p.pad_mode == _FULL:
-        return _windows(c, x, _full_pads(p, shape(x)[1:]), bool(p.avgpool_count_include_pad))
-    if p.pad_mode == _VALID:
-        return _windows(c, x, _valid_pads(p, shape(x)[1:]), bool(p.avgpool_count_include_pad))
-    return _same(c, x)
+    if p.pad_mode in (_SAME_UPPER, _SAME_LOWER):
+        return _same(c, x)
+    counted = p.pooling_type == _MAX or p.avgpool_count_include_pad
+    c.require(bool(counted) or own_pads(c, p.pads) == p.pads, "pads axes that its input lacks")
+    pads = (_full_pads if p.pad_mode == _FULL else _valid_pads)(p, shape(x)[1:])
+    return _windows(c, x, own_pads(c, pads), bool(counted))
 
 
 def _adaptive(c: Context[P], x: Value) -> Value:
@@ -229,17 +226,21 @@ def _adaptive(c: Context[P], x: Value) -> Value:
 
 def _windows(c: Context[P], x: Value, pads: Pads, include_pad: bool) -> Value:
     p = c.params
-    padded = tuple(n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True))
-    c.require(
-        all(n >= k for n, k in zip(padded, p.kernel, strict=True)),
-        f"the kernel {list(p.kernel)} is larger than the padded input {list(padded)}",
-    )
+    _check_kernel(c, [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)])
     if p.pooling_type == _MAX:
         return c.add(MaxPool(kernel=p.kernel, strides=p.strides, pads=flat_pads(pads)), x)
     op = AveragePool(
         kernel=p.kernel, strides=p.strides, pads=flat_pads(pads), count_include_pad=include_pad
     )
     return c.add(op, x)
+
+
+def _check_kernel(c: Context[P], padded: Sequence[int]) -> None:
+    kernel = c.params.kernel
+    c.require(
+        all(n >= k for n, k in zip(padded, kernel, strict=True)),
+        f"the kernel {list(kernel)} is larger than the padded input {list(padded)}",
+    )
 
 
 def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
@@ -272,6 +273,7 @@ def _same(c: Context[P], x: Value) -> Value:
     pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
     if lower and len(pads) == 3:
         pads = (pads[0][::-1], *pads[1:])
+    pads = own_pads(c, pads)
     explicit = any(flat_pads(p.pads))
     if p.pooling_type == _MAX or p.avgpool_count_include_pad or not explicit:
         return _windows(c, x, pads, include_pad=True)
@@ -279,6 +281,7 @@ def _same(c: Context[P], x: Value) -> Value:
     starts = tuple(begin for begin, _ in p.pads)
     ends = tuple(n - end for n, (_, end) in zip(shape(x)[1:], p.pads, strict=True))
     if any(s >= e for s, e in zip(starts, ends, strict=True)):
+        _check_kernel(c, shape(x)[1:])
         sizes = zip(shape(x)[1:], p.kernel, p.strides, strict=True)
         out = [(n - kernel) // stride + 1 for n, kernel, stride in sizes]
         return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "nothing")

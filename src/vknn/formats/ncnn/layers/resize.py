@@ -49,7 +49,8 @@ def interp(c: Context[InterpParams]) -> Value:
     n = rank(c.x)
     c.require(n <= 3, f"takes up to three axes, not {list(shape(c.x))}")
     sizes, given = _target(c)
-    c.require(min(sizes) > 0, f"the output would be {list(sizes)} (height, width)")
+    # Rows have no height, whatever is said of it.
+    c.require(min(sizes[n == 2 :]) > 0, f"the output would be {list(sizes)} (height, width)")
     if n == 1:
         (channels,) = shape(c.x)
         x = c.reshape(c.x, (1, channels, 1, 1))

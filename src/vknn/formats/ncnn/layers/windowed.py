@@ -1,4 +1,4 @@
-"""What convolutions and transposed ones have in common: parameters, shapes and weights."""
+"""What layers of windows have in common: sizes along their axes, shapes and weights."""
 
 from __future__ import annotations
 
@@ -15,28 +15,14 @@ from vknn.graph import Value, attributes
 
 
 @attributes
-class Window(Params):
-    """Parameters that all of these layers have. Tuples are in the order of the axes, w last."""
+class Row(Params):
+    """Windows along w. Tuples are in the order of the axes, w last."""
 
-    num_output: int = param(0)
     kernel_w: int = param(1)
     dilation_w: int = param(2, 1)
     stride_w: int = param(3, 1)
     pad_left: int = param(4)
     pad_right: int = param(15, like="pad_left")
-    bias_term: int = param(5)
-    weight_data_size: int = param(6)
-    activation_type: int = param(9)
-    activation_params: tuple[float, ...] = param(10, ())
-
-    @property
-    def groups(self) -> int:
-        return 1
-
-    @property
-    def dynamic(self) -> bool:
-        """True where weights are inputs."""
-        return False
 
     @property
     def kernel(self) -> tuple[int, ...]:
@@ -53,6 +39,80 @@ class Window(Params):
     @property
     def pads(self) -> Pads:
         return ((self.pad_left, self.pad_right),)
+
+
+@attributes
+class Plane(Row):
+    """Windows along h and w; what is said of w alone holds for both."""
+
+    kernel_h: int = param(11, like="kernel_w")
+    dilation_h: int = param(12, like="dilation_w")
+    stride_h: int = param(13, like="stride_w")
+    pad_top: int = param(14, like="pad_left")
+    pad_bottom: int = param(16, like="pad_top")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return (self.kernel_h, *super().kernel)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.stride_h, *super().strides)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return (self.dilation_h, *super().dilations)
+
+    @property
+    def pads(self) -> Pads:
+        return ((self.pad_top, self.pad_bottom), *super().pads)
+
+
+@attributes
+class Volume(Plane):
+    """Windows along d, h and w; what is said of w alone holds for all."""
+
+    kernel_d: int = param(21, like="kernel_w")
+    dilation_d: int = param(22, like="dilation_w")
+    stride_d: int = param(23, like="stride_w")
+    pad_front: int = param(24, like="pad_left")
+    pad_behind: int = param(17, like="pad_front")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return (self.kernel_d, *super().kernel)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.stride_d, *super().strides)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return (self.dilation_d, *super().dilations)
+
+    @property
+    def pads(self) -> Pads:
+        return ((self.pad_front, self.pad_behind), *super().pads)
+
+
+@attributes
+class Weighted(Row):
+    """Windows with weights: convolutions and transposed ones."""
+
+    num_output: int = param(0)
+    bias_term: int = param(5)
+    weight_data_size: int = param(6)
+    activation_type: int = param(9)
+    activation_params: tuple[float, ...] = param(10, ())
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def dynamic(self) -> bool:
+        """True where weights are inputs."""
+        return False
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -82,6 +142,17 @@ class Window(Params):
         )
 
 
+@attributes
+class Grouped(Params):
+    """Of a layer whose channels are in groups."""
+
+    group: int = param(7, 1)
+
+    @property
+    def groups(self) -> int:
+        return self.group
+
+
 def as_spatial(c: Context[Any], x: Value, axes: int) -> Value:
     """``x`` as (1, channels, spatial...): what a blob of fewer axes lacks is 1. A blob of three
     axes has channels, whatever ``axes`` is."""
@@ -107,9 +178,21 @@ def float_weight(c: Context[Any]) -> np.ndarray:
     return weight
 
 
+def dynamic_shape(c: Context[Any], axes: int) -> tuple[int, ...]:
+    """The shape of the weights in the second input: two axes of channels and the kernel's. What a
+    blob of fewer axes lacks is 1: the second of the channels first."""
+    c.require(len(c.inputs) >= 2, "dynamic weights are the second input")
+    found = shape(c.inputs[1])
+    c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")
+    if axes == 2 and len(found) == 3:
+        return found[0], 1, *found[1:]
+    return (1,) * (axes + 2 - len(found)) + found
+
+
 def bias_input(c: Context[Any], outputs: int) -> Value | None:
     """The third input as a vector, where the layer has a bias."""
     if not c.params.bias_term:
         return None
+    c.require(len(c.inputs) >= 3, "the bias of dynamic weights is the third input")
     c.require(math.prod(shape(c.inputs[2])) == outputs, "one bias an output is needed")
     return c.reshape(c.inputs[2], (outputs,))
