@@ -29,6 +29,7 @@ layout(constant_id = 38) const float H_BETA = 0.0;
         if (which##_CODE == 9) y = v / (1.0 + abs(v)); \
         if (which##_CODE == 10) y = m_softplus(v); \
         if (which##_CODE == 11) y = clamp(v, which##_ALPHA, which##_BETA); \
+        if (which##_CODE == 12) y = vec4(floatBitsToUint(v) >> 31); \
         return y; \
     }
 

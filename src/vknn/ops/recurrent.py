@@ -13,7 +13,8 @@ from vknn.graph import Op, TensorType, attributes
 from vknn.ops.checks import arguments, require, require_dtype, require_float
 from vknn.ops.rounding import ROUNDINGS, rounded
 
-#: Name -> (function of x, alpha and beta; ONNX's alpha and beta). Clip bounds x to alpha..beta.
+#: Name -> (function of x, alpha and beta; ONNX's alpha and beta). Clip bounds x to alpha..beta,
+#: SignBit is 1 where the sign is a minus and 0 elsewhere.
 ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] = {
     "Sigmoid": (lambda x, a, b: 1 / (1 + np.exp(-x)), 0.0, 0.0),
     "Tanh": (lambda x, a, b: np.tanh(x), 0.0, 0.0),
@@ -27,6 +28,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] 
     "Softsign": (lambda x, a, b: x / (1 + np.abs(x)), 0.0, 0.0),
     "Softplus": (lambda x, a, b: np.logaddexp(0, x), 0.0, 0.0),
     "Clip": (lambda x, a, b: np.clip(x, a, b), -1.0, 1.0),
+    "SignBit": (lambda x, a, b: np.signbit(x).astype(x.dtype), 0.0, 0.0),
 }
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 

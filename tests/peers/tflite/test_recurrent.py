@@ -120,3 +120,48 @@ def test_lstm_whose_products_have_8_bits(
 ) -> None:
     net = int8_lstm(held, TWELVE, coupled=coupled, clip=0.0 if coupled else 0.3)
     check(net, STEPS, tmp_path, backend)
+
+
+def floats(shape: Sequence[int], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.5, 0.5, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+def test_states_that_are_vectors(name: str, tmp_path: Path, backend: str) -> None:
+    net, shape = Net(), (BATCH, SIZE) if name == "LSTM" else (BATCH, 3, SIZE)
+    x = net.tensor("x", shape)
+    w = [net.tensor(f"w{i}", data=floats((UNITS, SIZE), i)) for i in range(4)]
+    r = [net.tensor(f"r{i}", data=floats((UNITS, UNITS), 4 + i)) for i in range(4)]
+    b = [net.tensor(f"b{i}", data=floats((UNITS,), 8 + i)) for i in range(4)]
+    states = [net.tensor(k, (BATCH * UNITS,), is_variable=True) for k in "hc"]
+    y = net.tensor("y", (*shape[:-1], UNITS))
+    inputs = [x, *w, *r, -1, -1, -1, *b, -1, -1, *states]
+    net.add(name, inputs, [y], {"fused_activation_function": 4})
+    net.inputs, net.outputs = [x], [y]
+    check(net, [{"x": floats(shape, seed)} for seed in range(3)], tmp_path, backend)
+
+
+@pytest.mark.parametrize("activation", [0, 5])
+@pytest.mark.parametrize("time_major", [False, True])
+def test_auxiliary_inputs_longer_than_the_input(
+    activation: int, time_major: bool, tmp_path: Path, backend: str
+) -> None:
+    """The kernel steps through them by the size of the input where sequences are time-major."""
+    net, steps = Net(), (4, BATCH) if time_major else (BATCH, 4)
+    x, aux = net.tensor("x", (*steps, SIZE)), net.tensor("aux", (*steps, SIZE + 2))
+    inputs = [x]
+    for i in range(2):
+        weights = [floats((UNITS, SIZE), i), floats((UNITS, UNITS), 2 + i), floats((UNITS,), 4 + i)]
+        inputs += [net.tensor(f"w{i}{k}", data=w) for k, w in enumerate(weights)]
+        inputs.append(net.tensor(f"h{i}", (BATCH, UNITS), is_variable=True))
+    inputs += [aux, *(net.tensor(f"a{i}", data=floats((UNITS, SIZE + 2), i)) for i in range(2))]
+    y = net.tensor("y", (*steps, 2 * UNITS))
+    options = {
+        "time_major": time_major,
+        "merge_outputs": True,
+        "fused_activation_function": activation,
+    }
+    net.add("BIDIRECTIONAL_SEQUENCE_RNN", inputs, [y], options)
+    net.inputs, net.outputs = [x, aux], [y]
+    feeds = {"x": floats((*steps, SIZE), 6), "aux": floats((*steps, SIZE + 2), 7)}
+    check(net, [feeds] * 2, tmp_path, backend)

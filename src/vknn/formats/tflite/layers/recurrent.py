@@ -23,6 +23,7 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.recurrent_weights import constant, matrix, rounded_rows, rounding
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
+from vknn.ops.lookup import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.rearrange import Tile
@@ -38,6 +39,7 @@ _FUNCTIONS: dict[int, _Function] = {
     2: ("Clip", -1.0, 1.0),
     3: ("Clip", 0.0, 6.0),
     4: ("Tanh", 0.0, 0.0),
+    5: ("SignBit", 0.0, 0.0),
 }
 _SIGMOID: _Function = ("Sigmoid", 0.0, 0.0)
 #: LSTM's inputs from input weights on, by gate in the order i, o, f, g of the op.
@@ -169,6 +171,8 @@ def bidirectional_sequence_rnn(c: Context) -> Sequence[Value]:
     """A cell from the first step on and one from the last."""
     s = sequences(c, c.options["time_major"])
     aux, crossed = c.optional(9), c.optional(10) is not None
+    if aux is not None and crossed:
+        aux = _windows(c, s, aux)
     second, both = s, aux if crossed else None
     if aux is not None and not crossed and s.layout == 0:
         second = Sequences(aux, s.layout)
@@ -177,6 +181,25 @@ def bidirectional_sequence_rnn(c: Context) -> Sequence[Value]:
     numbers = _RnnInputs(5, 6, 7, 8, 11)
     backward = _rnn(c, second, numbers, aux=both, direction="reverse", times=times)
     return _both(c, forward, backward)
+
+
+def _windows(c: Context, s: Sequences, aux: Value) -> Value:
+    """``aux_input`` as the kernel reads it: it steps through it by the size of the input.
+
+    Only sequences of floats that are not time-major have it right. Where that would lead beyond
+    the end everything is where it should be.
+    """
+    (first, second, size), wanted = s.x.type.dims, aux.type.rank == 3
+    c.require(wanted and aux.type.dims[:2] == (first, second), f"has an auxiliary input {aux.type}")
+    length = aux.type.dims[2]
+    right = s.layout == 1 and rounding(c, 1) == "none"
+    if right or length <= size or aux.type.size == 0:
+        return aux
+    inner = length if s.layout == 0 else size
+    places = np.arange(first)[:, None] * second * size + np.arange(second) * inner
+    places = places[..., None] + np.arange(length)
+    flat = c.reshape(aux, (aux.type.size,))
+    return c.add(Gather(), flat, c.constant(places.astype(np.int32), "places"))
 
 
 def _both(c: Context, forward: Value, backward: Value) -> Sequence[Value]:
@@ -320,6 +343,8 @@ def unidirectional_sequence_lstm(c: Context) -> Value:
 def bidirectional_sequence_lstm(c: Context) -> Sequence[Value]:
     """A cell from the first step on and one from the last."""
     s = sequences(c, c.options["time_major"])
+    shapes = [[c.value(first + n).type.dims for n in (1, 7)] for first in (1, 18)]
+    c.require(shapes[0] == shapes[1], "has cells of different sizes")
     aux, crossed = c.optional(39), c.optional(41) is not None
     second, both = s, aux if crossed else None
     if aux is not None and not crossed:
