@@ -4,9 +4,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
+#include "common/mathf.glsl"
 #include "quantization/channel.glsl"
+#include "quantization/rounding.glsl"
 
-// y = x * scale + bias.
+// y = x * scale + bias, rounded once.
 
 INPUT4I(0, x);
 INPUT1S(1, scale);
@@ -16,6 +18,7 @@ OUTPUT4F(3, y);
 layout(constant_id = 10) const int C4 = 0;
 layout(constant_id = 11) const int SCALE_VECTOR = 0;
 layout(constant_id = 12) const int BIAS_VECTOR = 0;
+layout(constant_id = 13) const int BIAS = 0;
 
 layout(push_constant) uniform P {
     int count;
@@ -34,7 +37,9 @@ void main() {
     if (BIAS_VECTOR != 0)
         b = vec4(LOAD1(bias, channel.x), LOAD1(bias, channel.y), LOAD1(bias, channel.z),
                  LOAD1(bias, channel.w));
-    vec4 v = vec4(LOAD4(x, at)) * s + b;
+    vec4 v = vec4(LOAD4(x, at));
+    if (BIAS != 0) v = m_fma(v, s, b);
+    else v *= s;
     if (C4 != 0) v = keep_channels(v, at, p.inner, p.channels);
     STORE4(y, at, v);
 }

@@ -8,6 +8,18 @@ vec4 ieee_quotient(vec4 v, vec4 w) {
     return if_(lessThan(size, vec4(16777216.0)), if_(greaterThan(size, vec4(1e-3)), better, q), q);
 }
 
+// a b + c rounded once, but for a rare double rounding (fma() may round twice on a device). Where
+// parts of the sum would not be finite, as it comes.
+vec4 m_fma(vec4 a, vec4 b, vec4 c) {
+    precise vec4 p = a * b;
+    precise vec4 s = p + c;
+    precise vec4 back = s - p;
+    precise vec4 rest = ((p - (s - back)) + (c - back)) - m_residue(p, a, b);
+    precise vec4 y = s + rest;
+    vec4 largest = max(max(abs(a), abs(b)), abs(s));
+    return if_(lessThan(largest, vec4(1e34)), y, s);
+}
+
 // The nearest whole number, halves away from zero.
 vec4 half_away(vec4 v) {
     vec4 whole = trunc(v);

@@ -74,6 +74,8 @@ class _Emit:
         if isinstance(op, QuantizeLinear):
             push += [op.low, op.high]
             spec |= {13: int(op.multiply), 14: int(op.rounding == "half_away")}
+        else:
+            spec |= {13: int(len(types) > 2 and types[2] is not None)}
         emitter.dispatch(
             "quantization/quantize" if quantize else "quantization/dequantize",
             [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],

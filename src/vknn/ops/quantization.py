@@ -60,7 +60,7 @@ class QuantizeLinear(Op):
 
 @attributes
 class DequantizeLinear(Op):
-    """x * scale + bias as float32.
+    """x * scale + bias as float32, rounded once.
 
     Inputs x (integers), scale, bias (optional): scale and bias are float32 scalars (or have one
     element) or vectors along ``axis`` of x.

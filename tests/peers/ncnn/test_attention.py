@@ -158,10 +158,18 @@ def test_sdpa_keeps_in_int8(past: int, masked: int, backend: str) -> None:
     check(line, *inputs, *mask, *kept, tops=3, backend=backend)
 
 
+@pytest.mark.parametrize("past", [0, 3])
+def test_sdpa_keeps_wider_keys_in_int8(past: int, backend: str) -> None:
+    """Kept keys get the width of q, their elements in a row."""
+    inputs = [image(4, 9, 5), image(2, 7, 8, seed=1), image(2, 7, 3, seed=2)]
+    kept = [image(2, past, w, seed=4) if past else NOTHING for w in (8, 3)]
+    check("SDPA 7=1 18=2", *inputs, *kept, tops=3, backend=backend)
+
+
 @pytest.mark.parametrize("masked", [0, 1])
 @pytest.mark.parametrize("past", [0, 1, 9])
 def test_sdpa_keeps(past: int, masked: int, backend: str, tmp_path: Path) -> None:
-    """As ncnn's attention over the joined keys and values: in floats it keeps them packed."""
+    """As ncnn's attention over the joined keys and values: its CPU path keeps floats packed."""
     q, k, v = image(6, 5, 12), image(3, 7, 12, seed=1), image(3, 7, 11, seed=2)
     before = [image(3, past, w, seed=4) for w in (12, 11)]
     joined = [np.concatenate(pair, axis=1) for pair in zip(before, (k, v), strict=True)]

@@ -88,6 +88,15 @@ def test_requantize_sizes(
     check(f"Requantize 0={a} 1={b} 2={n}", integers(*shape), weights=weights, backend=backend)
 
 
+def test_dequantize_rounds_once(backend: str) -> None:
+    """To the last bit: product and bias are one step."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(-3000, 3000, (500, 16)).astype(np.int32)
+    weights = {"scale": rng.uniform(3e-4, 5e-3, 500), "bias": rng.uniform(-1, 1, 500)}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    check("Dequantize 0=500 1=500", x, weights=weights, backend=backend, tolerance=0)
+
+
 @pytest.mark.parametrize("sizes", [(1, 5), (5, 1)])
 @pytest.mark.parametrize("shape", [(5, 7), (5, 3, 4), (5, 2, 3, 4)])
 def test_dequantize_sizes(shape: tuple[int, ...], sizes: tuple[int, int], backend: str) -> None:

@@ -118,6 +118,9 @@ def multi_head_attention(c: Context[AttentionParams]) -> Value | Sequence[Value]
     ncnn differs: kept keys and values are (head, sequence, width) blobs, the others have no heads.
     ncnn differs: with kept keys of another sequence than q's, k and v are not looked at.
     ncnn differs: matrices in blocks of 8 bits meet inputs rounded to 8 bits in the same blocks.
+    ncnn differs: int8 attention rounds what float32 sums gave, in an order of the CPU's vectors and
+    by approximate reciprocals; where a value is a few digits of a float away from a half, it may be
+    one step off, which moves outputs by about a thousandth of their range.
     """
     p, blobs = c.params, list(c.inputs)
     kept = [blobs.pop(), blobs.pop()][::-1] if p.kv_cache and len(blobs) > 2 else []

@@ -113,8 +113,9 @@ def _requantize_weights(p: RequantizeParams) -> list[WeightSpec]:
 def requantize(c: Context[RequantizeParams]) -> Value:
     """int32 -> int8 by way of float32 and an activation.
 
-    ncnn differs: it takes sigmoid and mish in float32, step by step; where the result is a digit of
-    a float away from a half, the int8 may be one off.
+    ncnn differs: here and in int8 convolutions it takes sigmoid and mish in float32, step by step,
+    and divides by an approximate reciprocal, which is another one on other CPUs; where a value is a
+    few digits of a float away from a half, the int8 may be one off.
     """
     y = _scale_and_bias(c, "scale_in")
     y = activate(c, y, c.params.activation_type, c.params.activation_params)

@@ -34,8 +34,12 @@ def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
 
     Inputs: q, k, v, the mask, kept keys and values in front of k and v.
 
-    ncnn differs: floats are kept in a packed form; here they are (head, sequence, width) blobs.
-    ncnn differs: int8 products leave out columns of k behind the width of q.
+    ncnn differs: on the CPU it keeps floats in panels as wide as the CPU's vectors, beyond the
+    bounds of the blob; here, as where ncnn runs on Vulkan, they are (head, sequence, width) blobs.
+    ncnn differs: int8 products leave out columns of k behind the width of q. A k that is kept
+    becomes as wide as q: as many of its elements as there is room for, in a row.
+    ncnn differs: int8 products round weights from a softmax whose sums go by the CPU's vectors;
+    where one is a few digits of a float away from a half, it may be one step off.
     """
     p = c.params
     count = 3 + bool(p.attn_mask) + 2 * bool(p.kv_cache)
@@ -44,7 +48,7 @@ def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     c.require(len(c.record.tops) == tops, f"has {tops} outputs, not {len(c.record.tops)}")
     q, k, v = (_with_heads(c, x) for x in c.inputs[:3])
     if p.kv_cache:
-        k, v = (_joined(c, x, past) for x, past in ((k, c.inputs[-2]), (v, c.inputs[-1])))
+        k, v = _joined(c, k, c.inputs[-2], shape(q)[2]), _joined(c, v, c.inputs[-1], shape(v)[2])
     (heads, queries, width), (groups, keys, _) = shape(q), shape(k)
     kept = k
     if p.int8_scale_term and shape(k)[2] > width:
@@ -66,13 +70,24 @@ def _with_heads(c: Context[SdpaParams], x: Value) -> Value:
     return c.reshape(x, (1, 1, *shape(x))) if rank(x) == 2 else x
 
 
-def _joined(c: Context[SdpaParams], x: Value, past: Value) -> Value:
+def _joined(c: Context[SdpaParams], x: Value, past: Value, width: int) -> Value:
+    """``past`` in front of ``x``, rows of ``width``."""
     if past.type.size == 0:
-        return x
+        return _narrowed(c, x, width)
     past = _with_heads(c, past)
     good = shape(past)[::2] == shape(x)[::2]
     c.require(good, f"{list(shape(past))} cannot be kept in front of {list(shape(x))}")
-    return c.add(Concat(axis=2), past, x)
+    return c.add(Concat(axis=2), _narrowed(c, past, width), _narrowed(c, x, width))
+
+
+def _narrowed(c: Context[SdpaParams], x: Value, width: int) -> Value:
+    """As many rows of ``width`` from the front of what each head has, its rows in a row."""
+    heads, rows, columns = shape(x)
+    if not c.params.int8_scale_term or columns <= width:
+        return x
+    flat = c.reshape(x, (1, heads, rows * columns))
+    front = c.add(Slice(starts=(0,), ends=(rows * width,), axes=(2,)), flat)
+    return c.reshape(front, (1, heads, rows, width))
 
 
 def _mask(c: Context[SdpaParams], heads: int, queries: int, keys: int) -> Value:
