@@ -65,6 +65,7 @@ def test_names_and_types(tmp_path: Path) -> None:
         (["Input i 0 1 a", "Scale r 2 1 a a b 0=-233 1=1"], "takes no bias", "r"),
         (["MemoryData m 0 1 a"], "no elements", "m"),
         (["MemoryData m 0 1 a 0=-3"], "no elements", "m"),
+        (["Input i 0 1 a", "ROIAlign r 2 1 a a c 0=2 1=2 3=99999999"], "absurdly large", "r"),
     ],
 )
 def test_layers_that_contradict_themselves(

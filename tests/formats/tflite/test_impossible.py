@@ -239,6 +239,18 @@ def test_several_numbers_where_one_belongs(save: Save) -> None:
         run(save(net.file()), x=np.ones(4, np.float32))
 
 
+@pytest.mark.parametrize("name", ["RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"])
+def test_resizing_to_an_absurd_size(name: str, save: Save) -> None:
+    """Refused before any table of places is made."""
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", (1, 2, 2, 1))], [net.tensor("y", (1, 2, 2, 1))]
+    net.add(name, [0, net.tensor("size", data=[2, 1 << 28], dtype="int32")], [1])
+    start = time.process_time()
+    with pytest.raises(ShapeError, match="268435456"):
+        run(save(net.file()), x=np.ones((1, 2, 2, 1), np.float32))
+    assert time.process_time() - start < 1
+
+
 def test_what_no_check_foresees_names_the_operator(save: Save, monkeypatch: Any) -> None:
     """A converter that stumbles is a damaged file's doing."""
 

@@ -33,6 +33,10 @@ class RoiPoolingParams(Params):
         require(min(self.size) > 0, f"pooled_height and pooled_width {self.size} must be positive")
 
 
+#: Of a bin along an axis; far beyond any model.
+_MAX_SAMPLES = 1 << 16
+
+
 @attributes
 class RoiAlignParams(RoiPoolingParams):
     """Parameters of ROIAlign. Version 1 is that of detectron2."""
@@ -44,6 +48,8 @@ class RoiAlignParams(RoiPoolingParams):
     def check(self) -> None:
         super().check()
         require(self.version in (0, 1), f"unknown version {self.version}")
+        few = self.sampling_ratio < _MAX_SAMPLES
+        require(few, f"sampling_ratio {self.sampling_ratio} is absurdly large")
 
 
 @attributes

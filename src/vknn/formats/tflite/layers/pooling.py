@@ -39,6 +39,7 @@ def max_pool(c: Context) -> Value:
 @quantized("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def quantized_pool(c: Context) -> Value:
     """Of the codes themselves: the scale stays. Means are rounded, halves away from zero."""
+    c.require(c.x.type.dtype.is_integer, f"pools {c.x.type} into a quantized tensor")
     op = AveragePool(*window(c)) if c.operator.code == "AVERAGE_POOL_2D" else MaxPool(*window(c))
     y = c.add(op, c.channels_second(c.x))
     info, limits = np.iinfo(y.type.dtype.numpy), bounds(c, c.options["fused_activation_function"])

@@ -11,11 +11,14 @@ from vknn.ops.lookup import Gather
 from vknn.ops.quantized_resize import QuantizedResize
 from vknn.ops.resize import Resize
 
+#: Of an axis; far beyond any model, and what float32 can still count.
+_MAX_SIZE = 1 << 24
+
 
 def _sizes(c: Context) -> tuple[int, int]:
     """The height and width wanted."""
     sizes = c.ints(1, "the new size")
-    good = len(sizes) == 2 and min(sizes) > 0
+    good = len(sizes) == 2 and min(sizes) > 0 and max(sizes) < _MAX_SIZE
     c.require(good and c.x.type.rank == 4, f"resizes {c.x.type} to {sizes}")
     return (sizes[0], sizes[1])
 
