@@ -19,10 +19,13 @@ from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import fixed_point as fp
+from vknn.ops import logic
 from vknn.ops.matmul import MatMul, MatMulInteger
 from vknn.ops.movement import Concat, Slice
 from vknn.ops.quantized import Rescale
 from vknn.ops.reduction import ReduceSum
+
+_SIGN_BIT = 5
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def svdf(c: Context) -> Value:
     bias = c.optional(3)
     y = y if bias is None else c.add(ew.Add(), y, bias)
     code = c.options["fused_activation_function"]
+    if code == _SIGN_BIT:
+        return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
     if code and code not in ACTIVATIONS:
         c.refuse(f"the activation number {code}")
     return c.add(ACTIVATIONS[code], y) if code else y
