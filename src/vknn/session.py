@@ -296,30 +296,7 @@ class Session:
 
 def choose_device(selector: str) -> Device | None:
     """The device that a selector means (as for Session), opened; None for the NumPy reference."""
-    return _opened(_try_open(selector))
-
-
-def _load_and_open(
-    path: Path, weights: Path | None, device: str | Device
-) -> tuple[Model, Device | None]:
-    """The model and its device, at the same time: opening waits for the driver mostly."""
-    if isinstance(device, Device):
-        return load(path, weights), device
-    with ThreadPoolExecutor(1) as executor:
-        opening = executor.submit(_try_open, device)
-        try:
-            model = load(path, weights)
-        except BaseException:
-            with contextlib.suppress(Exception):  # the model's error is the one to show
-                unused = opening.result()
-                if isinstance(unused, Device):
-                    unused.close()
-            raise
-    return model, _opened(opening.result())
-
-
-def _try_open(selector: str) -> Device | DeviceError | None:
-    """As choose_device; the error where there is no device and NumPy is to take its place."""
+    global _warned_without_device
     if selector == "auto":
         selector = environment.device()
     if selector in HOST_DEVICES:
@@ -329,17 +306,35 @@ def _try_open(selector: str) -> Device | DeviceError | None:
     except DeviceError as error:
         if selector != "auto":
             raise
-        return error
+        if not _warned_without_device:
+            _warned_without_device = True
+            warnings.warn(
+                f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=4
+            )
+        return None
 
 
-def _opened(found: Device | DeviceError | None) -> Device | None:
-    global _warned_without_device
-    if not isinstance(found, DeviceError):
-        return found
-    if not _warned_without_device:
-        _warned_without_device = True
-        warnings.warn(f"no Vulkan device, running on NumPy: {found}", RuntimeWarning, stacklevel=4)
-    return None
+def _load_and_open(
+    path: Path, weights: Path | None, device: str | Device
+) -> tuple[Model, Device | None]:
+    """The model and its device, at the same time: opening waits for the driver mostly."""
+    if isinstance(device, Device):
+        return load(path, weights), device
+    # The model has the thread of its own: what drivers allocate in ever new threads stays spread
+    # over as many heaps.
+    with ThreadPoolExecutor(1) as executor:
+        loading = executor.submit(load, path, weights)
+        try:
+            opened = choose_device(device)
+        except BaseException:
+            loading.result()  # of two errors the model's is the one to show
+            raise
+        try:
+            return loading.result(), opened
+        except BaseException:
+            if opened is not None:
+                opened.close()
+            raise
 
 
 def _usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:
