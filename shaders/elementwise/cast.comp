@@ -23,14 +23,15 @@ OUTPUT4F(1, y);
 layout(constant_id = 15) const int WRAP = 0;     // integers into fewer bits (elementwise/integers.glsl)
 layout(constant_id = 16) const int TO_BOOL = 0;
 layout(constant_id = 17) const int TO_HALF = 0;  // rounded to float16
+layout(constant_id = 18) const int NAN_HIGH = 0; // the largest integer for what is no number, not 0
 layout(push_constant) uniform P { int count, chunk; float low, high; int int_low, int_high; } p;
 
-// Towards zero, into [low, high]; not a number is 0.
+// Towards zero, into [low, high].
 ivec4 saturated(vec4 v) {
     ivec4 whole = ivec4(clamp(v, -2147483648.0, 2147483520.0));
     whole = mix(whole, ivec4(p.int_high), greaterThanEqual(v, vec4(p.high)));
     whole = mix(whole, ivec4(p.int_low), lessThanEqual(v, vec4(p.low)));
-    return mix(whole, ivec4(0), isnan(v));
+    return mix(whole, ivec4(NAN_HIGH != 0 ? p.int_high : 0), isnan(v));
 }
 
 // To 11 significant bits, halves to even; below 2^-14 to whole multiples of 2^-24.

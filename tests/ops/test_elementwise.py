@@ -251,6 +251,8 @@ def test_cast(source: str, target: str) -> None:
         else:
             x = values.astype(np.int64).astype(source)
     check_op(ew.Cast(DType(target)), x.reshape(1, -1, 1), tolerance=0, access=("texel",))
+    if x.dtype == np.float32:
+        check_op(ew.Cast(DType(target), True), x, tolerance=0, access=("storage",))
 
 
 def fused(base: Op, *steps: ew.FusedStep) -> Op:

@@ -307,6 +307,8 @@ def test_cast(source: str, x: list, target: str, y: list) -> None:
     check(Cast(DType(target)), np.array(x, source), expected=np.array(y, target))
     (scalar,) = Cast(DType.INT8).reference(np.float32(1e9).reshape(()))
     assert scalar == 127
+    check(Cast(DType.INT16, True), np.float32([NAN, 3.7]), expected=np.int16([32767, 3]))
+    check(Cast(DType.UINT8), np.complex64([300 + 9j, -4j]), expected=np.uint8([255, 0]))
 
 
 def test_half_floats_stay_half() -> None:

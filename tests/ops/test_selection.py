@@ -46,6 +46,19 @@ def test_what_is_no_number_comes_first() -> None:
         check_op(TopK(1, 4, largest), x, access=("storage",))
 
 
+def test_what_is_no_number_comes_last() -> None:
+    nan, inf = np.nan, np.inf
+    x = np.float32([[nan, 7, nan, 9], [nan, -inf, inf, 3], [nan, nan, nan, nan], [2, nan, 2, 2]])
+    for op, expected in (
+        (ArgMax(1, False, nan_last=True), [3, 2, 0, 0]),
+        (ArgMin(1, False, nan_last=True), [1, 1, 0, 0]),
+        (ArgMax(1, False, True, True), [3, 2, 3, 3]),
+    ):
+        assert op.reference(x)[0].tolist() == expected
+        check_op(op, x, access=("storage",), kind="discrete")
+        check_op(op, np.repeat(x, 40, 1), access=("image",), kind="discrete")
+
+
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("order", [True, False])
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Epilogue
 from vknn.ops import elementwise as ew
 
 _CODE, _A, _B, _LOCATE, _TAIL, _WRAP = range(10, 16)
-_TO_BOOL, _TO_HALF = 16, 17
+_TO_BOOL, _TO_HALF, _NAN_HIGH = 16, 17, 18
 
 #: Bits that integers of a dtype wrap around in, as the shaders take it: below 0 signed.
 _WRAPS = {DType.INT8: -8, DType.UINT8: 8, DType.INT16: -16}
@@ -63,15 +63,15 @@ def binary(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ew.Cast)
 def cast(problem: Problem) -> Sequence[Candidate]:
-    (x,), (y,) = problem.inputs, problem.outputs
-    assert x is not None
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ew.Cast)
     same = _holds(y.dtype, x.dtype)
     return [
         Candidate(
             f"cast_{layout.value}",
             (layout,),
             (layout,),
-            _emit_cast(x, y, layout),
+            _emit_cast(op, x, y, layout),
             0.0 if same else DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             view=0 if same else None,
         )
@@ -205,7 +205,7 @@ def _holds(wide: DType, narrow: DType) -> bool:
     return bool(outer.min <= inner.min and outer.max >= inner.max)
 
 
-def _emit_cast(x: TensorType, y: TensorType, layout: Layout) -> Emit:
+def _emit_cast(op: ew.Cast, x: TensorType, y: TensorType, layout: Layout) -> Emit:
     def emit(emitter: Emitter) -> None:
         count = vector_count(x, layout)
         share = grid(emitter.problem.limits, count)
@@ -224,6 +224,7 @@ def _emit_cast(x: TensorType, y: TensorType, layout: Layout) -> Emit:
                 _WRAP: _WRAPS.get(y.dtype, 0),
                 _TO_BOOL: int(y.dtype is DType.BOOL),
                 _TO_HALF: int(y.dtype is DType.FLOAT16),
+                _NAN_HIGH: int(op.nan_to_most),
             },
             defines={"FROM_INT": int(not source.is_float), "TO_INT": int(not target.is_float)},
         )

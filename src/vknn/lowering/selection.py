@@ -101,6 +101,7 @@ class _EmitExtreme:
                 12: int(self.op.largest),
                 13: int(self.op.select_last),
                 14: int(self.layout is Layout.C4 and channels % 4 != 0),
+                15: int(self.op.nan_last),
             },
             defines={"WIDE": int(lines.wide), "ELEM": int(not x.is_float)},
             access=None if x.is_float else "storage",

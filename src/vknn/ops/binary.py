@@ -205,11 +205,13 @@ class PRelu(Binary):
 class Cast(Op):
     """x in another dtype.
 
-    Floats become integers towards zero and saturate, NaN gives 0; integers wrap around when
-    narrowed; bool is x != 0.
+    Floats become integers towards zero and saturate, NaN gives 0, or with ``nan_to_most`` the
+    largest integer; integers wrap around when narrowed; bool is x != 0; of complex numbers only
+    the real part becomes another type.
     """
 
     to: DType = DType.FLOAT32
+    nan_to_most: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
@@ -220,10 +222,12 @@ class Cast(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         with np.errstate(all="ignore"):
+            x = x.real if x.dtype.kind == "c" and self.to.numpy.kind != "c" else x
             if x.dtype.kind != "f" or not self.to.is_integer:
                 return (x.astype(self.to.numpy),)
             info = np.iinfo(self.to.numpy)
-            whole = np.trunc(np.nan_to_num(x.astype(np.float64), posinf=np.inf, neginf=-np.inf))
+            nan = np.inf if self.nan_to_most else 0.0
+            whole = np.trunc(np.where(np.isnan(x), nan, x.astype(np.float64)))
             # The largest int64 is no float64: the cast would overflow, so it is put in afterwards.
             low, high = whole <= float(info.min), whole >= float(info.max)
             y = np.where(low | high, 0.0, whole).astype(self.to.numpy)

@@ -16,6 +16,7 @@ class _ArgExtreme(Op):
     axis: int = 0
     keepdims: bool = True
     select_last: bool = False
+    nan_last: bool = False
 
     largest = True
 
@@ -28,6 +29,8 @@ class _ArgExtreme(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         find = np.argmax if self.largest else np.argmin
+        if self.nan_last and x.dtype.kind == "f":
+            x, find = self._best(x), np.argmax
         if self.select_last:
             found = x.shape[self.axis] - 1 - find(np.flip(x, self.axis), axis=self.axis)
         else:
@@ -35,12 +38,20 @@ class _ArgExtreme(Op):
         found = np.asarray(found, np.int32)
         return (np.expand_dims(found, self.axis) if self.keepdims else found,)
 
+    def _best(self, x: np.ndarray) -> np.ndarray:
+        """Which elements are the best of the numbers of their lines."""
+        best, worst = (np.max, -np.inf) if self.largest else (np.min, np.inf)
+        real = ~np.isnan(x)
+        top = best(x, axis=self.axis, keepdims=True, initial=worst, where=real)
+        return np.asarray(real & (x == top))
+
 
 @attributes
 class ArgMax(_ArgExtreme):
     """int32 index of the largest element along ``axis``, which stays with size 1 if ``keepdims``.
 
-    Of equal ones the first, or with ``select_last`` the last. NaN is larger than any number.
+    Of equal ones the first, or with ``select_last`` the last. NaN is larger than any number, or
+    with ``nan_last`` smaller.
     """
 
 
@@ -48,7 +59,8 @@ class ArgMax(_ArgExtreme):
 class ArgMin(_ArgExtreme):
     """int32 index of the smallest element along ``axis``, which stays with size 1 if ``keepdims``.
 
-    Of equal ones the first, or with ``select_last`` the last. NaN is smaller than any number.
+    Of equal ones the first, or with ``select_last`` the last. NaN is smaller than any number, or
+    with ``nan_last`` larger.
     """
 
     largest = False

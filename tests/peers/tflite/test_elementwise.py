@@ -98,6 +98,19 @@ def test_what_the_kernels_refuse(
         session.run({"x0": np.zeros(4, dtype)})
 
 
+def test_what_is_no_number(tmp_path: Path, backend: str) -> None:
+    nan, inf = np.nan, np.inf
+    x = np.float32([[nan, 7, nan, -inf], [nan, nan, nan, nan], [3e9, -inf, nan, inf]])
+    for dtype in ("int8", "uint8", "int16", "int32", "int64"):
+        net = one("CAST", [(x.shape, "float32", {})], [(x.shape, dtype, {})])
+        check(net, {"x0": x}, tmp_path, backend)
+    for name in ("ARG_MAX", "ARG_MIN"):
+        axis = ((), "int32", {"data": np.array(1)})
+        three = [((3, 3), "float32", {}), axis]
+        net = one(name, three, [((3,), "int32", {})], {"output_type": 2})
+        check(net, {"x0": x[:, 1:]}, tmp_path, backend)
+
+
 def test_slopes_wider_than_the_input(tmp_path: Path) -> None:
     net = one(
         "PRELU", [((1, 3), "float32", {}), ((2, 3), "float32", {})], [((2, 3), "float32", {})]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.activation import activate
 from vknn.formats.tflite.layers.quantized_tables import codes, lookup, scale_of, zero_of
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
@@ -67,10 +66,14 @@ def transpose(c: Context) -> Value:
 @operator("CONCATENATION", inputs=(1, None), moves=True)
 def concatenation(c: Context) -> Value:
     """The inputs joined along an axis; uint8 of other scales than the output's gets them first."""
+    ranks = {v.type.rank for v in c.inputs if v is not None}
+    c.require(len(ranks) == 1, f"joins tensors of the ranks {sorted(ranks)}")
+    code = c.options["fused_activation_function"]
+    c.require(code == 0, f"has the fused activation number {code}")
     values = [_requantized(c, i) for i in range(len(c.inputs))]
     axis = c.axis(c.options["axis"], c.x.type.rank)
     filled = [v for v in values if v.type.size] or values[:1]
-    return activate(c, c.add(Concat(axis), *filled) if len(filled) > 1 else filled[0])
+    return c.add(Concat(axis), *filled) if len(filled) > 1 else filled[0]
 
 
 def _requantized(c: Context, number: int) -> Value:
@@ -200,8 +203,8 @@ def fill(c: Context) -> Value:
     dims = c.ints(0, "the shape")
     c.require(min(dims, default=0) >= 0, f"fills the shape {dims}")
     value = c.value(1)
-    c.require(value.type.size == 1, f"fills with {value.type}")
-    return c.add(Expand(tuple(dims)), c.reshape(value, ()))
+    c.require(c.x.type.rank == 1 and value.type.rank == 0, f"fills {c.x.type} with {value.type}")
+    return c.add(Expand(tuple(dims)), value)
 
 
 @operator("ZEROS_LIKE", moves=True)
@@ -238,7 +241,7 @@ def cast(c: Context) -> Value:
             c.refuse(f"{given.type_name} as {wanted.type_name}")
         x = c.x if wanted.narrow is None else c.add(ew.Clip(*wanted.limits), c.x)
         return c.add(ew.Cast(to), x)
-    return c.x if to is c.x.type.dtype else c.add(ew.Cast(to), c.x)
+    return c.x if to is c.x.type.dtype else c.add(ew.Cast(to, nan_to_most=True), c.x)
 
 
 @operator("DENSIFY", moves=True)

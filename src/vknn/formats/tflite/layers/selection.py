@@ -14,10 +14,13 @@ from vknn.ops.selection import ArgMax, ArgMin, TopK
 
 @operator("ARG_MAX", "ARG_MIN", inputs=2, moves=True)
 def arg_extreme(c: Context) -> Value:
-    """The index of the first largest (smallest) element along an axis, which goes."""
+    """The index of the first largest (smallest) number along an axis, which goes.
+
+    TensorFlow Lite differs: where NaN is among four or more it may name another place.
+    """
     axis = c.number(1, "the axis")
     axis = c.axis(axis, c.x.type.rank)
-    op = (ArgMax if c.operator.code == "ARG_MAX" else ArgMin)(axis, keepdims=False)
+    op = (ArgMax if c.operator.code == "ARG_MAX" else ArgMin)(axis, keepdims=False, nan_last=True)
     x = c.add(Cast(DType.INT32), c.x) if c.x.type.dtype is DType.BOOL else c.x
     return as_type(c, c.add(op, x), c.target().dtype)
 
