@@ -1,4 +1,4 @@
-"""Sampling, regions, columns and detection for tests/lowering/test_minimum_limits.py."""
+"""Sampling, regions, columns and detection for the tests of lowering."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 from tests.lowering.declarations import check_declarations
-from tests.lowering.test_minimum_limits import FAMILIES, _with_tails, check_limits
+from tests.lowering.limits import check_limits
+from tests.lowering.op_cases import FAMILIES, with_tails
 from tests.lowering.test_plans import CPU, DEVICES, NETWORKS
 
 from vknn.graph import GraphBuilder, TensorType
@@ -105,7 +106,7 @@ def test_every_kernel_declares_what_it_is_given(
     """Every candidate of every op: a buffer's elements are those that the shader reads there."""
     limits = dataclasses.replace(LIMITS[device], preferred_access=access)
     cases = list(FAMILIES[family]())
-    for case in [*cases, *_with_tails(cases)]:
+    for case in [*cases, *with_tails(cases)]:
         graph = case.graph()
         found = candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
         scales = isinstance(case.op, QuantizeLinear | DequantizeLinear) and not case.constants

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pytest
 from tests.helpers import check_op, single_op_graph
-from tests.lowering.test_minimum_limits import DISCRETE, MINIMUM
+from tests.lowering.limits import DISCRETE, MINIMUM
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates

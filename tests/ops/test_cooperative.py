@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pytest
 from tests.helpers import check_op, shared_device, single_op_graph
-from tests.lowering.test_minimum_limits import DISCRETE, check_limits
+from tests.lowering.limits import DISCRETE, check_limits
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower

@@ -1,0 +1,152 @@
+"""Devices that allow little and some that allow more, and plans held against their limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Callable
+
+from vknn.graph import Graph
+from vknn.lowering import LoweringOptions, candidates, check_plan
+from vknn.lowering.registry import Candidate
+from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, View
+from vknn.runtime import glsl
+
+MINIMUM = DeviceLimits()
+DISCRETE = DeviceLimits(
+    name="discrete",
+    kind="discrete",
+    max_storage_buffer_range=(1 << 32) - 1,
+    max_texel_buffer_elements=1 << 27,
+    storage_alignment=16,
+    texel_alignment=16,
+    max_push_constants=256,
+    max_group_count=((1 << 31) - 1, 65535, 65535),
+    max_group_size=(1024, 1024, 64),
+    max_group_invocations=1024,
+    shared_memory=48 << 10,
+    subgroup_size=32,
+    features=frozenset(("int64", "fp16_storage", "subgroup_shuffle", "timestamps")),
+)
+DEVICES = {
+    "minimum": MINIMUM,
+    "minimum, texels": dataclasses.replace(MINIMUM, preferred_access="texel"),
+    "minimum, images": dataclasses.replace(MINIMUM, preferred_access="image"),
+    "minimum, cpu": dataclasses.replace(MINIMUM, kind="cpu"),
+    "minimum, integrated": dataclasses.replace(MINIMUM, kind="integrated"),
+    "discrete": DISCRETE,
+    "discrete, subgroups of 64": dataclasses.replace(DISCRETE, subgroup_size=64),
+    "cpu": dataclasses.replace(
+        DISCRETE, kind="cpu", subgroup_size=8, shared_memory=32 << 10, preferred_access="image"
+    ),
+}
+#: Devices that allow so little that some ops have to stay on the host.
+NARROW = {
+    "few workgroups": dataclasses.replace(MINIMUM, max_group_count=(5, 4, 3)),
+    "few workgroups, cpu": dataclasses.replace(MINIMUM, kind="cpu", max_group_count=(5, 4, 3)),
+    "short loops": dataclasses.replace(MINIMUM, max_loop_rounds=24),
+    "short loops, cpu": dataclasses.replace(MINIMUM, kind="cpu", max_loop_rounds=24),
+    "small buffers": dataclasses.replace(MINIMUM, max_storage_buffer_range=2048),
+    "small buffers, cpu": dataclasses.replace(MINIMUM, kind="cpu", max_storage_buffer_range=2048),
+    "few texels": dataclasses.replace(
+        MINIMUM, max_texel_buffer_elements=100, preferred_access="image"
+    ),
+}
+
+
+def blocks_held(spec: dict[int, int | float]) -> int | float:
+    """Bytes of shared memory of matmul/blocks.glsl (with 20: of float16, and the sums)."""
+    rows, columns = spec[10] * spec[12], spec[11] * spec[13]
+    factors = rows * spec[15] + 4 * spec[14] * spec[16]
+    return 8 * factors + 16 * rows * (columns + 1) if 20 in spec else 16 * factors
+
+
+#: Bytes of shared memory that a kernel declares, from its specialization constants.
+SHARED_MEMORY: dict[str, Callable[[dict[int, int | float]], int | float]] = {
+    "pooling/global_shared": lambda spec: 16 * spec[11],
+    "matmul/row": lambda spec: 16 * spec[10] * spec[11] * spec[12],
+    "matmul/shared": blocks_held,
+    "convolution/shared": blocks_held,
+    "reduction/softmax": lambda spec: 4 * spec[10] * spec[11],
+    "reduction/reduce": lambda spec: 16 * spec[10] * spec[11],
+    "reduction/cumsum": lambda spec: 16 * spec[10] * spec[11],
+    "normalization/normalize": lambda spec: 16 * spec[10] * spec[11],
+    "selection/extreme": lambda spec: 32 * spec[10] * spec[11],
+    "selection/pick": lambda spec: 8 * spec[10],
+    "detection/greedy": lambda spec: 8 * spec[10],
+    "attention/softmax": lambda spec: 4 * spec[10] * spec[11],
+    "attention/stream": lambda spec: 14 << 10,
+    "matmul/quantize_rows": lambda spec: 4 * spec[10] * spec[11],
+    "matmul/largest": lambda spec: 4 * spec[10] * spec[11],
+    "rounding/rows": lambda spec: 4 * spec[10] * spec[11],
+    "rounding/range": lambda spec: 4 * spec[10],
+    "recurrent/integer": lambda spec: 4 * spec.get(16, 0),
+    "recurrent/steps": lambda spec: (
+        16 * (spec.get(18, 0) + spec[10] * spec[11] * (1, 4, 2, 3)[int(spec[12])])
+    ),
+    "normalization/layer_norm": lambda spec: 4 * spec[10] * spec[11],
+}
+
+
+def check_limits(plan: Plan, limits: DeviceLimits) -> None:
+    """Asserts that a device with ``limits`` takes every dispatch of the plan."""
+    check_plan(plan)
+    for dispatch in plan.dispatches:
+        _check_dispatch(dispatch, plan, limits)
+
+
+def _check_dispatch(dispatch: Dispatch, plan: Plan, limits: DeviceLimits) -> None:
+    spec = dict(dispatch.specialization)
+    local = [int(spec[i]) for i in range(3)]
+    named = f"{dispatch.kernel} {dispatch.groups} of {local}"
+    pairs = [*zip(dispatch.groups, limits.max_group_count, strict=True)]
+    pairs += zip(local, limits.max_group_size, strict=True)
+    assert all(0 < size <= most for size, most in pairs), named
+    assert math.prod(local) <= limits.max_group_invocations, named
+    assert len(dispatch.push) <= limits.max_push_constants, named
+    assert len(dispatch.bindings) <= limits.max_storage_buffers, named
+    for binding in dispatch.bindings:
+        _check_binding(binding, plan, limits, named)
+    if dispatch.kernel in SHARED_MEMORY:
+        assert SHARED_MEMORY[dispatch.kernel](spec) <= limits.shared_memory, named
+    assert dispatch.variant in _variants(dispatch.kernel), f"{named}: no {dispatch.variant}"
+    unknown = set(spec) - _constant_ids(dispatch.kernel)
+    assert not unknown, f"{named}: no specialization constants {unknown}"
+
+
+def _check_binding(binding: Binding, plan: Plan, limits: DeviceLimits, named: str) -> None:
+    buffer = plan.buffers[binding.buffer]
+    if binding.view is View.STORAGE:
+        assert buffer.nbytes <= limits.max_storage_buffer_range, f"{named}: {buffer}"
+        assert buffer.offset % limits.storage_alignment == 0, f"{named}: {buffer}"
+    else:
+        texels = buffer.nbytes // binding.format.texel_bytes
+        assert texels <= limits.max_texel_buffer_elements, f"{named}: {buffer}"
+        assert buffer.offset % limits.texel_alignment == 0, f"{named}: {buffer}"
+
+
+@functools.cache
+def _variants(kernel: str) -> set[glsl.Variant]:
+    return set(glsl.variants(glsl.read_kernel(glsl.source_root(), kernel), kernel))
+
+
+@functools.cache
+def source(kernel: str) -> str:
+    root = glsl.source_root()
+    return glsl.expand(glsl.read_kernel(root, kernel), f"{kernel}.comp", root)
+
+
+@functools.cache
+def _constant_ids(kernel: str) -> set[int]:
+    """Ids of the specialization constants that a kernel's source declares."""
+    text = source(kernel)
+    found = {0, 1, 2} | {int(i) for i in re.findall(r"constant_id = (\d+)", text)}
+    for first in re.findall(r"EPILOGUE_STEP_CONSTANTS\(\d, (\d+)\)", text):
+        found |= {int(first) + i for i in range(4)}
+    return found
+
+
+def offers(graph: Graph, limits: DeviceLimits) -> list[Candidate]:
+    return candidates(graph.nodes[0], limits, LoweringOptions())
