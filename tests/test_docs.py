@@ -23,7 +23,7 @@ glsl.checkout_root = lambda: pathlib.Path({root!r})
 {code}
 for shape in [(1, 1), (5, 7), (2, 3, 8)]:
     test_center(shape)
-from vknn.formats.ncnn.registry import layer_type
+from vknn.formats.ncnn.layers import layer_type
 assert layer_type("Center").convert is center_layer
 """
 

@@ -43,10 +43,10 @@ from tools.pages import array, described, main, notes  # noqa: E402
 
 from vknn import formats  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
-from vknn.formats.ncnn import layers as _layers  # noqa: E402, F401 (registers them)
+from vknn.formats.ncnn.layers import layer_types  # noqa: E402
 from vknn.formats.ncnn.random_weights import random_weights  # noqa: E402
 from vknn.formats.ncnn.reader import parse_param  # noqa: E402
-from vknn.formats.ncnn.registry import LayerType, layer_types  # noqa: E402
+from vknn.formats.ncnn.registry import LayerType  # noqa: E402
 from vknn.formats.ncnn.type_indices import BUILTIN  # noqa: E402
 from vknn.formats.ncnn.writer import format_bin  # noqa: E402
 from vknn.graph import Graph, TensorType  # noqa: E402

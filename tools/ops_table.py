@@ -109,9 +109,8 @@ def _kernels(op: type[Op]) -> str:
 
 def _layers() -> dict[type[Op], list[str]]:
     """The ncnn layers whose converters name each op, themselves or through functions they call."""
-    import vknn.formats.ncnn.layers  # (registers the converters)
     import vknn.lowering  # noqa: F401  (registers the rules)
-    from vknn.formats.ncnn.registry import layer_types
+    from vknn.formats.ncnn.layers import layer_types
 
     users: dict[type[Op], list[str]] = {}
     for name, layer in sorted(layer_types().items()):

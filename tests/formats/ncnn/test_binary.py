@@ -17,10 +17,10 @@ from vknn.cli import main
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.identify import identify
 from vknn.formats.ncnn.binary import parse_param_bin
+from vknn.formats.ncnn.layers import layer_type
 from vknn.formats.ncnn.loader import default_weights
 from vknn.formats.ncnn.reader import parse_param
 from vknn.formats.ncnn.records import NetRecord
-from vknn.formats.ncnn.registry import layer_type
 from vknn.formats.ncnn.type_indices import BUILTIN, type_index, type_named
 from vknn.formats.ncnn.writer import blob_indices, format_bin, format_param, format_param_bin
 

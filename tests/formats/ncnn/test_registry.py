@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from vknn.formats.ncnn import loader  # noqa: F401 (fills the table)
-from vknn.formats.ncnn.registry import layer, layer_type, layer_types
+from vknn.formats.ncnn.layers import layer_type, layer_types
+from vknn.formats.ncnn.registry import layer
 
 
 def test_a_name_is_taken_once() -> None:

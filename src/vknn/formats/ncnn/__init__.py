@@ -22,8 +22,7 @@ def _recognizes(head: bytes) -> bool:
 
 
 def _has_layer(name: str) -> bool:
-    from vknn.formats.ncnn import layers as _layers  # noqa: F401 (registers the layers)
-    from vknn.formats.ncnn.registry import layer_type
+    from vknn.formats.ncnn.layers import layer_type
 
     return layer_type(name) is not None
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from vknn.formats.custom import Registration, custom_layer, custom_layers
 from vknn.formats.ncnn.context import Context, shape
+from vknn.formats.ncnn.layers import layer_type, layer_types
 from vknn.formats.ncnn.params import Params, param
 from vknn.formats.ncnn.records import LayerRecord
-from vknn.formats.ncnn.registry import ANY, LayerType, Result, layer_type, layer_types
+from vknn.formats.ncnn.registry import ANY, LayerType, Result
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import attributes
 from vknn.ops.custom import Custom

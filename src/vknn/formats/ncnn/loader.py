@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
-from vknn.formats.ncnn import layers as _layers  # noqa: F401 (registers the layers)
 from vknn.formats.ncnn.binary import parse_param_bin
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel

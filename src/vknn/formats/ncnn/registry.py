@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,14 +93,9 @@ def same_type(params: Any, dtype: DType) -> DType:
     return dtype
 
 
-def layer_type(name: str) -> LayerType | None:
-    """vknn's own layer type of this name, or None."""
-    return _TYPES.get(name)
-
-
-def layer_types() -> dict[str, LayerType]:
-    """vknn's own layer types by name."""
-    return dict(_TYPES)
+def registered() -> Mapping[str, LayerType]:
+    """The layer types registered so far, by name (``layers`` finds and registers them)."""
+    return _TYPES
 
 
 def _range(arity: Arity) -> tuple[int, int | None]:

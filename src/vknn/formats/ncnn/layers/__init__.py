@@ -1,7 +1,32 @@
-"""Converters of layers, one module a family. Importing this package registers all of them."""
+"""Converters of layers, one module a family; each registers its layers when it is imported."""
+
+from __future__ import annotations
 
 import importlib
 import pkgutil
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+from vknn.formats.ncnn.registry import LayerType, registered
+
+#: The families that most networks get by with. The others are imported when a layer is looked for
+#: that none of these has: all of them take longer to import than a network to be read.
+_FIRST = (
+    "source", "convolution", "pooling", "activation", "movement", "innerproduct", "elementwise",
+    "normalization", "resize",
+)  # fmt: skip
+_OTHERS = tuple(sorted({module.name for module in pkgutil.iter_modules(__path__)} - set(_FIRST)))
+
+
+def layer_type(name: str) -> LayerType | None:
+    """vknn's own layer type of this name, or None."""
+    for family in (*_FIRST, *_OTHERS):
+        if name in registered():
+            break
+        importlib.import_module(f"{__name__}.{family}")
+    return registered().get(name)
+
+
+def layer_types() -> dict[str, LayerType]:
+    """vknn's own layer types by name."""
+    for family in (*_FIRST, *_OTHERS):
+        importlib.import_module(f"{__name__}.{family}")
+    return dict(registered())
