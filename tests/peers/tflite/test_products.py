@@ -94,6 +94,50 @@ def test_int16_convolution_with_a_bias_of_32_bits(tmp_path: Path, backend: str) 
     check(net, {"x": x}, tmp_path, backend)
 
 
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("last", [0.02, 0.05])
+def test_hybrid_convolution(group: int, last: float, tmp_path: Path, backend: str) -> None:
+    """The steps of the data have zero points where the scales differ, and in groups."""
+    net, x = Net(), np.random.default_rng(3).integers(-100, 100, (2, 5, 6, 4)) / np.float32(40)
+    given, b = net.tensor("x", x.shape), net.tensor("b", data=np.arange(4), dtype="float32")
+    steps = np.array([0.02, 0.02, 0.02, last])
+    w = net.tensor("w", data=codes((4, 3, 2, 4 // group), "int8"), dtype="int8", scale=steps)
+    y = net.tensor("y", (2, 5, 6, 4))
+    net.add("CONV_2D", [given, w, b], [y], {"stride_h": 1, "stride_w": 1})
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": x.astype(np.float32)}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("scales", [1, 3])
+def test_hybrid_transposed_convolution(scales: int, tmp_path: Path, backend: str) -> None:
+    net, x = Net(), np.random.default_rng(3).standard_normal((2, 4, 5, 4)).astype(np.float32)
+    given, b = net.tensor("x", x.shape), net.tensor("b", data=np.arange(3), dtype="float32")
+    steps = np.linspace(0.01, 0.03, scales)
+    w = net.tensor("w", data=codes((3, 3, 2, 4), "int8"), dtype="int8", scale=steps)
+    shape = net.tensor("shape", data=np.array([2, 8, 5, 3]), dtype="int32")
+    y = net.tensor("y", (2, 8, 5, 3))
+    net.add("TRANSPOSE_CONV", [shape, w, given, b], [y], {"stride_h": 2, "stride_w": 1})
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("name", ["CONV_2D", "MAX_POOL_2D"])
+def test_windows_that_do_not_fit(name: str, tmp_path: Path, backend: str) -> None:
+    """They leave nothing where they reach less than a stride too far."""
+    net, options = Net(), {"stride_h": 3, "stride_w": 1, "padding": 1}
+    operands = [net.tensor("x", (2, 2, 5, 3))]
+    if name == "CONV_2D":
+        ones = np.ones((4, 4, 1, 3))
+        operands += [net.tensor("w", data=ones, dtype="float32"),
+                     net.tensor("b", data=ones[:, 0, 0, 0], dtype="float32")]  # fmt: skip
+    else:
+        options |= {"filter_height": 4, "filter_width": 1}
+    y = net.tensor("y", (2, 0, 5, 4))
+    net.add(name, operands, [y], options)
+    net.inputs, net.outputs = operands[:1], [y]
+    check(net, {"x": np.ones((2, 2, 5, 3), np.float32)}, tmp_path, backend)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_weights_at_run_time(dtype: str, tmp_path: Path, backend: str) -> None:
     net, x, w = Net(), codes((1, 5, 7, 3), dtype), codes((4, 3, 2, 3), dtype, 1)

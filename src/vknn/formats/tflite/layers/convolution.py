@@ -9,7 +9,8 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
-    nothing,
+    no_output,
+    no_rows,
     rows,
     transposed_geometry,
 )
@@ -32,6 +33,8 @@ from vknn.ops.transposed import ConvTranspose
 def conv_2d(c: Context) -> Value:
     """Weights [out, kh, kw, in / groups]; groups follow from the channels."""
     op = Conv(*conv_geometry(c))
+    if (nothing := no_output(c)) is not None:
+        return nothing
     x = rounded_images(c, c.channels_second(c.x), 1)
     y = c.add(op, x, c.channels_second(real_weights(c, 1)), _flat(c, c.optional(2)))
     return activate(c, c.channels_last(y))
@@ -40,7 +43,10 @@ def conv_2d(c: Context) -> Value:
 @operator("DEPTHWISE_CONV_2D", inputs=(2, 3))
 def depthwise_conv_2d(c: Context) -> Value:
     """Weights [1, kh, kw, channels * multiplier]: each channel has its own kernels."""
-    op, w = Conv(*depthwise_geometry(c)), c.transpose(real_weights(c, 1), (3, 0, 1, 2))
+    op = Conv(*depthwise_geometry(c))
+    if (nothing := no_output(c)) is not None:
+        return nothing
+    w = c.transpose(real_weights(c, 1), (3, 0, 1, 2))
     y = c.add(op, rounded_images(c, c.channels_second(c.x), 1), w, c.optional(2))
     return activate(c, c.channels_last(y))
 
@@ -49,7 +55,8 @@ def depthwise_conv_2d(c: Context) -> Value:
 def transpose_conv(c: Context) -> Value:
     """Inputs: the output's shape, weights [out, kh, kw, in], x, bias."""
     op = ConvTranspose(*transposed_geometry(c))
-    x, w = c.channels_second(c.value(2)), c.transpose(c.value(1), (3, 0, 1, 2))
+    x = rounded_images(c, c.channels_second(c.value(2)), 1)
+    w = c.transpose(real_weights(c, 1), (3, 0, 1, 2))
     return activate(c, c.channels_last(c.add(op, x, w, c.optional(3))))
 
 
@@ -60,7 +67,7 @@ def fully_connected(c: Context) -> Value:
     if c.options["weights_format"]:
         c.refuse("shuffled weights")
     if not depth:
-        return nothing(c, units)
+        return no_rows(c, units)
     y = dense(c, rows(c, c.x, depth), _flat(c, c.optional(2)))
     y = c.reshape(y, fully_connected_shape(c, c.x, units, depth))
     if is_hybrid(c, 1):

@@ -49,14 +49,20 @@ def rounded_images(c: Context, x: Value, weights: int) -> Value:
     """Images of a convolution: their steps have a zero point where weights scale by channel.
 
     CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
+    The other convolutions always take them so.
     """
     if not is_hybrid(c, weights):
         return x
     scale = c.quant(weights).scale
-    by_channel = scale.size > 1
-    if c.operator.code == "CONV_2D":
+    by_channel = c.operator.code != "CONV_2D"
+    if not by_channel:
+        signed = c.value(weights).type.dtype is DType.INT8
+        c.require(signed or scale.size == 1, "has uint8 weights with scales by channel")
         grouped = c.x.type.dims[-1] != c.value(weights).type.dims[-1]
         by_channel = bool((scale != scale[0]).any()) or grouped
+    if by_channel and c.operator.code != "TRANSPOSE_CONV":
+        w, axis = c.value(weights).type, 3 if c.operator.code == "DEPTHWISE_CONV_2D" else 0
+        c.require(scale.size == w.dims[axis], f"has {scale.size} scales for weights {w}")
     return c.add(DynamicRound("asymmetric" if by_channel else "symmetric", axis=1), x)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.activation import activate
-from vknn.formats.tflite.layers.geometry import image_sizes
+from vknn.formats.tflite.layers.geometry import image_sizes, no_windows
 from vknn.formats.tflite.layers.quantized_tables import bounds
 from vknn.formats.tflite.layers.windows import padding, strides
 from vknn.formats.tflite.registry import operator, quantized
@@ -24,21 +24,32 @@ def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...
     return kernel, steps, padding(c, (height, width), kernel, steps)
 
 
+def _no_output(c: Context) -> Value | None:
+    kernel = (c.options["filter_height"], c.options["filter_width"])
+    return no_windows(c, c.x.type.dims[-1], kernel)
+
+
 @operator("AVERAGE_POOL_2D")
 def average_pool(c: Context) -> Value:
     """The mean of the cells of each window that lie inside the image."""
+    if (nothing := _no_output(c)) is not None:
+        return nothing
     return activate(c, c.channels_last(c.add(AveragePool(*window(c)), c.channels_second(c.x))))
 
 
 @operator("MAX_POOL_2D")
 def max_pool(c: Context) -> Value:
     """The largest cell of each window."""
+    if (nothing := _no_output(c)) is not None:
+        return nothing
     return activate(c, c.channels_last(c.add(MaxPool(*window(c)), c.channels_second(c.x))))
 
 
 @quantized("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def quantized_pool(c: Context) -> Value:
     """Of the codes themselves: the scale stays. Means are rounded, halves away from zero."""
+    if (nothing := _no_output(c)) is not None:
+        return nothing
     c.require(c.x.type.dtype.is_integer, f"pools {c.x.type} into a quantized tensor")
     op = AveragePool(*window(c)) if c.operator.code == "AVERAGE_POOL_2D" else MaxPool(*window(c))
     y = c.add(op, c.channels_second(c.x))
@@ -51,6 +62,8 @@ def quantized_pool(c: Context) -> Value:
 @operator("L2_POOL_2D")
 def l2_pool(c: Context) -> Value:
     """The square root of the mean of the squares in each window."""
+    if (nothing := _no_output(c)) is not None:
+        return nothing
     squares = c.add(ew.Square(), c.channels_second(c.x))
     mean = c.add(AveragePool(*window(c)), squares)
     return activate(c, c.channels_last(c.add(ew.Sqrt(), mean)))

@@ -18,7 +18,8 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
-    nothing,
+    no_output,
+    no_rows,
     rows,
     transposed_geometry,
 )
@@ -101,6 +102,8 @@ def settings(c: Context, data: int, bias_number: int) -> dict[str, Any]:
 def conv_2d(c: Context) -> Value:
     """int8 and int16 by channels or by tensor, uint8 by tensor."""
     op = QuantizedConv(*conv_geometry(c), **settings(c, 0, 2))
+    if (nothing := no_output(c)) is not None:
+        return nothing
     x, w = c.channels_second(c.x), c.channels_second(weights(c, 1))
     return c.channels_last(c.add(op, x, w, bias(c, 2), *multipliers(c, 0, 1)))
 
@@ -109,6 +112,8 @@ def conv_2d(c: Context) -> Value:
 def depthwise_conv_2d(c: Context) -> Value:
     """Each channel has its own kernels."""
     op = QuantizedConv(*depthwise_geometry(c), **settings(c, 0, 2))
+    if (nothing := no_output(c)) is not None:
+        return nothing
     x, w = c.channels_second(c.x), c.transpose(weights(c, 1), (3, 0, 1, 2))
     return c.channels_last(c.add(op, x, w, bias(c, 2), *multipliers(c, 0, 1)))
 
@@ -128,7 +133,7 @@ def fully_connected(c: Context) -> Value | tuple[Value, ...]:
     if c.source(1).narrow is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
     if not depth:
-        return nothing(c, units)
+        return no_rows(c, units)
     if c.value(1).type.dtype is DType.INT16:
         return _wide_weights(c, units, depth)
     given = settings(c, 0, 2) | {"rounding": "single"}

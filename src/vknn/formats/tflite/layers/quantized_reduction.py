@@ -140,4 +140,5 @@ def fp_lookup(table: np.ndarray, place: np.ndarray) -> np.ndarray:
 @quantized("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
     """Integers times the integer inverse root of the sum of their squares."""
+    c.require(not c.options["fused_activation_function"], "has a fused activation")
     return _rows(c, lambda x: c.add(QuantizedL2Normalization(zero_of(c.quant(0))), x))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.activation import activate
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
@@ -81,15 +80,18 @@ def _last_axis(c: Context, op: Op, x: Value) -> Value:
 @operator("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
     """x / sqrt(max(sum of squares, 1e-6)) along the last axis."""
+    c.require(not c.options["fused_activation_function"], "has a fused activation")
     squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
     bounded = c.add(ew.Max(), squares, c.scalar(1e-6))
-    y = c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
-    return activate(c, y)
+    return c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
 
 
 @operator("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(c: Context) -> Value:
-    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta."""
+    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
+
+    TensorFlow Lite's kernels disagree: the reference leaves the last channel of the window out.
+    """
     o = c.options
     c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")
     c.require(o["radius"] >= 0, f"has a radius of {o['radius']}")

@@ -38,3 +38,24 @@ def padding(
         begins.append(total // 2)
         ends.append(total - total // 2)
     return (*begins, *ends)
+
+
+def window_outputs(
+    c: Context,
+    sizes: tuple[int, int],
+    kernel: tuple[int, int],
+    steps: tuple[int, int],
+    spread: tuple[int, int] = (1, 1),
+) -> tuple[int, ...]:
+    """The sizes of the output; VALID windows that reach less than a stride too far leave none."""
+    if c.options["padding"] == _SAME:
+        return tuple(-(-size // step) for size, step in zip(sizes, steps, strict=True))
+    found = []
+    for size, k, step, dilation in zip(sizes, kernel, steps, spread, strict=True):
+        left = size + step - (k - 1) * dilation - 1
+        c.require(
+            left > -step or "POOL" in c.operator.code,
+            f"has windows of {kernel} in images of {sizes}",
+        )
+        found.append(max(left // step, 0))
+    return tuple(found)
