@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import gc
 import threading
 
 import numpy as np
 import pytest
+from tests.runtime.chains import WEIGHT, check_chain, random_input
 from tests.runtime.plans import chain_plan, moving_plan, one_output_plan, shaders
 
 from vknn.errors import (
     DeviceError,
     DeviceTimeoutError,
     InputError,
-    OutOfMemoryError,
-    ShaderError,
     ValidationError,
 )
 from vknn.graph.types import DType, TensorType
-from vknn.plan import Barrier, Copy, Fill, Guard, Plan, Role, View
+from vknn.plan import Barrier, Copy, Fill, Guard, Role, View
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
-from vknn.runtime.weights import LEAST_BYTES, MOST_BYTES, block_bytes
-
-WEIGHT = np.arange(52, dtype=np.float32).reshape(1, 13, 4)
-
-
-def random_input(seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(WEIGHT.shape).astype(np.float32)
-
-
-def check_chain(executable: Executable, seed: int = 0, steps: int = 3) -> None:
-    x = random_input(seed)
-    y = executable.run({"x": x})["y"]
-    np.testing.assert_allclose(y, x + steps * WEIGHT, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("view", View)
@@ -266,142 +250,3 @@ def test_threads(device: Device) -> None:
         for thread in threads:
             thread.join()
         assert not errors
-
-
-def test_weights_are_shared_and_freed(device: Device) -> None:
-    with WeightPool(device) as pool:
-        first = Executable(device, chain_plan(WEIGHT), pool, shaders=shaders)
-        size = pool.used
-        second = Executable(device, chain_plan(WEIGHT, steps=2), pool, shaders=shaders)
-        assert pool.used == size
-        other = Executable(device, chain_plan(WEIGHT.copy()), pool, shaders=shaders)
-        assert pool.used == 2 * size
-        other.close()
-        assert pool.used == size
-        first.close()
-        check_chain(second, steps=2)
-        second.close()
-        assert (pool.used, pool.nbytes) == (0, 0)
-
-
-def test_weights_of_a_plan_leave_no_room_over(device: Device) -> None:
-    arrays = [np.zeros(n, np.float32) for n in (300_000, 5, 4_000_000, 12_000_000, 1_000_000)]
-    with WeightPool(device) as pool:
-        held = pool.acquire([(a, a.nbytes) for a in arrays])
-        assert pool.nbytes - pool.used <= len(arrays) * device.limits.alignment
-        assert len({id(w.block) for w in held}) == 2
-        few = pool.acquire([(np.zeros(4, np.float32), 16)])
-        assert few[0].block not in {w.block for w in held}
-        more = pool.acquire([(np.zeros(4, np.float32), 16)])
-        assert more[0].block is few[0].block
-
-
-@pytest.mark.parametrize(
-    ("coming", "size"),
-    [
-        ([16], LEAST_BYTES),
-        ([LEAST_BYTES, 16], LEAST_BYTES + 64),
-        ([MOST_BYTES + 1], MOST_BYTES + 64),
-        ([MOST_BYTES - 64, 1, 1], MOST_BYTES),
-        ([MOST_BYTES // 2 + 64] * 3, MOST_BYTES // 2 + 64),
-        ([LEAST_BYTES] * 9, 9 * LEAST_BYTES),
-    ],
-)
-def test_blocks_hold_what_is_coming(coming: list[int], size: int) -> None:
-    assert block_bytes(coming, 64) == size
-
-
-def test_reused_id_is_not_the_same_weight(device: Device) -> None:
-    with WeightPool(device) as pool:
-        for turn in range(20):
-            weight = np.full((1, 1, 4), turn, np.float32)
-            executable = Executable(device, chain_plan(weight, steps=1), pool, shaders=shaders)
-            executable.plan = Plan("", (), {}, (), (), {"x": executable.plan.inputs["x"]}, {})
-            del weight  # the executable still holds its copy while the array is gone
-            gc.collect()
-            y = executable.run({"x": np.zeros((1, 1, 4), np.float32)})["y"]
-            np.testing.assert_array_equal(y, np.full((1, 1, 4), turn))
-
-
-@pytest.mark.parametrize("size", [3, 4 << 20, (9 << 20) + 12])
-def test_large_weights_go_through_the_ring(staged_device: Device, size: int) -> None:
-    weight = np.arange(-(-size // 16) * 4, dtype=np.float32).reshape(1, -1, 4)
-    plan = dataclasses.replace(chain_plan(weight, steps=1), steps=(), submits=())
-    with Executable(staged_device, plan) as executable:
-        np.testing.assert_array_equal(executable.read(1).view(np.float32), weight.ravel())
-
-
-def test_no_live_objects_after_many_cycles(device: Device) -> None:
-    def cycle() -> None:
-        with (
-            open_device() as opened,
-            WeightPool(opened) as pool,
-            Executable(opened, chain_plan(WEIGHT), pool, shaders=shaders) as executable,
-        ):
-            check_chain(executable)
-            executable.profile({"x": random_input()})
-
-    before = live_objects()
-    for _ in range(100):
-        cycle()
-    assert live_objects() == before
-
-
-def test_forgotten_objects_are_swept(device: Device) -> None:
-    opened = open_device()
-    before = live_objects()
-    for _ in range(3):
-        pool = WeightPool(opened)
-        executable = Executable(opened, chain_plan(WEIGHT), pool, shaders=shaders)
-        check_chain(executable)
-        del executable, pool
-        gc.collect()
-    opened.close()
-    after = live_objects()
-    assert after.get("buffer") == before.get("buffer")
-    assert after["device"] == before["device"] - 1
-
-
-def test_closing_the_device_closes_its_children(device: Device) -> None:
-    before = live_objects()
-    opened = open_device()
-    pool = WeightPool(opened)
-    executable = Executable(opened, chain_plan(WEIGHT), pool, shaders=shaders)
-    opened.close()
-    assert live_objects() == before
-    with pytest.raises(DeviceError, match="was closed"):
-        executable.run({"x": random_input()})
-    with pytest.raises(DeviceError, match="closed"):
-        Executable(opened, chain_plan(WEIGHT), shaders=shaders)
-    executable.close()
-    pool.close()
-    opened.close()
-
-
-def test_memory_is_counted(device: Device) -> None:
-    before = device.memory_allocated
-    with Executable(device, chain_plan(WEIGHT), shaders=shaders) as executable:
-        assert executable.memory[Role.WEIGHT] == WEIGHT.nbytes
-        assert executable.memory[Role.ACTIVATION] >= 2 * WEIGHT.nbytes
-        assert device.memory_allocated > before
-        assert device.memory_peak >= device.memory_allocated
-    assert device.memory_allocated == before
-    device.reset_peak()
-    assert device.memory_peak == before
-
-
-def test_a_failed_build_leaves_nothing(device: Device) -> None:
-    before = live_objects()
-    plan = chain_plan(WEIGHT)
-    plan.constants.clear()
-    with pytest.raises(DeviceError, match="weight 'w' has no data"):
-        Executable(device, plan, shaders=shaders)
-    with pytest.raises(ShaderError, match="not SPIR-V"):
-        Executable(device, chain_plan(WEIGHT), shaders=lambda *_: b"12345678")
-    huge = moving_plan(TensorType((4,)), ())
-    huge.arenas[Role.ACTIVATION] = 1 << 40
-    with pytest.raises(OutOfMemoryError, match="1099511627776 bytes"):
-        Executable(device, huge)
-    kept = ("pipeline", "pipeline layout", "set layout", "shader module", "pipeline cache")
-    after = {k: v for k, v in live_objects().items() if k not in kept}
-    assert after == {k: v for k, v in before.items() if k not in kept}
