@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,24 +17,31 @@ from vknn.ops.movement import Concat, Expand, Identity, Pad, Slice
 
 @operator("RESHAPE", inputs=(1, 2), moves=True)
 def reshape(c: Context) -> Value:
-    """To the shape in the second input, or in the options; one size may be -1."""
-    if c.optional(1) is not None:
+    """To the shape in the second input, or in the options; one size may be -1.
+
+    A second input that is no vector of int32 is passed over.
+    """
+    given = c.optional(1)
+    if given is not None and given.type.rank == 1 and given.type.dtype is DType.INT32:
         wanted = c.ints(1, "the new shape")
     else:
         wanted = list(c.options["new_shape"])
-    if wanted == [0] and c.x.type.size == 1:  # how old files spell a scalar
-        wanted = []
-    return c.reshape(c.x, _resolved(c, wanted, c.x.type.size))
+        if wanted == [0]:  # how old files spell a scalar
+            wanted = []
+    return c.reshape(c.x, _resolved(c, wanted, c.x.type.dims))
 
 
-def _resolved(c: Context, wanted: Sequence[int], size: int) -> tuple[int, ...]:
+def _resolved(c: Context, wanted: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """``wanted`` with its -1 filled in; where nothing is to be filled, by the sizes but for 0."""
     c.require(wanted.count(-1) <= 1 and min(wanted, default=0) >= -1, f"to the shape {wanted}")
-    rest = int(np.prod([d for d in wanted if d != -1], dtype=np.int64))
-    if -1 in wanted:
-        c.require(rest > 0 and size % rest == 0, f"{size} elements to the shape {wanted}")
-    shape = tuple(size // rest if d == -1 else d for d in wanted)
-    c.require(int(np.prod(shape, dtype=np.int64)) == size, f"{size} elements to the shape {wanted}")
-    return shape
+    size, rest = math.prod(dims), math.prod(d for d in wanted if d != -1)
+    fits = rest > 0 and size % rest == 0 if -1 in wanted else rest == size
+    hole = size // max(rest, 1)
+    if -1 in wanted and rest == size == 0:
+        others = math.prod(d for d in wanted if d > 0)
+        hole, fits = math.prod(d for d in dims if d) // others, True
+    c.require(fits, f"{size} elements to the shape {wanted}")
+    return tuple(hole if d == -1 else d for d in wanted)
 
 
 @operator("SQUEEZE", moves=True)
@@ -96,6 +104,8 @@ def pack(c: Context) -> Value:
     """The inputs stacked along a new axis."""
     rank = c.x.type.rank + 1
     axis = c.axis(c.options["axis"], rank)
+    count = c.options["values_count"]
+    c.require(count == len(c.inputs), f"stacks {count} of {len(c.inputs)} inputs")
     stacked = []
     for number in range(len(c.inputs)):
         value = c.value(number)
@@ -110,8 +120,14 @@ def unpack(c: Context) -> list[Value]:
     axis = c.axis(c.options["axis"], c.x.type.rank)
     size = c.x.type.dims[axis]
     c.require(c.options["num"] == size, f"unpacks {c.options['num']} of {size}")
+    _all_outputs(c, size)
     kept = (*c.x.type.dims[:axis], *c.x.type.dims[axis + 1 :])
     return [c.reshape(_part(c, c.x, axis, i, i + 1), kept) for i in range(size)]
+
+
+def _all_outputs(c: Context, count: int) -> None:
+    named = len(c.operator.outputs)
+    c.require(named == count, f"has {named} outputs for {count} parts")
 
 
 def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
@@ -126,6 +142,7 @@ def split(c: Context) -> list[Value]:
     axis = c.axis(axis, x.type.rank)
     count, size = c.options["num_splits"], x.type.dims[axis]
     c.require(count > 0 and size % count == 0, f"splits {size} into {count}")
+    _all_outputs(c, count)
     step = size // count
     return [_part(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
 
@@ -138,7 +155,8 @@ def split_v(c: Context) -> list[Value]:
     sizes, whole = c.ints(1, "the sizes"), c.x.type.dims[axis]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = whole - sum(s for s in sizes if s != -1)
-    c.require(sum(sizes) == whole and min(sizes) >= 0, f"splits {whole} into {sizes}")
+    c.require(sum(sizes) == whole and min(sizes, default=0) >= 0, f"splits {whole} into {sizes}")
+    _all_outputs(c, len(sizes))
     ends = np.cumsum(sizes).tolist()
     return [_part(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 
@@ -158,7 +176,8 @@ def slice_(c: Context) -> Value:
 def pairs(c: Context, number: int) -> list[tuple[int, int]]:
     """Paddings or crops, [rank, 2]."""
     array = c.data(number)
-    c.require(array.ndim == 2 and array.shape[1] == 2, f"has pads of shape {array.shape}")
+    good = array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind in "iu"
+    c.require(good, f"has pads of {array.dtype}{list(array.shape)}")
     return [(int(a), int(b)) for a, b in array]
 
 
@@ -171,8 +190,8 @@ def _pads(c: Context) -> tuple[int, ...]:
 
 @operator("PAD", inputs=2, moves=True)
 def pad(c: Context) -> Value:
-    """With zeros, which is the zero point where the tensor is quantized."""
-    quant = c.source(0).quant if c.is_quantized else None
+    """With zeros, which is the zero point of the output where it is quantized."""
+    quant = c.target().quant
     value = float(quant.zero_point[0]) if quant is not None else 0.0
     return c.add(Pad(_pads(c), "constant", value), c.x)
 
@@ -181,7 +200,8 @@ def pad(c: Context) -> Value:
 def pad_v2(c: Context) -> Value:
     """With a given value, which is in the tensor's own integers where it is quantized."""
     value = c.data(2)
-    c.require(value.size == 1, f"has {value.size} values to pad with")
+    good = value.size == 1 and value.dtype == c.x.type.dtype.numpy
+    c.require(good, f"pads {c.x.type} with {value.size} values of {value.dtype}")
     return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
 
 
