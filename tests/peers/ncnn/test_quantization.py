@@ -103,6 +103,13 @@ def test_dequantize_sizes(shape: tuple[int, ...], sizes: tuple[int, int], backen
     check(f"Dequantize 0={sizes[0]} 1={sizes[1]}", integers(*shape), backend=backend)
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
+def test_more_scales_than_channels(shape: tuple[int, ...], backend: str) -> None:
+    scale = np.linspace(20, 90, 6, dtype=np.float32)
+    check("Quantize 0=6", image(*shape), weights={"scale": scale}, backend=backend)
+    check("Dequantize 0=6 1=5", integers(*shape), backend=backend)
+
+
 def test_quantize_halves_and_limits(backend: str) -> None:
     """Halves away from zero, never -128, in every place of a long vector."""
     x = np.concatenate([np.arange(-260, 261) / 2, [1e9, -1e9, 127.49, -127.5]]).astype(np.float32)

@@ -33,13 +33,13 @@ _CASTS = {
 
 
 def _factors(c: Context[P], name: str) -> np.ndarray:
-    """A scale or bias that fits the outermost axis; a 1-D blob uses its first value only."""
+    """A scale or bias that fits the outermost axis: its first values, of a 1-D blob the first."""
     array = c.weight(name)
     if rank(c.x) == 1 or array.size == 1:
         return array[:1]
     outermost = shape(c.x)[0]
-    c.require(array.size == outermost, f"{array.size} values of {name} for {outermost} channels")
-    return array
+    c.require(array.size >= outermost, f"{array.size} values of {name} for {outermost} channels")
+    return array[:outermost]
 
 
 @attributes
