@@ -19,9 +19,9 @@ from vknn.formats.problems import STRAY, Malformed, Unsupported
 from vknn.formats.tflite import narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
-from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
+from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
-from vknn.graph import Arrays, Call, Graph, GraphBuilder, Rest, TensorType, Value
+from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Rest, TensorType, Value
 
 Known = dict[int, Value]
 #: Rounds of a WHILE; one that never ends would otherwise run for good.
@@ -68,6 +68,13 @@ def build_graph(
     return stage.unfinished(outputs)
 
 
+def first_value(tensor: TensorRecord) -> np.ndarray:
+    """What a variable tensor holds first: zeros; its zero point where it is int8."""
+    filled = tensor.dtype is DType.INT8 and tensor.quant is not None
+    start = int(tensor.quant.zero_point.reshape(-1)[0]) if tensor.quant and filled else 0
+    return np.full([d or 0 for d in tensor.shape], start, tensor.dtype.numpy)
+
+
 def port(index: int) -> str:
     """What a tensor is called between stages."""
     return f"tensor:{index}"
@@ -89,6 +96,8 @@ class _Stage:
             data = tensor.data
             if data is None and 0 in tensor.shape:  # an empty buffer holds all of it
                 data = np.zeros([d or 0 for d in tensor.shape], tensor.dtype.numpy)
+            if data is None and tensor.variable:
+                data = first_value(tensor)
             if data is None:
                 raise ModelFormatError(
                     f"tensor {index} ({tensor.name!r}) has no value: nothing makes it",
@@ -254,12 +263,13 @@ def run_control(
     if operator.code == "CALL":
         return run_subgraph(source, options["subgraph"], arrays, call)
     state = list(arrays)
+    body = source.model.subgraphs[options["body_subgraph_index"]]
+    variables = {t.index: first_value(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ROUNDS):
         (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call)[:1]
         if not bool(go_on.reshape(-1)[0]):
             return state
-        body = source.model.subgraphs[options["body_subgraph_index"]]
-        results = run_subgraph(source, body.index, state, call)
+        results = run_subgraph(source, body.index, state, call, variables)
         state = _handed_on(body, state, results)
     raise ShapeError(f"operator {operator.index} (WHILE) did not end within {MAX_ROUNDS} rounds")
 
@@ -288,16 +298,27 @@ def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
 
 
 def run_subgraph(
-    source: Source, number: int, arrays: Sequence[np.ndarray], call: Call
+    source: Source,
+    number: int,
+    arrays: Sequence[np.ndarray],
+    call: Call,
+    variables: dict[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """The outputs of a subgraph, in its order, for its inputs."""
-    graph = source.model.subgraphs[number]
-    types = {i: TensorType.of(a) for i, a in zip(graph.inputs, arrays, strict=True)}
-    wanted = {str(k): index for k, index in enumerate(graph.outputs)}
-    feeds = {port(i): a for i, a in zip(graph.inputs, arrays, strict=True)}
+    """The outputs of a subgraph, in its order, for its inputs.
+
+    ``variables``: what its variable tensors hold, brought up to date; without it they are as they
+    are first. TensorFlow Lite keeps them from round to round of a loop, and no longer.
+    """
+    graph, held = source.model.subgraphs[number], variables or {}
+    known = held | dict(zip(graph.inputs, arrays, strict=True))
+    types = {i: TensorType.of(a) for i, a in known.items()}
+    outputs = {str(k): index for k, index in enumerate(graph.outputs)}
+    wanted = outputs | {port(i): i for i in held}
+    feeds = {port(i): a for i, a in known.items()}
     key = ("subgraph", number, tuple(types.items()))
     results = call(key, lambda: build_graph(source, number, types, wanted, {}), feeds)
-    return [results[name] for name in wanted]
+    held.update({i: results[port(i)] for i in held})
+    return [results[name] for name in outputs]
 
 
 def _converter(found: OperatorType, context: Context) -> Convert:
