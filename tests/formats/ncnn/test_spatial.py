@@ -93,6 +93,7 @@ REFUSED = [
     ("Pooling3D 1=2 2=2", ((4, 6, 7),), "no depth to be padded"),
     ("Pooling 0=1 1=3 11=1 3=1", ((9,),), "pads axes that its input lacks"),
     ("Pooling 0=1 1=3 3=1 5=2", ((9,),), "larger than the padded input"),
+    ("Deconvolution1D 3=2147483647 28=1 4=-233 20=6", ((3, 4), (3, 2, 4)), "absurdly large"),
     ("Unfold 1=3 4=1", ((9,),), "larger than the padded input"),
     ("Unfold 1=9", ((5, 6, 7),), "larger than the padded input"),
     ("Fold 1=2 20=7 21=6", ((12, 31),), "should be"),

@@ -119,7 +119,7 @@ def test_padding(kind: str, shape: tuple[int, ...], backend: str) -> None:
 def test_padding_per_channel(shape: tuple[int, ...], channels: int, backend: str) -> None:
     line = f"Padding 0=1 1=2 2=3 3=1 6={channels} 7=1 8=2"
     check(line, image(*shape), backend=backend)
-    rows = f"Padding 0=1 6={channels} 7=1 8=2"
+    rows = f"Padding 0=1 6={channels + 2} 7=1 8=2"  # more values than channels
     check(rows, image(*shape[:-1], 8), backend=backend)
 
 

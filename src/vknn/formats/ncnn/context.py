@@ -17,7 +17,7 @@ from vknn.graph import GraphBuilder, Op, Origin, Value
 from vknn.ops.movement import Reshape
 
 #: ncnn counts elements in an int; more than that no layer of it could produce.
-_MAX_ELEMENTS = 1 << 31
+MAX_ELEMENTS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Context(Generic[P]):
             stem += "'"
         name = self.record.name
         value = self.builder.add(op, *inputs, origin=self.origin, name=name, names=(stem,))
-        if value.type.is_static and value.type.size >= _MAX_ELEMENTS:
+        if value.type.is_static and value.type.size >= MAX_ELEMENTS:
             raise ShapeError(f"its output {value.type} is absurdly large")
         return value
 

@@ -9,11 +9,12 @@ one without pads of -233 or -234 leaves no output; vknn refuses both.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context
+from vknn.formats.ncnn.context import MAX_ELEMENTS, Context
 from vknn.formats.ncnn.layers.fused import activate, check_activation
 from vknn.formats.ncnn.layers.padded import SAME_LOWER, SAME_UPPER, Pads, flat_pads
 from vknn.formats.ncnn.layers.windowed import (
@@ -218,12 +219,13 @@ def _cuts(c: Context[Any], x: Value, kernel: tuple[int, ...]) -> tuple[Pads, tup
     """What is cut off the full output, and by how much it is lengthened before."""
     p: _Transposed = c.params
     flat = flat_pads(p.pads)
+    geometry = zip(x.type.dims[2:], p.strides, p.dilations, kernel, p.extra, strict=True)
+    full = [(n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in geometry]
+    c.require(math.prod(full) < MAX_ELEMENTS, f"its full output {full} is absurdly large")
     if max(flat) > 0:
         return p.pads, p.extra
     if min(p.target) <= 0:
         return ((0, 0),) * len(kernel), p.extra
-    geometry = zip(x.type.dims[2:], p.strides, p.dilations, kernel, p.extra, strict=True)
-    full = [(n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in geometry]
     cuts = [n - wanted for n, wanted in zip(full, p.target, strict=True)]
     c.require(
         min(cuts) >= 0, f"an output of {full} cannot be cut to the {list(p.target)} asked for"
