@@ -162,7 +162,8 @@ class MatrixDiag(Op):
         size = last + abs(self.offset)
         y = np.zeros((math.prod(lead), size, size), x.dtype)
         place = np.arange(last)
-        y[:, place + max(-self.offset, 0), place + max(self.offset, 0)] = x.reshape(-1, last)
+        rows = x.reshape(math.prod(lead), last)
+        y[:, place + max(-self.offset, 0), place + max(self.offset, 0)] = rows
         return (y.reshape(*lead, size, size),)
 
 

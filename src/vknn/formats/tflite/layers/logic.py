@@ -62,13 +62,32 @@ def negation(c: Context) -> Value:
 def select(c: Context) -> Value:
     """x where the condition holds, else y; a vector of conditions chooses whole rows."""
     condition, x, y = c.x, c.value(1), c.value(2)
+    if _single(c):
+        return _chosen(c, condition)
+    dims = condition.type.dims
+    fits = dims == x.type.dims or not dims or (len(dims) == 1 and dims == x.type.dims[:1])
+    c.require(fits and x.type.dims == y.type.dims,
+              f"chooses between {x.type} and {y.type} by {condition.type}")  # fmt: skip
     if condition.type.rank == 1 and x.type.rank > 1:
         rows = (condition.type.size, *[1] * (x.type.rank - 1))
         condition = c.reshape(condition, rows)
-    return c.add(logic.Where(), condition, x, y)
+    return _chosen(c, condition)
 
 
 @operator("SELECT_V2", inputs=3, moves=True)
 def select_v2(c: Context) -> Value:
     """x where the condition holds, else y; all three broadcast."""
-    return c.add(logic.Where(), c.x, c.value(1), c.value(2))
+    return _chosen(c, c.x)
+
+
+def _single(c: Context) -> bool:
+    """Whether there is one element in each input, and in the output by the file."""
+    shape = c.target().shape
+    sizes = [c.value(i).type.size for i in range(3)]
+    return sizes == [1, 1, 1] and all(d == 1 for d in shape)
+
+
+def _chosen(c: Context, condition: Value) -> Value:
+    """Where all have one element, the output has the shape that the file says."""
+    y = c.add(logic.Where(), condition, c.value(1), c.value(2))
+    return c.reshape(y, [1] * len(c.target().shape)) if _single(c) else y

@@ -202,6 +202,10 @@ def pad_v2(c: Context) -> Value:
     value = c.data(2)
     good = value.size == 1 and value.dtype == c.x.type.dtype.numpy
     c.require(good, f"pads {c.x.type} with {value.size} values of {value.dtype}")
+    given, wanted = c.source(2).quant, c.target().quant
+    if given is not None and wanted is not None:
+        same = scale_of(given) == scale_of(wanted) and zero_of(given) == zero_of(wanted)
+        c.require(same, "pads with a value of another scale")
     return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
 
 
@@ -237,10 +241,13 @@ def zeros_like(c: Context) -> Value:
 @operator("RANGE", inputs=3)
 def range_(c: Context) -> Value:
     """start, start + delta, ... before limit."""
+    c.require(all(c.value(i).type.size == 1 for i in range(3)), "has no single numbers")
     start, limit, delta = (c.data(i).reshape(-1)[0] for i in range(3))
     c.require(delta != 0, "counts in steps of 0")
     dtype = c.x.type.dtype
     if dtype.is_integer:
+        away = int(delta) * (int(limit) - int(start)) < 0
+        c.require(not away, f"counts from {start} to {limit} by {delta}")
         count = max(-((int(start) - int(limit)) // int(delta)), 0)
     else:
         count = max(int(np.ceil(np.abs((limit - start) / delta))), 0)

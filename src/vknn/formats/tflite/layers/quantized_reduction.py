@@ -14,7 +14,7 @@ from vknn.formats.tflite.layers.quantized_tables import (
     scale_of,
     zero_of,
 )
-from vknn.formats.tflite.layers.reduction import axes_of
+from vknn.formats.tflite.layers.reduction import axes_of, of_nothing
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
 from vknn.ops import fixed_point as fp
@@ -44,6 +44,8 @@ def mean_or_sum(c: Context) -> Value:
     axes, keep = axes_of(c), bool(c.options["keep_dims"])
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     count = math.prod(c.x.type.dims[a] for a in axes)
+    if not count:
+        return of_nothing(c, axes, 0)  # whatever the zero point
     total = c.add(Cast(DType.INT32), c.x)
     total = c.add(ReduceSum(axes, keep), total) if axes else total
     if c.operator.code == "SUM" and dtype is DType.INT16:
@@ -71,6 +73,7 @@ def product(c: Context) -> Value:
     given, wanted = c.quant(0), output_quant(c)
     kept = [a for a in range(len(dims)) if a not in axes]
     count = math.prod(dims[a] for a in axes)
+    c.require(count > 0, f"multiplies nothing along axes {list(axes)} of {c.x.type}")
     scaling = float(scale_of(given)) / float(scale_of(wanted)) ** (1.0 / count)
     q, shift = fp.quantize_multiplier(scaling)
     rows = c.transpose(c.x, (*kept, *axes))

@@ -123,6 +123,9 @@ def mirror_pad(c: Context) -> Value:
     good = len(edges) == c.x.type.rank and all(min(e) >= 0 for e in edges)
     c.require(good, f"pads {c.x.type} by {edges}")
     mode = "reflect" if c.options["mode"] == 0 else "symmetric"
+    most = [d - (mode == "reflect") for d in c.x.type.dims]
+    inside = all(max(e) <= max(m, 0) for e, m in zip(edges, most, strict=True))
+    c.require(inside, f"pads {c.x.type} by {edges}")
     return c.add(Pad((*(a for a, _ in edges), *(b for _, b in edges)), mode), c.x)
 
 
@@ -145,10 +148,18 @@ def matrix_set_diag(c: Context) -> Value:
 
 @operator("REVERSE_SEQUENCE", inputs=2, moves=True)
 def reverse_sequence(c: Context) -> Value:
-    """The first entries along an axis backwards, as many as said for each index of another."""
+    """The first entries along an axis backwards, as many as said for each index of another.
+
+    TensorFlow Lite differs: it stops at lengths beyond the axis that are computed; here they are
+    the whole axis.
+    """
     lengths, rank = c.value(1), c.x.type.rank
     time, batch = c.options["seq_dim"], c.options["batch_dim"]
     good = 0 <= time < rank and 0 <= batch < rank and time != batch
     c.require(good, f"reverses axis {time} by axis {batch} of {c.x.type}")
-    c.require(lengths.type.dtype.is_integer, f"has lengths of type {lengths.type}")
+    fits = lengths.type.dtype.is_integer and lengths.type.dims == (c.x.type.dims[batch],)
+    c.require(fits, f"has the lengths {lengths.type} for axis {batch} of {c.x.type}")
+    if lengths.constant is not None:
+        longest = int(lengths.constant.max(initial=0))
+        c.require(longest <= c.x.type.dims[time], f"reverses {longest} along axis {time}")
     return c.add(ReverseSequence(batch, time), c.x, as_type(c, lengths, DType.INT32))

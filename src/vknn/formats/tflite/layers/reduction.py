@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator
-from vknn.graph import Op, Value
+from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import reduction as rd
+from vknn.ops.movement import Expand
 from vknn.ops.normalization import LRN
 
 _REDUCTIONS: dict[str, type[rd.Reduction]] = {
@@ -43,8 +46,24 @@ def reduction(c: Context) -> Value:
 
 @operator(*_EXTREMES, inputs=2, moves=True)
 def extreme(c: Context) -> Value:
-    """Over axes; quantized tensors keep their scale, so that integers compare as they are."""
-    return reduce(c, _EXTREMES[c.operator.code])
+    """Over axes; quantized tensors keep their scale, so that integers compare as they are.
+
+    Of nothing it is the number that any other replaces.
+    """
+    axes, dims, dtype = axes_of(c), c.x.type.dims, c.x.type.dtype
+    if all(dims[a] for a in axes):
+        return reduce(c, _EXTREMES[c.operator.code])
+    if dtype is DType.BOOL:
+        return of_nothing(c, axes, False)
+    info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
+    return of_nothing(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
+
+
+def of_nothing(c: Context, axes: tuple[int, ...], value: float) -> Value:
+    """What is left where an axis of no elements is reduced over."""
+    dims, keep = c.x.type.dims, c.options["keep_dims"]
+    left = tuple(1 if a in axes else d for a, d in enumerate(dims) if keep or a not in axes)
+    return c.add(Expand(left), c.constant(np.array(value, c.target().dtype.numpy), "nothing"))
 
 
 @operator("MEAN", inputs=2)

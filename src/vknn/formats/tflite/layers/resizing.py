@@ -8,6 +8,7 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops.lookup import Gather
+from vknn.ops.movement import Expand
 from vknn.ops.quantized_resize import QuantizedResize
 from vknn.ops.resize import Resize
 
@@ -15,10 +16,10 @@ from vknn.ops.resize import Resize
 _MAX_SIZE = 1 << 24
 
 
-def _sizes(c: Context) -> tuple[int, int]:
+def _sizes(c: Context, least: int = 1) -> tuple[int, int]:
     """The height and width wanted."""
     sizes = c.ints(1, "the new size")
-    good = len(sizes) == 2 and min(sizes) > 0 and max(sizes) < _MAX_SIZE
+    good = len(sizes) == 2 and min(sizes) >= least and max(sizes) < _MAX_SIZE
     c.require(good and c.x.type.rank == 4, f"resizes {c.x.type} to {sizes}")
     return (sizes[0], sizes[1])
 
@@ -58,7 +59,9 @@ def _resized(c: Context, op: Resize | QuantizedResize) -> Value:
 @operator("RESIZE_NEAREST_NEIGHBOR", inputs=2, moves=True)
 def resize_nearest(c: Context) -> Value:
     """The nearest element. What :class:`Resize` would take otherwise is looked up."""
-    sizes, dims = _sizes(c), c.x.type.dims[1:3]
+    sizes, dims = _sizes(c, least=0), c.x.type.dims[1:3]
+    if 0 in sizes:
+        return _nothing(c, sizes)
     aligned, halves = c.options["align_corners"], c.options["half_pixel_centers"]
     places = [
         nearest_places(size, out, aligned, halves) for size, out in zip(dims, sizes, strict=True)
@@ -73,6 +76,12 @@ def resize_nearest(c: Context) -> Value:
         indices = c.constant(at.astype(np.int32), "places")
         y = c.add(Gather(axis + 1, from_end=False), y, indices)
     return y
+
+
+def _nothing(c: Context, sizes: tuple[int, int]) -> Value:
+    batch, *_, channels = c.x.type.dims
+    zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "nothing")
+    return c.add(Expand((batch, *sizes, channels)), zero)
 
 
 def nearest_places(size: int, out: int, aligned: bool, halves: bool) -> np.ndarray:

@@ -35,7 +35,8 @@ def top_k(c: Context) -> list[Value]:
     """The k largest of the last axis, largest first, and their indices."""
     k = c.number(1, "k")
     c.require(c.x.type.rank > 0 and 0 <= k <= c.x.type.dims[-1], f"takes {k} of {c.x.type}")
-    return list(c.add_many(TopK(-1, k), c.x))
+    values, places = c.add_many(TopK(-1, k), c.x)
+    return [values, as_type(c, places, c.target(1).dtype)]
 
 
 @operator("ONE_HOT", inputs=4, moves=True)
