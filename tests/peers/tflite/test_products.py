@@ -208,3 +208,14 @@ def _hybrid_batches(
     net.add("BATCH_MATMUL", [given, w], [y], options)
     net.inputs, net.outputs = [given], [y]
     check(net, {"x": x}, folder, backend)
+
+
+def test_embeddings_of_bytes(tmp_path: Path, backend: str) -> None:
+    """Tables of uint8 that become real are taken for int8."""
+    net, found = Net(), np.array([1, 0, 2, 1], np.int32)
+    given = net.tensor("x", found.shape, "int32")
+    w = net.tensor("w", data=codes((3, 5), "uint8"), dtype="uint8", scale=0.1)
+    y = net.tensor("y", (4, 5))
+    net.add("EMBEDDING_LOOKUP", [given, w], [y])
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": found}, tmp_path, backend)

@@ -16,18 +16,20 @@ from vknn.ops.lookup import Bounded, Gather, GatherND, SearchSorted
 from vknn.ops.movement import Expand
 from vknn.ops.quantization import DequantizeLinear
 
+_INDICES = (DType.INT16, DType.INT32, DType.INT64)
+
 
 def indices(c: Context, number: int, size: int) -> Value:
     """An input of indices below ``size``, as int32. One that is out of range is an error."""
     found = c.value(number)
-    c.require(found.type.dtype.is_integer, f"has indices of type {found.type}")
+    c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
     return as_type(c, c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
 
 
 def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
     """An input of tuples of indices below ``sizes``, as int32. One out of range is an error."""
     found = c.value(number)
-    c.require(found.type.dtype.is_integer, f"has indices of type {found.type}")
+    c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
     good = found.type.rank > 0 and found.type.dims[-1] == len(sizes)
     c.require(good, f"has the indices {found.type} for axes of {list(sizes)}")
     if found.type.size:
@@ -39,6 +41,7 @@ def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
 def gather(c: Context) -> Value:
     """Entries along an axis; the first ``batch_dims`` axes go in step with those of the indices."""
     rank, places = c.x.type.rank, c.value(1)
+    c.require(c.x.type.dtype is not DType.STRING or rank == 1, f"gathers from {c.x.type}")
     axis = c.axis(c.options["axis"], rank)
     batch = c.options["batch_dims"]
     batch = batch + places.type.rank if batch < 0 else batch
@@ -74,15 +77,28 @@ def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
 
 @operator("EMBEDDING_LOOKUP", inputs=2, moves=True)
 def embedding_lookup(c: Context) -> Value:
-    """Rows of a table; integers with scales become real."""
-    table = c.value(1)
-    c.require(table.type.rank >= 2, f"has the table {table.type}")
+    """Rows of a table; those of 8 bits with scales become real, uint8 being taken for int8."""
+    table, wanted = c.value(1), c.target().dtype
+    good = table.type.rank >= 2 and c.x.type.rank == 1 and c.x.type.dtype is DType.INT32
+    c.require(good, f"looks {c.x.type} up in the table {table.type}")
     if c.source(1).narrow is not None:
         table = _whole_bytes(c, table)
+    real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
+    if real:
+        table = _signed(c, table)
     taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
-    if not c.target().dtype.is_float or table.type.dtype.is_float:
+    if not real:
         return taken
     return c.cast(_real_rows(c, taken, found), c.target().dtype)
+
+
+def _signed(c: Context, table: Value) -> Value:
+    """A table that becomes real, as int8."""
+    known = table.type.dtype in (DType.INT8, DType.UINT8)
+    c.require(known and not c.quant(1).zero_point.any(), f"makes floats of {table.type}")
+    if table.type.dtype is DType.INT8:
+        return table
+    return c.constant(c.data(1).view(np.int8), "table")
 
 
 def _whole_bytes(c: Context, table: Value) -> Value:
@@ -133,14 +149,12 @@ def hashtable_lookup(c: Context) -> list[Value]:
     """The entries whose key is asked for, and whether there is one; zeros where there is none."""
     queries, keys, values = c.x, c.value(1), c.value(2)
     good = queries.type.rank == keys.type.rank == 1 and values.type.rank >= 1
-    good = good and values.type.dims[0] == keys.type.size
+    good = good and queries.type.dtype is keys.type.dtype is DType.INT32
+    good = good and values.type.dims[0] == keys.type.size > 0
     c.require(good, f"asks {values.type} with the keys {keys.type} for {queries.type}")
     count, entry = queries.type.size, values.type.dims[1:]
     zero = b"" if values.type.dtype is DType.STRING else 0
     nothing = c.constant(np.full((), zero, values.type.dtype.numpy), "nothing")
-    if not keys.type.size:
-        misses = c.constant(np.zeros(count, np.uint8), "misses")
-        return [c.add(Expand((count, *entry)), nothing), misses]
     place = c.add(SearchSorted(), keys, queries)
     hit = c.add(Equal(), c.add(Gather(from_end=False), keys, place), queries)
     taken = c.add(Gather(from_end=False), values, place)

@@ -19,14 +19,14 @@ def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...
     """Kernel, strides and pads."""
     _, height, width, _ = image_sizes(c, c.x)
     kernel = (c.options["filter_height"], c.options["filter_width"])
-    c.require(min(kernel) > 0, f"has a window of {kernel}")
     steps = strides(c)
     return kernel, steps, padding(c, (height, width), kernel, steps)
 
 
 def _no_output(c: Context) -> Value | None:
     kernel = (c.options["filter_height"], c.options["filter_width"])
-    return no_windows(c, c.x.type.dims[-1], kernel)
+    c.require(min(kernel) > 0, f"has a window of {kernel}")
+    return no_windows(c, image_sizes(c, c.x)[3], kernel)
 
 
 @operator("AVERAGE_POOL_2D")
