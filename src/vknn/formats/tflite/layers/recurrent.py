@@ -20,7 +20,13 @@ from typing import TypeVar
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.recurrent_weights import constant, matrix, rounded_rows, rounding
+from vknn.formats.tflite.layers.recurrent_weights import (
+    check_cell,
+    constant,
+    matrix,
+    rounded_rows,
+    rounding,
+)
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.lookup import Gather
@@ -166,11 +172,13 @@ def unidirectional_sequence_rnn(c: Context) -> Value:
     return _rnn(c, sequences(c, c.options["time_major"]), _RnnInputs(1, 2, 3, 4))
 
 
-@operator("BIDIRECTIONAL_SEQUENCE_RNN", inputs=(9, 12), outputs=(1, 2))
+@operator("BIDIRECTIONAL_SEQUENCE_RNN", inputs=12, outputs=(1, 2))
 def bidirectional_sequence_rnn(c: Context) -> Sequence[Value]:
     """A cell from the first step on and one from the last."""
     s = sequences(c, c.options["time_major"])
     aux, crossed = c.optional(9), c.optional(10) is not None
+    c.require(crossed == (c.optional(11) is not None), "has auxiliary weights of one cell")
+    c.require(aux is not None or not crossed, "has auxiliary weights and no auxiliary input")
     if aux is not None and crossed:
         aux = _windows(c, s, aux)
     second, both = s, aux if crossed else None
@@ -291,6 +299,8 @@ def _lstm(
     direction: str = "forward",
 ) -> Value:
     """One cell over sequences."""
+    diagonal = c.operator.code == "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    check_cell(c, numbers.first, numbers.norm, diagonal)
     cell, first = _Lstm(c, numbers), numbers.first
     w, r = cell.matrix(first, s.x.type.dims[2]), cell.matrix(first + 4)
     x = rounded_rows(c, s.x, first + 1)
@@ -328,24 +338,28 @@ def lstm(c: Context) -> Value | Sequence[Value]:
     c.require(c.x.type.rank == 2, f"takes a matrix, not {c.x.type}")
     if c.options["kernel_type"] == 1:
         return _basic(c)
-    c.require(len(c.inputs) >= 20, f"takes 20 or 24 inputs, not {len(c.inputs)}")
+    c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     return _lstm(c, sequences(c, True), _LstmInputs(1, 18, 19, norm=20))
 
 
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs=(20, 24))
 def unidirectional_sequence_lstm(c: Context) -> Value:
     """LSTM over the steps of sequences."""
+    c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     s = sequences(c, c.options["time_major"])
     return _lstm(c, s, _LstmInputs(1, 18, 19, norm=20))
 
 
-@operator("BIDIRECTIONAL_SEQUENCE_LSTM", inputs=(39, 48), outputs=(1, 2))
+@operator("BIDIRECTIONAL_SEQUENCE_LSTM", inputs=48, outputs=(1, 2))
 def bidirectional_sequence_lstm(c: Context) -> Sequence[Value]:
     """A cell from the first step on and one from the last."""
     s = sequences(c, c.options["time_major"])
     shapes = [[c.value(first + n).type.dims for n in (1, 7)] for first in (1, 18)]
     c.require(shapes[0] == shapes[1], "has cells of different sizes")
     aux, crossed = c.optional(39), c.optional(41) is not None
+    weights = {c.optional(n) is not None for n in (41, 42, 43, 45, 46, 47)}
+    c.require(len(weights) == 1, "has auxiliary weights of some gates only")
+    c.require(aux is not None or not crossed, "has auxiliary weights and no auxiliary input")
     second, both = s, aux if crossed else None
     if aux is not None and not crossed:
         second = Sequences(aux, s.layout)

@@ -24,6 +24,7 @@ from vknn.formats.tflite.layers.recurrent_narrow import (
     keep_int8_state,
     narrow_lstm,
 )
+from vknn.formats.tflite.layers.recurrent_weights import check_cell
 from vknn.formats.tflite.records import Quant
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
@@ -132,6 +133,7 @@ class _Lstm:
 
 
 def _integer_lstm(c: Context, s: Sequences) -> Value:
+    check_cell(c, 1, 20)
     m = _Lstm(c, s)
     w, r = m.arrays(1, "int8", 2), m.arrays(5, "int8", 2)
     own = m.arrays(12, "int32", 1)
@@ -195,6 +197,7 @@ def _bound(c: Context, name: str, scale: np.float32, most: int) -> int:
 @quantized("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def unidirectional_sequence_lstm(c: Context) -> Value:
     """The FULL kernel over the steps of sequences."""
+    c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     return _integer_lstm(c, sequences(c, c.options["time_major"]))
 
 
@@ -204,7 +207,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
     c.require(c.x.type.rank == 2, f"takes a matrix, not {c.x.type}")
     if c.options["kernel_type"] == 1:
         return _basic(c)
-    c.require(len(c.inputs) >= 20, f"takes 20 or 24 inputs, not {len(c.inputs)}")
+    c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     if len(c.operator.intermediates) == INTERMEDIATES:
         return narrow_lstm(c)
     return _integer_lstm(c, sequences(c, True))

@@ -47,3 +47,25 @@ def rounded_rows(c: Context, x: Value, weights: int) -> Value:
     """Data as a product with these weights sees them."""
     kind = rounding(c, weights)
     return x if kind == "none" else c.add(DynamicRound(kind), x)
+
+
+def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool = False) -> None:
+    """Refuses an LSTM cell with a part of a gate; ``first``, ``norm``: weights of the gate i.
+
+    ``diagonal``: what multiplies h may be vectors.
+    """
+
+    def present(*numbers: int) -> list[bool]:
+        return [c.optional(n) is not None for n in numbers]
+
+    coupled = not present(first)[0]
+    c.require(present(first + 4)[0] is not coupled, "has a part of the input gate")
+    of_cell = present(first + 9, first + 10) + ([] if coupled else present(first + 8))
+    c.require(len(set(of_cell)) == 1, "has peepholes of some gates only")
+    if norm is not None:
+        whole = present(norm + 1, norm + 2, norm + 3) + ([] if coupled else present(norm))
+        c.require(len(set(whole)) == 1, "normalizes some gates only")
+    for number in range(first + 4 + coupled, first + 8):
+        rank = c.value(number).type.rank
+        good = rank == 2 or (diagonal and rank == 1)
+        c.require(good, f"input {number}, weights of h, is {c.value(number).type}")

@@ -53,7 +53,10 @@ def sizes_of(c: Context) -> Sizes:
     c.require(rank > 0 and s.filters % rank == 0, f"has {s.filters} filters of rank {rank}")
     c.require(time.dims[0] == s.filters and s.memory > 0, f"has weights {time} along the steps")
     held = s.batch * s.filters * s.memory
-    c.require(state.size == held, f"remembers {held} numbers, not {state}")
+    c.require(state.size == held and state.rank == 2, f"remembers {held} numbers, not {state}")
+    bias = c.optional(3)
+    fits = bias is None or bias.type.dims == (s.units,)
+    c.require(fits, f"has a bias of {s.units} units")
     return s
 
 
