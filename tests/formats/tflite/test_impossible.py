@@ -227,6 +227,13 @@ def test_types_that_are_not_quantized(
         run(save(net.file()), x=np.zeros(2, dtype))
 
 
+def test_a_variable_that_cannot_start_at_its_zero_point(save: Save) -> None:
+    net = adding()
+    net.tensor("held", (2,), "int8", scale=0.5, zero_point=128, is_variable=True)
+    with pytest.raises(ModelFormatError, match="'held' starts at its zero point 128"):
+        Session(save(net.file()), device="numpy")
+
+
 def test_several_numbers_where_one_belongs(save: Save) -> None:
     net = Net()
     net.inputs, net.outputs = (

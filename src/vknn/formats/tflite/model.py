@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import InputError
+from vknn.errors import InputError, ModelFormatError
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.tflite.records import (
     ModelRecord,
+    Quant,
     SignatureRecord,
     SubgraphRecord,
     TensorRecord,
@@ -61,10 +62,19 @@ class TfliteModel(Model):
         self.state = {_state_name(t): TensorType(t.shape, t.dtype) for t in tensors if t.variable}
         # TensorFlow Lite fills int8 variables with their zero point, all others with zeros.
         self.first_state = {
-            _state_name(t): int(t.quant.zero_point.reshape(-1)[0])
+            _state_name(t): self._first(t, t.quant)
             for t in tensors
             if t.variable and t.quant is not None and t.dtype is DType.INT8
         }
+
+    def _first(self, tensor: TensorRecord, quant: Quant) -> int:
+        first = int(quant.zero_point.reshape(-1)[0])
+        if not -128 <= first <= 127:
+            raise ModelFormatError(
+                f"variable {tensor.name!r} starts at its zero point {first}, which is no int8",
+                file=self.file,
+            )
+        return first
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
