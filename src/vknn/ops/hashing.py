@@ -44,7 +44,7 @@ class LshProjection(Op):
         bits = bits.reshape(seeds.shape)
         hashes, count = seeds.shape
         places = np.int64(1) << np.arange(count - 1, -1, -1, dtype=np.int64)
-        numbers = (bits * places).sum(axis=1) + (np.arange(hashes, dtype=np.int64) << count)
+        numbers = (bits * places).sum(axis=1) + (np.arange(hashes, dtype=np.int64) << count % 32)
         return (numbers.astype(np.int32),)
 
     @staticmethod

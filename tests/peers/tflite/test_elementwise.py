@@ -111,6 +111,28 @@ def test_what_is_no_number(tmp_path: Path, backend: str) -> None:
         check(net, {"x0": x[:, 1:]}, tmp_path, backend)
 
 
+def test_lengths_next_to_nothing(tmp_path: Path, backend: str) -> None:
+    x = np.float32([[1e-4, 0, 0], [1e-7, 3e-7, 0], [0, 0, 0], [1e-3, 2e-3, 0]])
+    net = one("L2_NORMALIZATION", [(x.shape, "float32", {})], [(x.shape, "float32", {})], {})
+    check(net, {"x0": x}, tmp_path, backend)
+
+
+def test_real_quotients_by_nothing(tmp_path: Path, backend: str) -> None:
+    pair, given = [((6,), "float32", {})] * 2, {"fused_activation_function": 0}
+    feeds = {"x0": np.float32([1, -2, 0, 3, 5, 1e38]), "x1": np.float32([0, 0, 0, -0.0, 2, 1e-3])}
+    check(one("DIV", pair, pair[:1], given), feeds, tmp_path, backend)
+
+
+@pytest.mark.parametrize("name", ["DIV", "FLOOR_DIV", "FLOOR_MOD"])
+def test_whole_quotients_by_nothing(name: str, tmp_path: Path) -> None:
+    divisor = ((3,), "int32", {"data": np.array([1, 0, 2])})
+    net = one(name, [((3,), "int32", {}), divisor], [((3,), "int32", {})])
+    (tmp_path / "net.tflite").write_bytes(net.file())
+    session = Session(tmp_path / "net.tflite", device="numpy")
+    with session, pytest.raises(ShapeError, match="divides by 0"):
+        session.run({"x0": np.zeros(3, np.int32)})
+
+
 def test_slopes_wider_than_the_input(tmp_path: Path) -> None:
     net = one(
         "PRELU", [((1, 3), "float32", {}), ((2, 3), "float32", {})], [((2, 3), "float32", {})]

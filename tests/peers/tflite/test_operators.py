@@ -71,7 +71,8 @@ def one(name: str, inputs: list[tuple[Any, ...]], outputs: list[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "bits"), [(-1.0, 1.0, 8), (0.0, 6.0, 8), (-0.3, 2.1, 4), (-6.0, 0.0, 16)]
+    ("low", "high", "bits"),
+    [(-1.0, 1.0, 8), (0.0, 6.0, 8), (-0.3, 2.1, 4), (-6.0, 0.0, 16), (0.1, 1.0, 8), (-1.0, 1.0, 1)],
 )
 def test_fake_quant(low: float, high: float, bits: int, tmp_path: Path, backend: str) -> None:
     given = {"min": low, "max": high, "num_bits": bits, "narrow_range": False}
@@ -118,6 +119,13 @@ def test_resize(
         )
         x = rng.integers(-100, 100, (1, *size, 3)).astype(dtype)
         check(net, {"x0": x}, tmp_path, backend)
+
+
+def test_hashes_of_32_bits(tmp_path: Path) -> None:
+    seeds = np.random.default_rng(1).standard_normal((4, 32)).astype(np.float32)
+    inputs = [((4, 32), "float32", {"data": seeds}), ((3,), "int32", {})]
+    net = one("LSH_PROJECTION", inputs, [((4,), "int32", {})], {"type": 1})
+    check(net, {"x1": np.int32([5, -7, 9])}, tmp_path, "numpy")
 
 
 @pytest.mark.parametrize("length", [1, 3, 5, 11, 13, 28, 29, 60, 61, 124, 125, 300])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.activation import activate
 from vknn.formats.tflite.registry import operator, quantized
@@ -41,23 +43,46 @@ def negative(c: Context) -> Value:
 
 @operator(*_ARITHMETIC, inputs=2)
 def arithmetic(c: Context) -> Value:
-    """a + b and the like with NumPy's broadcasting, then the fused activation."""
+    """a + b and the like with NumPy's broadcasting, then the fused activation.
+
+    TensorFlow Lite differs: sums and products beyond the range of float32 are its ends.
+    """
+    if c.operator.code == "DIV":
+        divisor(c)
     if c.operator.code == "DIV" and c.x.type.dtype is DType.INT16:
         # TensorFlow Lite knows int16 quotients of quantized tensors only; without scales its
         # multiplier is 0.
         return c.add(QuantizedBinary("div", DType.INT16, low=-32768, high=32767), c.x, c.value(1))
-    return activate(c, c.add(_ARITHMETIC[c.operator.code], c.x, c.value(1)))
+    y = activate(c, c.add(_ARITHMETIC[c.operator.code], c.x, c.value(1)))
+    if c.operator.code == "DIV" and y.type.dtype is DType.FLOAT32:
+        most = float(np.finfo(np.float32).max)  # what something divided by 0 is
+        return c.add(ew.Clip(-most, most), y)
+    return y
+
+
+def divisor(c: Context, zero: int = 0) -> None:
+    """Refuses a constant divisor with zeros (stored as ``zero``), but for real quotients.
+
+    TensorFlow Lite differs: it stops at zeros that are computed too; here they divide to anything.
+    """
+    values = c.value(1).constant
+    real = c.x.type.dtype.is_float and c.operator.code != "FLOOR_DIV"
+    if values is not None and not real:
+        c.require(bool((values != zero).all()), "divides by 0")
 
 
 @operator(*_BINARY, inputs=2)
 def binary(c: Context) -> Value:
     """A function of two elements, with NumPy's broadcasting."""
+    if c.operator.code != "POW":
+        divisor(c)
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 
 @quantized("FLOOR_DIV", "FLOOR_MOD")
 def whole_division(c: Context) -> Value:
     """Of the integers as they are stored, whatever their scales and zero points."""
+    divisor(c)
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 

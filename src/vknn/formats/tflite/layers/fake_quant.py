@@ -12,8 +12,8 @@ from vknn.ops import elementwise as ew
 
 @operator("FAKE_QUANT")
 def fake_quant(c: Context) -> Value:
-    """x on the nearest of 2^num_bits places between min and max, which are moved a little so that
-    0 is one of them. All in float32."""
+    """x on the nearest of 2^num_bits places between min and max, which are moved so that 0 is one
+    of them. All in float32."""
     low, high, scale = _grid(c)
     x = c.add(ew.Clip(float(low), float(high)), c.x)
     steps = c.add(
@@ -27,10 +27,10 @@ def _grid(c: Context) -> tuple[np.float32, np.float32, np.float32]:
     """The ends of the grid and the distance of its places."""
     bits, narrow = c.options["num_bits"], c.options["narrow_range"]
     low, high = np.float32(c.options["min"]), np.float32(c.options["max"])
-    c.require(2 <= bits <= 16, f"has {bits} bits")
-    c.require(bool(low <= 0 <= high and low < high), f"has the range {low} to {high}")
-    first, last = np.float32(1 if narrow else 0), np.float32((1 << bits) - 1)
-    scale = (high - low) / (last - first)
-    from_low = first - low / scale
-    zero = np.clip(np.floor(from_low + np.float32(0.5)), first, last)
-    return (first - zero) * scale, (last - zero) * scale, scale
+    c.require(1 <= bits <= 16, f"has {bits} bits")
+    c.require(not narrow, "has a narrow range, which is for weights only")
+    c.require(bool(low < high), f"has the range {low} to {high}")
+    last = np.float32((1 << bits) - 1)
+    scale = (high - low) / last
+    zero = np.clip(np.floor(np.float32(0.5) - low / scale), np.float32(0), last)
+    return -zero * scale, (last - zero) * scale, scale

@@ -274,4 +274,5 @@ def cast(c: Context) -> Value:
 @operator("DENSIFY", moves=True)
 def densify(c: Context) -> Value:
     """Sparse constants are dense from the time they are read."""
+    c.require(c.x.constant is not None, "takes a constant")
     return c.add(Identity(), c.x)

@@ -6,6 +6,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.activation import slopes
+from vknn.formats.tflite.layers.elementwise import divisor
 from vknn.formats.tflite.layers.quantized_tables import (
     bounds,
     codes,
@@ -85,6 +86,8 @@ def multiply(c: Context) -> Value:
     """One multiplier for the product or the quotient of the integers."""
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
+    if not product:
+        divisor(c, zero_of(c.quant(1)))
     q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
     limits = bounds(c, c.options["fused_activation_function"])
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
@@ -137,6 +140,7 @@ def dequantize(c: Context) -> Value:
     if c.x.type.dtype is DType.FLOAT16:
         return c.add(ew.Cast(DType.FLOAT32), c.x)
     given = c.quant(0)
+    c.require(c.x.type.dtype is not DType.INT32, "takes integers of 8 or 16 bits, not int32")
     real = c.x.type.dtype is not DType.INT16 or not given.zero_point.any()
     c.require(real, f"has int16 with the zero point {zero_of(given)}")
     x = c.add(ew.Cast(DType.INT32), c.x)

@@ -98,10 +98,10 @@ def _last_axis(c: Context, op: Op, x: Value) -> Value:
 
 @operator("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
-    """x / sqrt(max(sum of squares, 1e-6)) along the last axis."""
+    """x / max(sqrt(sum of squares), 1e-6) along the last axis."""
     c.require(not c.options["fused_activation_function"], "has a fused activation")
     squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
-    bounded = c.add(ew.Max(), squares, c.scalar(1e-6))
+    bounded = c.add(ew.Max(), squares, c.scalar(1e-12))
     return c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
 
 
