@@ -66,12 +66,13 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
 def _constant(
     tensor: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview, what: str
 ) -> np.ndarray | None:
-    if len(raw) == 0 or tensor.IsVariable():
+    sparse = tensor.Sparsity() is not None
+    if (len(raw) == 0 and not sparse) or tensor.IsVariable():
         return None
     position = tensor._tab.Pos
     if dtype is DType.STRING:
         return unpack_strings(raw, shape, what, position)
-    if tensor.Sparsity() is not None:
+    if sparse:
         return densify(tensor.Sparsity(), shape, dtype, raw, what)
     wanted = math.prod(shape) * dtype.itemsize
     if len(raw) != wanted:

@@ -9,6 +9,7 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
+    matrices,
     no_output,
     no_rows,
     rows,
@@ -83,6 +84,7 @@ def _flat(c: Context, bias: Value | None) -> Value | None:
 @operator("BATCH_MATMUL", inputs=2)
 def batch_matmul(c: Context) -> Value:
     """x @ y over the last two axes; the leading ones broadcast."""
+    matrices(c)
     if is_hybrid(c, 1):
         product = MatMul(transpose_b=c.options["adj_y"])
         return batches(c, c.x, c.options["adj_x"], product)

@@ -50,6 +50,7 @@ def image_sizes(c: Context, x: Value) -> tuple[int, int, int, int]:
     return n, h, w, channels
 
 
+_MOST_AXES = 5
 #: The types of weights beside each type of data. CONV_2D is less strict.
 _WEIGHTS = {
     DType.FLOAT32: (DType.FLOAT32, DType.INT8),
@@ -160,3 +161,9 @@ def no_rows(c: Context, units: int) -> Value:
     """What rows without elements give: zeros, whatever the bias and the activation."""
     shape = fully_connected_shape(c, c.x, units, 0)
     return c.constant(np.zeros(shape, c.target().dtype.numpy), "zeros")
+
+
+def matrices(c: Context) -> None:
+    """Refuses operands of BATCH_MATMUL whose ranks its kernels do not take."""
+    for value in (c.x, c.value(1)):
+        c.require(2 <= value.type.rank <= _MOST_AXES, f"multiplies {value.type}")

@@ -18,6 +18,7 @@ from vknn.formats.tflite.layers.geometry import (
     depthwise_geometry,
     fully_connected_shape,
     fully_connected_weights,
+    matrices,
     no_output,
     no_rows,
     rows,
@@ -180,9 +181,24 @@ def _shuffled(c: Context, op: QuantizedGemm, units: int, depth: int) -> tuple[Va
     return y, c.reshape(flipped, c.x.type.dims)
 
 
+#: The types of the operands of BATCH_MATMUL, and of its output.
+_PRODUCTS = (
+    ((DType.INT8, DType.INT8), DType.INT8),
+    ((DType.INT8, DType.INT8), DType.INT32),
+    ((DType.INT16, DType.INT16), DType.INT16),
+    ((DType.INT16, DType.INT8), DType.INT16),
+)
+
+
 @quantized("BATCH_MATMUL")
 def batch_matmul(c: Context) -> Value:
     """Both operands are quantized. An output of int32 has the sums of the codes themselves."""
+    matrices(c)
+    types = tuple(t.type.dtype for t in (c.x, c.value(1))), c.target().dtype
+    c.require(types in _PRODUCTS, f"makes {types[1].value} of {c.x.type} and {c.value(1).type}")
+    if c.x.type.dtype is DType.INT16:
+        zeros = [zero_of(q) for q in (c.quant(0), c.quant(1), output_quant(c))]
+        c.require(not any(zeros), f"has int16 with the zero points {zeros}")
     turned = {"transpose_a": c.options["adj_x"], "transpose_b": c.options["adj_y"]}
     if c.target().dtype is DType.INT32:
         low, one = fp.INT32_MIN, c.constant(np.ones(1, np.int32), "multiplier")
