@@ -201,6 +201,8 @@ def test_an_output_with_a_batch_shows_its_first_item(backend: str) -> None:
         ("PixelShuffle t 1 1 x y 0=2 1=-1", "unknown mode -1"),
         ("Packing t 1 1 x y 0=0", "must be positive"),
         ("CopyTo t 2 1 x x y -23309=1,0 -23311=2,0,1", "2 axes for 1 starts"),
+        ("Crop t 1 1 x y -23309=1,1", "starts and ends differ"),
+        ("Reduction t 1 1 x y 1=0 -23303=1,4 5=1", "not all from -4 to 3"),
     ],
 )
 def test_refused_when_read(layer: str, message: str, tmp_path: Path) -> None:
@@ -221,6 +223,7 @@ def test_refused_when_read(layer: str, message: str, tmp_path: Path) -> None:
         ("Diag t 1 1 x y", (2, 3, 4), "takes a 1-D or 2-D blob"),
         ("Packing t 1 1 x y 0=4 1=1", (3, 4), "undefined elements"),
         ("CopyTo t 2 1 x w y 0=3", (2, 3, 4), "reaches beyond"),
+        ("BinaryOp t 2 1 x w y 1=1", (2, 3, 2), "a number and a second input"),
         ("CopyTo t 2 1 x w y 0=-1", (2, 3, 4), "reaches beyond"),
         ("Reshape t 1 1 x y 0=4 1=3 2=2 12=4", (2, 3, 4), "batch axis 4 does not exist"),
         ("Reshape t 1 1 x y 0=24 13=0", (2, 3, 4), "nothing is left beside the batch"),

@@ -68,8 +68,8 @@ class CropParams(Params):
         return [getattr(self, stem.format(name)) for name in names]
 
     def check(self) -> None:
+        require(len(self.starts) == len(self.ends), "starts and ends differ in length")
         if self.by_lists:
-            require(len(self.starts) == len(self.ends), "starts and ends differ in length")
             listed = len(self.axes) or len(self.starts)
             require(listed <= len(self.starts), f"{listed} axes for {len(self.starts)} starts")
 

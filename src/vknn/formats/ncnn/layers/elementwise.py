@@ -90,9 +90,12 @@ def binary_op(c: Context[BinaryParams]) -> Value:
 
     ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that a
     whole quotient (for remainder one with a half) may come out as less; here quotients are exact.
+    ncnn differs: a power of a negative number is near the largest float where four or more are
+    computed at a time; here it is the power or NaN.
     """
     make, swapped = _BINARY[c.params.op_type]
     if c.params.with_scalar:
+        c.require(len(c.inputs) == 1, "takes a number and a second input")
         a, b = c.x, c.constant(c.params.b, "b")
     else:
         c.require(len(c.inputs) == 2, "takes two inputs")
@@ -255,7 +258,8 @@ def scale(c: Context[ScaleParams]) -> Sequence[Value]:
 
     A second output is the second input.
     """
-    c.require(len(c.record.tops) == 1 or c.params.dynamic, "has two outputs but not two inputs")
+    blobs = len(c.inputs) if c.params.dynamic else max(len(c.inputs), len(c.record.tops))
+    c.require(c.params.dynamic or blobs == 1, "takes two blobs only with the scale as an input")
     return [_scaled(c), *c.inputs[1:]][: len(c.record.tops)]
 
 

@@ -211,7 +211,7 @@ class NormalizeParams(Params):
 )
 def normalize(c: Context[NormalizeParams]) -> Value:
     """x / norm * scale, the norm over space, channels or both; one- and two-dimensional blobs are
-    one channel.
+    one channel, and values of scale beyond the channels count for nothing.
 
     ncnn differs: across neither space nor channels it leaves the blob as it is, unscaled.
     """
@@ -222,9 +222,9 @@ def normalize(c: Context[NormalizeParams]) -> Value:
     axes += tuple(range(2, x.type.rank)) if p.across_spatial else ()
     y = c.add(NormalizeL2(axes, p.eps, _EPS_MODES[p.eps_mode]), x)
     scale, channels = c.weight("scale"), shape(x)[0]
-    good = scale.size == channels or p.channel_shared != 0
-    c.require(good, f"has {scale.size} values of scale for {channels} channels")
-    scale = scale[:1] if p.channel_shared else scale
+    wanted = 1 if p.channel_shared else channels
+    c.require(scale.size >= wanted, f"has {scale.size} values of scale for {channels} channels")
+    scale = scale[:wanted]
     if np.any(scale != 1):
         y = c.add(Mul(), y, per_outermost(c, scale, x, "scale"))
     return c.reshape(y, c.x.type.dims)

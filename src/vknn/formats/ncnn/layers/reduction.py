@@ -58,6 +58,8 @@ class ReductionParams(Params):
 
     def check(self) -> None:
         require(0 <= self.operation < len(_REDUCTIONS), f"unknown operation {self.operation}")
+        known = all(-4 <= a < 4 for a in self.axes)
+        require(known, f"axes {list(self.axes)} are not all from -4 to 3")
         require(
             self.fixbug0 != 0 or not self.axes,
             "axes need parameter 5 (fixbug0): regenerate the file",

@@ -207,7 +207,8 @@ def detection_output(c: Context[DetectionOutputParams]) -> Value:
 def proposal(c: Context[ProposalParams]) -> Sequence[Value]:
     """Regions (n, 1, 4) and, as a second output, their scores (n, 1, 1).
 
-    ncnn differs: with no region left it fails; here there are no rows.
+    ncnn differs: with no region left it fails; here there are no rows. Of several regions without
+    area it keeps the best alone, which here do not meet.
     """
     p = c.params
     scores, deltas, info = c.inputs
