@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from vknn import reference
+from vknn.errors import ShapeError, VknnError
 from vknn.graph import GraphBuilder, TensorType
-from vknn.ops.elementwise import Add, Neg, Relu
+from vknn.ops.elementwise import Add, Neg
 from vknn.ops.movement import Concat, Expand
 from vknn.passes import constant_folding
 from vknn.passes.constant_folding import fold_constants
@@ -36,7 +39,18 @@ def test_large_growth_is_left_to_the_device(stays, becomes, monkeypatch) -> None
     stays(graph, fold_constants)
 
 
-def test_failures_are_left_to_the_run(stays) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("error", [ShapeError, ValueError, MemoryError])
+def test_failures_are_left_to_the_run(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     g = GraphBuilder()
-    x = g.input("x", TensorType((2,)))
-    stays(g.finish({"y": g.add(Relu(), x)}), fold_constants)
+    c = g.constant(np.ones((1, 8), np.float32))
+    graph = g.finish({"y": g.add(Neg(), c)})
+
+    def fails(self: Neg, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        raise error("not these")
+
+    monkeypatch.setattr(Neg, "reference", fails)
+    assert [n.op for n in fold_constants(graph).nodes] == [Neg()]
+    with pytest.raises(VknnError, match="not these"):
+        reference.run(graph, {})

@@ -14,4 +14,4 @@ class Unsupported(ValueError):
 
 #: What arithmetic on numbers that no file should hold may raise while a layer is converted. Checks
 #: come before it with better words; these are for what they overlook.
-STRAY = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+STRAY = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
