@@ -73,6 +73,8 @@
 #define BOP_LOG_ADD_EXP 12
 #define BOP_PRELU 13
 #define BOP_MOD 14
+#define BOP_LARGER 15
+#define BOP_SMALLER 16
 
 vec4 op_clip(vec4 v, float a, float b) {
     vec4 y = if_(lessThan(v, vec4(a)), vec4(a), v);
@@ -169,6 +171,8 @@ vec4 op_signs(vec4 v) {
     case BOP_LOG_ADD_EXP: y = m_logaddexp(v, w); break; \
     case BOP_PRELU: y = op_negative_part(v, v * w); break; \
     case BOP_MOD: y = op_sign_of(m_fmod(v, w), w); break; \
+    case BOP_LARGER: y = if_(greaterThan(v, w), v, w); break; \
+    case BOP_SMALLER: y = if_(lessThan(v, w), v, w); break; \
     }
 
 #endif

@@ -133,7 +133,7 @@ def test_unary_keeps_the_tail_zero(channels: int) -> None:
 
 BINARY = [
     ew.Add(), ew.Sub(), ew.Mul(), ew.Div(), ew.Max(), ew.Min(), ew.Atan2(), ew.Fmod(),
-    ew.Remainder(), ew.FloorDiv(), ew.LogAddExp(), ew.PRelu(), ew.Mod(),
+    ew.Remainder(), ew.FloorDiv(), ew.LogAddExp(), ew.PRelu(), ew.Mod(), ew.Larger(), ew.Smaller(),
 ]  # fmt: skip
 
 

@@ -131,6 +131,8 @@ def binary() -> list[Case]:
     cases += [
         Case("max-ties", e.Max(), (same, other), lambda t, a, b: t.maximum(a, b), smooth=False),
         Case("min-ties", e.Min(), (same, other), lambda t, a, b: t.minimum(a, b), smooth=False),
+        Case("larger", e.Larger(), (same, other), lambda t, a, b: t.maximum(a, b), smooth=False),
+        Case("smaller", e.Smaller(), (same, other), lambda t, a, b: t.minimum(a, b), smooth=False),
         Case("pow-zeros", e.Pow(), (zeros, powers), lambda t, a, b: a**b, smooth=False),
         Case("remainder", e.Remainder(), (within(1, 9, 5), within(0.9, 1.1, 5)), None),
         Case(

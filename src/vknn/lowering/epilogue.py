@@ -77,6 +77,8 @@ BINARY: dict[type[Op], int] = {
     ew.LogAddExp: 12,
     ew.PRelu: 13,
     ew.Mod: 14,
+    ew.Larger: 15,
+    ew.Smaller: 16,
 }
 
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.

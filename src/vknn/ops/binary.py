@@ -124,6 +124,26 @@ class Min(Binary):
 
 
 @attributes
+class Larger(Binary):
+    """a where a > b, else b, which it also is where only a is NaN"""
+
+    exact = True
+
+    def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(a > b, a, b)
+
+
+@attributes
+class Smaller(Binary):
+    """a where a < b, else b, which it also is where only a is NaN"""
+
+    exact = True
+
+    def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(a < b, a, b)
+
+
+@attributes
 class Pow(Binary):
     """a^b; NaN for a fractional power of a negative number; integers truncate"""
 

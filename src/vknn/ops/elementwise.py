@@ -30,6 +30,7 @@ from vknn.ops.binary import (
     Div,
     FloorDiv,
     Fmod,
+    Larger,
     LogAddExp,
     Max,
     Min,
@@ -38,6 +39,7 @@ from vknn.ops.binary import (
     Pow,
     PRelu,
     Remainder,
+    Smaller,
     Sub,
 )
 from vknn.ops.fused import Fused, FusedStep
@@ -104,6 +106,7 @@ __all__ = [
     "Gelu",
     "HardSigmoid",
     "HardSwish",
+    "Larger",
     "LeakyRelu",
     "Log",
     "Log1p",
@@ -128,6 +131,7 @@ __all__ = [
     "Sign",
     "Sin",
     "Sinh",
+    "Smaller",
     "Softplus",
     "Softsign",
     "Sqrt",

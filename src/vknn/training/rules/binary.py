@@ -52,11 +52,12 @@ def div(g: Scope, dy: Value) -> Pair:
     return both(g, quotient, db)
 
 
-@gradient(e.Max, e.Min)
+@gradient(e.Max, e.Min, e.Larger, e.Smaller)
 def extreme(g: Scope, dy: Value) -> Pair:
     """dy where the input was taken; half of it where both are the same."""
     a, b = g.x(0), g.x(1)
-    ahead = g.minus(a, b) if isinstance(g.node.op, e.Max) else g.minus(b, a)
+    larger = isinstance(g.node.op, e.Max | e.Larger)
+    ahead = g.minus(a, b) if larger else g.minus(b, a)
     share = g.times(g.plus(g.unary(e.Sign(), ahead), 1), 0.5)
     da = g.times(dy, share) if g.wants(0) else None
     db = g.times(dy, g.complement(share)) if g.wants(1) else None

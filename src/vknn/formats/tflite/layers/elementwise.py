@@ -76,6 +76,8 @@ def binary(c: Context) -> Value:
     """A function of two elements, with NumPy's broadcasting."""
     if c.operator.code != "POW":
         divisor(c)
+    elif c.x.type.dtype.is_integer and (exponents := c.value(1).constant) is not None:
+        c.require(bool((exponents >= 0).all()), "has exponents below 0")
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 
@@ -88,14 +90,17 @@ def whole_division(c: Context) -> Value:
 
 @operator("MAXIMUM", inputs=2, moves=True)
 def maximum(c: Context) -> Value:
-    """The larger; quantized operands share a scale, so that integers compare as they are."""
-    return c.add(ew.Max(), c.x, c.value(1))
+    """The larger; quantized operands share a scale, so that integers compare as they are.
+
+    The second operand where one is NaN.
+    """
+    return c.add(ew.Larger() if c.x.type.dtype.is_float else ew.Max(), c.x, c.value(1))
 
 
 @operator("MINIMUM", inputs=2, moves=True)
 def minimum(c: Context) -> Value:
-    """The smaller; quantized operands share a scale."""
-    return c.add(ew.Min(), c.x, c.value(1))
+    """The smaller; quantized operands share a scale. The second operand where one is NaN."""
+    return c.add(ew.Smaller() if c.x.type.dtype.is_float else ew.Min(), c.x, c.value(1))
 
 
 @operator("SQUARED_DIFFERENCE", inputs=2)
