@@ -123,7 +123,17 @@ def _kind(graph: SubgraphRecord, operator: OperatorRecord) -> str:
 
 
 def _by_hand() -> Iterator[tuple[str, bytes, dict[str, np.ndarray]]]:
-    """Models of operators that have no vectors."""
+    """Models of operators, and of types that copies do not make, that have no vectors."""
+    for name, dtype, scale in (("LOGISTIC", "uint8", 2.0**-8), ("TANH", "int16", 2.0**-15)):
+        net = Net()
+        net.inputs = [net.tensor("x", (3,), dtype, scale=0.0625)]
+        net.outputs = [net.tensor("y", (3,), dtype, scale=scale)]
+        net.add(name, [0], [1])
+        yield name, net.file(), {"x": np.array([5, 9, 0], dtype)}
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", (3,), "string")], [net.tensor("y", (2,), "string")]
+    net.add("GATHER", [0, net.tensor("places", data=[2, 0], dtype="int32")], [1])
+    yield "GATHER", net.file(), {"x": np.array([b"a", b"b", b"c"], object)}
     net = Net()
     net.inputs, net.outputs = [net.tensor("x", (3,), "bool")], [net.tensor("y", (3,), "bool")]
     net.add("LOGICAL_NOT", [0], [1])

@@ -61,10 +61,7 @@ def arithmetic(c: Context) -> Value:
 
 
 def divisor(c: Context, zero: int = 0) -> None:
-    """Refuses a constant divisor with zeros (stored as ``zero``), but for real quotients.
-
-    TensorFlow Lite differs: it stops at zeros that are computed too; here they divide to anything.
-    """
+    """Refuses a constant divisor with zeros (stored as ``zero``), but for real quotients."""
     values = c.value(1).constant
     real = c.x.type.dtype.is_float and c.operator.code != "FLOOR_DIV"
     if values is not None and not real:
@@ -83,7 +80,10 @@ def binary(c: Context) -> Value:
 
 @quantized("FLOOR_DIV", "FLOOR_MOD")
 def whole_division(c: Context) -> Value:
-    """Of the integers as they are stored, whatever their scales and zero points."""
+    """Of the integers as they are stored, whatever their scales and zero points.
+
+    TensorFlow Lite differs: it stops at divisors that are computed to be 0.
+    """
     divisor(c)
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 

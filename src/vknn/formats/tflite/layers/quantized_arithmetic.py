@@ -83,7 +83,10 @@ def _binary(
 
 @quantized("MUL", "DIV")
 def multiply(c: Context) -> Value:
-    """One multiplier for the product or the quotient of the integers."""
+    """One multiplier for the product or the quotient of the integers.
+
+    TensorFlow Lite differs: it stops at integer divisors that are computed to be 0.
+    """
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
     if not product:
