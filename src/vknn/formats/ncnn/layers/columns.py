@@ -53,7 +53,11 @@ class FoldParams(ColumnParams):
 
 @layer("Unfold", params=UnfoldParams)
 def unfold(c: Context[UnfoldParams]) -> Value:
-    """(c, h, w) to (c * kernel, windows)."""
+    """(c, h, w) to (c * kernel, windows).
+
+    ncnn differs: SAME padding of one axis where the other would get a negative one writes outside
+    of its memory; here the latter is not padded.
+    """
     p, x = c.params, as_image(c, c.x)
     pads = own_pads(c, window_pads(p.pads, shape(x)[1:], p.extents, p.strides))
     padded = [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)]

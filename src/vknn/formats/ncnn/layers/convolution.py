@@ -3,6 +3,8 @@
 ncnn differs: SAME_LOWER (-234) of the 3D layers splits the padding of the depth as SAME_UPPER.
 ncnn differs: SAME padding that is positive along one axis and negative along another (a stride
 longer than the kernel) writes outside of its memory; here the latter axis is not padded.
+ncnn differs: an int8 result that lies on a half after a sigmoid is rounded up or down by its place
+in memory; here away from zero.
 """
 
 from __future__ import annotations
