@@ -72,8 +72,9 @@ kernels take, and what vknn has of each.
 
 Models run as they are stored: channels last, quantized integers in and out as such, with the
 reference kernels' results to the last bit. An input takes any size where its shape signature says
--1. Loops, branches and shapes that data decide are planned as soon as the data are known, and kept
-for the next time. Variable tensors keep their values from run to run until
+-1, and any shape where the file gives it none. Loops, branches and shapes that data decide are
+planned as soon as the data are known, and kept for the next time. Variable tensors keep their
+values from run to run, those of a loop's body from round to round, until
 `session.reset_state()`. `session.model.signatures` and `session.model.metadata` hold what the file
 says of itself.
 

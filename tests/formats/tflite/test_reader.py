@@ -247,6 +247,25 @@ def test_a_shape_computed_by_operators(save: Save) -> None:
             assert session.graph({"x": x}).rest is None
 
 
+def unranked(**fields: bool) -> Net:
+    """y = -x of tensors without a shape."""
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", **fields)], [net.tensor("y")]
+    net.add("NEG", net.inputs, net.outputs)
+    return net
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1, 2)])
+def test_an_input_without_a_shape_takes_any(shape: tuple[int, ...], save: Save) -> None:
+    x = np.ones(shape, np.float32)
+    assert np.array_equal(run(save(unranked().file()), x=x)["y"], -x)
+
+
+def test_a_scalar_that_says_so_takes_no_other_shape(save: Save) -> None:
+    with pytest.raises(InputError, match="the model says"):
+        run(save(unranked(has_rank=True).file()), x=np.ones(3, np.float32))
+
+
 # --- state ----------------------------------------------------------------------------------------
 
 

@@ -122,6 +122,8 @@ class TfliteModel(Model):
 
     def _check_shape(self, name: str, shape: Sequence[int]) -> None:
         declared = self._records[name].shape
+        if self._records[name].unranked:
+            return
         fits = len(shape) == len(declared) and all(
             d is None or d == s for s, d in zip(shape, declared, strict=True)
         )

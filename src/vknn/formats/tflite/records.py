@@ -48,7 +48,8 @@ class TensorRecord:
     """One tensor of a subgraph. ``shape`` has None where the signature says -1.
 
     ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
-    ``narrow`` says that ``dtype`` only holds numbers of fewer bits.
+    ``narrow`` says that ``dtype`` only holds numbers of fewer bits, ``unranked`` that an empty
+    shape may stand for any, not only for that of a scalar.
     """
 
     index: int
@@ -59,6 +60,7 @@ class TensorRecord:
     quant: Quant | None = None
     variable: bool = False
     narrow: Narrow | None = None
+    unranked: bool = False
 
     @property
     def limits(self) -> tuple[int, int]:

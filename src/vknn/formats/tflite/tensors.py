@@ -60,7 +60,8 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
         open_shape = tuple(None if s == -1 else d for s, d in zip(signature, shape, strict=True))
     quant = _quantization(tensor.Quantization(), shape, what)
     variable = tensor.IsVariable()
-    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, narrow)
+    unranked = not open_shape and not tensor.HasRank()
+    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, narrow, unranked)
 
 
 def _constant(
