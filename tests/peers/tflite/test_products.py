@@ -219,3 +219,23 @@ def test_embeddings_of_bytes(tmp_path: Path, backend: str) -> None:
     net.add("EMBEDDING_LOOKUP", [given, w], [y])
     net.inputs, net.outputs = [given], [y]
     check(net, {"x": found}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("name", ["CONV_3D", "CONV_3D_TRANSPOSE"])
+def test_convolutions_of_volumes(name: str, padding: int, tmp_path: Path, backend: str) -> None:
+    rng, net = np.random.default_rng(7), Net()
+    x = rng.standard_normal((2, 3, 4, 5, 3)).astype(np.float32)
+    kernel = (2, 3, 2, 3, 4) if name == "CONV_3D" else (2, 3, 2, 4, 3)
+    given = net.tensor("x", x.shape)
+    w = net.tensor("w", data=rng.standard_normal(kernel), dtype="float32")
+    operands = [given, w, net.tensor("b", data=np.arange(4), dtype="float32")]
+    if name != "CONV_3D":
+        sizes = (6, 6, 10) if padding else (6, 4, 9)
+        shape = net.tensor("shape", data=np.array([2, *sizes, 4]), dtype="int32")
+        operands = [shape, w, given, operands[2]]
+    y = net.tensor("y", (1,) * 5)
+    steps = {"stride_d": 2, "stride_h": 1, "stride_w": 2, "dilation_h_factor": 1 + (not padding)}
+    net.add(name, operands, [y], {**steps, "padding": padding})
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": x}, tmp_path, backend)

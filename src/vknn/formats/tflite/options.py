@@ -16,6 +16,7 @@ _MEMBERS = UNIONS["BuiltinOptions"]
 _TABLES = {
     "AVERAGE_POOL_2D": "Pool2D", "MAX_POOL_2D": "Pool2D", "L2_POOL_2D": "Pool2D",
     "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalization", "L2_NORMALIZATION": "L2Norm",
+    "CONV_3D_TRANSPOSE": "Conv3D",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN", "MEAN": "Reducer", "SUM": "Reducer",
     "REDUCE_PROD": "Reducer", "REDUCE_MAX": "Reducer", "REDUCE_MIN": "Reducer",
     "REDUCE_ANY": "Reducer", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",

@@ -83,7 +83,11 @@ def _flat(c: Context, bias: Value | None) -> Value | None:
 
 @operator("BATCH_MATMUL", inputs=2)
 def batch_matmul(c: Context) -> Value:
-    """x @ y over the last two axes; the leading ones broadcast."""
+    """x @ y over the last two axes; the leading ones broadcast.
+
+    TensorFlow Lite differs: by 8-bit matrices with three batch axes it uses sums that it has not
+    made.
+    """
     matrices(c)
     if is_hybrid(c, 1):
         product = MatMul(transpose_b=c.options["adj_y"])

@@ -41,7 +41,6 @@ def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
 def gather(c: Context) -> Value:
     """Entries along an axis; the first ``batch_dims`` axes go in step with those of the indices."""
     rank, places = c.x.type.rank, c.value(1)
-    c.require(c.x.type.dtype is not DType.STRING or rank == 1, f"gathers from {c.x.type}")
     axis = c.axis(c.options["axis"], rank)
     batch = c.options["batch_dims"]
     batch = batch + places.type.rank if batch < 0 else batch

@@ -109,7 +109,8 @@ def l2_normalization(c: Context) -> Value:
 def local_response_normalization(c: Context) -> Value:
     """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
 
-    TensorFlow Lite's kernels disagree: the reference leaves the last channel of the window out.
+    TensorFlow Lite differs: its reference kernel leaves the last channel of each window out, and
+    the other one, which its tests are about, does not.
     """
     o = c.options
     c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")

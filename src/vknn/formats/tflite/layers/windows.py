@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vknn.formats.tflite.context import Context
 
 _SAME = 0
@@ -23,14 +25,14 @@ def dilations(c: Context) -> tuple[int, int]:
 
 def padding(
     c: Context,
-    sizes: tuple[int, int],
-    kernel: tuple[int, int],
-    steps: tuple[int, int],
-    spread: tuple[int, int] = (1, 1),
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    spread: Sequence[int] = (1, 1),
 ) -> tuple[int, ...]:
     """Pads (begins, then ends): none for VALID; for SAME the odd element stands at the end."""
     if c.options["padding"] != _SAME:
-        return (0, 0, 0, 0)
+        return (0, 0) * len(sizes)
     begins, ends = [], []
     for size, k, step, dilation in zip(sizes, kernel, steps, spread, strict=True):
         reach = (k - 1) * dilation + 1
@@ -42,10 +44,10 @@ def padding(
 
 def window_outputs(
     c: Context,
-    sizes: tuple[int, int],
-    kernel: tuple[int, int],
-    steps: tuple[int, int],
-    spread: tuple[int, int] = (1, 1),
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    spread: Sequence[int] = (1, 1),
 ) -> tuple[int, ...]:
     """The sizes of the output; VALID windows that reach less than a stride too far leave none."""
     if c.options["padding"] == _SAME:
@@ -53,9 +55,6 @@ def window_outputs(
     found = []
     for size, k, step, dilation in zip(sizes, kernel, steps, spread, strict=True):
         left = size + step - (k - 1) * dilation - 1
-        c.require(
-            left > -step or "POOL" in c.operator.code,
-            f"has windows of {kernel} in images of {sizes}",
-        )
+        c.require(left > -step, f"has windows of {kernel} in images of {sizes}")
         found.append(max(left // step, 0))
     return tuple(found)
