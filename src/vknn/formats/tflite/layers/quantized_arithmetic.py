@@ -65,6 +65,7 @@ def _binary(
     limits: tuple[int, int] | None = None,
 ) -> Value:
     dtype = c.target().dtype
+    c.require(dtype is c.x.type.dtype, f"makes {dtype.value} of {c.x.type.dtype.value}")
     info = np.iinfo(dtype.numpy)
     low, high = limits or (int(info.min), int(info.max))
     op = QuantizedBinary(
@@ -87,6 +88,8 @@ def multiply(c: Context) -> Value:
 
     TensorFlow Lite differs: it stops at integer divisors that are computed to be 0.
     """
+    if c.operator.code == "MUL" and c.x.type.dtype is DType.INT16 is not c.target().dtype:
+        return _short_product(c)
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
     if not product:
@@ -94,6 +97,18 @@ def multiply(c: Context) -> Value:
     q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
     limits = bounds(c, c.options["fused_activation_function"])
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
+
+
+def _short_product(c: Context) -> Value:
+    """Of int16 in 8 bits: the high byte of twice the product, whatever the scales."""
+    sides, dtype = (c.x.type, c.value(1).type), c.target().dtype
+    known = dtype in (DType.INT8, DType.UINT8) and sides[0] == sides[1]
+    c.require(known, f"makes {dtype.value} of {sides[0]} and {sides[1]}")
+    limits = np.iinfo(np.int16)
+    op = QuantizedBinary("doubling_high", DType.INT16, low=limits.min, high=limits.max)
+    table = fp.rounding_divide_by_pot(codes(DType.INT16), 8) + zero_of(output_quant(c))
+    low, high = bounds(c, c.options["fused_activation_function"])
+    return lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
 
 
 @quantized("SQUARED_DIFFERENCE")

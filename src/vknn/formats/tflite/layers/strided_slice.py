@@ -117,6 +117,5 @@ def _offset_cut(c: Context, cut: _Cut, size: int) -> _Cut:
     """The cut whose end counts from its start."""
     start = slice(cut.start, None, cut.step).indices(size)[0]
     stop = start + cut.stop
-    c.require(-1 <= stop <= size, f"ends {cut.stop} behind {cut.start} of {size}")
-    last = stop if stop >= 0 else -(size + 1)  # -1 would be the last element
-    return _Cut(start, last, cut.step)
+    c.require(0 <= stop <= size, f"ends {cut.stop} behind {cut.start} of {size}")
+    return _Cut(start, stop, cut.step)
