@@ -81,6 +81,8 @@ def test_pairs_of_integers(
     ("name", "dtype", "quants"),
     [
         ("RELU", "int16", ((0.1, 3), (0.1, 0))),
+        ("RELU_N1_TO_1", "int16", ((0.1, 0), (0.1, 0))),
+        ("HARD_SWISH", "int32", ((0.1, 0), (0.1, 0))),
         ("DEQUANTIZE", "int16", ((0.1, 3), (0.1, 0))),
         ("LOGISTIC", "int8", ((0.1, 3), (1 / 255, -128))),
         ("TANH", "int16", ((0.1, 0), (1 / 128, 0))),

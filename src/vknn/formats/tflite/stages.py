@@ -16,7 +16,7 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
 from vknn.formats.layer_context import unfold
 from vknn.formats.problems import STRAY, Malformed, Unsupported
-from vknn.formats.tflite import narrow
+from vknn.formats.tflite import element_types, narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
@@ -136,6 +136,7 @@ class _Stage:
         place = self.source.place(self.graph, operator)
         try:
             narrow.check(context)
+            element_types.check(context)
             results = unfold(_converter(found, context)(context))
         except Unsupported as problem:
             raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
