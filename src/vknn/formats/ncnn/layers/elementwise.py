@@ -258,8 +258,8 @@ def scale(c: Context[ScaleParams]) -> Sequence[Value]:
 
     A second output is the second input.
     """
-    blobs = len(c.inputs) if c.params.dynamic else max(len(c.inputs), len(c.record.tops))
-    c.require(c.params.dynamic or blobs == 1, "takes two blobs only with the scale as an input")
+    alone = len(c.inputs) == len(c.record.tops) == 1
+    c.require(alone or c.params.dynamic, "takes two blobs only with the scale as an input")
     return [_scaled(c), *c.inputs[1:]][: len(c.record.tops)]
 
 
