@@ -18,6 +18,7 @@ INPUT1F(2, mask);
 
 layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
+layout(constant_id = 12) const int EMPTY_ZERO = 0;  // 1: a row of -inf alone gives 0, not NaN
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
@@ -56,10 +57,12 @@ void main() {
     vec4 most4 = vec4(-M_INF);
     for (int i = lane; i < p.width; i += LANES) most4 = max(most4, scores(base, mask_base, i));
     float most = row_max(max(max(most4.x, most4.y), max(most4.z, most4.w)));
+    if (EMPTY_ZERO != 0 && most == -M_INF) most = 0.0;
 
     vec4 sum4 = vec4(0.0);
     for (int i = lane; i < p.width; i += LANES) sum4 += m_exp(scores(base, mask_base, i) - most);
     float sum = row_sum((sum4.x + sum4.y) + (sum4.z + sum4.w));
+    if (EMPTY_ZERO != 0 && sum == 0.0) sum = 1.0;
 
     if (!inside) return;
     for (int i = lane; i < p.width; i += LANES) {

@@ -42,6 +42,7 @@ const int TILE_K = KEYS / LANES_K, TILE_Q = QUERIES / LANES_Q;
 layout(constant_id = 10) const int LANES_V = 16;
 layout(constant_id = 11) const int COLS = 1;
 layout(constant_id = 12) const int ROWS = 4;  // QUERIES * LANES_V / LANES
+layout(constant_id = 13) const int EMPTY_ZERO = 0;  // 1: a row of -inf alone gives 0, not NaN
 const int SHARERS = LANES / QUERIES;          // lanes that share the statistics of a row
 const int PART = KEYS / SHARERS;              // scores of each of them, a multiple of 4
 
@@ -184,6 +185,7 @@ void main() {
     [[unroll]] for (int i = 0; i < ROWS; i++) {
         int row = query0 + row0 + i;
         float sum = total[row0 + i];
+        if (EMPTY_ZERO != 0 && sum == 0.0) sum = 1.0;
         [[unroll]] for (int j = 0; j < COLS; j++) {
             int col = col0 + j * LANES_V;
             vec4 w = acc[i * COLS + j] / sum;

@@ -115,6 +115,16 @@ def test_streams_over_keys_that_are_masked_out() -> None:
     check_op(Attention(2, 0.5), q, k, v, mask, kind="discrete", access=("storage",))
 
 
+@pytest.mark.parametrize("kind", ["cpu", "discrete"])
+@pytest.mark.parametrize("width", [4, 3])
+def test_rows_without_keys(width: int, kind: str) -> None:
+    """Zero where the op says so, in all candidates."""
+    mask = np.zeros((3, 40), np.float32)
+    mask[0, :35] = mask[1] = -np.inf
+    q, k, v = floats(1, 3, 2 * width), floats(1, 40, 2 * width), floats(1, 40, 2 * width)
+    check_op(Attention(2, 0.5, empty_zero=True), q, k, v, mask, kind=kind, access=("storage",))
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("depth", [4, 5])
 def test_blocks(monkeypatch: pytest.MonkeyPatch, depth: int, precision: str) -> None:

@@ -67,6 +67,13 @@ def test_masked_places_have_no_weight() -> None:
     check(Attention(2, 1.0), q, k, v, mask, expected=v[:, [0, 2]])
 
 
+def test_rows_without_keys_are_zero_on_request() -> None:
+    q, k, v = data(1, 2, 4), data(1, 3, 4, seed=1), data(1, 3, 4, seed=2)
+    mask = np.array([[0, -np.inf, -np.inf], [-np.inf, -np.inf, -np.inf]], np.float32)
+    expected = v[:, [0, 0]] * np.array([[1], [0]], np.float32)
+    check(Attention(2, 1.0, empty_zero=True), q, k, v, mask, expected=expected)
+
+
 def test_empty_sequences() -> None:
     check(Attention(2, 1.0), data(1, 0, 4), data(1, 3, 4), data(1, 3, 6), expected=data(1, 0, 6))
     zero = np.zeros((1, 2, 6), np.float32)

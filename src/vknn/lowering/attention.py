@@ -160,7 +160,7 @@ class _Emit:
                 *(rows, sizes.keys, width, len(block.queries), heads),
                 *(first, batch, head, query, key),
             ],
-            spec={10: shape.lanes, 11: shape.rows},
+            spec={10: shape.lanes, 11: shape.rows, 12: int(sizes.empty_zero)},
             defines={"MASKED": int(mask is not None)},
             flops=20 * rows * sizes.keys,
             label="Attention softmax",

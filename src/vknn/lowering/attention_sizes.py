@@ -32,7 +32,7 @@ class Block:
 @dataclass(frozen=True)
 class Sizes:
     """Sizes of an Attention. ``groups``: heads of k and v. ``apart``: heads have an axis of their
-    own (rank 4), else they lie one after the other in a row."""
+    own (rank 4), else they lie one after the other in a row. ``empty_zero``: as the op's."""
 
     batch: int
     heads: int
@@ -43,6 +43,7 @@ class Sizes:
     value_depth: int
     scale: float
     apart: bool
+    empty_zero: bool = False
 
     @property
     def padded(self) -> int:
@@ -120,9 +121,9 @@ def sizes_of(problem: Problem) -> Sizes:
     assert isinstance(op, Attention)
     heads, groups, scale = op.num_heads, op.groups, float(op.scale)
     if len(q) == 4:
-        return Sizes(q[0], heads, groups, q[2], k[2], q[3], v[3], scale, apart=True)
+        return Sizes(q[0], heads, groups, q[2], k[2], q[3], v[3], scale, True, op.empty_zero)
     widths = q[2] // heads, v[2] // groups
-    return Sizes(q[0], heads, groups, q[1], k[1], *widths, scale, apart=False)
+    return Sizes(q[0], heads, groups, q[1], k[1], *widths, scale, False, op.empty_zero)
 
 
 def dims_of(type_: TensorType | None) -> tuple[int, ...]:

@@ -105,7 +105,12 @@ class _Emit:
                 *steps,
                 *(masked or (0, 0, 0, 0)),
             ],
-            spec={10: lanes, 11: columns, 12: _QUERIES * lanes // _LANES},
+            spec={
+                10: lanes,
+                11: columns,
+                12: _QUERIES * lanes // _LANES,
+                13: int(sizes.empty_zero),
+            },
             defines={"WIDE": int(self.wide), "MASKED": int(masked is not None)},
             flops=sizes.flops + 20 * sizes.rows * sizes.keys,
         )

@@ -18,12 +18,14 @@ class Attention(Op):
     other in the last axis, and output [B, S, heads * Dv]; or, of rank 4, q [B, heads, S, D],
     k [B, kv_heads, T, D], v [B, kv_heads, T, Dv] and output [B, heads, S, Dv]. mask (optional) is
     added, broadcast to [B, heads, S, T]. Head h reads head h // (heads / kv_heads) of k and v;
-    ``kv_heads`` 0: as many as q has.
+    ``kv_heads`` 0: as many as q has. A row whose scores all are -inf gives NaN, or 0 with
+    ``empty_zero``.
     """
 
     num_heads: int
     scale: float
     kv_heads: int = 0
+    empty_zero: bool = False
 
     @property
     def groups(self) -> int:
@@ -74,7 +76,10 @@ class Attention(Op):
             scores = self.scale * (self._heads(q, self.num_heads) @ keys)
             if mask is not None:
                 scores = scores + mask
-            y = softmax(scores, -1) @ self._heads(v, self.groups)
+            weights = softmax(scores, -1)
+            if self.empty_zero:
+                weights[np.isneginf(scores).all(-1)] = 0
+            y = weights @ self._heads(v, self.groups)
         if q.ndim == 3:  # [B, heads, S, Dv] -> [B, S, heads * Dv]
             y = y.swapaxes(1, 2).reshape(*q.shape[:2], self.num_heads * y.shape[-1])
         return (y.astype(q.dtype),)

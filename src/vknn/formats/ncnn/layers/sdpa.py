@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.attention import kept_slots
 from vknn.formats.ncnn.layers.elementwise import scaled
@@ -13,9 +15,13 @@ from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.attention import Attention, RotaryEmbedding
 from vknn.ops.elementwise import Add
+from vknn.ops.logic import Greater, Where
 from vknn.ops.matmul import QuantizedMatMul
 from vknn.ops.movement import Concat, Slice
-from vknn.ops.reduction import Softmax
+from vknn.ops.reduction import ReduceMax, Softmax
+
+#: int8 scores that are not above this count as masked.
+_LOWEST = np.full((), np.finfo(np.float32).min, np.float32)
 
 
 @attributes
@@ -31,6 +37,7 @@ class SdpaParams(Params):
 @layer("SDPA", params=SdpaParams, bottoms=(3, 6), tops=(1, 3), may_be_empty=kept_slots)
 def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     """softmax(scale q k^T + mask) v of (head, sequence, width) blobs; heads may share k and v.
+    Where the mask leaves no key the result is 0.
 
     Inputs: q, k, v, the mask, kept keys and values in front of k and v.
 
@@ -61,7 +68,8 @@ def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     if p.int8_scale_term:
         y = _int8(c, (q, k, v), mask, factor)
     else:
-        y = c.add(Attention(num_heads=heads, scale=factor, kv_heads=groups), q, k, v, mask)
+        op = Attention(num_heads=heads, scale=factor, kv_heads=groups, empty_zero=True)
+        y = c.add(op, q, k, v, mask)
     return [y, kept, v] if p.kv_cache else y
 
 
@@ -109,11 +117,21 @@ def _int8(
     q = c.reshape(q, (1, *shared, queries, width))
     k, v = (c.reshape(x, (1, groups, 1, *shape(x)[1:])) for x in (k, v))
     scores = scaled(c, c.add(QuantizedMatMul(transpose_b=True), q, k), factor)
-    if mask is not None:
+    if mask is None:
+        weights = c.add(Softmax(axis=4), scores)
+    else:
         scores = c.reshape(scores, (1, heads, queries, keys))
-        scores = c.reshape(c.add(Add(), scores, mask), (1, *shared, queries, keys))
-    y = c.add(QuantizedMatMul(), c.add(Softmax(axis=4), scores), v)
+        weights = _weights(c, c.add(Add(), scores, mask))
+        weights = c.reshape(weights, (1, *shared, queries, keys))
+    y = c.add(QuantizedMatMul(), weights, v)
     return c.reshape(y, (1, heads, queries, shape(v)[-1]))
+
+
+def _weights(c: Context[SdpaParams], scores: Value) -> Value:
+    """Softmax of (1, head, query, key); rows that the mask leaves nothing of are 0."""
+    left = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.constant(_LOWEST, "lowest"))
+    nothing = c.constant(np.zeros((), np.float32), "nothing")
+    return c.add(Where(), left, c.add(Softmax(axis=3), scores), nothing)
 
 
 @attributes
