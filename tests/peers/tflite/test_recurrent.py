@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.helpers import shared_device
-from tests.tflite_writer import Net
+from tests.tflite_writer import Net, Table
 
 from vknn.session import Session
 
@@ -210,3 +210,38 @@ def test_variables_of_a_branch(tmp_path: Path, backend: str) -> None:
     net.add("IF", net.inputs, net.outputs, options)
     x = np.ones((1, 2), np.float32)
     check(net, [{"c": np.array([c]), "x": x} for c in (True, True, False)], tmp_path, backend)
+
+
+def sparse(net: Net, name: str, shape: tuple[int, int], seed: int) -> int:
+    """Weights of int8 of which every second block of 16 in a row is there."""
+    rows, columns = shape[0], shape[1] // 16
+    blocks = [(row, k) for row in range(rows) for k in range(columns) if (row + k + seed) % 2]
+    starts = np.cumsum([0, *np.bincount([row for row, _ in blocks], minlength=rows)])
+    held = [Table("Int32Vector", {"values": v}) for v in (starts, [k for _, k in blocks])]
+    axes = [
+        {"format": 0, "dense_size": rows},
+        {"format": 1, "array_segments": held[0], "array_indices": held[1]},
+        {"format": 0, "dense_size": 16},
+    ]
+    content = {"traversal_order": [0, 1, 2], "block_map": [1]}
+    content["dim_metadata"] = [Table("DimensionMetadata", axis) for axis in axes]
+    data = integers((len(blocks), 16), "int8", 127, seed)
+    sparsity = Table("SparsityParameters", content)
+    return net.tensor(name, shape, "int8", data=data, scale=0.01, sparsity=sparsity)
+
+
+@pytest.mark.parametrize("coupled", [True, False])
+def test_lstm_with_sparse_weights(coupled: bool, tmp_path: Path, backend: str) -> None:
+    net, first = Net(), int(coupled)
+    x = net.tensor("x", (BATCH, 32))
+    missing = [-1] * first
+    w = missing + [sparse(net, f"w{i}", (16, 32), i) for i in range(first, 4)]
+    r = missing + [sparse(net, f"r{i}", (16, 32), 4 + i) for i in range(first, 4)]
+    b = missing + [net.tensor(f"b{i}", data=floats((16,), i)) for i in range(first, 4)]
+    projection = sparse(net, "p", (32, 16), 9)
+    states = [net.tensor(k, (BATCH, n), is_variable=True) for k, n in (("h", 32), ("c", 16))]
+    y = net.tensor("y", (BATCH, 32))
+    inputs = [x, *w, *r, -1, -1, -1, *b, projection, -1, *states]
+    net.add("LSTM", inputs, [y], {"fused_activation_function": 4})
+    net.inputs, net.outputs = [x], [y]
+    check(net, [{"x": floats((BATCH, 32), seed)} for seed in range(4)], tmp_path, backend)

@@ -49,7 +49,7 @@ class TensorRecord:
 
     ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
     ``narrow`` says that ``dtype`` only holds numbers of fewer bits, ``unranked`` that an empty
-    shape may stand for any, not only for that of a scalar.
+    shape may stand for any, not only for that of a scalar, ``sparse`` how the file held ``data``.
     """
 
     index: int
@@ -61,6 +61,7 @@ class TensorRecord:
     variable: bool = False
     narrow: Narrow | None = None
     unranked: bool = False
+    sparse: bool = False
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -61,7 +61,9 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     quant = _quantization(tensor.Quantization(), shape, what)
     variable = tensor.IsVariable()
     unranked = not open_shape and not tensor.HasRank()
-    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, narrow, unranked)
+    sparse = tensor.Sparsity() is not None
+    kind = (narrow, unranked, sparse)
+    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind)
 
 
 def _constant(

@@ -26,6 +26,7 @@ from vknn.formats.tflite.layers.recurrent_weights import (
     matrix,
     rounded_rows,
     rounding,
+    sparse_state,
 )
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
@@ -322,6 +323,9 @@ def _lstm(
     rest = [cell.peepholes(), *projection, cell.norm()]
     weights = [_held(c, a) for a in (w, r, cell.bias(), *rest)]
     states = [state(c, number, s) for number in (numbers.h, numbers.c)]
+    if c.operator.code == "LSTM" and op.state_rounding != "none" and c.source(first + 3).sparse:
+        op = replace(op, state_rounding="none")
+        states[0] = sparse_state(c, states[0], s.x)
     y, last_h, last_c = c.add_many(op, x, *weights[:3], *states, *weights[3:])
     keep(c, numbers.h, last_h)
     keep(c, numbers.c, last_c)

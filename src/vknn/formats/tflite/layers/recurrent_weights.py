@@ -11,6 +11,9 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops import logic
+from vknn.ops.reduction import ReduceMax
 from vknn.ops.rounding import DynamicRound
 
 
@@ -69,3 +72,14 @@ def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool =
         rank = c.value(number).type.rank
         good = rank == 2 or (diagonal and rank == 1)
         c.require(good, f"input {number}, weights of h, is {c.value(number).type}")
+
+
+def sparse_state(c: Context, h: Value, x: Value) -> Value:
+    """h as sparse 8-bit weights see it: rounded to its own steps, which count as those of x.
+
+    That is a mistake of TensorFlow Lite's kernel of LSTM.
+    """
+    most = [c.add(ReduceMax((-1,)), c.add(ew.Abs(), v)) for v in (h, x)]
+    zero = c.scalar(0.0)
+    steps = [c.add(logic.Where(), c.add(logic.Equal(), m, zero), c.scalar(127.0), m) for m in most]
+    return c.add(ew.Mul(), c.add(DynamicRound(), h), c.add(ew.Div(), steps[1], steps[0]))
