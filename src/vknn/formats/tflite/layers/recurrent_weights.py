@@ -77,8 +77,10 @@ def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool =
 def sparse_state(c: Context, h: Value, x: Value) -> Value:
     """h as sparse 8-bit weights see it: rounded to its own steps, which count as those of x.
 
-    That is a mistake of TensorFlow Lite's kernel of LSTM.
+    That is a mistake of TensorFlow Lite's kernel of LSTM, which leaves zero points aside besides.
     """
+    if c.options["asymmetric_quantize_inputs"]:
+        c.refuse("sparse weights of data with zero points")
     most = [c.add(ReduceMax((-1,)), c.add(ew.Abs(), v)) for v in (h, x)]
     zero = c.scalar(0.0)
     steps = [c.add(logic.Where(), c.add(logic.Equal(), m, zero), c.scalar(127.0), m) for m in most]
