@@ -24,10 +24,10 @@ NOT_YET = ("style_transfer_dynamic",)
 #: keeps; the share of elements that these two give otherwise.
 OTHERWISE = {"tf2_mobilenet_v2_1.0_224_ptq": 0.005, "deeplabv3_mnv2_dm05_pascal_quant": 0.009}
 #: Activations are quantized on the fly, so that one rounding decides the scale of all that follows.
-#: TensorFlow Lite's kernels, with which what was recorded agrees within 5e-4, add up the 9216 numbers
-#: of a MEAN in float32 one after the other, which is off by 1e-6, scale the sums of its products in
-#: two steps and round RSQRT twice. Exact sums find other activations on the other side of a
-#: half: 0.0028 in the mean, 0.034 at the most.
+#: TensorFlow Lite's kernels, with which what was recorded agrees within 5e-4, add up the numbers of
+#: a MEAN in float32 one after the other, which is off by 1e-6, scale the sums of products in two
+#: steps and round RSQRT twice. Exact sums find other activations on the other side of a half:
+#: 0.0028 in the mean, 0.034 at the most.
 LOOSE = {"style_transfer_dynamic": 1e-2}
 
 
