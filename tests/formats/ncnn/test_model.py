@@ -106,7 +106,7 @@ def test_wrong_shapes_name_the_layer(tmp_path: Path) -> None:
         ("Permute l 1 1 x y 0=4", (3, 4), "order_type 4"),
         ("Padding l 1 1 x y 2=9 4=2", (3, 4), "reflect"),
         ("ShuffleChannel l 1 1 x y 0=2", (3, 4, 4), "not divisible"),
-        ("LayerNorm l 1 1 x y 0=6", (3, 4), "does not match"),
+        ("LayerNorm l 1 1 x y 0=3", (3, 4), "does not match"),
         ("GroupNorm l 1 1 x y 0=2 1=3 3=0", (3, 4), "equal groups"),
         ("Interp l 1 1 x y 0=1 1=0.01 2=0.01", (3, 9, 9), "would be"),
         ("Interp l 1 1 x y 0=1 3=2000000000 4=2000000000", (3, 9, 9), "absurdly large"),

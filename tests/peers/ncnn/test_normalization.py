@@ -106,6 +106,12 @@ def test_what_makes_no_sense(line: str, message: str, tmp_path: Path) -> None:
     assert kind in str(caught.value)
 
 
+@pytest.mark.parametrize("line", ["LayerNorm 0=31", "RMSNorm 0=31", "InstanceNorm 0=31"])
+@pytest.mark.parametrize("shape", [(7,), (4, 5), (3, 4, 5), (2, 2, 3, 4)])
+def test_more_factors_than_needed(line: str, shape: tuple[int, ...], backend: str) -> None:
+    check(line, image(*shape), backend=backend)
+
+
 def test_far_from_zero(backend: str) -> None:
     """The variance of channels whose mean is large."""
     x = image(4, 9, 12) + 100

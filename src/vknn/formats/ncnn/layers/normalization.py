@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.formats.ncnn.context import Context, axis_of, per_outermost, rank, shape
 from vknn.formats.ncnn.layers.reduction import one_channel
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
@@ -79,12 +79,12 @@ def _layer_norm_weights(p: LayerNormParams) -> list[WeightSpec]:
 
 def _inner(c: Context[LayerNormParams]) -> tuple[int, ...]:
     """The innermost axes that are normalised: as many as have ``affine_size`` elements, the fewest
-    first; otherwise a channel, or a row of one or two axes."""
+    first; otherwise a channel, or a row of one or two axes, which may have fewer."""
     sizes, wanted = shape(c.x), c.params.affine_size
     most = max(rank(c.x) - 1, 1)
     fitting = (sizes[-n:] for n in range(1, most + 1) if math.prod(sizes[-n:]) == wanted)
     inner = next(fitting, sizes[-most:])
-    good = math.prod(inner) == wanted or not c.params.affine
+    good = math.prod(inner) <= wanted or not c.params.affine
     c.require(good, f"affine_size {wanted} does not match the inner axes of {list(sizes)}")
     return inner
 
@@ -93,14 +93,19 @@ def _inner(c: Context[LayerNormParams]) -> tuple[int, ...]:
 def layer_norm(c: Context[LayerNormParams]) -> Value:
     """Normalises over the inner axes.
 
-    ncnn differs: without affine an affine_size that fits no axes means a channel.
+    ncnn differs: an affine_size that fits no axes means a channel; with affine that takes as many
+    values of gamma and beta as it needs.
     """
     inner = _inner(c)
     op = LayerNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
     if not c.params.affine:
         return c.add(op, c.x, None, None)
-    gamma, beta = (c.constant(c.weight(name).reshape(inner), name) for name in ("gamma", "beta"))
-    return c.add(op, c.x, gamma, beta)
+    return c.add(op, c.x, *(_factors(c, name, inner) for name in ("gamma", "beta")))
+
+
+def _factors(c: Context[P], name: str, sizes: tuple[int, ...]) -> Value:
+    """As many values of a weight as are needed, in this shape."""
+    return c.constant(c.weight(name)[: math.prod(sizes)].reshape(sizes), name)
 
 
 @layer(
@@ -114,7 +119,7 @@ def rms_norm(c: Context[LayerNormParams]) -> Value:
     op = RMSNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
     if not c.params.affine:
         return c.add(op, c.x)
-    return c.add(op, c.x, c.constant(c.weight("gamma").reshape(inner), "gamma"))
+    return c.add(op, c.x, _factors(c, "gamma", inner))
 
 
 @attributes
@@ -155,13 +160,17 @@ class InstanceNormParams(Params):
 
 @layer("InstanceNorm", params=InstanceNormParams, weights=_channel_weights)
 def instance_norm(c: Context[InstanceNormParams]) -> Value:
-    """Normalises each channel; one- and two-dimensional blobs are one channel."""
+    """Normalises each channel; one- and two-dimensional blobs are one channel. Values of gamma and
+    beta beyond the channels count for nothing."""
     x, p = one_channel(c, c.x), c.params
     channels = shape(x)[0]
-    good = p.channels == channels or not p.affine
+    good = p.channels >= channels or not p.affine
     c.require(good, f"is for {p.channels} channels, the input has {channels}")
-    gamma, beta = c.weight_value("gamma"), c.weight_value("beta")
-    return c.reshape(c.add(InstanceNormalization(p.eps), x, gamma, beta), c.x.type.dims)
+    op = InstanceNormalization(p.eps)
+    if not p.affine:
+        return c.reshape(c.add(op, x, None, None), c.x.type.dims)
+    factors = (_factors(c, name, (channels,)) for name in ("gamma", "beta"))
+    return c.reshape(c.add(op, x, *factors), c.x.type.dims)
 
 
 @attributes
