@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -70,24 +69,19 @@ def inner_product(c: Context[InnerProductParams]) -> Value:
         total = math.prod(shape(x))
         c.require(total == p.num_input, f"takes {p.num_input} elements, the input has {total}")
         x = c.reshape(x, (1, total))
-    y = dense(c, x, quantized=bool(p.int8_scale_term))
-    return activate(c, y, p.activation_type, p.activation_params)
+    return activate(c, _dense(c, x), p.activation_type, p.activation_params)
 
 
-def dense(c: Context[Any], x: Value, *, quantized: bool) -> Value:
-    """The layer's ``weight`` (outputs first, whatever its shape) and ``bias`` on rows of ``x``."""
-    if quantized:
+def _dense(c: Context[InnerProductParams], x: Value) -> Value:
+    """The layer's ``weight`` and ``bias`` on rows of ``x``."""
+    if c.params.int8_scale_term:
         scales = c.weight("weight_scale")
         weight = quantized_weight(c, scales)
         x = quantize(c, x, c.weight("bottom_scale"))
-        total = c.add(MatMulInteger(transpose_b=True), x, c.constant(_matrix(weight), "weight"))
+        total = c.add(MatMulInteger(transpose_b=True), x, c.constant(weight, "weight"))
         return dequantize(c, total, scales, axis=x.type.rank - 1)
     c.require(x.type.dtype is DType.FLOAT32, "takes float32 without int8_scale_term")
     weight = c.weight("weight")
     c.require(weight.dtype != np.int8, "int8 weights without int8_scale_term")
-    matrix = c.constant(_matrix(weight), "weight")
+    matrix = c.constant(weight, "weight")
     return c.add(MatMul(transpose_b=True), x, matrix, c.weight_value("bias"))
-
-
-def _matrix(weight: np.ndarray) -> np.ndarray:
-    return weight.reshape(weight.shape[0], -1)
