@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.peers.tflite.test_operators import check, one
+from tests.tflite_writer import Net, Table
 
 from vknn.errors import InputError, UnsupportedLayerError
 from vknn.session import Session
@@ -115,6 +116,22 @@ def test_embeddings(dtype: str, width: int, tmp_path: Path, backend: str) -> Non
         inputs = [((7,), "int32", {}), ((6, width), dtype, table)]
         net = one("EMBEDDING_LOOKUP", inputs, [((7, width), wanted, {})])
         check(net, {"x0": found}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+@pytest.mark.parametrize("wanted", ["float32", "float16"])
+def test_embeddings_by_blocks(dtype: str, wanted: str, tmp_path: Path, backend: str) -> None:
+    net, found = Net(), np.array([1, 0, 2, 1], np.int32)
+    steps = np.linspace(0.1, 0.6, 6).reshape(3, 2)
+    scales = net.tensor("scales", data=steps, dtype="float16")
+    details = Table("BlockwiseQuantization", {"scales": scales, "zero_points": -1, "block_size": 4})
+    blocks = Table("QuantizationParameters", {"details": details})
+    given = net.tensor("x", found.shape, "int32")
+    w = net.tensor("w", data=numbers(dtype, (3, 8)), dtype=dtype, quantization=blocks)
+    y = net.tensor("y", (4, 8), wanted)
+    net.add("EMBEDDING_LOOKUP", [given, w], [y])
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": found}, tmp_path, backend)
 
 
 def test_movement(tmp_path: Path, backend: str) -> None:

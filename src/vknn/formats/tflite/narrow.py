@@ -33,6 +33,8 @@ def check(c: Context) -> None:
     """Refuses an operator that has a tensor of a type that its kernel does not take."""
     tensors, code = c.graph.tensors, c.operator.code
     for place, index in enumerate((*c.operator.inputs, *c.operator.outputs)):
+        if index != -1 and tensors[index].blocks is not None and code != "EMBEDDING_LOOKUP":
+            c.refuse("tensors that are quantized block by block")
         if index == -1 or tensors[index].narrow is None:
             continue
         name = tensors[index].type_name

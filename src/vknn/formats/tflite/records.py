@@ -49,7 +49,8 @@ class TensorRecord:
 
     ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
     ``narrow`` says that ``dtype`` only holds numbers of fewer bits, ``unranked`` that an empty
-    shape may stand for any, not only for that of a scalar, ``sparse`` how the file held ``data``.
+    shape may stand for any, not only for that of a scalar, ``sparse`` how the file held ``data``,
+    ``blocks`` the tensor that has a scale for each block of a row, and the size of blocks.
     """
 
     index: int
@@ -62,6 +63,7 @@ class TensorRecord:
     narrow: Narrow | None = None
     unranked: bool = False
     sparse: bool = False
+    blocks: tuple[int, int] | None = None
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.records import Narrow, Quant, TensorRecord
 from vknn.formats.tflite.sparsity import densify
 from vknn.formats.tflite.strings import unpack_strings
@@ -26,6 +27,7 @@ NARROW = {
     19: Narrow("int2", DType.INT8, 2),
     20: Narrow("uint4", DType.UINT8, 4),
 }
+_BLOCKWISE = accessors.QuantizationDetails.BlockwiseQuantization
 _MAX_ELEMENTS = 1 << 31
 _MAX_RANK = 8
 
@@ -62,7 +64,7 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     variable = tensor.IsVariable()
     unranked = not open_shape and not tensor.HasRank()
     sparse = tensor.Sparsity() is not None
-    kind = (narrow, unranked, sparse)
+    kind = (narrow, unranked, sparse, _blocks(tensor.Quantization()))
     return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind)
 
 
@@ -106,9 +108,18 @@ def unpacked(raw: np.ndarray, count: int, narrow: Narrow) -> np.ndarray:
     return np.where(found > narrow.high, found - (1 << narrow.bits), found) if narrow.low else found
 
 
+def _blocks(table: Any) -> tuple[int, int] | None:
+    """The tensor of the scales of blocks, and the size of these; None without such."""
+    if table is None or table.DetailsType() != _BLOCKWISE or table.Details() is None:
+        return None
+    details, given = accessors.BlockwiseQuantization(), table.Details()
+    details.Init(given.Bytes, given.Pos)
+    return details.Scales(), details.BlockSize()
+
+
 def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None:
     if table is None or table.ScaleLength() == 0:
-        if table is not None and table.DetailsType():
+        if table is not None and table.DetailsType() not in (0, _BLOCKWISE):
             raise UnknownType(f"{what} has a custom quantization")
         return None
     scale = np.array(table.ScaleAsNumpy(), np.float32)

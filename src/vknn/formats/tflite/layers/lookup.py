@@ -80,15 +80,35 @@ def embedding_lookup(c: Context) -> Value:
     table, wanted = c.value(1), c.target().dtype
     good = table.type.rank >= 2 and c.x.type.rank == 1 and c.x.type.dtype is DType.INT32
     c.require(good, f"looks {c.x.type} up in the table {table.type}")
-    if c.source(1).narrow is not None:
+    if c.source(1).blocks is not None:
+        table = _of_blocks(c)
+    elif c.source(1).narrow is not None:
         table = _whole_bytes(c, table)
     real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
-    if real:
+    if real and not table.type.dtype.is_float:
         table = _signed(c, table)
     taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
-    if not real:
-        return taken
+    if not real or taken.type.dtype.is_float:
+        return c.cast(taken, wanted) if c.source(1).blocks is not None else taken
     return c.cast(_real_rows(c, taken, found), c.target().dtype)
+
+
+def _of_blocks(c: Context) -> Value:
+    """A matrix of integers whose rows have scales block by block, as real numbers."""
+    record, wanted = c.source(1), c.target().dtype
+    index, size = record.blocks or (0, 0)
+    tensors, data = c.graph.tensors, c.data(1)
+    scales = tensors[index].data if 0 <= index < len(tensors) else None
+    narrow = record.narrow is not None and record.narrow.name in ("int4", "int2")
+    good = narrow and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
+    good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
+    good = good and scales is not None and scales.dtype == np.float16
+    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks of {size}")
+    assert scales is not None
+    blocks = data.reshape(len(data), -1, size).astype(np.float32)
+    c.require(scales.size == blocks.size // size, f"has {scales.size} scales of blocks")
+    real = blocks * scales.reshape(len(data), -1, 1).astype(np.float32)
+    return c.constant(real.reshape(data.shape), "table")
 
 
 def _signed(c: Context, table: Value) -> Value:
