@@ -84,6 +84,7 @@ SMALL = [
     ("REDUCE_MAX", [real(0, 3), held([0])], [real()], {"keep_dims": True}),
     ("REDUCE_MIN", [((2, 0), "int32", {}), held([1])], [((), "int32", {})], {}),
     ("REDUCE_ANY", [((0,), "bool", {}), held([0])], [((), "bool", {})], {}),
+    ("REDUCE_PROD", [((3, 5), "int8", {}), held([0])], [((), "int8", {})], {}),
     ("MEAN", [quantized((0, 3), "int8", 0.5, 7), held([0])], [quantized((), "int8", 0.2, 9)], {}),
     # The high bytes of products.
     ("MUL", [quantized((99,), "int16", 0.1)] * 2, [quantized((), "int8", 0.1, 5)], {}),
@@ -155,3 +156,19 @@ def test_refused(
     path.write_bytes(one(name, inputs, outputs, given).file())
     with pytest.raises(VknnError, match=name), Session(path, device="numpy") as session:
         session.run(feeds(inputs))
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("int16", 21429), ("int8", 50)])
+def test_sums_of_the_ordinary_kernel(
+    dtype: str, expected: int, tmp_path: Path, backend: str
+) -> None:
+    x = (
+        np.array([[10000], [20000]], "int16")
+        if dtype == "int16"
+        else np.array([[30], [40]], "int8")
+    )
+    inputs = [quantized((2, 1), dtype, 0.5), held([0])]
+    path = tmp_path / "net.tflite"
+    path.write_bytes(one("SUM", inputs, [quantized((1,), dtype, 0.7)], {}).file())
+    with Session(path, device="numpy" if backend == "numpy" else "auto") as session:
+        assert session.run({"x0": x})["y0"].tolist() == [expected]

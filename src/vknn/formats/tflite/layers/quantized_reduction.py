@@ -38,8 +38,8 @@ def _range(dtype: DType) -> tuple[int, int]:
 def mean_or_sum(c: Context) -> Value:
     """The sum of the integers times a multiplier, into which MEAN folds the number of elements.
 
-    TensorFlow Lite's ordinary kernel for SUM of int8 rescales in float32; that of int16 adds what
-    wraps around.
+    TensorFlow Lite's ordinary kernel for SUM of int8 and int16 rescales in float32; the reference
+    kernel errs there.
     """
     axes, keep = axes_of(c), bool(c.options["keep_dims"])
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
@@ -48,10 +48,8 @@ def mean_or_sum(c: Context) -> Value:
         return of_nothing(c, axes, 0)  # whatever the zero point
     total = c.add(Cast(DType.INT32), c.x)
     total = c.add(ReduceSum(axes, keep), total) if axes else total
-    if c.operator.code == "SUM" and dtype is DType.INT16:
-        return c.add(Cast(dtype), total)  # wraps around
     low, high = _range(dtype)
-    if c.operator.code == "SUM" and dtype is DType.INT8:
+    if c.operator.code == "SUM" and dtype in (DType.INT8, DType.INT16):
         ratio = scale_of(given) / scale_of(wanted)
         bias = np.float32(-zero_of(given)) * ratio * np.float32(count)
         op = FloatRescale(float(ratio), float(bias), zero_of(wanted), low, high, dtype)

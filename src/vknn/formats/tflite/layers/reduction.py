@@ -41,6 +41,10 @@ def reduce(c: Context, kind: type[rd.Reduction], x: Value | None = None) -> Valu
 @operator(*_REDUCTIONS, inputs=2)
 def reduction(c: Context) -> Value:
     """Over axes; integers wrap around."""
+    dtype = c.x.type.dtype
+    if c.operator.code == "REDUCE_PROD" and dtype in (DType.INT8, DType.UINT8, DType.INT16):
+        wide = c.add(ew.Cast(DType.INT32), c.x)
+        return c.add(ew.Cast(dtype), reduce(c, rd.ReduceProd, wide))
     return reduce(c, _REDUCTIONS[c.operator.code])
 
 
