@@ -121,7 +121,7 @@ def test_lengths_next_to_nothing(tmp_path: Path, backend: str) -> None:
 
 def test_real_quotients_by_nothing(tmp_path: Path, backend: str) -> None:
     pair, given = [((6,), "float32", {})] * 2, {"fused_activation_function": 0}
-    feeds = {"x0": np.float32([1, -2, 0, 3, 5, 1e38]), "x1": np.float32([0, 0, 0, -0.0, 2, 1e-3])}
+    feeds = {"x0": np.float32([1, -2, 4, 3, 5, 1e38]), "x1": np.float32([0, 0, 0, -0.0, 2, 1e-3])}
     check(one("DIV", pair, pair[:1], given), feeds, tmp_path, backend)
 
 
@@ -133,6 +133,31 @@ def test_whole_quotients_by_nothing(name: str, tmp_path: Path) -> None:
     session = Session(tmp_path / "net.tflite", device="numpy")
     with session, pytest.raises(ShapeError, match="divides by 0"):
         session.run({"x0": np.zeros(3, np.int32)})
+
+
+def test_later_operators(tmp_path: Path, backend: str) -> None:
+    values = np.float32([0, -0.0, 1, -1, 0.5, 3e8, 7, -2.5])
+    a, b = (grid.reshape(-1) for grid in np.meshgrid(values, values))
+    plain = (a.shape, "float32", {})
+    check(one("ATAN2", [plain] * 2, [plain]), {"x0": a, "x1": b}, tmp_path, backend)
+    for name in ("SIGN", "RELU_0_TO_1"):
+        check(one(name, [plain], [plain]), {"x0": a}, tmp_path, backend)
+    x = codes("int8")
+    ends = [tensor(x.shape, "int8", q) for q in ((0.1, 3), (0.004, -7))]
+    check(one("RELU_0_TO_1", ends[:1], ends[1:]), {"x0": x}, tmp_path, backend)
+
+
+def test_broadcasting_to_a_shape(tmp_path: Path, backend: str) -> None:
+    for dims, wanted in (((2, 1), (3, 2, 4)), ((), (2, 2)), ((1, 2, 1, 2), (3, 2, 2, 2))):
+        shape = ((len(wanted),), "int32", {"data": np.array(wanted)})
+        net = one("BROADCAST_TO", [(dims, "int16", {}), shape], [(wanted, "int16", {})])
+        net.codes[0].fields["version"] = 3
+        x = np.arange(np.prod(dims, dtype=int), dtype=np.int16).reshape(dims)
+        check(net, {"x0": x}, tmp_path, backend)
+    for a, b in (([2, 1, 3], [4, 1]), ([1], [0]), ([2, 3], [2, 3])):
+        inputs = [((len(d),), "int64", {}) for d in (a, b)]
+        net = one("BROADCAST_ARGS", inputs, [((len(a),), "int64", {})])
+        check(net, {"x0": np.int64(a), "x1": np.int64(b)}, tmp_path, backend)
 
 
 def test_slopes_wider_than_the_input(tmp_path: Path) -> None:

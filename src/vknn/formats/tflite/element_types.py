@@ -33,9 +33,12 @@ _TYPES = {
     "ADD_N": "float32 int32",
     "CONCATENATION": f"{_NUMBERS} bool",
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": "float32 int8 uint8 int32 int64",
-    "BATCH_TO_SPACE_ND": f"{_NUMBERS} bool float64 complex64",
+    "BATCH_TO_SPACE_ND BROADCAST_TO": f"{_NUMBERS} bool float64 complex64",
     "GATHER GATHER_ND": f"{_NUMBERS} bool string",
-    "ARG_MAX ARG_MIN": "float32 int8 uint8 int32 bool",
+    "ARG_MAX ARG_MIN": "float32 int8 uint8 int16 int32 bool",
+    "RELU_0_TO_1": "float32 int8 uint8",
+    "SIGN": "float32 float64 int32",
+    "ATAN2": f"{_FLOATS} float64",
 }
 TAKEN = {
     name: frozenset(DType(t) for t in types.split())

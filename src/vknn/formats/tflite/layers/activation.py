@@ -24,6 +24,7 @@ _FLOAT: dict[str, Op] = {
     "RELU": ACTIVATIONS[1],
     "RELU_N1_TO_1": ACTIVATIONS[2],
     "RELU6": ACTIVATIONS[3],
+    "RELU_0_TO_1": ew.Clip(0.0, 1.0),
     "TANH": ACTIVATIONS[4],
     "LOGISTIC": ew.Sigmoid(),
     "ELU": ew.Elu(1.0),

@@ -24,9 +24,12 @@ _UNARY: dict[str, Op] = {
     "CEIL": ew.Ceil(),
     "FLOOR": ew.Floor(),
     "ROUND": ew.Round(),
+    "SIGN": ew.Sign(),
 }
 _ARITHMETIC: dict[str, Op] = {"ADD": ew.Add(), "SUB": ew.Sub(), "MUL": ew.Mul(), "DIV": ew.Div()}
-_BINARY: dict[str, Op] = {"FLOOR_DIV": ew.FloorDiv(), "FLOOR_MOD": ew.Mod(), "POW": ew.Pow()}
+_BINARY: dict[str, Op] = {
+    "FLOOR_DIV": ew.FloorDiv(), "FLOOR_MOD": ew.Mod(), "POW": ew.Pow(), "ATAN2": ew.Atan2(),
+}  # fmt: skip
 
 
 @operator(*_UNARY)
@@ -45,7 +48,8 @@ def negative(c: Context) -> Value:
 def arithmetic(c: Context) -> Value:
     """a + b and the like with NumPy's broadcasting, then the fused activation.
 
-    TensorFlow Lite differs: sums and products beyond the range of float32 are its ends.
+    TensorFlow Lite differs: sums and products beyond the range of float32 are its ends; it stops
+    where integers are divided by a 0 that is computed.
     """
     if c.operator.code == "DIV":
         divisor(c)
@@ -71,7 +75,10 @@ def divisor(c: Context, zero: int = 0) -> None:
 @operator(*_BINARY, inputs=2)
 def binary(c: Context) -> Value:
     """A function of two elements, with NumPy's broadcasting."""
-    if c.operator.code != "POW":
+    if c.operator.code == "ATAN2":
+        same = c.x.type == c.value(1).type
+        c.require(same, f"has the coordinates {c.x.type} and {c.value(1).type}")
+    elif c.operator.code != "POW":
         divisor(c)
     elif c.x.type.dtype.is_integer and (exponents := c.value(1).constant) is not None:
         c.require(bool((exponents >= 0).all()), "has exponents below 0")

@@ -231,6 +231,31 @@ def fill(c: Context) -> Value:
     return c.add(Expand(tuple(dims)), value)
 
 
+@operator("BROADCAST_TO", inputs=2, moves=True)
+def broadcast_to(c: Context) -> Value:
+    """A tensor of a given shape, along whose other axes the input repeats."""
+    dims = c.ints(1, "the shape")
+    c.require(c.value(1).type.rank == 1, f"has the shape {c.value(1).type}")
+    c.require(_broadcast(c, c.x.type.dims, dims) == tuple(dims), f"makes {dims} of {c.x.type}")
+    return c.add(Expand(tuple(dims)), c.x)
+
+
+@operator("BROADCAST_ARGS", inputs=2)
+def broadcast_args(c: Context) -> Value:
+    """The shape that two shapes have together."""
+    a, b, types = c.ints(0, "a shape"), c.ints(1, "a shape"), (c.x.type, c.value(1).type)
+    good = types[0].rank == types[1].rank == 1 and types[0].dtype is types[1].dtype
+    c.require(good, f"has the shapes {types[0]} and {types[1]}")
+    return c.constant(np.array(_broadcast(c, a, b), c.target().dtype.numpy), "shape")
+
+
+def _broadcast(c: Context, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        c.fail(f"has the shapes {list(a)} and {list(b)}")
+
+
 @operator("ZEROS_LIKE", moves=True)
 def zeros_like(c: Context) -> Value:
     """Zeros of the input's shape and type."""

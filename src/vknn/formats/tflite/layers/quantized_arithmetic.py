@@ -84,10 +84,7 @@ def _binary(
 
 @quantized("MUL", "DIV")
 def multiply(c: Context) -> Value:
-    """One multiplier for the product or the quotient of the integers.
-
-    TensorFlow Lite differs: it stops at integer divisors that are computed to be 0.
-    """
+    """One multiplier for the product or the quotient of the integers."""
     if c.operator.code == "MUL" and c.x.type.dtype is DType.INT16 is not c.target().dtype:
         return _short_product(c)
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))

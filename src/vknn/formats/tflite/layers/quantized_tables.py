@@ -19,6 +19,8 @@ from vknn.ops import fixed_point as fp
 from vknn.ops.quantized import TableLookup
 
 _Function = Callable[[np.ndarray], np.ndarray]
+#: RELU_0_TO_1 among the activations, whose numbers leave it out.
+_UNIT = -1
 
 
 def codes(dtype: DType) -> np.ndarray:
@@ -76,7 +78,7 @@ def bounds(c: Context, code: int) -> tuple[int, int]:
     """The range of the output behind a fused activation, in its integers; others than those that
     clamp are passed over."""
     quant, info = output_quant(c), np.iinfo(c.target().dtype.numpy)
-    ranges = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+    ranges = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0), _UNIT: (0.0, 1.0)}
     limits = ranges.get(code, (None, None))
     low, high = int(info.min), int(info.max)
     if limits[0] is not None:
@@ -218,12 +220,12 @@ def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
     return int(multiplier), shift
 
 
-@quantized("RELU", "RELU6", "RELU_N1_TO_1")
+@quantized("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 def relu(c: Context) -> Value:
     """Rescaled by fixed point, then clamped."""
     symmetric(c)
     given, wanted = c.quant(0), output_quant(c)
-    code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}[c.operator.code]
+    code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "RELU_0_TO_1": _UNIT}[c.operator.code]
     low, high = bounds(c, code)
     q, shift = fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted)))
     x = codes(c.x.type.dtype) - zero_of(given)
