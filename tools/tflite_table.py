@@ -68,6 +68,10 @@ kernels take, and what vknn has of each.
   kernels do not take the type.
 - int8, uint8 and int16 are quantized where the operator computes with them; *hybrid*: float
   activations with integer weights.
+- int4, int2 and uint4, which files pack into bytes, are taken where TensorFlow Lite's kernels take
+  them: as weights, as tables to look up in, by CAST, QUANTIZE, DEQUANTIZE, GATHER, SLICE,
+  CONCATENATION and RESHAPE. In arrays each number has a byte (int8, uint8).
+- Of the operators with later codes CONV_3D and CONV_3D_TRANSPOSE are there.
 - *Options not read*: fields of the operator's options that make no difference to vknn.
 
 Models run as they are stored: channels last, quantized integers in and out as such, with the
