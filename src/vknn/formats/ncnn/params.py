@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import math
 import typing
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from vknn.formats.ncnn.records import Bits, LayerRecord, ParamValue
@@ -65,6 +66,12 @@ def require(condition: bool, message: str) -> None:
     """Raises Malformed unless ``condition`` holds."""
     if not condition:
         raise Malformed(message)
+
+
+def require_axes(axes: Sequence[int]) -> None:
+    """Raises Malformed unless these are at most four axes from -4 to 3, which is ncnn's rule."""
+    require(len(axes) <= 4, f"axes {list(axes)} are more than four")
+    require(all(-4 <= a < 4 for a in axes), f"axes {list(axes)} are not all from -4 to 3")
 
 
 def _convert(value: ParamValue, kind: Any, label: str) -> Any:

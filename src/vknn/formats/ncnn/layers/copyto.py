@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
 from vknn.ops.lookup import Gather
@@ -31,8 +31,10 @@ class CopyToParams(Params):
     axes: tuple[int, ...] = param(11, ())
 
     def check(self) -> None:
-        listed = len(self.axes) <= len(self.starts) or not self.starts
+        require(len(self.starts) <= 4, f"starts {list(self.starts)} are more than four")
+        listed = len(self.axes) == len(self.starts) or not (self.axes and self.starts)
         require(listed, f"{len(self.axes)} axes for {len(self.starts)} starts")
+        require_axes(self.axes)
 
 
 @layer("CopyTo", params=CopyToParams, bottoms=2, accepts=ANY, result=same_type)

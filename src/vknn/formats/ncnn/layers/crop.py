@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
 from vknn.formats.ncnn.expression import evaluate
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import DType, Value, attributes
 from vknn.ops.movement import Slice
@@ -69,9 +69,10 @@ class CropParams(Params):
 
     def check(self) -> None:
         require(len(self.starts) == len(self.ends), "starts and ends differ in length")
-        if self.by_lists:
-            listed = len(self.axes) or len(self.starts)
-            require(listed <= len(self.starts), f"{listed} axes for {len(self.starts)} starts")
+        require(len(self.starts) <= 4, f"starts {list(self.starts)} are more than four")
+        listed = len(self.axes) or len(self.starts)
+        require(listed == len(self.starts), f"{listed} axes for {len(self.starts)} starts")
+        require_axes(self.axes)
 
 
 def _value_slots(p: CropParams) -> Sequence[int]:

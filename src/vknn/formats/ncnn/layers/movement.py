@@ -12,7 +12,7 @@ import numpy as np
 from vknn.formats.ncnn.context import Context, axis_of, named_sizes, rank, shape
 from vknn.formats.ncnn.expression import evaluate, size_named
 from vknn.formats.ncnn.layers.padded import flat_pads
-from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
@@ -56,6 +56,11 @@ class SliceParams(Params):
     slices: tuple[int, ...] = param(0, ())
     axis: int = param(1)
     indices: tuple[int, ...] = param(2, ())
+
+    def check(self) -> None:
+        good = all(n > 0 or n == _UNSET for n in self.slices)
+        require(good, f"slices {list(self.slices)} must be positive or {_UNSET}")
+        require_axes((self.axis,))
 
 
 @layer("Slice", params=SliceParams, tops=(1, None), accepts=ANY, result=same_type)
@@ -215,11 +220,7 @@ class SqueezeParams(Params):
     axes: tuple[int, ...] = param(3, ())
 
     def check(self) -> None:
-        _check_axes(self.axes)
-
-
-def _check_axes(axes: Sequence[int]) -> None:
-    require(all(-4 <= a < 4 for a in axes), f"axes {list(axes)} are not all from -4 to 3")
+        require_axes(self.axes)
 
 
 @layer("Squeeze", params=SqueezeParams, accepts=ANY, result=same_type)
@@ -241,7 +242,7 @@ class ExpandDimsParams(Params):
     axes: tuple[int, ...] = param(3, ())
 
     def check(self) -> None:
-        _check_axes(self.axes)
+        require_axes(self.axes)
 
 
 @layer("ExpandDims", params=ExpandDimsParams, accepts=ANY, result=same_type)

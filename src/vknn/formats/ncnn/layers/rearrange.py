@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, named_sizes, rank, shape
-from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
 from vknn.ops.movement import Slice
@@ -51,9 +51,7 @@ class FlipParams(Params):
     axes: tuple[int, ...] = param(0, ())
 
     def check(self) -> None:
-        require(len(self.axes) <= 4, f"axes {list(self.axes)} are more than four")
-        good = all(-4 <= a < 4 for a in self.axes)
-        require(good, f"axes {list(self.axes)} are not all from -4 to 3")
+        require_axes(self.axes)
 
 
 @layer("Flip", params=FlipParams, accepts=ANY, result=same_type)

@@ -6,7 +6,7 @@ import math
 
 from vknn.formats.ncnn.context import Context, axis_of, rank, shape
 from vknn.formats.ncnn.layers.elementwise import scaled
-from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import DType, Value, attributes
 from vknn.ops.elementwise import Cast
@@ -58,8 +58,7 @@ class ReductionParams(Params):
 
     def check(self) -> None:
         require(0 <= self.operation < len(_REDUCTIONS), f"unknown operation {self.operation}")
-        known = all(-4 <= a < 4 for a in self.axes)
-        require(known, f"axes {list(self.axes)} are not all from -4 to 3")
+        require_axes(self.axes)
         require(
             self.fixbug0 != 0 or not self.axes,
             "axes need parameter 5 (fixbug0): regenerate the file",
