@@ -141,6 +141,7 @@ ACTIVATED = {
     "Softsign": (-0.5, -1 / 3),
     "Softplus": (0.5, math.log(1 + math.exp(0.5))),
     "Clip": (1.5, 1.0),
+    "SignBit": (-0.5, 1.0),
 }
 
 
