@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vknn import collector
-from vknn.errors import DeviceError, VknnError
+from vknn.errors import DeviceError, OutOfMemoryError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import DType, Graph, TensorType, validate
 from vknn.lowering import LoweringOptions, WeightCache
@@ -191,10 +191,7 @@ class Session:
         """Sets what the model keeps between runs (if it does) back to what it was at first."""
         with self._lock:
             first = self.model.first_state
-            self._state = {
-                n: np.full(t.dims, first.get(n, 0), t.dtype.numpy)
-                for n, t in self.model.state.items()
-            }
+            self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
@@ -292,6 +289,17 @@ class Session:
         """A graph, checked and rewritten."""
         validate(graph)
         return run_passes(graph, self._disabled)
+
+
+def _filled(type_: TensorType, number: float) -> np.ndarray:
+    """An array of one number; zeros take no memory before they are written."""
+    try:
+        array = np.zeros(type_.dims, type_.dtype.numpy)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"host memory is exhausted by the state {type_}") from error
+    if number:
+        array.fill(number)
+    return array
 
 
 def choose_device(selector: str) -> Device | None:

@@ -13,7 +13,13 @@ import pytest
 from tests.formats.tflite.nets import A, adding, run
 from tests.tflite_writer import Net, Table, write
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
+from vknn.errors import (
+    ModelFormatError,
+    OutOfMemoryError,
+    ShapeError,
+    UnsupportedLayerError,
+    VknnError,
+)
 from vknn.formats.tflite import registry
 from vknn.session import Session
 
@@ -232,6 +238,27 @@ def test_a_variable_that_cannot_start_at_its_zero_point(save: Save) -> None:
     net.tensor("held", (2,), "int8", scale=0.5, zero_point=128, is_variable=True)
     with pytest.raises(ModelFormatError, match="'held' starts at its zero point 128"):
         Session(save(net.file()), device="numpy")
+
+
+def test_a_state_larger_than_memory(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros take no memory before they are written, and a state that fits nowhere is an error."""
+    net = adding()
+    net.tensor("held", ((1 << 31) - 1,), "int8", scale=0.5, is_variable=True)
+    path = save(net.file())
+    start = time.process_time()
+    Session(path, device="numpy").close()
+    assert time.process_time() - start < 1
+
+    zeros = np.zeros
+
+    def scarce(shape: Any, *rest: Any) -> Any:
+        if np.prod(shape) > 1 << 30:
+            raise MemoryError("none left")
+        return zeros(shape, *rest)
+
+    monkeypatch.setattr("vknn.session.np.zeros", scarce)
+    with pytest.raises(OutOfMemoryError, match="2147483647"):
+        Session(path, device="numpy")
 
 
 def test_several_numbers_where_one_belongs(save: Save) -> None:
