@@ -147,6 +147,17 @@ def test_later_operators(tmp_path: Path, backend: str) -> None:
     check(one("RELU_0_TO_1", ends[:1], ends[1:]), {"x0": x}, tmp_path, backend)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums(exclusive: bool, reverse: bool, tmp_path: Path, backend: str) -> None:
+    given = {"exclusive": exclusive, "reverse": reverse}
+    for axis, dtype in ((0, "float32"), (-1, "int32"), (1, "int64")):
+        place = ((), "int32", {"data": np.array(axis)})
+        net = one("CUMSUM", [((3, 5, 7), dtype, {}), place], [((3, 5, 7), dtype, {})], given)
+        x = np.arange(105).reshape(3, 5, 7).astype(dtype) - 50
+        check(net, {"x0": x}, tmp_path, backend)
+
+
 def test_broadcasting_to_a_shape(tmp_path: Path, backend: str) -> None:
     for dims, wanted in (((2, 1), (3, 2, 4)), ((), (2, 2)), ((1, 2, 1, 2), (3, 2, 2, 2))):
         shape = ((len(wanted),), "int32", {"data": np.array(wanted)})

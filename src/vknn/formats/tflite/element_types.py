@@ -36,6 +36,7 @@ _TYPES = {
     "BATCH_TO_SPACE_ND BROADCAST_TO": f"{_NUMBERS} bool float64 complex64",
     "GATHER GATHER_ND": f"{_NUMBERS} bool string",
     "ARG_MAX ARG_MIN": "float32 int8 uint8 int16 int32 bool",
+    "CUMSUM": "float32 int32 int64",
     "RELU_0_TO_1": "float32 int8 uint8",
     "SIGN": "float32 float64 int32",
     "ATAN2": f"{_FLOATS} float64",

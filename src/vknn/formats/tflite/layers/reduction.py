@@ -80,6 +80,14 @@ def mean(c: Context) -> Value:
     return c.add(ew.Div(), total, c.scalar(count, c.x.type.dtype))
 
 
+@operator("CUMSUM", inputs=2)
+def running_sum(c: Context) -> Value:
+    """The sums of all elements up to each along an axis; integers wrap around."""
+    axis = c.axis(c.number(1, "the axis"), c.x.type.rank)
+    op = rd.CumSum(axis, bool(c.options["exclusive"]), bool(c.options["reverse"]))
+    return c.add(op, c.x)
+
+
 @operator("SOFTMAX")
 def softmax(c: Context) -> Value:
     """softmax(beta * x) along the last axis."""
