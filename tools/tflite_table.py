@@ -71,7 +71,7 @@ kernels take, and what vknn has of each.
 - int4, int2 and uint4, which files pack into bytes, are taken where TensorFlow Lite's kernels take
   them: as weights, as tables to look up in, by CAST, QUANTIZE, DEQUANTIZE, GATHER, SLICE,
   CONCATENATION and RESHAPE. In arrays each number has a byte (int8, uint8).
-- Of the operators with later codes CONV_3D and CONV_3D_TRANSPOSE are there.
+- Of the operators with later codes these are there: {later}.
 - *Options not read*: fields of the operator's options that make no difference to vknn.
 
 Models run as they are stored: channels last, quantized integers in and out as such, with the
@@ -134,7 +134,9 @@ def page() -> str:
     """The whole page as Markdown."""
     examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     known = _types()
-    lines = [INTRODUCTION, "| operator | " + " | ".join(KINDS) + " | options not read |"]
+    later = ", ".join(sorted(set(operator_types()) - set(operators())))
+    introduction = INTRODUCTION.replace("{later}", later)
+    lines = [introduction, "| operator | " + " | ".join(KINDS) + " | options not read |"]
     lines.append("|---" * (len(KINDS) + 2) + "|")
     problems: list[str] = []
     hosted = [HOSTED]
