@@ -17,7 +17,9 @@ from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops.recurrent import ACTIVATIONS, GRU, LSTM, RNN, Recurrent
 
-_BY_NAME = {name.lower(): name for name in ACTIVATIONS if name != "Clip"}
+#: Activations that OpenVINO has no name for.
+_OURS = ("Clip", "SignBit")
+_BY_NAME = {name.lower(): name for name in ACTIVATIONS if name not in _OURS}
 _OPS: dict[str, type[Recurrent]] = {"lstm": LSTM, "gru": GRU, "rnn": RNN}
 #: The gates of the file at the places where ONNX, and so the ops, has them.
 _ORDER = {"lstm": (1, 3, 0, 2), "gru": (0, 1, 2), "rnn": (0,)}
