@@ -141,11 +141,13 @@ def test_sdpa_masks(sizes: tuple[int, ...], backend: str) -> None:
 
 
 @pytest.mark.parametrize("term", ["", "18=2"], ids=["float", "int8"])
-def test_sdpa_of_rows_without_keys(term: str, backend: str) -> None:
+def test_rows_without_keys(term: str, backend: str) -> None:
     mask = np.zeros((4, 5), np.float32)
     mask[1, :3] = mask[2] = -np.inf
     inputs = [image(2, 4, 6), image(2, 5, 6, seed=1), image(2, 5, 3, seed=2)]
     check(f"SDPA 5=1 {term}", *inputs, mask, backend=backend)
+    line = f"MultiHeadAttention 0=6 1=2 2=36 5=1 {term}"
+    check(line, image(4, 6), image(5, 6, seed=1), mask, backend=backend)
 
 
 def test_sdpa_without_heads(backend: str) -> None:

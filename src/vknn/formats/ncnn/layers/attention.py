@@ -11,15 +11,16 @@ import numpy as np
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.block_quantized import Blocks, blocks_of
 from vknn.formats.ncnn.layers.elementwise import scaled
-from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
 from vknn.ops.attention import Attention
 from vknn.ops.elementwise import Add
+from vknn.ops.logic import Greater, Where
 from vknn.ops.matmul import MatMul, QuantizedMatMul
 from vknn.ops.movement import Concat, Transpose
-from vknn.ops.reduction import Softmax
+from vknn.ops.reduction import ReduceMax, Softmax
 
 #: Stands for a scale that the file does not give.
 _DEFAULT_SCALE = math.inf
@@ -160,6 +161,15 @@ def _past(c: Context[AttentionParams], kept: Sequence[Value]) -> Sequence[Value]
     return kept
 
 
+def masked_softmax(c: Context[P], scores: Value, lowest: float) -> Value:
+    """Weights from (1, head, query, key) for int8 products: where no score of a row is above
+    ``lowest``, all are 0."""
+    bound, nothing = (np.full((), x, np.float32) for x in (lowest, 0.0))
+    left = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.constant(bound, "lowest"))
+    weights = c.add(Softmax(axis=3), scores)
+    return c.add(Where(), left, weights, c.constant(nothing, "nothing"))
+
+
 @dataclass(frozen=True)
 class _Work:
     """The steps of attention; ``project`` and ``to_heads`` fit each other."""
@@ -266,5 +276,6 @@ class _Int8(_Work):
         return self.out(self.c.add(QuantizedMatMul(), self._softmax(scores, mask), v))
 
     def _softmax(self, scores: Value, mask: Value | None) -> Value:
-        scores = scores if mask is None else self.c.add(Add(), scores, mask)
-        return self.c.add(Softmax(axis=3), scores)
+        if mask is None:
+            return self.c.add(Softmax(axis=3), scores)
+        return masked_softmax(self.c, self.c.add(Add(), scores, mask), -math.inf)

@@ -8,20 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.attention import kept_slots
+from vknn.formats.ncnn.layers.attention import kept_slots, masked_softmax
 from vknn.formats.ncnn.layers.elementwise import scaled
 from vknn.formats.ncnn.params import Params, param
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.attention import Attention, RotaryEmbedding
 from vknn.ops.elementwise import Add
-from vknn.ops.logic import Greater, Where
 from vknn.ops.matmul import QuantizedMatMul
 from vknn.ops.movement import Concat, Slice
-from vknn.ops.reduction import ReduceMax, Softmax
+from vknn.ops.reduction import Softmax
 
 #: int8 scores that are not above this count as masked.
-_LOWEST = np.full((), np.finfo(np.float32).min, np.float32)
+_LOWEST = float(np.finfo(np.float32).min)
 
 
 @attributes
@@ -121,17 +120,10 @@ def _int8(
         weights = c.add(Softmax(axis=4), scores)
     else:
         scores = c.reshape(scores, (1, heads, queries, keys))
-        weights = _weights(c, c.add(Add(), scores, mask))
+        weights = masked_softmax(c, c.add(Add(), scores, mask), _LOWEST)
         weights = c.reshape(weights, (1, *shared, queries, keys))
     y = c.add(QuantizedMatMul(), weights, v)
     return c.reshape(y, (1, heads, queries, shape(v)[-1]))
-
-
-def _weights(c: Context[SdpaParams], scores: Value) -> Value:
-    """Softmax of (1, head, query, key); rows that the mask leaves nothing of are 0."""
-    left = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.constant(_LOWEST, "lowest"))
-    nothing = c.constant(np.zeros((), np.float32), "nothing")
-    return c.add(Where(), left, c.add(Softmax(axis=3), scores), nothing)
 
 
 @attributes
