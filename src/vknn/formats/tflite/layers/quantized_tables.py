@@ -81,7 +81,7 @@ def bounds(c: Context, code: int) -> tuple[int, int]:
     ranges = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0), _UNIT: (0.0, 1.0)}
     limits = ranges.get(code, (None, None))
     largest = max(abs(limit or 0.0) for limit in limits) / scale_of(quant)
-    c.require(largest < 1 << 31, f"has an activation up to {largest:.3g} steps")
+    c.require(bool(largest < 1 << 31), f"has an activation up to {largest:.3g} steps")
     low, high = int(info.min), int(info.max)
     if limits[0] is not None:
         low = max(low, _code_of(limits[0], quant))
