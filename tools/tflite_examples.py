@@ -124,7 +124,11 @@ def _kind(graph: SubgraphRecord, operator: OperatorRecord) -> str:
 
 def _by_hand() -> Iterator[tuple[str, bytes, dict[str, np.ndarray]]]:
     """Models of operators, and of types that copies do not make, that have no vectors."""
-    for name, dtype, scale in (("LOGISTIC", "uint8", 2.0**-8), ("TANH", "int16", 2.0**-15)):
+    for name, dtype, scale in (
+        ("LOGISTIC", "uint8", 2.0**-8),
+        ("TANH", "int16", 2.0**-15),
+        ("L2_NORMALIZATION", "int8", 2.0**-7),
+    ):
         net = Net()
         net.inputs = [net.tensor("x", (3,), dtype, scale=0.0625)]
         net.outputs = [net.tensor("y", (3,), dtype, scale=scale)]

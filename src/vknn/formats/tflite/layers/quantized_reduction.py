@@ -142,4 +142,7 @@ def fp_lookup(table: np.ndarray, place: np.ndarray) -> np.ndarray:
 def l2_normalization(c: Context) -> Value:
     """Integers times the integer inverse root of the sum of their squares."""
     c.require(not c.options["fused_activation_function"], "has a fused activation")
+    wanted, middle = output_quant(c), 128 if c.x.type.dtype is DType.UINT8 else 0
+    good = float(scale_of(wanted)) == 2.0**-7 and zero_of(wanted) == middle
+    c.require(good, f"has an output of {c.x.type.dtype.value} that is not in steps of 1/128")
     return _rows(c, lambda x: c.add(QuantizedL2Normalization(zero_of(c.quant(0))), x))
