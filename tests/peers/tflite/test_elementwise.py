@@ -84,6 +84,7 @@ def test_pairs_of_integers(
         ("RELU_N1_TO_1", "int16", ((0.1, 0), (0.1, 0))),
         ("HARD_SWISH", "int32", ((0.1, 0), (0.1, 0))),
         ("L2_NORMALIZATION", "int8", ((0.1, 0), (1 / 128, 3))),
+        ("CONCATENATION", "int8", ((0.1, 0), (0.1, 3))),
         ("DEQUANTIZE", "int16", ((0.1, 3), (0.1, 0))),
         ("LOGISTIC", "int8", ((0.1, 3), (1 / 255, -128))),
         ("TANH", "int16", ((0.1, 0), (1 / 128, 0))),

@@ -85,13 +85,15 @@ def concatenation(c: Context) -> Value:
 
 
 def _requantized(c: Context, number: int) -> Value:
-    """An input in the output's scale. TensorFlow Lite's kernel does it for uint8 only, in float32:
+    """An input in the output's scale, which int8 has. TensorFlow Lite's kernel rescales uint8:
     round(x * s + b), s = s_in / s_out (by the reciprocal), b = -zero_in * s."""
     value, own, out = c.value(number), c.source(number).quant, c.target().quant
-    if value.type.dtype is not DType.UINT8 or own is None or out is None:
+    if value.type.dtype not in (DType.INT8, DType.UINT8) or own is None or out is None:
         return value
     if scale_of(own) == scale_of(out) and zero_of(own) == zero_of(out):
         return value
+    other = f"({scale_of(own):.6g}, {zero_of(own)} and {scale_of(out):.6g}, {zero_of(out)})"
+    c.require(value.type.dtype is DType.UINT8, f"joins int8 of other scales than its own {other}")
     scale = scale_of(own) * (np.float32(1) / scale_of(out))
     bias = np.float32(-zero_of(own)) * scale
     scaled = codes(DType.UINT8).astype(np.float32) * scale + bias

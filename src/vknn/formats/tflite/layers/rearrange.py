@@ -58,7 +58,7 @@ def _blocks(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
     """Block sizes and the pads or crops of the spatial axes."""
     sizes, edges = c.ints(1, "the block shape"), pairs(c, 2)
     spatial = c.x.type.rank - 2
-    c.require(spatial >= 1 and len(sizes) == len(edges) == spatial,
+    c.require(1 <= spatial <= 2 and len(sizes) == len(edges) == spatial,
               f"has blocks {sizes} and edges {edges} for {c.x.type}")  # fmt: skip
     c.require(min(sizes) > 0 and all(min(e) >= 0 for e in edges), f"has blocks {sizes}, {edges}")
     return sizes, edges
