@@ -129,10 +129,23 @@ def prelu(c: Context) -> Value:
     return _binary(c, "prelu", q, shift)
 
 
+_BYTES = (DType.UINT8, DType.INT8, DType.INT16)
+#: What QUANTIZE makes of each type.
+_REQUANTIZED = {
+    DType.FLOAT32: _BYTES,
+    DType.INT8: _BYTES,
+    DType.UINT8: _BYTES,
+    DType.INT16: (DType.INT8, DType.INT16, DType.INT32),
+    DType.INT32: (DType.INT8, DType.INT16),
+}
+
+
 @operator("QUANTIZE", moves=True)
 def quantize(c: Context) -> Value:
     """Floats divided by the scale, halves away from zero; integers by fixed point."""
     wanted, target = output_quant(c), c.target()
+    known = _REQUANTIZED.get(c.x.type.dtype, ())
+    c.require(target.dtype in known, f"makes {target.dtype.value} of {c.x.type.dtype.value}")
     low, high = target.limits
     if c.x.type.dtype.is_float:
         op = QuantizeLinear(target.dtype, low, high, "half_away", axis=wanted.axis)
