@@ -14,6 +14,7 @@ INPUT1S(1, range);
 OUTPUT4F(2, y);
 
 layout(constant_id = 12) const int ROUNDING = 1;
+layout(constant_id = 13) const int COUNTS = 0;
 
 layout(push_constant) uniform P {
     int rows;
@@ -35,6 +36,6 @@ void main() {
     Steps s = steps_of(low, high, ROUNDING);
     for (int i = first + int(gl_LocalInvocationID.x); i < end; i += int(gl_WorkGroupSize.x)) {
         int at = row * p.width + i;
-        STORE4(y, at, in_steps(LOAD4(x, at), s) * s.size);
+        STORE4(y, at, in_steps(LOAD4(x, at), s) * (COUNTS != 0 ? 1.0 : s.size));
     }
 }

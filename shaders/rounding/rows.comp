@@ -14,6 +14,7 @@ OUTPUT1F(1, y);
 layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int ROUNDING = 1;
+layout(constant_id = 13) const int COUNTS = 0;
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
@@ -37,5 +38,5 @@ void main() {
     if (!inside) return;
     Steps s = steps_of(low, high, ROUNDING);
     for (int i = lane; i < p.width; i += LANES)
-        STORE1(y, base + i, in_steps(vec4(LOAD1(x, base + i)), s).x * s.size);
+        STORE1(y, base + i, in_steps(vec4(LOAD1(x, base + i)), s).x * (COUNTS != 0 ? 1.0 : s.size));
 }

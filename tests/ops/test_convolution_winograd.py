@@ -19,8 +19,9 @@ from vknn.crosscheck import allowances
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.convolution_winograd import matrices, pack_winograd
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution import Conv, WholeConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
+from vknn.plan import DeviceLimits
 
 SIZES = (2, 4)
 
@@ -157,3 +158,15 @@ def test_rounding_errors_stay_small(channels: int, size: int) -> None:
     assert_close(y, expected, BOUNDS[size], f"{channels} channels")
     (bound,) = allowances(conv(), [x, w], [expected])
     assert np.all(np.abs(y.astype(np.float64) - expected) <= bound.allowed)
+
+
+def test_sums_of_whole_numbers_are_left_to_others() -> None:
+    def offered(whole: bool) -> set[str]:
+        op = (WholeConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))
+        arrays = [np.ones((1, 64, 28, 28), np.float32), np.ones((64, 64, 3, 3), np.float32)]
+        (node,) = single_op_graph(op, arrays, (1,)).nodes
+        return {c.name for c in candidates(node, DeviceLimits(), LoweringOptions())}
+
+    assert any(name.startswith("winograd") for name in offered(False) - offered(True))
+    assert not any(name.startswith("winograd") for name in offered(True))
+    assert offered(True)

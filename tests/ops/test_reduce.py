@@ -113,3 +113,18 @@ def test_reduction_in_fp16(kind: type[Reduction]) -> None:
         check_op(kind(axes, False), positive(kind, floats(1, 5, 3, 7)), precision="fp16")
     if kind is not ReduceProd:
         check_op(kind((2, 3)), floats(1, 5, 61, 67), access=("storage",), precision="fp16")
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 37, 41), (2, 8, 3, 7), (3, 1, 1, 1)])
+def test_means_of_sums_in_order(shape: tuple[int, ...]) -> None:
+    """To the last digit, which a sum by parts has differently."""
+    x = np.random.default_rng(3).random(shape, np.float32)
+    op = ReduceMean((2, 3), in_order=True)
+    (y,) = op.reference(x)
+    total = np.zeros(shape[:2], np.float32)
+    for row in range(shape[2]):
+        for column in range(shape[3]):
+            total += x[:, :, row, column]
+    np.testing.assert_array_equal(y[:, :, 0, 0], total / np.float32(shape[2] * shape[3]))
+    check_op(op, x)
+    check_op(op, x, kind="discrete")

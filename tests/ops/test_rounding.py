@@ -69,3 +69,15 @@ def test_rows_of_several_axes(rounding: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(rounded.ravel(), row)
     check_op(op, x)
     check_op(op, x, kind="discrete", access=("storage",))
+
+
+@pytest.mark.parametrize("rounding", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 37), (1, 2, 3, 131), (2, 4, 40, 40)])
+def test_counts_of_steps(shape: tuple[int, ...], rounding: str) -> None:
+    x = RNG.standard_normal(shape).astype(np.float32)
+    op = DynamicRound(rounding, axis=1, counts=True)
+    (counts,) = op.reference(x)
+    np.testing.assert_array_equal(counts, np.round(counts))
+    assert np.abs(counts).max() > 60
+    check_op(op, x)
+    check_op(op, x, kind="discrete")

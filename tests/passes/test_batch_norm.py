@@ -5,7 +5,7 @@ import pytest
 
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
 from vknn.ops.convolution import Conv
-from vknn.ops.elementwise import Add, Div, Mul, Relu, Sub
+from vknn.ops.elementwise import Add, Div, Mul, Relu, RoundedMul, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.pooling import MaxPool
@@ -172,3 +172,9 @@ def test_transposed_convolutions_take_scales_in(same_results, group: int) -> Non
     g, x = image()
     y = g.apply(Mul(), g.add(op, x, g.constant(array(4, 3, 3, 3))), 3 * group, 1, 1)
     check(same_results, g.finish({"y": y}), "ConvTranspose")
+
+
+def test_a_product_that_rounds_where_it_stands(same_results) -> None:  # type: ignore[no-untyped-def]
+    g, x = image()
+    y = g.apply(RoundedMul(), g.conv(x), 1, 6, 1, 1)
+    check(same_results, g.finish({"y": g.conv(y, pad=0)}), "Conv", "RoundedMul", "Conv")

@@ -14,7 +14,7 @@ from vknn.lowering.convolution_tiled import tiled_candidates
 from vknn.lowering.convolution_winograd import winograd_candidates
 from vknn.lowering.registry import Candidate, Problem, lowers
 from vknn.lowering.requantize import by_floats, has_setting, is_quantized
-from vknn.ops.convolution import Conv, ConvInteger
+from vknn.ops.convolution import Conv, ConvInteger, WholeConv
 from vknn.ops.quantized_convolution import QuantizedConv
 
 #: Networks repeat their layers: the candidates of so many by all they depend on, which the data of
@@ -23,7 +23,7 @@ MOST_KNOWN = 512
 _known: dict[Hashable, list[Candidate]] = {}
 
 
-@lowers(Conv, ConvInteger, QuantizedConv)
+@lowers(Conv, WholeConv, ConvInteger, QuantizedConv)
 def convolution(problem: Problem) -> list[Candidate]:
     """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
     if is_quantized(problem):

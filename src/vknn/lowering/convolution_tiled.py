@@ -87,7 +87,7 @@ def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
 def _tiles(problem: Problem) -> list[ConvTile]:
     limits = problem.limits
     lanes = lane_count(limits)
-    half_sums = problem.options.half_sums and isinstance(problem.op, Conv)
+    half_sums = problem.options.half_sums and type(problem.op) is Conv
     plain = is_quantized(problem) and not by_floats(problem)
     shuffles = "subgroup_shuffle" in limits.features and not half_sums and not plain
     if limits.kind == "cpu":

@@ -94,7 +94,7 @@ def _suits(problem: Problem, shape: ConvShape) -> bool:
     plain = shape.strides == shape.dilations == (1, 1, 1) and shape.group == 1
     square = shape.kernel == (1, 3, 3) and x is not None and x.rank == 4
     enabled = "winograd" not in problem.options.disabled
-    return isinstance(problem.op, Conv) and plain and square and enabled
+    return type(problem.op) is Conv and plain and square and enabled
 
 
 def _candidate(problem: Problem, shape: ConvShape, size: int) -> Candidate | None:

@@ -24,8 +24,20 @@ _WRAPS = {DType.INT8: -8, DType.UINT8: 8, DType.INT16: -16}
 _INTEGER_UNARY = (ew.Abs, ew.Neg, ew.Square, ew.Relu, ew.Sign, ew.Clip, ew.Threshold)
 _INTEGER_NOOPS = (ew.Floor, ew.Ceil, ew.Round, ew.Trunc)
 _INTEGER_BINARY = (
-    *(ew.Add, ew.Sub, ew.Mul, ew.Div, ew.Max, ew.Min, ew.Pow, ew.Fmod, ew.FloorDiv, ew.PRelu),
-    ew.Mod,
+    *(
+        ew.Add,
+        ew.Sub,
+        ew.Mul,
+        ew.RoundedMul,
+        ew.Div,
+        ew.Max,
+        ew.Min,
+        ew.Pow,
+        ew.Fmod,
+        ew.FloorDiv,
+        ew.PRelu,
+    ),
+    *(ew.Mod, ew.RoundedMul),
 )
 #: A scalar at a time costs about this many times what whole vec4s cost.
 _SCALAR_PENALTY = 3.0

@@ -32,7 +32,7 @@ from vknn.plan import DeviceLimits
 _JOIN, _TERM, _FINISH, _SINGLE = range(16, 20)
 _SUM, _PRODUCT, _MAXIMUM, _MINIMUM = range(4)
 _PLAIN, _ABSOLUTE, _SQUARE, _EXPONENTIAL = range(4)
-_AS_IS, _SCALED, _ROOT, _LOGARITHM = range(4)
+_AS_IS, _SCALED, _ROOT, _LOGARITHM, _DIVIDED = range(5)
 #: Op -> how terms are joined, what a term is, what is done at the end (shaders/reduction).
 KINDS: dict[type[Op], tuple[int, int, int]] = {
     ReduceSum: (_SUM, _PLAIN, _AS_IS),
@@ -89,7 +89,13 @@ def reductions(problem: Problem) -> Sequence[Candidate]:
         target = _target(problem, axes, source)
         if lines is None or target is None:
             continue
-        emit = _Emit(lines, KINDS[type(op)], _scale(x, axes), target)
+        in_order = isinstance(op, ReduceMean) and op.in_order
+        if in_order and lines.across:
+            continue  # a vec4's lanes are added up side by side
+        kind, scale = KINDS[type(op)], _scale(x, axes)
+        if in_order:
+            kind, scale = (_SUM, _PLAIN, _DIVIDED), x.size / problem.outputs[0].size
+        emit = _Emit(lines, kind, scale, target, in_order)
         found += _candidates(problem, emit, source)
     return found
 
@@ -115,12 +121,12 @@ def _candidates(problem: Problem, emit: _Emit, source: Layout) -> list[Candidate
     assert x is not None
     lines, found = emit.lines, []
     work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
-    shape = lines.shape(limits)
+    shape = emit.shape(limits)
     if shape.fits(lines.lines, lines.count, limits):
         cost = DISPATCH_COST + work + lane_cost(lines, shape, limits)
         name = f"lines_{source.value}"
         found.append(Candidate(name, (source,), (emit.target,), emit.whole, cost))
-    parts = parts_of(lines, limits)
+    parts = None if emit.in_order else parts_of(lines, limits)
     if parts is None or emit.kind[1] == _EXPONENTIAL:
         return found
     split = _Split(emit, parts)
@@ -137,6 +143,12 @@ class _Emit:
     kind: tuple[int, int, int]
     scale: float
     target: Layout
+    in_order: bool = False
+
+    def shape(self, limits: DeviceLimits) -> RowShape:
+        """The workgroups; in order a line is one lane's."""
+        shape = self.lines.shape(limits)
+        return RowShape(1, shape.lanes * shape.rows) if self.in_order else shape
 
     @property
     def in_fours(self) -> bool:
@@ -150,7 +162,7 @@ class _Emit:
 
     def whole(self, emitter: Emitter) -> None:
         limits, x = emitter.problem.limits, emitter.input(0)
-        shape = self.lines.shape(limits)
+        shape = self.shape(limits)
         emitter.dispatch(
             "reduction/reduce",
             [read4(x) if self.lines.wide else read1(x), write(emitter.output())],

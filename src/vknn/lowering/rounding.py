@@ -41,6 +41,10 @@ def dynamic_round(problem: Problem) -> Sequence[Candidate]:
     return [c for c in found if c is not None]
 
 
+def _spec(op: DynamicRound) -> dict[int, int]:
+    return {12: ROUNDINGS.index(op.rounding), 13: int(op.counts)}
+
+
 def _by_rows(
     problem: Problem, op: DynamicRound, layout: Layout, rows: int, width: int
 ) -> Candidate | None:
@@ -56,7 +60,7 @@ def _by_rows(
             groups=lanes.groups(rows, limits),
             local=lanes.local,
             push=[rows, width],
-            spec={10: lanes.lanes, 11: lanes.rows, 12: ROUNDINGS.index(op.rounding)},
+            spec={10: lanes.lanes, 11: lanes.rows, **_spec(op)},
             flops=4 * rows * width,
         )
 
@@ -95,7 +99,7 @@ def _by_parts(
             groups=groups,
             local=local,
             push=push,
-            spec={12: ROUNDINGS.index(op.rounding)},
+            spec=_spec(op),
             flops=4 * rows * width,
         )
 

@@ -90,6 +90,14 @@ class Conv(Convolution):
 
 
 @attributes
+class WholeConv(Conv):
+    """Conv of whole numbers, or of multiples of powers of two, whose sums float32 holds exactly.
+
+    Kernels that round on the way are left out.
+    """
+
+
+@attributes
 class ConvInteger(Convolution):
     """The convolution of int8 x and int8 w, exact, as int32.
 

@@ -39,6 +39,7 @@ from vknn.ops.binary import (
     Pow,
     PRelu,
     Remainder,
+    RoundedMul,
     Smaller,
     Sub,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "Relu",
     "Remainder",
     "Round",
+    "RoundedMul",
     "Rsqrt",
     "Selu",
     "Shrink",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import numpy as np
@@ -74,6 +75,17 @@ def _sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.asarray(x.sum(axis=axes, keepdims=True, dtype=x.dtype))
 
 
+def _running(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The sum in float32, in order."""
+    first = np.moveaxis(x, sorted(axes), range(len(axes)))
+    kept = tuple(1 if a in axes else d for a, d in enumerate(x.shape))
+    rows = first.reshape(math.prod(first.shape[: len(axes)]), -1)
+    total = np.zeros(rows.shape[1], np.float32)
+    if len(rows):
+        total = np.cumsum(rows, axis=0, dtype=np.float32)[-1]
+    return np.asarray(total, np.float64).reshape(kept)
+
+
 @attributes
 class ReduceSum(Reduction):
     """The sum over ``axes`` (None: all); integers wrap around."""
@@ -84,10 +96,16 @@ class ReduceSum(Reduction):
 
 @attributes
 class ReduceMean(_OfFloats):
-    """The mean over ``axes`` (None: all)."""
+    """The mean over ``axes`` (None: all).
+
+    ``in_order``: the sum is made in float32, of one element after the other in order of indices.
+    """
+
+    in_order: bool = False
 
     def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-        return _sum(x, axes) / np.float64(np.prod([x.shape[a] for a in axes]))
+        total = _running(x, axes) if self.in_order else _sum(x, axes)
+        return total / np.float64(np.prod([x.shape[a] for a in axes]))
 
 
 @attributes

@@ -24,11 +24,12 @@ class DynamicRound(Op):
     of (max - min) / 255, where the row's range is widened to hold 0 and shifted so that a whole
     number stands for 0. Halves go away from zero, the arithmetic is that of float32. What a product
     with 8-bit weights sees of its input whose type is float (TensorFlow Lite's
-    SymmetricQuantizeFloats and AsymmetricQuantizeFloats).
+    SymmetricQuantizeFloats and AsymmetricQuantizeFloats). ``counts``: how many steps, instead.
     """
 
     rounding: str = "symmetric"
     axis: int = -1
+    counts: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
@@ -43,26 +44,30 @@ class DynamicRound(Op):
         (x,) = arguments(self, inputs, 1)
         lead = x.shape[: self.axis % x.ndim]
         rows = x.reshape(*lead, math.prod(x.shape[len(lead) :]))
-        return (rounded(rows, self.rounding).astype(x.dtype).reshape(x.shape),)
+        return (rounded(rows, self.rounding, self.counts).astype(x.dtype).reshape(x.shape),)
 
 
-def rounded(rows: Any, rounding: str) -> Any:
-    """``rows`` rounded along the last axis, as float64; themselves where ``rounding`` is "none"."""
+def rounded(rows: Any, rounding: str, counts: bool = False) -> Any:
+    """``rows`` rounded along the last axis, as float64; themselves where ``rounding`` is "none".
+
+    ``counts``: the whole numbers of steps.
+    """
     if rounding == "none":
         return rows
     rows = rows.astype(np.float32)
     with np.errstate(all="ignore"):
-        return _symmetric(rows) if rounding == "symmetric" else _asymmetric(rows)
+        whole, size = _symmetric(rows) if rounding == "symmetric" else _asymmetric(rows)
+        return whole if counts else whole * size
 
 
-def _symmetric(rows: np.ndarray) -> np.ndarray:
+def _symmetric(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0)
     whole = _away(rows * (np.float32(127) / largest))
     whole = np.clip(np.where(largest > 0, whole, 0), -127, 127)
-    return whole * (largest.astype(np.float64) / 127)
+    return whole, largest.astype(np.float64) / 127
 
 
-def _asymmetric(rows: np.ndarray) -> np.ndarray:
+def _asymmetric(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low = rows.min(axis=-1, keepdims=True, initial=0)
     high = rows.max(axis=-1, keepdims=True, initial=0)
     step = (high - low).astype(np.float64) / 255
@@ -71,7 +76,8 @@ def _asymmetric(rows: np.ndarray) -> np.ndarray:
     zero = _away(np.clip(np.where(nearer, from_low, from_high), -128, 127))
     size = step.astype(np.float32)
     whole = np.clip(_away(rows * (np.float32(1) / size)) + zero, -128, 127) - zero
-    return np.where(high > low, whole * size.astype(np.float64), 0.0)
+    there = high > low
+    return np.where(there, whole, 0.0), np.where(there, size.astype(np.float64), 0.0)
 
 
 def _away(x: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.activation import CLAMPS, activate
 from vknn.formats.tflite.layers.geometry import (
@@ -17,6 +19,7 @@ from vknn.formats.tflite.layers.geometry import (
 )
 from vknn.formats.tflite.layers.hybrid import (
     activate_hybrid,
+    convolved,
     dense,
     is_hybrid,
     real_weights,
@@ -36,8 +39,7 @@ def conv_2d(c: Context) -> Value:
     op = Conv(*conv_geometry(c))
     if (nothing := no_output(c)) is not None:
         return nothing
-    x = rounded_images(c, c.channels_second(c.x), 1)
-    y = c.add(op, x, c.channels_second(real_weights(c, 1)), _flat(c, c.optional(2)))
+    y = convolved(c, op, c.channels_second(c.x), c.channels_second, _flat(c, c.optional(2)))
     return activate(c, c.channels_last(y))
 
 
@@ -47,8 +49,8 @@ def depthwise_conv_2d(c: Context) -> Value:
     op = Conv(*depthwise_geometry(c))
     if (nothing := no_output(c)) is not None:
         return nothing
-    w = c.transpose(real_weights(c, 1), (3, 0, 1, 2))
-    y = c.add(op, rounded_images(c, c.channels_second(c.x), 1), w, c.optional(2))
+    turned = functools.partial(c.transpose, perm=(3, 0, 1, 2))
+    y = convolved(c, op, c.channels_second(c.x), turned, c.optional(2))
     return activate(c, c.channels_last(y))
 
 

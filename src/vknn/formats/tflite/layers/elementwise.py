@@ -19,7 +19,6 @@ _UNARY: dict[str, Op] = {
     "EXP": ew.Exp(),
     "LOG": ew.Log(),
     "SQRT": ew.Sqrt(),
-    "RSQRT": ew.Rsqrt(),
     "SQUARE": ew.Square(),
     "CEIL": ew.Ceil(),
     "FLOOR": ew.Floor(),
@@ -36,6 +35,12 @@ _BINARY: dict[str, Op] = {
 def unary(c: Context) -> Value:
     """A function of each element; ROUND takes halves to even."""
     return c.add(_UNARY[c.operator.code], c.x)
+
+
+@operator("RSQRT")
+def inverse_root(c: Context) -> Value:
+    """1 / sqrt(x), rounded twice."""
+    return c.add(ew.Reciprocal(), c.add(ew.Sqrt(), c.x))
 
 
 @quantized("NEG")

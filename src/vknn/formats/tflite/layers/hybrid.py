@@ -10,6 +10,8 @@ wrong sign if the data are negative. What BATCH_MATMUL does is said in ``hybrid_
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vknn.formats.tflite.context import Context
@@ -17,12 +19,18 @@ from vknn.formats.tflite.layers.activation import activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import logic
+from vknn.ops.convolution import Conv, WholeConv
 from vknn.ops.matmul import MatMul
+from vknn.ops.movement import Expand
+from vknn.ops.reduction import ReduceMax, ReduceMin
 from vknn.ops.rounding import DynamicRound
 
 #: Data that the kernels of FULLY_CONNECTED take at a time.
 _BLOCK = 16
 _TANH, _SIGN_BIT = 4, 5
+#: Whole weights are held as multiples of 1 / _UNIT: sums stay within float16 where tensors are
+#: stored so, and powers of two change no digit.
+_UNIT = 4096
 
 
 def is_hybrid(c: Context, weights: int) -> bool:
@@ -51,8 +59,10 @@ def rounded_images(c: Context, x: Value, weights: int) -> Value:
     CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
     The other convolutions always take them so.
     """
-    if not is_hybrid(c, weights):
-        return x
+    return c.add(DynamicRound(_kind(c, weights), axis=1), x) if is_hybrid(c, weights) else x
+
+
+def _kind(c: Context, weights: int) -> str:
     scale = c.quant(weights).scale
     by_channel = c.operator.code != "CONV_2D"
     if not by_channel:
@@ -63,7 +73,45 @@ def rounded_images(c: Context, x: Value, weights: int) -> Value:
     if by_channel and c.operator.code != "TRANSPOSE_CONV":
         w, axis = c.value(weights).type, 3 if c.operator.code == "DEPTHWISE_CONV_2D" else 0
         c.require(scale.size == w.dims[axis], f"has {scale.size} scales for weights {w}")
-    return c.add(DynamicRound("asymmetric" if by_channel else "symmetric", axis=1), x)
+    return "asymmetric" if by_channel else "symmetric"
+
+
+def convolved(
+    c: Context, op: Conv, x: Value, turned: Callable[[Value], Value], bias: Value | None
+) -> Value:
+    """The convolution of x [N, C, ...] by the second input, which ``turned`` brings into its order.
+
+    By 8-bit weights it is one of whole numbers, whose sums are scaled as the kernels do it: the
+    next such layer finds the same number on either side of a half.
+    """
+    if not is_hybrid(c, 1) or c.value(1).constant is None:
+        return c.add(op, rounded_images(c, x, 1), turned(real_weights(c, 1)), bias)
+    kind, w = _kind(c, 1), c.value(1).constant
+    assert w is not None
+    whole = turned(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
+    channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
+    counts = c.add(DynamicRound(kind, axis=1, counts=True), x)
+    sums = c.add(WholeConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
+    ones = (1,) * (x.type.rank - 2)
+    scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
+    by, step = c.constant(np.ascontiguousarray(scales), "scale"), _step(c, x, kind)
+    if kind == "asymmetric" and c.operator.code == "CONV_2D":
+        each = c.add(Expand((x.type.dims[0], channels, *ones)), step)
+        y = c.add(ew.Mul(), c.add(ew.RoundedMul(), sums, by), each)
+    else:
+        y = c.add(ew.Mul(), sums, c.add(ew.Mul(), step, by))
+    return y if bias is None else c.add(ew.Add(), y, c.reshape(bias, (1, channels, *ones)))
+
+
+def _step(c: Context, x: Value, kind: str) -> Value:
+    """The size of the steps that DynamicRound counts in each image [N, 1, ...]."""
+    axes = tuple(range(1, x.type.rank))
+    if kind == "symmetric":
+        largest = c.add(ReduceMax(axes), c.add(ew.Abs(), x))
+        return c.add(ew.Div(), largest, c.scalar(127.0))
+    high = c.add(ew.Clip(min=0.0), c.add(ReduceMax(axes), x))
+    low = c.add(ew.Clip(max=0.0), c.add(ReduceMin(axes), x))
+    return c.add(ew.Div(), c.add(ew.Sub(), high, low), c.scalar(255.0))
 
 
 def rounded_rows(c: Context, x: Value, weights: int) -> Value:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 from vknn.formats.tflite.context import Context
@@ -31,7 +34,9 @@ def axes_of(c: Context) -> tuple[int, ...]:
     return tuple(sorted({c.axis(a, rank) for a in c.ints(1, "the axes")}))
 
 
-def reduce(c: Context, kind: type[rd.Reduction], x: Value | None = None) -> Value:
+def reduce(
+    c: Context, kind: Callable[[tuple[int, ...], bool], rd.Reduction], x: Value | None = None
+) -> Value:
     """``x`` (by default the first input) reduced over the axes; without axes it is copied."""
     x = x or c.x
     axes = axes_of(c)
@@ -72,9 +77,11 @@ def of_nothing(c: Context, axes: tuple[int, ...], value: float) -> Value:
 
 @operator("MEAN", inputs=2)
 def mean(c: Context) -> Value:
-    """Over axes; integers are summed and divided towards zero."""
-    if c.x.type.dtype.is_float:
-        return reduce(c, rd.ReduceMean)
+    """Over axes; integers are summed and divided towards zero, pixels added up one by one."""
+    x = c.x.type
+    if x.dtype.is_float:
+        images = x.rank == 4 and x.size > 0 and axes_of(c) == (1, 2)
+        return reduce(c, functools.partial(rd.ReduceMean, in_order=images))
     total = reduce(c, rd.ReduceSum)
     count = max(1, c.x.type.size // max(1, total.type.size))
     return c.add(ew.Div(), total, c.scalar(count, c.x.type.dtype))
