@@ -14,6 +14,7 @@ from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.session import Session
 
 DISPATCHES = 100
+ROUNDS = 8
 WIDTH, CHANNELS = 8, 4
 
 
@@ -29,7 +30,10 @@ def chain(length: int) -> str:
 
 
 def measure_overhead(device: str, folder: Path, runs: int) -> dict[str, Any]:
-    """Medians, in seconds: "run" (Session.run), "waited" (submit to fence), "host" (the rest)."""
+    """Medians, in seconds: "run" (Session.run), "waited" (submit to fence), "host" (the rest).
+
+    Of the quietest of several rounds of ``runs``: what else the machine does is not the host's.
+    """
     length = DISPATCHES
     while True:
         param = folder / f"chain{length}.param"
@@ -40,7 +44,8 @@ def measure_overhead(device: str, folder: Path, runs: int) -> dict[str, Any]:
             (executable,) = session.program(feeds).executables
             extra = len(executable.plan.dispatches) - DISPATCHES
             if extra == 0 or length != DISPATCHES:
-                return _measure(session, feeds, executable, runs)
+                rounds = [_measure(session, feeds, executable, runs) for _ in range(ROUNDS)]
+                return min(rounds, key=lambda found: found["host"])
         length -= extra
 
 
@@ -62,6 +67,7 @@ def _measure(
         begin = time.perf_counter()
         session.run(feeds)
         walls.append(time.perf_counter() - begin)
+    executable._execute = execute
     host = [wall - wait for wall, wait in zip(walls[3:], waited[3:], strict=True)]
     return {
         "dispatches": len(executable.plan.dispatches),
