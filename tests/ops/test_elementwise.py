@@ -34,9 +34,7 @@ def test_python_and_shaders_agree_on_the_codes() -> None:
     binary = {n: int(c) for n, c in re.findall(r"#define BOP_(\w+) (\d+)", text)}
     table = {snake(op.__name__): code for op, (code, _) in epilogue.UNARY.items()}
     assert table | {"GELU_TANH": epilogue.GELU_TANH} == unary
-    codes = {snake(op.__name__): code for op, code in epilogue.BINARY.items()}
-    assert codes.pop("ROUNDED_MUL") == codes["MUL"]
-    assert codes == binary
+    assert {snake(op.__name__): code for op, code in epilogue.BINARY.items()} == binary
     for name in unary:
         assert f"case OP_{name}:" in text
     for name in binary:
@@ -136,7 +134,6 @@ def test_unary_keeps_the_tail_zero(channels: int) -> None:
 BINARY = [
     ew.Add(), ew.Sub(), ew.Mul(), ew.Div(), ew.Max(), ew.Min(), ew.Atan2(), ew.Fmod(),
     ew.Remainder(), ew.FloorDiv(), ew.LogAddExp(), ew.PRelu(), ew.Mod(), ew.Larger(), ew.Smaller(),
-    ew.RoundedMul(),
 ]  # fmt: skip
 
 

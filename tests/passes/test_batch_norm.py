@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution import Conv
-from vknn.ops.elementwise import Add, Div, Mul, Relu, RoundedMul, Sub
+from vknn.ops.convolution import Conv, WholeConv
+from vknn.ops.elementwise import Add, Div, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.pooling import MaxPool
@@ -174,7 +174,8 @@ def test_transposed_convolutions_take_scales_in(same_results, group: int) -> Non
     check(same_results, g.finish({"y": y}), "ConvTranspose")
 
 
-def test_a_product_that_rounds_where_it_stands(same_results) -> None:  # type: ignore[no-untyped-def]
+def test_sums_of_whole_numbers_are_scaled_where_they_stand(same_results) -> None:  # type: ignore[no-untyped-def]
     g, x = image()
-    y = g.apply(RoundedMul(), g.conv(x), 1, 6, 1, 1)
-    check(same_results, g.finish({"y": g.conv(y, pad=0)}), "Conv", "RoundedMul", "Conv")
+    sums = g.add(WholeConv((1, 1), (0,) * 4, (1, 1)), x, g.constant(array(6, 4, 3, 3)))
+    y = g.apply(Mul(), sums, 1, 6, 1, 1)
+    check(same_results, g.finish({"y": y}), "WholeConv", "Mul")

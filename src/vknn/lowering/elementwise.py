@@ -28,7 +28,6 @@ _INTEGER_BINARY = (
         ew.Add,
         ew.Sub,
         ew.Mul,
-        ew.RoundedMul,
         ew.Div,
         ew.Max,
         ew.Min,
@@ -37,7 +36,7 @@ _INTEGER_BINARY = (
         ew.FloorDiv,
         ew.PRelu,
     ),
-    *(ew.Mod, ew.RoundedMul),
+    ew.Mod,
 )
 #: A scalar at a time costs about this many times what whole vec4s cost.
 _SCALAR_PENALTY = 3.0

@@ -66,7 +66,6 @@ BINARY: dict[type[Op], int] = {
     ew.Add: 1,
     ew.Sub: 2,
     ew.Mul: 3,
-    ew.RoundedMul: 3,
     ew.Div: 4,
     ew.Max: 5,
     ew.Min: 6,

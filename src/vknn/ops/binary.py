@@ -82,11 +82,6 @@ class Mul(Binary):
 
 
 @attributes
-class RoundedMul(Mul):
-    """a * b, rounded where it stands: no pass folds it into weights"""
-
-
-@attributes
 class Div(Binary):
     """a / b; integers towards zero, and 0 where b is 0"""
 

@@ -39,7 +39,6 @@ from vknn.ops.binary import (
     Pow,
     PRelu,
     Remainder,
-    RoundedMul,
     Smaller,
     Sub,
 )
@@ -125,7 +124,6 @@ __all__ = [
     "Relu",
     "Remainder",
     "Round",
-    "RoundedMul",
     "Rsqrt",
     "Selu",
     "Shrink",

@@ -116,7 +116,7 @@ def _normalization(node: Node) -> _Affine | None:
 
 
 def _binary(node: Node) -> _Affine | None:
-    if type(node.op) not in (Add, Sub, Mul, Div):
+    if not isinstance(node.op, Add | Sub | Mul | Div):
         return None
     source, other = node.inputs
     constant, reverse = float_constant(other), False

@@ -1,7 +1,8 @@
 """Products of floats with weights of 8 bits: what such an operator sees of its operands.
 
 TensorFlow Lite rounds the data to 8 bits at run time, each row with steps of its own, multiplies
-integers and scales the sums. The same sums come of floats that have been rounded to these steps.
+integers and scales the sums. Convolutions do so here too; the same sums, up to rounding, come of
+floats that have been rounded to these steps, which is what the other products take.
 
 Its kernels have peculiarities. The bytes of uint8 weights are taken for int8. Where both data
 and the weight -128 lie in whole blocks of 16 along a row of FULLY_CONNECTED, their product has the
@@ -54,15 +55,16 @@ def real_weights(c: Context, number: int) -> Value:
 
 
 def rounded_images(c: Context, x: Value, weights: int) -> Value:
-    """Images of a convolution: their steps have a zero point where weights scale by channel.
-
-    CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
-    The other convolutions always take them so.
-    """
+    """Images [N, C, ...] as a convolution by these weights sees them; 8-bit ones round."""
     return c.add(DynamicRound(_kind(c, weights), axis=1), x) if is_hybrid(c, weights) else x
 
 
 def _kind(c: Context, weights: int) -> str:
+    """How images are rounded: their steps have a zero point where weights scale by channel.
+
+    CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
+    The other convolutions always take them so.
+    """
     scale = c.quant(weights).scale
     by_channel = c.operator.code != "CONV_2D"
     if not by_channel:
@@ -82,7 +84,8 @@ def convolved(
     """The convolution of x [N, C, ...] by the second input, which ``turned`` brings into its order.
 
     By 8-bit weights it is one of whole numbers, whose sums are scaled as the kernels do it: the
-    next such layer finds the same number on either side of a half.
+    next such layer finds the same number on either side of a half. No pass folds the scales into
+    the weights of a WholeConv.
     """
     if not is_hybrid(c, 1) or c.value(1).constant is None:
         return c.add(op, rounded_images(c, x, 1), turned(real_weights(c, 1)), bias)
@@ -97,7 +100,7 @@ def convolved(
     by, step = c.constant(np.ascontiguousarray(scales), "scale"), _step(c, x, kind)
     if kind == "asymmetric" and c.operator.code == "CONV_2D":
         each = c.add(Expand((x.type.dims[0], channels, *ones)), step)
-        y = c.add(ew.Mul(), c.add(ew.RoundedMul(), sums, by), each)
+        y = c.add(ew.Mul(), c.add(ew.Mul(), sums, by), each)
     else:
         y = c.add(ew.Mul(), sums, c.add(ew.Mul(), step, by))
     return y if bias is None else c.add(ew.Add(), y, c.reshape(bias, (1, channels, *ones)))
