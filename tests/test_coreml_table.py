@@ -11,8 +11,6 @@ from tools import coreml_table as table
 from vknn.errors import ShapeError
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Layers of which something is missing.
-NOT_YET: set[str] = set()
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +34,7 @@ def test_every_layer_has_a_row(rows: dict[str, list[str]]) -> None:
 
 
 def test_no_gaps(rows: dict[str, list[str]]) -> None:
-    gaps = {name for name, cells in rows.items() if "no" in cells or "host" in cells}
-    assert gaps == NOT_YET
+    assert not {name for name, cells in rows.items() if "no" in cells or "host" in cells}
     assert [name for name, cells in rows.items() if len(cells) > 2 and cells[2]] == [
         "layer"  # the title of the column
     ]

@@ -99,7 +99,7 @@ Steps steps_of_vector(int vector, int count, int rounding) {
 #define PRODUCT(name, COUNT, ROUND) \
     void name(int vector, int count, int at, int row, int apart) { \
         int part = int(gl_LocalInvocationID.y); \
-        Steps steps = Steps(1.0, 1.0, 0.0, 0.0); \
+        Steps steps = Steps(1.0, 1.0, 0.0, 0.0, 0.0); \
         if (ROUND != 0) steps = steps_of_vector(vector, count, ROUND); \
         [[unroll]] for (int g = 0; g < COUNT; ++g) sums[g] = vec4(0.0); \
         for (int k = part; k < count; k += LANES_Y) { \

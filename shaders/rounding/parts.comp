@@ -1,20 +1,24 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2
-#pragma vknn variants ACCESS=0,1,2 HALF=1
+#pragma vknn variants ACCESS=0,1,2 COUNTS=0,1
+#pragma vknn variants ACCESS=0,1,2 COUNTS=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "rounding/steps.glsl"
 
 // Rows rounded to the steps that 8 bits have for them, where rounding/range.comp has found the ranges
-// of their parts. A row is `width` vec4s; a workgroup takes a part of `chunk` vec4s.
+// of their parts. A row is `width` vec4s; a workgroup takes a part of `chunk` vec4s. COUNTS: how many steps,
+// and those of each row.
 
 INPUT4F(0, x);
 INPUT1S(1, range);
 OUTPUT4F(2, y);
+#if COUNTS
+OUTPUT1F(3, step_size);
+OUTPUT1F(4, step_zero);
+#endif
 
 layout(constant_id = 12) const int ROUNDING = 1;
-layout(constant_id = 13) const int COUNTS = 0;
 
 layout(push_constant) uniform P {
     int rows;
@@ -34,6 +38,12 @@ void main() {
         high = max(high, LOAD1(range, 2 * i + 1));
     }
     Steps s = steps_of(low, high, ROUNDING);
+#if COUNTS
+    if (id == row * p.parts && gl_LocalInvocationID.x == 0) {
+        STORE1(step_size, row, s.size);
+        STORE1(step_zero, row, s.zero);
+    }
+#endif
     for (int i = first + int(gl_LocalInvocationID.x); i < end; i += int(gl_WorkGroupSize.x)) {
         int at = row * p.width + i;
         STORE4(y, at, in_steps(LOAD4(x, at), s) * (COUNTS != 0 ? 1.0 : s.size));

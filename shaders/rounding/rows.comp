@@ -1,20 +1,24 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2
-#pragma vknn variants ACCESS=0,1,2 HALF=1
+#pragma vknn variants ACCESS=0,1,2 COUNTS=0,1
+#pragma vknn variants ACCESS=0,1,2 COUNTS=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "rounding/steps.glsl"
 
-// Rows rounded to the steps that 8 bits have for them (DynamicRound).
+// Rows rounded to the steps that 8 bits have for them (DynamicRound). COUNTS: how many steps, and
+// those of each row.
 
 INPUT1F(0, x);
 OUTPUT1F(1, y);
+#if COUNTS
+OUTPUT1F(2, step_size);
+OUTPUT1F(3, step_zero);
+#endif
 
 layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int ROUNDING = 1;
-layout(constant_id = 13) const int COUNTS = 0;
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
@@ -37,6 +41,12 @@ void main() {
     low = -row_max(-low);
     if (!inside) return;
     Steps s = steps_of(low, high, ROUNDING);
+#if COUNTS
+    if (lane == 0) {
+        STORE1(step_size, row, s.size);
+        STORE1(step_zero, row, s.zero);
+    }
+#endif
     for (int i = lane; i < p.width; i += LANES)
         STORE1(y, base + i, in_steps(vec4(LOAD1(x, base + i)), s).x * (COUNTS != 0 ? 1.0 : s.size));
 }

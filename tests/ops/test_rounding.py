@@ -75,9 +75,14 @@ def test_rows_of_several_axes(rounding: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", [(3, 5), (2, 3, 37), (1, 2, 3, 131), (2, 4, 40, 40)])
 def test_counts_of_steps(shape: tuple[int, ...], rounding: str) -> None:
     x = RNG.standard_normal(shape).astype(np.float32)
+    x[0] = 0
     op = DynamicRound(rounding, axis=1, counts=True)
-    (counts,) = op.reference(x)
+    counts, size, zero = op.reference(x)
+    assert size.shape == zero.shape == (shape[0], *(1,) * (len(shape) - 1))
     np.testing.assert_array_equal(counts, np.round(counts))
-    assert np.abs(counts).max() > 60
+    np.testing.assert_array_equal(zero, np.round(zero))
+    assert not counts[0].any() and not zero[0].any() and (size[0] == 1).all()
+    np.testing.assert_allclose(counts * size, DynamicRound(rounding, axis=1).reference(x)[0], 1e-6)
+    assert shape[0] == 1 or np.abs(counts).max() > 60
     check_op(op, x)
     check_op(op, x, kind="discrete")

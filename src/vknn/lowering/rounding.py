@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.emitter import Bound, Emitter, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, fits_loops, spread
 from vknn.lowering.indexing import group_size
 from vknn.lowering.layouts import Layout, allows, packed_shape
@@ -24,7 +24,7 @@ _LONG_ROW = 4.0
 @lowers(DynamicRound)
 def dynamic_round(problem: Problem) -> Sequence[Candidate]:
     """One dispatch in either layout, or two of parts of rows."""
-    (x,), op = problem.outputs, problem.op
+    (x, *_), op = problem.outputs, problem.op
     assert isinstance(op, DynamicRound)
     if x.size == 0:
         return []
@@ -41,8 +41,14 @@ def dynamic_round(problem: Problem) -> Sequence[Candidate]:
     return [c for c in found if c is not None]
 
 
-def _spec(op: DynamicRound) -> dict[int, int]:
-    return {12: ROUNDINGS.index(op.rounding), 13: int(op.counts)}
+def _lying(layout: Layout, op: DynamicRound) -> tuple[Layout, ...]:
+    """The outputs' layouts."""
+    return (layout, Layout.LINEAR, Layout.LINEAR) if op.counts else (layout,)
+
+
+def _steps(emitter: Emitter, op: DynamicRound) -> list[Bound]:
+    """What the rows' steps are written to."""
+    return [write(emitter.output(i)) for i in (1, 2)] if op.counts else []
 
 
 def _by_rows(
@@ -56,17 +62,18 @@ def _by_rows(
     def emit(emitter: Emitter) -> None:
         emitter.dispatch(
             "rounding/rows",
-            [read1(emitter.input(0)), write(emitter.output())],
+            [read1(emitter.input(0)), write(emitter.output()), *_steps(emitter, op)],
             groups=lanes.groups(rows, limits),
             local=lanes.local,
             push=[rows, width],
-            spec={10: lanes.lanes, 11: lanes.rows, **_spec(op)},
+            spec={10: lanes.lanes, 11: lanes.rows, 12: ROUNDINGS.index(op.rounding)},
+            defines={"COUNTS": int(op.counts)},
             flops=4 * rows * width,
         )
 
     alone = _LONG_ROW if ceil_div(rows, lanes.rows) < 4 else 1.0
     cost = DISPATCH_COST + 12 * rows * width * BYTE_COST * alone
-    return Candidate("rows", (layout,), (layout,), emit, cost)
+    return Candidate("rows", (layout,), _lying(layout, op), emit, cost)
 
 
 def _by_parts(
@@ -95,13 +102,14 @@ def _by_parts(
         )
         emitter.dispatch(
             "rounding/parts",
-            [read4(x), read1(ranges), write(y)],
+            [read4(x), read1(ranges), write(y), *_steps(emitter, op)],
             groups=groups,
             local=local,
             push=push,
-            spec=_spec(op),
+            spec={12: ROUNDINGS.index(op.rounding)},
+            defines={"COUNTS": int(op.counts)},
             flops=4 * rows * width,
         )
 
     cost = 2 * DISPATCH_COST + 12 * rows * width * BYTE_COST
-    return Candidate("parts", (layout,), (layout,), emit, cost)
+    return Candidate("parts", (layout,), _lying(layout, op), emit, cost)

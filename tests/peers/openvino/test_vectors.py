@@ -22,13 +22,9 @@ VECTORS: dict[str, dict[str, Any]] = (
     {v["name"]: v for v in json.loads(INDEX.read_text(encoding="utf-8"))} if INDEX.exists() else {}
 )
 TOLERANCE = 1e-4
-#: Vectors that do not pass.
-NOT_YET: set[str] = set()
-#: Vectors whose expectation is less exact than TOLERANCE; their own tolerances hold.
-LOOSE: set[str] = set()
 
 
-@pytest.mark.parametrize("name", sorted(set(VECTORS) - NOT_YET))
+@pytest.mark.parametrize("name", sorted(VECTORS))
 def test_vector(name: str, backend: str) -> None:
     vector = VECTORS[name]
     folder = FOLDER / vector["folder"]
@@ -39,7 +35,7 @@ def test_vector(name: str, backend: str) -> None:
             expected = _arrays(data, f"run{run}/out/")
             assert set(found) == set(expected)
             for output, array in expected.items():
-                _check(found[output], array, vector, name in LOOSE)
+                _check(found[output], array, vector)
         sides = set(net.placement.values())
         assert sides <= {"host" if backend == "numpy" else "vulkan"}
 
@@ -48,7 +44,7 @@ def _arrays(data: Any, prefix: str) -> dict[str, np.ndarray]:
     return {n.removeprefix(prefix): data[n] for n in data if n.startswith(prefix)}
 
 
-def _check(found: np.ndarray, expected: np.ndarray, vector: dict[str, Any], loose: bool) -> None:
+def _check(found: np.ndarray, expected: np.ndarray, vector: dict[str, Any]) -> None:
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     if expected.dtype.kind != "f":
@@ -57,8 +53,7 @@ def _check(found: np.ndarray, expected: np.ndarray, vector: dict[str, Any], loos
     # What the index allows is the most that is allowed at all.
     np.testing.assert_allclose(found, expected, vector["rtol"], vector["atol"])
     reach = float(np.abs(expected).max(initial=0))
-    if not loose:
-        assert np.abs(found - expected).max(initial=0) <= TOLERANCE * max(reach, 1e-6)
+    assert np.abs(found - expected).max(initial=0) <= TOLERANCE * max(reach, 1e-6)
 
 
 def test_the_vectors_are_there() -> None:

@@ -22,8 +22,6 @@ from vknn.session import Session
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "vectors" / "tflite"
 OPERATORS = sorted(p.name for p in FOLDER.iterdir()) if FOLDER.is_dir() else []
 TOLERANCE = 1e-5
-#: Operators of which some vectors do not pass.
-NOT_YET: set[str] = set()
 #: Operators with many vectors of long plans: every so many of them, all of them with --slow.
 SAMPLED = {
     "bidirectional_sequence_lstm": 3, "bidirectional_sequence_rnn": 4, "lstm": 3,
@@ -71,7 +69,7 @@ def _vectors(operator: str, whole: bool) -> list[Path]:
     return files if whole else files[:: SAMPLED.get(operator, 1)]
 
 
-@pytest.mark.parametrize("operator", sorted(set(OPERATORS) - NOT_YET))
+@pytest.mark.parametrize("operator", OPERATORS)
 def test_operator(operator: str, backend: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     device = "numpy" if backend == "numpy" else shared_device()
     problems = []
@@ -80,13 +78,6 @@ def test_operator(operator: str, backend: str, tmp_path: Path, pytestconfig: pyt
         if problem:
             problems.append(f"{path.stem}: {problem}")
     assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("operator", sorted(NOT_YET & set(OPERATORS)))
-def test_what_is_not_there_yet(operator: str, tmp_path: Path) -> None:
-    """Operators leave NOT_YET as soon as all their vectors pass."""
-    model = tmp_path / "model.tflite"
-    assert any(_run(path, model, "numpy") for path in _vectors(operator, True))
 
 
 def test_the_vectors_are_there() -> None:

@@ -23,7 +23,6 @@ from vknn.ops import logic
 from vknn.ops.convolution import Conv, WholeConv
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement import Expand
-from vknn.ops.reduction import ReduceMax, ReduceMin
 from vknn.ops.rounding import DynamicRound
 
 #: Data that the kernels of FULLY_CONNECTED take at a time.
@@ -93,11 +92,11 @@ def convolved(
     assert w is not None
     whole = turned(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
-    counts = c.add(DynamicRound(kind, axis=1, counts=True), x)
+    counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
     sums = c.add(WholeConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
     ones = (1,) * (x.type.rank - 2)
     scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
-    by, step = c.constant(np.ascontiguousarray(scales), "scale"), _step(c, x, kind)
+    by = c.constant(np.ascontiguousarray(scales), "scale")
     if kind == "asymmetric" and c.operator.code == "CONV_2D":
         each = c.add(Expand((x.type.dims[0], channels, *ones)), step)
         y = c.add(ew.Mul(), c.add(ew.Mul(), sums, by), each)
@@ -106,23 +105,16 @@ def convolved(
     return y if bias is None else c.add(ew.Add(), y, c.reshape(bias, (1, channels, *ones)))
 
 
-def _step(c: Context, x: Value, kind: str) -> Value:
-    """The size of the steps that DynamicRound counts in each image [N, 1, ...]."""
-    axes = tuple(range(1, x.type.rank))
-    if kind == "symmetric":
-        largest = c.add(ReduceMax(axes), c.add(ew.Abs(), x))
-        return c.add(ew.Div(), largest, c.scalar(127.0))
-    high = c.add(ew.Clip(min=0.0), c.add(ReduceMax(axes), x))
-    low = c.add(ew.Clip(max=0.0), c.add(ReduceMin(axes), x))
-    return c.add(ew.Div(), c.add(ew.Sub(), high, low), c.scalar(255.0))
-
-
 def rounded_rows(c: Context, x: Value, weights: int) -> Value:
     """Rows along the last axis, rounded as ``asymmetric_quantize_inputs`` says."""
     if not is_hybrid(c, weights):
         return x
-    asymmetric = c.options["asymmetric_quantize_inputs"]
-    return c.add(DynamicRound("asymmetric" if asymmetric else "symmetric"), x)
+    return c.add(DynamicRound(rows_rounding(c)), x)
+
+
+def rows_rounding(c: Context) -> str:
+    """How ``asymmetric_quantize_inputs`` says that rows are rounded."""
+    return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
 
 
 def activate_hybrid(c: Context, y: Value) -> Value:
