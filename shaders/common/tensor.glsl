@@ -95,9 +95,12 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
 // C4 layout: [N, ceil(C/4), spatial..., 4]. The lanes behind the last channel stay zero in every tensor.
 VEC4 zero_tail(VEC4 v, int channel4, int channels) {
-    ivec4 lane = ivec4(0, 1, 2, 3) + channel4 * 4;
-    return VEC4(lane.x < channels ? v.x : SCALAR(0), lane.y < channels ? v.y : SCALAR(0),
-                lane.z < channels ? v.z : SCALAR(0), lane.w < channels ? v.w : SCALAR(0));
+    ivec4 kept = -ivec4(lessThan(ivec4(0, 1, 2, 3) + channel4 * 4, ivec4(channels)));
+#if ELEM == 0
+    return intBitsToFloat(floatBitsToInt(v) & kept);
+#else
+    return v & kept;
+#endif
 }
 
 #endif

@@ -16,23 +16,19 @@
 #if QUANT
 #define SETTING_BINDING 3
 #include "quantized/sums.glsl"
-#if QUANT == 3
-#define NEXT_HIGH(k)
-#else
-#define NEXT_HIGH(k) if (ROUNDING == 1) high[k] = high[k + 1];
-#endif
 #define INPUT_FACTOR FACTOR
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
-#define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4);
+#define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4, head_);
 #if TAIL
-#define RESULT(sums, k, at, m) added(requantized(sums[k], HIGH(k), requantizer_), LOAD4(other, at), requantizer_)
+#define RESULT(sums, k, at, m) \
+    added(requantized(TOTAL(sums, k), HIGH(k), requantizer_), LOAD4(other, at), requantizer_)
 #else
-#define RESULT(sums, k, at, m) requantized(sums[k], HIGH(k), requantizer_)
+#define RESULT(sums, k, at, m) requantized(TOTAL(sums, k), HIGH(k), requantizer_)
 #endif
 #else
 #include "matmul/half_sums.glsl"
-#define NEXT_HIGH(k)
+#define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
 #define INPUT4W(b, name) INPUT4(b, name)
 #define WEIGHT4 VEC4
 #define INPUT_FACTOR VEC4
@@ -55,9 +51,6 @@
 
 // Moves each sum to the place before it.
 #define NEXT_SUMS(sums, count) \
-    [[unroll]] for (int i_ = 0; i_ + 1 < count; i_++) { \
-        sums[i_] = sums[i_ + 1]; \
-        NEXT_HIGH(i_) \
-    }
+    [[unroll]] for (int i_ = 0; i_ + 1 < count; i_++) { MOVE_SUM(sums, i_) }
 
 #endif

@@ -47,9 +47,7 @@ void main() {
     ivec4 sum[ROWS * COLS];
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sum[i] = ivec4(0);
     PARTIAL_SUMS(partial, ROWS * COLS)
-#if QUANT != 3
     ZERO_POINT
-#endif
     int a_at[ROWS];
     [[unroll]] for (int i = 0; i < ROWS; i++) a_at[i] = a_base + min(m0 + i, p.m - 1) * p.a_row;
     int k_end = p.k, a_col = p.a_col;
@@ -118,10 +116,10 @@ void main() {
 
     [[unroll]] for (int j = 0; j < COLS; j++) {
         int col = n0 + j;
-        Requantizer requantizer_ = requantizer(min(col, n4 - 1), n4);
+        Requantizer requantizer_ = requantizer(min(col, n4 - 1), n4, head_);
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             if (m0 + i < p.m && col < n4) {
-                ivec4 v = requantized(sum[i * COLS + j], HIGH(i * COLS + j), requantizer_);
+                ivec4 v = requantized(TOTAL(sum, i * COLS + j), HIGH(i * COLS + j), requantizer_);
                 int at = c_base + (m0 + i) * p.c_row + 4 * col;
                 STORE1(c, at, v.x);
                 if (4 * col + 1 < p.n) STORE1(c, at + 1, v.y);

@@ -26,10 +26,14 @@
 #ifndef TAIL
 #define TAIL 0
 #endif
+#ifndef SHUFFLE
+#define SHUFFLE 0
+#endif
 
 layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
-// rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once.
+// rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once; 4: as 0, where
+// sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right.
 layout(constant_id = 21) const int ROUNDING = 0;
 layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
 // 1: the zero point of x counts in the bias, as with QUANT 3 (QUANT 1 and 4).
@@ -84,20 +88,34 @@ int bytes(ivec4 v) {
 #if QUANT == 3
 #define TAKE(v) bytes(v)
 #define OUTSIDE outside
-#define ZERO_POINT int outside = (LOAD4(setting, 0).x & 255) * 0x01010101;
+#define ZERO_POINT \
+    ivec4 head_ = LOAD4(setting, 0); \
+    int outside = (head_.x & 255) * 0x01010101;
 
 #else
 #define TAKE(v) FACTOR(FOLDED != 0 ? (v) : (v) - zero)
 #define OUTSIDE FACTOR(FOLDED != 0 ? zero : 0)
-#define ZERO_POINT int zero = LOAD4(setting, 0).x;
+#define ZERO_POINT \
+    ivec4 head_ = LOAD4(setting, 0); \
+    int zero = head_.x;
 #endif
 
+// TOTAL is sum k of the array when all has been added. Where all of them are exact in `partial`, they
+// stay there (IN_PLACE): to move them takes as long as two more steps of the loop.
 #if QUANT == 3
 #define PARTIAL_SUMS(partial, count)
 #define ADD_PARTIAL_SUMS(sums, partial, count, k)
 #define ADD_LAST_SUMS(sums, partial, count)
+#define TOTAL(sums, k) sums[k]
 #define HIGH(k) ivec4(0)
+#define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
 #else
+#define IN_PLACE (JOIN == 0 && ROUNDING != 1)
+#define TOTAL(sums, k) (IN_PLACE ? ivec4(partial[k]) : sums[k])
+#define MOVE_SUM(sums, k) \
+    sums[k] = sums[k + 1]; \
+    if (IN_PLACE) partial[k] = partial[k + 1]; \
+    if (ROUNDING == 1) high[k] = high[k + 1];
 #define HIGH(k) high[k]
 #define SUM(sums, partial) partial
 #define PARTIAL_SUMS(partial, count) \
@@ -110,9 +128,11 @@ int bytes(ivec4 v) {
 #define ADD_PARTIAL_SUMS(sums, partial, count, k) \
     if (JOIN != 0 && ((k) & (JOIN - 1)) == JOIN - 1) { ADD_LAST_SUMS(sums, partial, count) }
 #define ADD_LAST_SUMS(sums, partial, count) \
-    [[unroll]] for (int i_ = 0; i_ < count; i_++) { \
-        add_sum(sums[i_], high[i_], ivec4(partial[i_])); \
-        partial[i_] = FACTOR(0); \
+    if (!IN_PLACE) { \
+        [[unroll]] for (int i_ = 0; i_ < count; i_++) { \
+            add_sum(sums[i_], high[i_], ivec4(partial[i_])); \
+            partial[i_] = FACTOR(0); \
+        } \
     }
 
 #endif
@@ -151,33 +171,53 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
     return long_shift(top, uvec4(low), clamp(31 - shift, ivec4(1), ivec4(62)));
 }
 
-// What a vec4 of output channels is requantized by.
+// What a vec4 of output channels is requantized by. `rounded`: the half that a shift to the right is
+// rounded by, and the zero point of y, which is whole beyond it.
 struct Requantizer {
-    ivec4 head, q, shift, bias, bias_high;
+    ivec4 head, q, shift, bias, bias_high, rounded;
 #if TAIL
     ivec4 zeros, multipliers, shifts;
 #endif
 };
 
 // That of number `m` of `m4`. Read once for many sums: CPU drivers read it anew wherever it stands.
-Requantizer requantizer(int m, int m4) {
+// With SHUFFLE the lanes of a subgroup of 8 read a vec4 each and pass it round.
+Requantizer requantizer(int m, int m4, ivec4 head) {
     Requantizer r;
-    r.head = LOAD4(setting, 0);
-    r.q = LOAD4(setting, HEAD_ROWS + m);
-    r.shift = LOAD4(setting, HEAD_ROWS + m4 + m);
-    r.bias = LOAD4(setting, HEAD_ROWS + 2 * m4 + m);
-    if (ROUNDING == 1) r.bias_high = LOAD4(setting, HEAD_ROWS + 3 * m4 + m);
+    r.head = head;
+#if SHUFFLE
+    int lane = int(gl_LocalInvocationID.x) & 7;
+    ivec4 own = LOAD4(setting, lane < 4 ? HEAD_ROWS + lane * m4 + m : TAIL != 0 ? lane - 3 : 0);
+#define NUMBERS(lane, place) subgroupShuffle(own, lane)
+#else
+#define NUMBERS(lane, place) LOAD4(setting, place)
+#endif
+    r.q = NUMBERS(0, HEAD_ROWS + m);
+    r.shift = NUMBERS(1, HEAD_ROWS + m4 + m);
+    r.bias = NUMBERS(2, HEAD_ROWS + 2 * m4 + m);
+    if (ROUNDING == 1) r.bias_high = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
+    if (ROUNDING == 4) r.rounded = ((ivec4(1) << r.shift) >> 1) + (ivec4(head.y) << r.shift);
 #if TAIL
-    r.zeros = LOAD4(setting, 1);
-    r.multipliers = LOAD4(setting, 2);
-    r.shifts = LOAD4(setting, 3);
+    r.zeros = NUMBERS(4, 1);
+    r.multipliers = NUMBERS(5, 2);
+    r.shifts = NUMBERS(6, 3);
 #endif
     return r;
+}
+
+// fixed_multiply(x, q, -shift) + zero point, in fewer steps. With two bits more, halves of the product
+// are in its high word. Twice rounded, halves away from 0, it is as if 1 were off the negative ones.
+ivec4 near_multiply(ivec4 x, Requantizer r) {
+    ivec4 high, low;
+    imulExtended(x << 2, r.q, high, low);
+    ivec4 product = (high + 1) >> 1;
+    return (product + r.rounded + (product >> 31)) >> r.shift;
 }
 
 // The result of a vec4 of sums.
 ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
     ivec4 sum = low + r.bias, v = sum;
+    if (ROUNDING == 4) return clamp(near_multiply(sum, r), r.head.z, r.head.w);
     if (ROUNDING == 1) {
         high += r.bias_high + ivec4(lessThan(uvec4(sum), uvec4(low)));
         v = wide_multiply(high, sum, r.q, r.shift);

@@ -61,6 +61,26 @@ def test_convolution(name: str) -> None:
     check_op(op, x, w, bias, q, shift, constants=(1, 2, 3, 4))
 
 
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("most", [1 << 9, (1 << 28) - 1, (1 << 29) - 1, 1 << 29, (1 << 31) - 1])
+@pytest.mark.parametrize("lowest", [-20, -21])
+def test_halves_and_bounds_of_multipliers(most: int, lowest: int, depthwise: bool) -> None:
+    """The sums are the biases: halves of either sign, and the bounds of the shorter arithmetic."""
+    rng = np.random.default_rng(most & 1023)
+    shift = np.repeat(np.arange(lowest, 0, dtype=np.int32), 16)
+    q = np.tile(np.array([1 << 30, 3 << 29, (1 << 31) - 1, 0], np.int32), shift.size // 4)
+    q[8::16] = rng.integers(1 << 30, 1 << 31, q[8::16].size)
+    halves = rng.integers(-300, 300, shift.size) << (-shift).astype(np.int64)
+    bias = np.where(rng.random(shift.size) < 0.7, halves, rng.integers(-most, most, shift.size))
+    bias = np.clip(bias, -most, most).astype(np.int32)
+    bias[:2] = most, -most
+    x = np.full((1, shift.size if depthwise else 1, 1, 1), 3, np.int8)
+    w = np.zeros((shift.size, 1, 1, 1), np.int8)
+    group = shift.size if depthwise else 1
+    op = conv(group=group, zero_in=3, zero_out=-7, low=-32768, high=32767, dtype=DType.INT16)
+    check_op(op, x, w, bias, q, shift, constants=(1, 2, 3, 4), access=("storage",))
+
+
 @pytest.mark.parametrize("name", ["1x1", "groups", "odd groups", "depthwise"])
 def test_kinds_of_numbers(name: str) -> None:
     settings, x_shape, w_shape = GEOMETRIES[name]

@@ -24,6 +24,8 @@ NUMBERS, BYTES, DOTS = "", "bytes", "dot"
 _QUANT = {BYTES: 4, DOTS: 3}
 #: Whole numbers up to this are exact in float32.
 _EXACT = 1 << 24
+#: The code of a product rounded twice where sums and shifts stay in these bounds.
+_NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,14 @@ def form(
     floats = packed and by_floats(problem)
     folded = floats and folds and _is_settled(problem)
     join = _exact_steps(problem, terms, folded) if floats else _wide_steps(problem, terms)
+    rounding = _NEAR if _is_near(problem) else ROUNDINGS.index(op.rounding)
     sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
     defines = {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)}
-    bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign))]
+    bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["TAIL"] = 1
         bindings.append(read4(emitter.operands[0]))
-    spec = {_JOIN: join, _ROUNDING: ROUNDINGS.index(op.rounding), _SIGN: sign}
+    spec = {_JOIN: join, _ROUNDING: rounding, _SIGN: sign}
     return Form(defines, {**spec, _FOLDED: int(folded)}, tuple(bindings))
 
 
@@ -138,16 +141,41 @@ def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
 
 def _exact_steps(problem: Problem, terms: int, folded: bool) -> int:
     """Steps after which float32 sums become integers; 0: they stay exact to the end."""
-    op, data, w = problem.op, problem.inputs[0], problem.constants[1]
-    assert isinstance(op, Requantized) and data is not None and w is not None
-    info = np.iinfo(data.dtype.numpy)
-    zero = 0 if folded else op.zero_in
-    most = max(abs(int(info.min) - zero), abs(int(info.max) - zero))
-    sizes = np.abs(w.astype(np.int64) - op.weight_zero)
+    op, most = problem.op, _most_data(problem, folded)
+    assert isinstance(op, Requantized)
+    sizes = _sizes(problem)
     if most * _largest_sum(op, sizes) <= _EXACT:
         return 0
     steps = _EXACT // (terms * most * max(1, int(sizes.max())))
     return 1 << max(0, steps.bit_length() - 1)
+
+
+def _is_near(problem: Problem) -> bool:
+    """True where the shorter form of a product rounded twice gives the same (shader: ROUNDING 4)."""
+    op, (w, bias, _, shift) = problem.op, problem.constants[1:5]
+    assert isinstance(op, Requantized) and shift is not None
+    if op.rounding != "double" or w is None or not _is_settled(problem):
+        return False
+    if shift.min(initial=0) < -_NEAR_SHIFT or shift.max(initial=-_NEAR_SHIFT) > -1:
+        return False
+    beyond = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    most = _most_data(problem, False) * _largest_sum(op, _sizes(problem)) + beyond
+    return max(most, abs(op.zero_out) << _NEAR_SHIFT) < _NEAR_SUM
+
+
+def _most_data(problem: Problem, folded: bool) -> int:
+    """The largest magnitude of data, less their zero point unless that is ``folded``."""
+    op, data = problem.op, problem.inputs[0]
+    assert isinstance(op, Requantized) and data is not None
+    info, zero = np.iinfo(data.dtype.numpy), 0 if folded else op.zero_in
+    return max(abs(int(info.min) - zero), abs(int(info.max) - zero))
+
+
+def _sizes(problem: Problem) -> np.ndarray:
+    """The magnitudes of constant weights, less their zero point."""
+    op, w = problem.op, problem.constants[1]
+    assert isinstance(op, Requantized) and w is not None
+    return np.abs(w.astype(np.int64) - op.weight_zero)
 
 
 def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:
@@ -166,7 +194,7 @@ def _wide_steps(problem: Problem, terms: int) -> int:
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
+def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, rounding: int) -> Ref:
     """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
 
     Between them three vec4s of the sum with another tensor, where the op has such a tail.
@@ -184,7 +212,7 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
 
     def make() -> np.ndarray:
         rows = np.zeros((4, width), np.int64)
-        rows[0, :channels], rows[1, :channels] = multiplier, shift
+        rows[0, :channels], rows[1, :channels] = multiplier, -shift if rounding == _NEAR else shift
         if bias is not None and bias.ndim == 2:
             rows[2:, :channels] = bias
         elif bias is not None:
@@ -197,7 +225,8 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int) -> Ref:
         head = [zero, op.zero_out, op.low, op.high, *tail]
         return np.concatenate([head, rows.ravel()]).astype(np.int32)
 
-    key = f"setting {zero} {op.zero_out} {op.low} {op.high} {channels} {folded} {tail}"
+    numbers = (zero, op.zero_out, op.low, op.high, channels, folded, rounding == _NEAR)
+    key = f"setting {numbers} {tail}"
     sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
     held = emitter.weight(key, make, *sources)
     given = problem.inputs[2]
