@@ -93,6 +93,18 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define INOUT4(b, name) INOUT4I(b, name)
 #endif
 
+// C4B: C4 with a word for each vec4 of int8 or uint8; declared by INPUT1I and OUTPUT1I.
+layout(constant_id = 98) const int BYTES_UNSIGNED = 0;
+
+ivec4 bytes_of(int word, int is_unsigned) {
+    if (is_unsigned != 0) return ivec4(word, word >> 8, word >> 16, word >> 24) & 255;
+    return ivec4(word << 24, word << 16, word << 8, word) >> 24;
+}
+
+int word_of(ivec4 v) {
+    return (v.x & 255) | (v.y & 255) << 8 | (v.z & 255) << 16 | v.w << 24;
+}
+
 // C4 layout: [N, ceil(C/4), spatial..., 4]. The lanes behind the last channel stay zero in every tensor.
 VEC4 zero_tail(VEC4 v, int channel4, int channels) {
     ivec4 kept = -ivec4(lessThan(ivec4(0, 1, 2, 3) + channel4 * 4, ivec4(channels)));

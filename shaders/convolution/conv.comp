@@ -4,8 +4,12 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2 TAIL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2,3,4
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 TAIL=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE
@@ -27,9 +31,9 @@
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"
 
-INPUT4(0, x);
+INPUT_X(0, x);
 INPUT4W(1, w);
-OUTPUT4(2, y);
+OUTPUT_Y(2, y);
 
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
@@ -103,12 +107,12 @@ void main() {
         [[unroll]] for (int i = 0; i < TN; i++) {
             ivec3 at = origin[i] + shift;
             if (AXES == 0) {
-                a[i] = TAKE(LOAD4(x, plane + at.x));
+                a[i] = TAKE(LOAD_X(x, plane + at.x));
             } else {
                 bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
                 if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);
                 int place = ((AXES == 3 ? at.z * size.y : 0) + at.y) * size.x + at.x;
-                a[i] = TAKE(LOAD4(x, plane + (inside ? place : 0)));
+                a[i] = TAKE(LOAD_X(x, plane + (inside ? place : 0)));
                 a[i] = inside ? a[i] : OUTSIDE;
             }
         }
@@ -170,7 +174,7 @@ void main() {
             if (pixel < p.pixels && m + j < end) {
                 int at = (image * p.m4 + m + j) * p.pixels + pixel;
                 VEC4 v = RESULT(sum, i * TM, at, m + j);
-                STORE4(y, at, zero_tail(v, m + j, p.channels));
+                STORE_Y(y, at, zero_tail(v, m + j, p.channels));
             }
         }
         NEXT_SUMS(sum, TN * TM)

@@ -2,6 +2,7 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=1,2
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=1 BYTES=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Depthwise convolution of one to three spatial axes, one output channel for each input channel. A
@@ -14,9 +15,9 @@
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"
 
-INPUT4(0, x);
+INPUT_X(0, x);
 INPUT4W(1, w);
-OUTPUT4(2, y);
+OUTPUT_Y(2, y);
 
 layout(constant_id = 10) const int TX = 4;
 layout(constant_id = 11) const int KERNEL = 3;    // along the row
@@ -76,7 +77,7 @@ void main() {
         [[unroll]] for (int s = 0; s < SPAN; s++) {
             int at_x = left + s;
             bool valid = inside && uint(at_x) < uint(in_w);
-            INPUT_FACTOR v = TAKE(LOAD4(x, from + (valid ? at_x : 0)));
+            INPUT_FACTOR v = TAKE(LOAD_X(x, from + (valid ? at_x : 0)));
             a[s] = valid ? v : OUTSIDE;
         }
         [[unroll]] for (int kx = 0; kx < KERNEL; kx++) {
@@ -102,7 +103,7 @@ void main() {
         if (first + i < p.out_w) {
             int at = line * p.out_w + first + i;
             VEC4 v = RESULT(sum, i, at, c);
-            STORE4(y, at, zero_tail(v, c, p.channels));
+            STORE_Y(y, at, zero_tail(v, c, p.channels));
         }
     }
 }

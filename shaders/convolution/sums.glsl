@@ -13,6 +13,25 @@
 #define QUANT 0
 #endif
 
+// BYTES: y lies in C4B; 1: x as well. They are named by INPUT_X and OUTPUT_Y then.
+#ifndef BYTES
+#define BYTES 0
+#endif
+#if BYTES == 1
+#define INPUT_X(b, name) INPUT1I(b, name)
+#define LOAD_X(name, i) X_OF(LOAD1(name, i))
+#else
+#define INPUT_X(b, name) INPUT4(b, name)
+#define LOAD_X(name, i) LOAD4(name, i)
+#endif
+#if BYTES
+#define OUTPUT_Y(b, name) OUTPUT1I(b, name)
+#define STORE_Y(name, i, v) STORE1(name, i, word_of(v))
+#else
+#define OUTPUT_Y(b, name) OUTPUT4(b, name)
+#define STORE_Y(name, i, v) STORE4(name, i, v)
+#endif
+
 #if QUANT
 #define SETTING_BINDING 3
 #include "quantized/sums.glsl"
@@ -22,7 +41,7 @@
 #define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4, head_);
 #if TAIL
 #define RESULT(sums, k, at, m) \
-    added(requantized(TOTAL(sums, k), HIGH(k), requantizer_), LOAD4(other, at), requantizer_)
+    added(requantized(TOTAL(sums, k), HIGH(k), requantizer_), LOAD_OTHER(at), requantizer_)
 #else
 #define RESULT(sums, k, at, m) requantized(TOTAL(sums, k), HIGH(k), requantizer_)
 #endif

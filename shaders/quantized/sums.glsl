@@ -29,6 +29,9 @@
 #ifndef SHUFFLE
 #define SHUFFLE 0
 #endif
+#ifndef BYTES
+#define BYTES 0
+#endif
 
 layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
@@ -40,8 +43,13 @@ layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
 layout(constant_id = 23) const int FOLDED = 0;
 
 INPUT4I(SETTING_BINDING, setting);
-#if TAIL
+#if TAIL && BYTES
+layout(constant_id = 24) const int OTHER_UNSIGNED = 0;
+INPUT1I(SETTING_BINDING + 1, other);
+#define LOAD_OTHER(i) bytes_of(LOAD1(other, i), OTHER_UNSIGNED)
+#elif TAIL
 INPUT4I(SETTING_BINDING + 1, other);
+#define LOAD_OTHER(i) LOAD4(other, i)
 #endif
 #define HEAD_ROWS (TAIL != 0 ? 4 : 1)
 
@@ -85,14 +93,21 @@ int bytes(ivec4 v) {
 #endif
 
 // A vec4 of x as factors, and what stands for it outside of x.
+// X_OF is what TAKE takes of a word of x.
 #if QUANT == 3
+#define X_OF(word) ((word) ^ (SIGN != 0 ? int(0x80808080) : 0))
+#if BYTES == 1
+#define TAKE(v) (v)
+#else
 #define TAKE(v) bytes(v)
+#endif
 #define OUTSIDE outside
 #define ZERO_POINT \
     ivec4 head_ = LOAD4(setting, 0); \
     int outside = (head_.x & 255) * 0x01010101;
 
 #else
+#define X_OF(word) bytes_of(word, BYTES_UNSIGNED)
 #define TAKE(v) FACTOR(FOLDED != 0 ? (v) : (v) - zero)
 #define OUTSIDE FACTOR(FOLDED != 0 ? zero : 0)
 #define ZERO_POINT \

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers import check_op, single_op_graph
+from tests.helpers import GUARD_BYTES, check_op, run_graph, shared_device, single_op_graph
 
 from vknn.errors import ShapeError
-from vknn.graph import DType, Op, TensorType
-from vknn.lowering import LoweringOptions, candidates
+from vknn.graph import DType, GraphBuilder, Op, TensorType
+from vknn.lowering import Layout, LoweringOptions, candidates, lower
 from vknn.lowering.requantize import as_bytes
 from vknn.ops import fixed_point as fp
+from vknn.ops.elementwise import Cast
 from vknn.ops.quantized_convolution import QuantizedConv, QuantizedConvTranspose, bias_words
 from vknn.ops.quantized_matmul import QuantizedGemm
 from vknn.plan import DeviceLimits
@@ -246,10 +247,39 @@ def test_kernels_of_bytes() -> None:
     x, w, bias, q, shift = operands((1, 8, 5, 5), (8, 8, 1, 1), 8)
     limits = DeviceLimits(features=frozenset(("integer_dot",)))
     names = _kernels(w, bias, limits, x, q, shift)
-    assert {n.split("-")[1] for n in names if "-" in n} == {"bytes", "dot"}
+    assert {n.split("-")[1] for n in names if "-" in n} == {"bytes", "dot", "in", "to"}
     names = _kernels(w, bias, DeviceLimits(), x, q, shift)
-    assert {n.split("-")[1] for n in names if "-" in n} == {"bytes"}
-    assert not any("-" in n for n in _kernels(w * np.int16(2), bias, limits, x, q, shift))
+    assert {n.split("-")[1] for n in names if "-" in n} == {"bytes", "in", "to"}
+    names = _kernels(w * np.int16(2), bias, limits, x, q, shift)
+    assert not any("-bytes" in n.replace("-in-bytes", "").replace("-to-bytes", "") for n in names)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("name", ["3x3", "1x1", "groups", "depthwise"])
+def test_tensors_of_bytes_between_convolutions(name: str, dtype: str) -> None:
+    """Two layers in C4B, whose signs differ, beside a reader that takes no bytes."""
+    settings, x_shape, w_shape = GEOMETRIES[name]
+    x, w, bias, q, shift = operands(x_shape, w_shape, w_shape[0], dtype, 7)
+    info, other = np.iinfo(dtype), DType.INT8 if dtype == "uint8" else DType.UINT8
+    ends = {"low": int(info.min), "high": int(info.max), "dtype": DType(dtype)}
+    first = conv(**settings, zero_in=int(info.max) - 120, zero_out=int(info.min) + 9, **ends)
+    graph = GraphBuilder("two")
+    feed = graph.input("x", TensorType.of(x))
+    a = graph.add(first, feed, *(graph.constant(c) for c in (w, bias, q, shift)))
+    _, w2, bias2, q2, shift2 = operands(a.type.dims, (9, w_shape[0], 1, 1), 9, dtype, 8)
+    low, high = (-128, 127) if other is DType.INT8 else (0, 255)
+    second = conv(zero_in=int(info.min) + 9, zero_out=low + 5, low=low, high=high, dtype=other)
+    b = graph.add(second, a, *(graph.constant(c) for c in (w2, bias2, q2, shift2)))
+    wide = graph.add(Cast(DType.INT32), a)
+    net = graph.finish({"a": wide, "b": b})
+    expected_a = first.reference(x, w, bias, q, shift)[0]
+    expected_b = second.reference(expected_a, w2, bias2, q2, shift2)[0]
+    limits, options = shared_device().limits, LoweringOptions(guard=GUARD_BYTES, layout=Layout.C4B)
+    buffers = [buffer.name for buffer in lower(net, limits, options).buffers]
+    assert f"{a.name}.c4b" in buffers and f"{a.name}.c4" not in buffers
+    results = run_graph(net, limits, options, {"x": x})
+    np.testing.assert_array_equal(results["a"], expected_a.astype(np.int32))
+    np.testing.assert_array_equal(results["b"], expected_b)
 
 
 def _kernels(w: np.ndarray, bias: np.ndarray, limits: DeviceLimits, *rest: np.ndarray) -> list[str]:

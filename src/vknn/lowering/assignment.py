@@ -35,7 +35,7 @@ def wanted_layouts(node: Node, candidate: Candidate) -> list[tuple[Value, Layout
 
 def repack_cost(value: Value, have: Layout, want: Layout) -> float:
     """Estimated microseconds to bring a tensor from one layout to the other."""
-    if have is want or value.constant is not None or same_bytes(value.type):
+    if value.constant is not None or same_bytes(value.type, have, want):
         return 0.0
     moved = storage_bytes(value.type, have) + storage_bytes(value.type, want)
     return DISPATCH_COST + moved * BYTE_COST

@@ -8,7 +8,7 @@ from vknn.errors import ShapeError
 from vknn.graph import Node, TensorType
 from vknn.lowering.choices import chosen
 from vknn.lowering.epilogue import encode_steps
-from vknn.lowering.layouts import on_device, storage_bytes
+from vknn.lowering.layouts import Layout, on_device, storage_bytes
 from vknn.lowering.registry import Candidate, LoweringOptions, Problem, rule_for
 from vknn.ops.elementwise import Fused
 from vknn.plan import DeviceLimits
@@ -76,4 +76,6 @@ def _fits(candidate: Candidate, problem: Problem) -> bool:
     held += [(t, candidate.outputs[0]) for t in problem.epilogue.operands]
     most = problem.limits.max_storage_buffer_range
     half = problem.options.half
-    return all(storage_bytes(t, layout, half) <= most for t, layout in held)
+    # Whatever comes to C4B or leaves it has elements of 32 bits there.
+    widest = ((t, Layout.C4 if layout is Layout.C4B else layout) for t, layout in held)
+    return all(storage_bytes(t, layout, half) <= most for t, layout in widest)

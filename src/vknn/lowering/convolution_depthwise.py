@@ -24,7 +24,7 @@ from vknn.lowering.grids import (
 )
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
-from vknn.lowering.requantize import form, pack
+from vknn.lowering.requantize import form, in_bytes, pack
 
 #: Most inputs that a lane keeps of a row; a longer reach costs more than it saves.
 MOST_SPAN = 40
@@ -35,7 +35,8 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not shape.is_depthwise:
         return []
     widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
-    return [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
+    found = [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
+    return [*found, *in_bytes(problem, found)]
 
 
 def _candidate(problem: Problem, shape: ConvShape, width: int) -> Candidate:

@@ -26,7 +26,16 @@ from vknn.lowering.grids import (
 )
 from vknn.lowering.layouts import Layout
 from vknn.lowering.registry import DISPATCH_COST, Candidate, Problem
-from vknn.lowering.requantize import BYTES, NUMBERS, by_floats, byte_forms, form, is_quantized, pack
+from vknn.lowering.requantize import (
+    BYTES,
+    NUMBERS,
+    by_floats,
+    byte_forms,
+    form,
+    in_bytes,
+    is_quantized,
+    pack,
+)
 from vknn.ops.convolution import Conv
 
 #: Subgroup size that the shuffling form of the kernel is written for.
@@ -64,7 +73,8 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not shape.whole_vectors:
         return []
     tiles = [tile for tile in _tiles(problem) if _fits(problem, shape, tile)]
-    return [_candidate(problem, shape, tile) for tile in tiles]
+    found = [_candidate(problem, shape, tile) for tile in tiles]
+    return [*found, *in_bytes(problem, found)]
 
 
 def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:

@@ -12,7 +12,7 @@ from vknn.lowering.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.emitter import Emitter, read1, read4, write
 from vknn.lowering.epilogue import BINARY, CHANNEL_FLAG, UNARY, unary_step
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes, vector_count
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Epilogue, Problem, lowers
 from vknn.ops import elementwise as ew
 
@@ -86,7 +86,7 @@ def cast(problem: Problem) -> Sequence[Candidate]:
             0.0 if same else DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             view=0 if same else None,
         )
-        for layout in Layout
+        for layout in PLAIN
         if allows(x, layout)
     ]
 

@@ -26,8 +26,9 @@ class Ref:
 
     ``data``: packed bytes of a weight. ``parent``: the buffer that this one is a view of, from
     byte ``offset`` on. ``role`` counts for roots (buffers without a parent). ``width``: bytes of an
-    element, 4, or 2 for float16. ``is_window``: the same tensor as ``parent``, seen from a later
-    place on; other views and parts are tensors of their own.
+    element: 4, 2 for float16, 1 where shaders read four integers of a byte as a word.
+    ``is_window``: the same tensor as ``parent``, seen from a later place on; other views and parts
+    are tensors of their own.
     """
 
     name: str
@@ -54,6 +55,11 @@ class Ref:
             width=self.width,
             is_window=True,
         )
+
+    @property
+    def is_bytes(self) -> bool:
+        """True where the elements are bytes."""
+        return self.width == 1
 
     @property
     def half(self) -> bool:
@@ -317,6 +323,8 @@ def _binding(index: int, bound: Bound, mode: str) -> Binding:
 
 
 def _element(ref: Ref) -> str:
+    if ref.is_bytes:
+        return "bytes"
     if not ref.is_float:
         return "int"
     return "half" if ref.half else "float"
@@ -329,6 +337,7 @@ _FORMATS = {
     ("half", 4): Format.RGBA16_SFLOAT,
     ("int", 1): Format.R32_SINT,
     ("int", 4): Format.RGBA32_SINT,
+    ("bytes", 4): Format.R32_SINT,
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows
+from vknn.lowering.layouts import PLAIN, Layout, allows
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.ops.gating import Glu
 
@@ -22,7 +22,7 @@ def glu(problem: Problem) -> Sequence[Candidate]:
     axis = op.axis % x.rank
     work = 2 * x.size * (4 * BYTE_COST + 12 * FLOP_COST)
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         rows = _rows(x, axis, layout)
         if rows is not None:
             cost = DISPATCH_COST + work * (1 if rows.wide else 2)

@@ -14,13 +14,21 @@ class Layout(Term):
     """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
 
     In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
-    (precision "fp16") floats take 16, as float16. A buffer's size is rounded up to 16 bytes, so
-    that it can be read as vec4s to its end.
+    (precision "fp16") floats take 16, as float16. ``C4B``: C4 with a byte for each element, of int8
+    and uint8 only; kernels that multiply quantized integers take it, and read a word for four
+    channels. A buffer's size is rounded up to 16 bytes, so that it can be read as vec4s to its end.
     """
 
     LINEAR = "linear"
     C4 = "c4"
+    C4B = "c4b"
 
+
+#: The layouts that kernels of any kind may take.
+PLAIN = (Layout.LINEAR, Layout.C4)
+
+#: Specialization constant of kernels that read C4B: 1 where the bytes are those of uint8.
+BYTES_UNSIGNED = 98
 
 #: dtypes that a device buffer can hold (int64 has no 32-bit form that keeps its range).
 DEVICE_DTYPES = frozenset(
@@ -41,7 +49,9 @@ def storage_dtype(dtype: DType, half: bool = False) -> np.dtype:
 
 
 def allows(type_: TensorType, layout: Layout) -> bool:
-    """C4 needs a channel axis."""
+    """C4 needs a channel axis, C4B integers of 8 bits as well."""
+    if layout is Layout.C4B and type_.dtype not in (DType.INT8, DType.UINT8):
+        return False
     return layout is Layout.LINEAR or type_.rank >= 2
 
 
@@ -56,11 +66,14 @@ def packed_shape(type_: TensorType, layout: Layout) -> tuple[int, ...]:
 @functools.lru_cache(maxsize=4096)
 def storage_bytes(type_: TensorType, layout: Layout, half: bool = False) -> int:
     """Size of the buffer, at least 16 bytes, a multiple of 16."""
-    return buffer_bytes(math.prod(packed_shape(type_, layout)), element_bytes(type_.dtype, half))
+    count = math.prod(packed_shape(type_, layout))
+    return buffer_bytes(count, element_bytes(type_.dtype, half, layout))
 
 
-def element_bytes(dtype: DType, half: bool = False) -> int:
+def element_bytes(dtype: DType, half: bool = False, layout: Layout = Layout.LINEAR) -> int:
     """Bytes of an element in a device buffer."""
+    if layout is Layout.C4B:
+        return 1
     return 2 if half and dtype.is_float else 4
 
 
@@ -74,8 +87,10 @@ def vector_count(type_: TensorType, layout: Layout) -> int:
     return max(1, -(-math.prod(packed_shape(type_, layout)) // 4))
 
 
-def same_bytes(type_: TensorType) -> bool:
-    """True where LINEAR and C4 are the same bytes, so that no repack is needed."""
+def same_bytes(type_: TensorType, a: Layout = Layout.LINEAR, b: Layout = Layout.C4) -> bool:
+    """True where two layouts are the same bytes, so that no repack is needed."""
+    if a is b or Layout.C4B in (a, b):
+        return a is b
     return type_.rank >= 2 and type_.dims[1] % 4 == 0 and math.prod(type_.dims[2:]) == 1
 
 

@@ -11,7 +11,7 @@ from vknn.graph import Op, TensorType
 from vknn.lowering.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes, vector_count
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops import logic
 
@@ -54,7 +54,7 @@ def _offers(problem: Problem, types: list[TensorType]) -> list[Candidate]:
     """``types`` are those of the operands in the order of the kernel."""
     (y,) = problem.outputs
     found = []
-    for layout in (lay for lay in Layout if allows(y, lay)):
+    for layout in (lay for lay in PLAIN if allows(y, lay)):
         layouts = [operand_layout(t, y, layout) for t in types]
         known = [lay for lay in layouts if lay is not None]
         plan = broadcast(types, known, y, layout) if len(known) == len(types) else None

@@ -151,10 +151,10 @@ class _Lowering:
         if value.constant is not None:
             self.refs[key] = self._constant(value, layout)
             return self.refs[key]
-        other = Layout.C4 if layout is Layout.LINEAR else Layout.LINEAR
+        other = next(lay for lay in Layout if (value, lay) in self.refs)
         source = self.refs[value, other]
         bound = self.bounds[value]
-        if same_bytes(bound):
+        if same_bytes(bound, other, layout):
             self.refs[key] = source
             return source
         target = self._new_ref(value, bound, layout)
@@ -204,7 +204,7 @@ class _Lowering:
             value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}"
         )
         half = self.options.half
-        nbytes, width = storage_bytes(type_, layout, half), element_bytes(type_.dtype, half)
+        nbytes, width = storage_bytes(type_, layout, half), element_bytes(type_.dtype, half, layout)
         ref = Ref(name, nbytes, type_.dtype.is_float, width=width)
         self.refs[value, layout] = ref
         self.bounds[value] = type_

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from vknn.graph import TensorType
+from vknn.graph import DType, TensorType
 from vknn.lowering.concat import concat_candidates
 from vknn.lowering.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.gather import Axis, Gather, can_gather, gather, is_wide
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.layouts import BYTES_UNSIGNED, PLAIN, Layout, allows, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops import movement as ops
 
@@ -32,21 +32,49 @@ def repack(
     if source_layout is target_layout:
         emitter.copy(source, target, min(source.nbytes, target.nbytes))
         return
+    if Layout.LINEAR not in (source_layout, target_layout):
+        _repack_bytes(emitter, source, target, type_)
+        return
     n, channels, *rest = type_.dims
     spatial, blocks = math.prod(rest), -(-channels // 4)
-    wide, packs = spatial % 4 == 0, target_layout is Layout.C4
+    wide, packs = spatial % 4 == 0, source_layout is Layout.LINEAR
     vectors = n * blocks * (spatial // 4 if wide else spatial)
     count = vectors if wide or packs else -(-type_.size // 4)
     share = grid(emitter.problem.limits, count, type_.size)
     push = [count, share.chunk, channels, blocks, spatial]
+    in_bytes = source.is_bytes or target.is_bytes
     emitter.dispatch(
         "movement/pack" if packs else "movement/unpack",
-        [read4(source) if wide else read1(source), write(target)],
+        [read4(source) if wide or source.is_bytes else read1(source), write(target)],
         groups=share.groups,
         local=share.local,
         push=push if packs else [*push, n - 1],
-        spec=share.spec,
-        defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+        spec={**share.spec, **(_sign(type_) if in_bytes else {})},
+        defines={
+            "ELEM": int(not target.is_float),
+            "WIDE": int(wide),
+            **({"BYTES": 1} if in_bytes else {}),
+        },
+    )
+
+
+def _sign(type_: TensorType) -> dict[int, int]:
+    """What bytes of this type are, as a specialization constant."""
+    return {BYTES_UNSIGNED: int(type_.dtype is DType.UINT8)}
+
+
+def _repack_bytes(emitter: Emitter, source: Ref, target: Ref, type_: TensorType) -> None:
+    """Vec4s of integers as words of four bytes, or back."""
+    count = vector_count(type_, Layout.C4)
+    share = grid(emitter.problem.limits, count)
+    emitter.dispatch(
+        "movement/bytes",
+        [read4(source), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=[count, share.chunk],
+        spec={**share.spec, **_sign(type_)},
+        defines={"TO_BYTES": int(target.is_bytes)},
     )
 
 
@@ -93,7 +121,7 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
         start, _, step = ranges.get(axis, slice(None)).indices(size)
         axes.append(Axis(y.dims[axis], axis, start, step if y.dims[axis] > 1 else 1))
     views = []
-    for layout in Layout:
+    for layout in PLAIN:
         place = _row_start(x, axes, layout) if allows(x, layout) else None
         if place is not None:
             views.append(_view(problem, layout, problem.element_bytes(x) * place))
@@ -221,7 +249,7 @@ def gather_candidates(what: Gather, values: Layout | None = None) -> list[Candid
     """Candidates for every pair of layouts. ``values``: the layout of a second input."""
     return [
         _candidate(what, source, target, values)
-        for source, target in itertools.product(Layout, Layout)
+        for source, target in itertools.product(PLAIN, PLAIN)
         if allows(what.input, source)
         and allows(what.output, target)
         and can_gather(what, source, target)

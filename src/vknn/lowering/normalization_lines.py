@@ -12,7 +12,7 @@ from vknn.graph import TensorType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes
 from vknn.lowering.lines import Lines, lines_of, lines_of_groups
 from vknn.lowering.reduction import Parts, lane_cost, parts_of
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
@@ -64,7 +64,7 @@ def grouped(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, GroupNormalization | InstanceNormalization) and x is not None
     groups = op.num_groups if isinstance(op, GroupNormalization) else x.dims[1]
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         lines = lines_of_groups(x, groups, layout) if allows(x, layout) else None
         if lines is not None:
             affine = _by_channel(x, lines, layout) if _has_affine(problem) else None
@@ -86,7 +86,7 @@ def over_axes(problem: Problem) -> Sequence[Candidate]:
     factor = _NO_FACTOR if plain else 1 + EPSILON_MODES.index(op.epsilon_mode)
     share = inverse if center else 1.0
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         lines = lines_of(x, axes, layout)
         if lines is not None:
             what = Normal(lines, center, factor, op.epsilon, inverse, share, None)

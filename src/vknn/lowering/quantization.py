@@ -13,7 +13,7 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, lane_count, spread
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, packed_shape, storage_bytes, vector_count
+from vknn.lowering.layouts import PLAIN, Layout, allows, packed_shape, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.quantization import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
@@ -115,7 +115,7 @@ def round_bfloat16(problem: Problem) -> Sequence[Candidate]:
     """Vector by vector, in either layout, in place where the input ends here."""
     (x,) = problem.inputs
     assert x is not None
-    return [_rounding(x, layout) for layout in Layout if allows(x, layout)]
+    return [_rounding(x, layout) for layout in PLAIN if allows(x, layout)]
 
 
 def _rounding(x: TensorType, layout: Layout) -> Candidate:

@@ -11,7 +11,7 @@ from vknn.graph import TensorType
 from vknn.lowering.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes, vector_count
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops.quantized import KINDS, FloatRescale, QuantizedBinary, Rescale, TableLookup
 
@@ -33,7 +33,7 @@ def table_lookup(problem: Problem) -> Sequence[Candidate]:
     if problem.options.half and table.dtype.is_float and data is None:
         return []  # the table stays float32, which a tensor is not where tensors are float16
     found = []
-    for layout in (lay for lay in Layout if allows(x, lay)):
+    for layout in (lay for lay in PLAIN if allows(x, lay)):
         cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST
         needed = (layout, None if data is not None else Layout.LINEAR)
         emit = _emit_lookup(op, x, table, y, layout, data)
@@ -55,7 +55,7 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
             DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             inplace=(0,),
         )
-        for layout in Layout
+        for layout in PLAIN
         if allows(x, layout)
     ]
 
@@ -64,7 +64,7 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
 def quantized_binary(problem: Problem) -> Sequence[Candidate]:
     """One dispatch in either layout, with broadcasting."""
     (y,) = problem.outputs
-    made = [_binary(problem, layout) for layout in Layout if allows(y, layout)]
+    made = [_binary(problem, layout) for layout in PLAIN if allows(y, layout)]
     return [c for c in made if c is not None]
 
 

@@ -11,7 +11,7 @@ from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.gather import Axis, Gather, input_strides
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, packed_shape, storage_bytes, vector_count
+from vknn.lowering.layouts import PLAIN, Layout, allows, packed_shape, storage_bytes, vector_count
 from vknn.lowering.movement import SCALAR_PENALTY, gather_candidates, view_candidates
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.ops import rearrange as ops
@@ -37,7 +37,7 @@ def blocks(problem: Problem) -> Sequence[Candidate]:
     assert x is not None and isinstance(op, ops.DepthToSpace | ops.SpaceToDepth)
     if op.blocksize == 1:
         return view_candidates(problem)
-    return [_Blocks(op, x, y, *pair).candidate() for pair in itertools.product(Layout, Layout)]
+    return [_Blocks(op, x, y, *pair).candidate() for pair in itertools.product(PLAIN, PLAIN)]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def slice_update(problem: Problem) -> Sequence[Candidate]:
     if update.size == 0:
         return []
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         if not allows(x, layout):
             continue
         box = _box(x, update, op.starts, layout)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vknn.graph import DType, Op, TensorType
 from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, fits_buffer, lane_count
-from vknn.lowering.layouts import Layout, storage_bytes
+from vknn.lowering.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.lines import Axis, Lines, lines_of
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape, row_shape
@@ -84,7 +84,7 @@ def reductions(problem: Problem) -> Sequence[Candidate]:
     assert x is not None and isinstance(op, Reduction)
     axes = normal_axes(op, op.axes, x.rank)
     found = []
-    for source in Layout:
+    for source in PLAIN:
         lines = lines_of(x, axes, source)
         target = _target(problem, axes, source)
         if lines is None or target is None:

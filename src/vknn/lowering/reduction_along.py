@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, read1, read4, write
 from vknn.lowering.grids import lane_count
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape, row_shape
 from vknn.ops.reduction import LogSoftmax, Softmax
@@ -51,7 +51,7 @@ def softmax(problem: Problem) -> Sequence[Candidate]:
     assert x is not None and isinstance(op, Softmax | LogSoftmax)
     axis = op.axis % x.rank
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         lines = _lines(x, axis, layout, problem.limits) if allows(x, layout) else None
         if lines is not None:
             found.append(_candidate(x, axis, layout, lines, problem.limits))

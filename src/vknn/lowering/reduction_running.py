@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vknn.graph import TensorType
 from vknn.lowering.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, fits_loops, lane_count
-from vknn.lowering.layouts import Layout, storage_bytes
+from vknn.lowering.layouts import PLAIN, storage_bytes
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape
 from vknn.lowering.selection import Strided, strided
@@ -27,7 +27,7 @@ def running_sums(problem: Problem) -> Sequence[Candidate]:
     op, x, limits = problem.op, problem.inputs[0], problem.limits
     assert isinstance(op, CumSum) and x is not None
     found = []
-    for layout in Layout:
+    for layout in PLAIN:
         lines = strided(x, op.axis % x.rank, layout)
         if lines is None:
             continue

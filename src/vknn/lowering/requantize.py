@@ -6,24 +6,27 @@ needs besides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.emitter import Bound, Emitter, Ref, ceil_div, read4
-from vknn.lowering.registry import Problem
+from vknn.lowering.layouts import BYTES_UNSIGNED, Layout, allows, storage_bytes
+from vknn.lowering.registry import BYTE_COST, Candidate, Problem
 from vknn.ops.quantized import QuantizedBinary
 from vknn.ops.quantized_convolution import ROUNDINGS, Requantized
 
-_JOIN, _ROUNDING, _SIGN, _FOLDED = 20, 21, 22, 23
+_JOIN, _ROUNDING, _SIGN, _FOLDED, _OTHER_UNSIGNED = 20, 21, 22, 23, 24
 #: How constant weights lie: numbers of 32 bits each, or four of k as the bytes of one, which are
 #: multiplied one by one, or all four by an instruction.
 NUMBERS, BYTES, DOTS = "", "bytes", "dot"
 _QUANT = {BYTES: 4, DOTS: 3}
 #: Whole numbers up to this are exact in float32.
 _EXACT = 1 << 24
+#: What is left at least of a kernel's estimate where its tensors lie in C4B.
+_LEAST_SHARE = 0.8
 #: The code of a product rounded twice where sums and shifts stay in these bounds.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
@@ -105,8 +108,35 @@ def form(
     if problem.epilogue.quantized is not None:
         defines["TAIL"] = 1
         bindings.append(read4(emitter.operands[0]))
-    spec = {_JOIN: join, _ROUNDING: rounding, _SIGN: sign}
-    return Form(defines, {**spec, _FOLDED: int(folded)}, tuple(bindings))
+    spec = {_JOIN: join, _ROUNDING: rounding, _SIGN: sign, _FOLDED: int(folded)}
+    if emitter.output().is_bytes:
+        defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
+        spec[BYTES_UNSIGNED] = int(data.dtype is DType.UINT8)
+        spec[_OTHER_UNSIGNED] = int(op.dtype is DType.UINT8)
+    return Form(defines, spec, tuple(bindings))
+
+
+def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """The candidates that multiply in floats once more: with y in C4B, and with x there as well.
+
+    Their time is that of the others, less what the reads and stores of words save.
+    """
+    x, y = problem.inputs[0], problem.outputs[0]
+    if x is None or not (is_quantized(problem) and by_floats(problem) and allows(y, Layout.C4B)):
+        return
+    stored = 3 * storage_bytes(y, Layout.C4B) * BYTE_COST
+    forms = [("-to-bytes", Layout.C4, stored)]
+    if allows(x, Layout.C4B):
+        forms += [("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)]
+    for candidate in found:
+        for name, source, saved in forms:
+            yield replace(
+                candidate,
+                name=candidate.name + name,
+                inputs=(source, *candidate.inputs[1:]),
+                outputs=(Layout.C4B,),
+                cost=max(candidate.cost - saved, _LEAST_SHARE * candidate.cost),
+            )
 
 
 def pack(
@@ -151,7 +181,7 @@ def _exact_steps(problem: Problem, terms: int, folded: bool) -> int:
 
 
 def _is_near(problem: Problem) -> bool:
-    """True where the shorter form of a product rounded twice gives the same (shader: ROUNDING 4)."""
+    """True where the shorter form of a product rounded twice (ROUNDING 4) gives the same."""
     op, (w, bias, _, shift) = problem.op, problem.constants[1:5]
     assert isinstance(op, Requantized) and shift is not None
     if op.rounding != "double" or w is None or not _is_settled(problem):

@@ -10,7 +10,7 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.grids import fits, fits_loops, rounds, spread
 from vknn.lowering.indexing import grid
-from vknn.lowering.layouts import Layout, allows, storage_bytes
+from vknn.lowering.layouts import PLAIN, Layout, allows, storage_bytes
 from vknn.lowering.registry import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate, Problem, lowers
 from vknn.lowering.rows import RowShape, row_shape
 from vknn.ops.selection import ArgMax, ArgMin, TopK
@@ -57,7 +57,7 @@ def extremes(problem: Problem) -> Sequence[Candidate]:
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, ArgMax | ArgMin) and x is not None
     axis, found = op.axis % x.rank, []
-    for layout in Layout:
+    for layout in PLAIN:
         lines = strided(x, axis, layout)
         # Without its axis 0 a tensor has its channels elsewhere.
         if lines is None or (layout is Layout.C4 and axis == 0 and not op.keepdims):
