@@ -76,6 +76,7 @@ class Program:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self._target = target
+        self._execute: Execute = debug.traced(target.debug) if target.debug else Segment.run
         self._offers: dict[Node, list[Candidate]] = {}
         self.graph = graph = self._taken_apart(graph)
         _name_apart(graph)
@@ -124,20 +125,26 @@ class Program:
 
         ``execute`` runs a segment on its arrays, by port names, in place of :meth:`Segment.run`.
         """
-        level = self._target.debug
-        execute = execute or (debug.traced(level) if level else Segment.run)
+        execute = execute or self._execute
+        graph = self.graph
+        known: dict[Value, np.ndarray] = {}
+        outputs: dict[str, np.ndarray] = {}
+        # Loops and not comprehensions, which were function calls before Python 3.12.
         with self._lock:
-            known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in self.graph.inputs}
+            for v in graph.inputs:
+                known[v] = feeds[v.name]
             for segment in self.segments:
-                results = execute(segment, {v.name: known[v] for v in segment.graph.inputs})
-                known.update(zip(segment.outputs, results.values(), strict=True))
+                taken = {}
+                for v in segment.graph.inputs:
+                    taken[v.name] = known[v]
+                results = execute(segment, taken)
+                for name, v in segment.graph.outputs.items():
+                    known[v] = results[name]
             if self._deferred:
                 known.update(self._run_rest(known, execute))
-            outputs = {
-                name: known[v] if v.constant is None else v.constant
-                for name, v in self.graph.outputs.items()
-            }
-            rest = self.graph.rest
+            for name, v in graph.outputs.items():
+                outputs[name] = known[v] if v.constant is None else v.constant
+            rest = graph.rest
             if rest is not None:
                 taken = {name: outputs.pop(name) for name in rest.takes}
                 call = lambda key, make, feeds: self._kept(key, make).run(feeds, execute)  # noqa: E731

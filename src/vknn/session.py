@@ -19,6 +19,7 @@ from vknn import collector
 from vknn.errors import DeviceError, OutOfMemoryError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import DType, Graph, TensorType, validate
+from vknn.intake import Intake
 from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
 from vknn.program import Program, Target
@@ -105,6 +106,8 @@ class Session:
         self._target = Target(
             self.device, options, pool=pool, debug=environment.debug(), prepare=self._prepare
         )
+        self._intake = Intake(self.model)
+        #: The program of the latest run, which is that of the arrays that the intake knows again.
         self._last: Program | None = None
         self._state: dict[str, np.ndarray] = {}
         self.reset_state()
@@ -133,12 +136,19 @@ class Session:
         """As :meth:`run`, by the names of the graph's outputs: a classifier's scores are one."""
         feeds = self.model.complete(feeds)
         with self._lock:
-            arrays = self._encode(feeds)
-            program = self._program(feeds, arrays)
-            fed = {**arrays, **self._state}
-            results = program.run({v.name: fed[v.name] for v in program.graph.inputs})
-            self._state = {name: results.pop(name) for name in self._state}
-        return {name: self.model.decode(name, array) for name, array in results.items()}
+            arrays = self._intake.recall(feeds)
+            program = self._last
+            if arrays is None or program is None:
+                arrays = self._encode(feeds)
+                program = self._program(feeds, arrays)
+            if self._state:
+                arrays.update(self._state)
+            results: dict[str, Any] = program.run(arrays)
+            if self._state:
+                self._state = {name: results.pop(name) for name in self._state}
+        for name, array in results.items():
+            results[name] = self.model.decode(name, array)
+        return results
 
     def update(
         self,
@@ -250,6 +260,7 @@ class Session:
     def _forget(self) -> None:
         """Closes all programs: the next run builds its own."""
         self._last = None
+        self._intake.forget()
         for program in self._programs.values():
             program.close()
         self._programs.clear()
@@ -258,8 +269,7 @@ class Session:
     def _encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if self._closed:
             raise VknnError("the session is closed")
-        self.model.check_names(feeds)
-        return {s.name: self.model.encode(s.name, np.asarray(feeds[s.name])) for s in self.inputs}
+        return self._intake.encode(feeds)
 
     def _program(
         self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
@@ -278,6 +288,7 @@ class Session:
                 self._programs.popitem(last=False)[1].close()
         self._programs.move_to_end(key)
         self._last = program
+        self._intake.remember(feeds, arrays)
         return program
 
     def _build(self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> Graph:

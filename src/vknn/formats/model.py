@@ -32,6 +32,8 @@ class Model(ABC):
     outputs: tuple[TensorSpec, ...]
     #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
     value_inputs: frozenset[str] = frozenset()
+    #: Inputs whose data :meth:`encode` looks at even where they have the graph's dtype.
+    ranged: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     #: Inputs that are pictures, height x width or height x width x 3 in RGB, values 0 to 255.
@@ -64,7 +66,11 @@ class Model(ABC):
 
     @abstractmethod
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The user's array for an input as the graph takes it. Raises InputError."""
+        """The user's array for an input as the graph takes it. Raises InputError.
+
+        An array that has the graph's dtype already is looked at for its shape alone, unless the
+        input is in ``ranged``.
+        """
 
     @abstractmethod
     def decode(self, name: str, array: np.ndarray) -> Any:
@@ -77,10 +83,11 @@ class Model(ABC):
     def check_names(self, given: Mapping[str, object]) -> None:
         """Raises InputError, naming them, when inputs are missing from ``given`` or unknown."""
         known = {spec.name for spec in self.inputs}
+        if given.keys() == known:
+            return
         missing = [spec.name for spec in self.inputs if spec.name not in given]
         unknown = [name for name in given if name not in known]
         problems = [f"missing input {name!r}" for name in missing]
         problems += [f"unknown input {name!r}" for name in unknown]
-        if problems:
-            names = ", ".join(repr(spec.name) for spec in self.inputs) or "none"
-            raise InputError(f"{'; '.join(problems)} (the model's inputs: {names})")
+        names = ", ".join(repr(spec.name) for spec in self.inputs) or "none"
+        raise InputError(f"{'; '.join(problems)} (the model's inputs: {names})")

@@ -54,15 +54,13 @@ class Fence:
     def __init__(self, core: Core) -> None:
         self.core = core
         self._native = core.create("fence", structs.make("VkFenceCreateInfo"))
-        self.array = structs.array("VkFence", [self._native.handle]).ptr
-
-    @property
-    def handle(self) -> Any:
-        return self._native.handle
+        self.handle = self._native.handle
+        self.array = structs.array("VkFence", [self.handle]).ptr
 
     def reset(self) -> None:
         code = lib.vkResetFences(self.core.device, 1, self.array)
-        self.core.check(code, "resetting a fence")
+        if code:
+            self.core.check(code, "resetting a fence")
 
     def destroy(self) -> None:
         self._native.destroy()

@@ -88,7 +88,8 @@ class Executable(Closing):
             self._edges.store(feeds)
             self._execute(self._submits)
             outputs = self._edges.load()
-        messages.raise_pending()
+        if messages.collected:
+            messages.raise_pending()
         return outputs
 
     def profile(self, feeds: Mapping[str, np.ndarray]) -> Profile:
@@ -148,7 +149,8 @@ class Executable(Closing):
     def _ready(self) -> None:
         if self._closed:
             raise DeviceError(f"the executable of {self.plan.name!r} was closed")
-        self._core.ensure_alive()
+        if self._core.lost is not None:
+            self._core.ensure_alive()
         if self._in_flight:  # an earlier run was given up on; its buffers are still in use
             self._wait()
 
@@ -156,10 +158,9 @@ class Executable(Closing):
         """Submits one behind another; only the last signals the fence, as they run in order."""
         self._fence.reset()
         self._in_flight = True
-        last = len(submits) - 1
         try:
-            for number, info in enumerate(submits):
-                self._core.submit(info.ptr, self._fence.handle if number == last else ffi.NULL)
+            for info in submits:
+                self._core.submit(info.ptr, self._fence.handle if info is submits[-1] else ffi.NULL)
         except BaseException:
             self._core.idle()  # the fence will never be signalled
             self._in_flight = False

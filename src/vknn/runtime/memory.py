@@ -53,7 +53,7 @@ class Allocation:
     def __init__(self, core: Core, nbytes: int, purpose: str) -> None:
         self.core, self.nbytes = core, max(16, -(-nbytes // 16) * 16)
         self.mapped: np.ndarray | None = None
-        self._coherent = True
+        self.coherent = True
         if self.nbytes > core.snapshot.max_allocation:
             raise OutOfMemoryError(
                 f"a buffer of {self.nbytes} bytes exceeds the {core.snapshot.max_allocation} that "
@@ -97,19 +97,19 @@ class Allocation:
         code = lib.vkMapMemory(self.core.device, memory, 0, WHOLE_SIZE, 0, address)
         self.core.check(code, "mapping memory")
         self.mapped = np.frombuffer(ffi.buffer(address[0], self.nbytes), np.uint8)
-        self._coherent = bool(flags & HOST_COHERENT)
-        if not self._coherent:
+        self.coherent = bool(flags & HOST_COHERENT)
+        if not self.coherent:
             self._range = structs.make("VkMappedMemoryRange", memory=memory, size=WHOLE_SIZE)
 
     def flush(self) -> None:
         """Makes the host's writes reach the device; nothing to do on coherent memory."""
-        if not self._coherent:
+        if not self.coherent:
             code = lib.vkFlushMappedMemoryRanges(self.core.device, 1, self._range.ptr)
             self.core.check(code, "flushing memory")
 
     def invalidate(self) -> None:
         """Makes the device's writes reach the host."""
-        if not self._coherent:
+        if not self.coherent:
             code = lib.vkInvalidateMappedMemoryRanges(self.core.device, 1, self._range.ptr)
             self.core.check(code, "invalidating memory")
 

@@ -20,7 +20,8 @@ NOISE = {
 }
 SHOWN = 10
 
-_messages: list[str] = []
+#: The texts collected so far.
+collected: list[str] = []
 _lock = threading.RLock()
 _callback: Any = None
 
@@ -28,14 +29,14 @@ _callback: Any = None
 def pending() -> list[str]:
     """Takes the messages collected so far."""
     with _lock:
-        taken = list(_messages)
-        _messages.clear()
+        taken = list(collected)
+        collected.clear()
     return taken
 
 
 def raise_pending() -> None:
     """Raises ValidationError where the layer has reported something since the last call."""
-    if _messages and (taken := pending()):
+    if collected and (taken := pending()):
         more = f"\n... and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
         raise ValidationError(
             f"the Vulkan validation layer reported {len(taken)} message(s):\n"
@@ -70,5 +71,5 @@ def _on_message(severity: int, kinds: int, data: Any, user: Any) -> int:
     general = kinds & vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
     if not (general and any(noise in f"{name} {text}" for noise in NOISE)):
         with _lock:
-            _messages.append(f"[{name}] {text}" if name else text)
+            collected.append(f"[{name}] {text}" if name else text)
     return 0

@@ -51,6 +51,7 @@ class TfliteModel(Model):
             name: tensors[index]
             for name, index in zip(self._input_names, self.main.inputs, strict=True)
         }
+        self.ranged = frozenset(n for n, t in self._records.items() if t.narrow is not None)
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
         made = dict(zip(self._output_names, self.main.outputs, strict=True))
         self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
