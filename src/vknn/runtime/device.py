@@ -11,6 +11,7 @@ from pathlib import Path
 from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
 from vknn.runtime import discovery, environment, instance, messages
+from vknn.runtime.ahead import Ahead
 from vknn.runtime.core import Core
 from vknn.runtime.environment import Environment
 from vknn.runtime.lifetime import Closing, sweep
@@ -27,12 +28,14 @@ class Shared:
         self.core = Core(snapshot, env)
         folder = None if "pipeline-cache" in env.disabled else env.cache_path()
         self.pipelines = Pipelines(self.core, folder)
+        self.ahead = Ahead(self.core, folder)
         self.transfer = Transfer(self.core, env.timeout)
         self.timeout = env.timeout
         self.users = 0
 
     def destroy(self) -> None:
         """Releases everything, in reverse order."""
+        self.ahead.destroy()
         self.transfer.destroy()
         self.pipelines.destroy()
         self.core.destroy()
@@ -163,6 +166,7 @@ def _after_fork() -> None:
     for device in list(_devices):
         core = device._shared.core
         core.lost, core.abandoned = "the process was forked", True
+        device._shared.ahead.abandon()
     _open.clear()
     instance.abandon()
 

@@ -76,6 +76,7 @@ PARTS = {
     "timestamps": "GPU timestamps",
     "unified": "mapping device memory; all transfers are staged, as on a discrete GPU",
     "pipeline-cache": "the pipeline cache on disk",
+    "ahead": "compiling pipelines on several cores before the first run (llvmpipe)",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
     "concat": "writing straight into the result of a concatenation (its inputs are copied there)",
     "layouts": "choosing layouts for the whole graph (each operator takes its own cheapest)",

@@ -16,7 +16,7 @@ from vknn.runtime.binding import ffi
 from vknn.runtime.commands import CommandPool, Fence
 from vknn.runtime.device import Device
 from vknn.runtime.lifetime import Closing, sweep
-from vknn.runtime.pipelines import Shaders
+from vknn.runtime.pipelines import Shaders, pipeline_keys
 from vknn.runtime.ports import Edges
 from vknn.runtime.recorder import Recorder, submit_spans
 from vknn.runtime.residence import Residence
@@ -58,10 +58,14 @@ class Executable(Closing):
         self._undo = ExitStack()
         sweep()
         self._core.ensure_alive()
-        pipelines = shared.pipelines.get(plan.dispatches, shaders)
+        keys = pipeline_keys(plan.dispatches, shaders)
         with ExitStack() as undo:
             self._residence = Residence(device, plan, weights)
             undo.callback(self._residence.destroy)
+            self._batch = shared.ahead.begin(plan.dispatches, keys, self._residence.places)
+            if self._batch is not None:
+                undo.callback(shared.ahead.drop, self._batch)
+            pipelines = shared.pipelines.made(keys, plan.dispatches)
             self._edges = Edges(self._core, plan, self._residence.places)
             undo.callback(self._edges.destroy)
             self._recorder = Recorder(self._core, plan, self._residence.places, pipelines)
@@ -153,6 +157,11 @@ class Executable(Closing):
             self._core.ensure_alive()
         if self._in_flight:  # an earlier run was given up on; its buffers are still in use
             self._wait()
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            shared = self.device.shared
+            shared.ahead.finish(batch, shared.pipelines, self._residence.places)
+            self._core.ensure_alive()
 
     def _execute(self, submits: Sequence[Struct]) -> None:
         """Submits one behind another; only the last signals the fence, as they run in order."""

@@ -56,6 +56,13 @@ class Pipeline:
     set_layout: Any
 
 
+def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
+    """What each dispatch needs: its module, cut to what the constants leave of it."""
+    spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
+    folded: dict[tuple[_Kernel, Constants], bytes] = {}
+    return [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
+
+
 class Pipelines:
     """All pipelines of a device, made in batches through one cache that is kept on disk."""
 
@@ -74,11 +81,8 @@ class Pipelines:
     def __len__(self) -> int:
         return len(self._pipelines)
 
-    def get(self, dispatches: Sequence[Dispatch], shaders: Shaders) -> list[Pipeline]:
-        """The pipeline of each dispatch; those missing are made in one go."""
-        spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
-        folded: dict[tuple[_Kernel, Constants], bytes] = {}
-        keys = [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
+    def made(self, keys: Sequence[PipelineKey], dispatches: Sequence[Dispatch]) -> list[Pipeline]:
+        """The pipeline of each dispatch, by its key; those missing are made in one go."""
         with self._lock:
             named = dict(zip(keys, dispatches, strict=True))
             missing = [key for key in named if key not in self._pipelines]

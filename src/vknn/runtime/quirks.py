@@ -83,6 +83,11 @@ def unified_memory(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -
     return able and snapshot.kind in SHARED_KINDS and "unified" not in disabled
 
 
+def compiles_late(snapshot: Snapshot) -> bool:
+    """True where pipelines are not compiled when they are created but at their first dispatch."""
+    return is_llvmpipe(snapshot)
+
+
 def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> DeviceLimits:
     """What lowering may know of the device."""
     return DeviceLimits(
