@@ -20,7 +20,7 @@ import numpy as np
 
 from vknn.errors import VknnError
 from vknn.profiling import measure_limits, profile
-from vknn.profiling.bench import _difference as difference
+from vknn.profiling.bench import difference
 from vknn.profiling.peer import NcnnPeer
 from vknn.runtime import open_device
 from vknn.session import Session
@@ -65,7 +65,7 @@ def steady(job: Job) -> dict[str, Any]:
                 errors.append(f"{name}: {error}")
         away = None
         if NCNN in engines:
-            away = difference(session.run(feeds), engines[NCNN](feeds))
+            away = difference(session.graph(feeds), session.run(feeds), engines[NCNN](feeds))
         runs = _rounds(engines, feeds, job)
         profiled = profile(session, feeds, runs=LEAST_ROUNDS, warmup=1)
         kernels = _kernels(profiled.timings)

@@ -7,11 +7,16 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from small_model import write_small_model
 from vknn.errors import VknnError
+from vknn.graph import GraphBuilder, TensorType
+from vknn.ops.detection import YoloDetection
+from vknn.ops.elementwise import Relu
 from vknn.profiling import Series, bench
+from vknn.profiling.bench import difference
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +58,23 @@ def test_a_peer_runs_in_turn_and_agrees(model: Path) -> None:
     assert result.difference < 1e-4
     assert result.ratio == result.ours.median / result.peer.median
     assert "times the time of ncnn" in str(result)
+
+
+def test_detections_that_are_equally_sure_may_change_places() -> None:
+    b = GraphBuilder()
+    x = b.input("x", TensorType((1, 6, 4, 4)))
+    op = YoloDetection(1, 1, 0.5, 0.5, (1.0, 1.0), (0,), (1.0,))
+    graph = b.finish({"rows": b.add(op, x), "relu": b.add(Relu(), x)})
+    table = np.linspace(0, 1, 24, dtype=np.float32).reshape(4, 6)
+    table[:, 1] = [0.9, 0.800001, 0.8, 0.7]
+    swapped = table[[0, 2, 1, 3]]
+    assert difference(graph, {"rows": swapped}, {"rows": table}) == 0
+    assert difference(graph, {"rows": swapped + 0.01}, {"rows": table}) == pytest.approx(
+        0.01, rel=1e-4
+    )
+    assert difference(graph, {"rows": table[[1, 0, 2, 3]]}, {"rows": table}) > 0.1
+    assert difference(graph, {"rows": table[:3]}, {"rows": table}) == float("inf")
+    assert difference(graph, {"relu": swapped}, {"relu": table}) > 0.1
 
 
 def test_what_cannot_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

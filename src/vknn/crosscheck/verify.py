@@ -11,11 +11,11 @@ import numpy as np
 
 from vknn import reference
 from vknn.crosscheck.comparison import Comparison, compare
-from vknn.crosscheck.order import in_order_of
 from vknn.crosscheck.report import Report, Row
 from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Graph, Node, Rest, TensorType, Value
+from vknn.ops.order import in_order_of
 from vknn.program import Program, Target, refine
 from vknn.session import Session
 from vknn.subject import Shapes, complete_feeds, opened

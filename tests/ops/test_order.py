@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vknn.crosscheck.order import in_order_of
 from vknn.ops.detection import YoloDetection
 from vknn.ops.elementwise import Relu
+from vknn.ops.order import in_order_of
 from vknn.ops.ssd import DetectionOutput
 
 DETECTION = YoloDetection(2, 1, 0.5, 0.5, (1.0, 1.0), (0,), (1.0,))
