@@ -29,6 +29,12 @@ def test_group_norm(shape: tuple[int, ...], backend: str) -> None:
     side_by_side([*lines, f"GroupNorm 1={shape[0]}"], image(*shape), backend)
 
 
+@pytest.mark.parametrize("shape", [(13,), (9, 23), (11, 5, 4), (12, 6, 5, 4)], ids=str)
+def test_group_norm_of_the_first_channels(shape: tuple[int, ...], backend: str) -> None:
+    params = ["1=8 0=2", "1=8 0=4 3=0", "1=6", "1=7"]
+    side_by_side([f"GroupNorm {p} 2=0.01" for p in params], image(*shape), backend)
+
+
 @pytest.mark.parametrize("shape", [*SHAPES, LARGE], ids=str)
 def test_instance_norm(shape: tuple[int, ...], backend: str) -> None:
     channels = shape[0] if len(shape) > 2 else 1
@@ -86,7 +92,8 @@ def test_softmax(shape: tuple[int, ...], backend: str) -> None:
     "line, message",
     [
         ("GroupNorm 0=4 1=6", "6 channels"),
-        ("GroupNorm 1=5", "5 channels"),
+        ("GroupNorm 1=7", "7 channels"),
+        ("GroupNorm 1=0 3=0", "0 channels"),
         ("GroupNorm 0=0 1=6", "group 0"),
         ("InstanceNorm 0=5", "5 channels"),
         ("Normalize 3=5", "scale"),

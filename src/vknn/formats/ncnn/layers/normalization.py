@@ -141,12 +141,23 @@ def _channel_weights(p: GroupNormParams | InstanceNormParams) -> list[WeightSpec
 
 @layer("GroupNorm", params=GroupNormParams, weights=_channel_weights)
 def group_norm(c: Context[GroupNormParams]) -> Value:
-    """Normalises runs of the outermost axis, with all that lies within; affine along that axis."""
+    """Normalises runs of the outermost axis, with all that lies within; affine along that axis.
+
+    ncnn differs: where the input has more channels than it is for, the others stay as they are.
+    """
     p, outermost = c.params, shape(c.x)[0]
-    c.require(p.channels == outermost, f"is for {p.channels} channels, the input has {outermost}")
+    good = 0 < p.channels <= outermost
+    c.require(good, f"is for {p.channels} channels, the input has {outermost}")
     c.require(p.channels % p.group == 0, f"{p.channels} channels are not {p.group} equal groups")
+    op = GroupNormalization(p.group, p.eps)
     gamma, beta = c.weight_value("gamma"), c.weight_value("beta")
-    return c.add(GroupNormalization(p.group, p.eps), c.x, gamma, beta)
+    if p.channels == outermost:
+        return c.add(op, c.x, gamma, beta)
+    first, others = (
+        c.add(Slice((start,), (end,), (1,)), c.x)
+        for start, end in ((0, p.channels), (p.channels, outermost))
+    )
+    return c.add(Concat(1), c.add(op, first, gamma, beta), others)
 
 
 @attributes
