@@ -54,7 +54,7 @@ def _is_convolution(node: Node) -> bool:
         ("face_landmark", 1, 0),
         # a dilated convolution, as SPACE_TO_BATCH_ND and its inverse, is two that move elements
         ("tf2_mobilenet_v2_1.0_224_ptq", 1, 0),
-        ("style_transfer_dynamic", 3, 0),  # its picture is looked through for its range, too
+        ("style_transfer_dynamic", 2, 0),
         ("RFB-320_without_postprocessing", 11, 2),
     ],
 )
