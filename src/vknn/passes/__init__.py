@@ -14,6 +14,7 @@ from vknn.passes.batch_norm import fold_batch_norm
 from vknn.passes.common_subexpressions import merge_common_subexpressions
 from vknn.passes.constant_folding import fold_constants
 from vknn.passes.dead_code import remove_dead_code
+from vknn.passes.dilations import merge_dilations
 from vknn.passes.fusion import fuse_elementwise
 from vknn.passes.identities import remove_identities
 from vknn.passes.padding import fold_padding
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("common-subexpressions", merge_common_subexpressions),
     ("activations", recognise_activations),
     ("transposes", cancel_transposes),
+    ("dilations", merge_dilations),
     ("padding", fold_padding),
     ("batch-norm", fold_batch_norm),
     ("quantized-shifts", fold_shifts),

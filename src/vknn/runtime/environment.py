@@ -90,6 +90,7 @@ PARTS = {
     "common-subexpressions": "pass: computing equal nodes once",
     "activations": "pass: recognising activations written as several ops",
     "transposes": "pass: cancelling transposes",
+    "dilations": "pass: convolutions between space-to-batch and batch-to-space as dilated ones",
     "padding": "pass: padding as part of the convolution or pooling behind it",
     "batch-norm": "pass: batch normalization and scales as part of the weights",
     "quantized-shifts": "pass: constants added to quantized data as part of a convolution",

@@ -1,0 +1,110 @@
+"""Recognises dilated convolutions in the form that TensorFlow gives them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from vknn.graph import Graph, Node, Op, Value
+from vknn.ops.convolution import Conv
+from vknn.ops.movement import Reshape, Transpose
+from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.passes.rewriter import Rewriter, merged, sweep
+
+_Kind = type[Op] | tuple[type[Op], ...]
+
+
+def merge_dilations(graph: Graph) -> Graph:
+    """batch_to_space(conv(space_to_batch(x))) = conv(x), dilated by the blocks.
+
+    Each image of the batch in between has every b-th pixel of x, and what surrounds it is what
+    surrounds x b times as far out.
+    """
+    return sweep(graph, _merge, (Transpose,))
+
+
+def _merge(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
+    if not isinstance(node.op, Reshape):
+        return None
+    after = _before(rewriter, node, (Transpose, Reshape, (Conv, QuantizedConv)))
+    if after is None:
+        return None
+    turned, split, conv = after
+    before = _before(rewriter, conv, (Reshape, Transpose, Reshape))
+    if before is None or not isinstance(conv.op, Conv | QuantizedConv):
+        return None
+    joined, spread, cut = before
+    x = cut.inputs[0]
+    if x is None or not x.type.is_static or set(conv.op.strides) != {1}:
+        return None
+    count = x.type.rank - 2
+    blocks = cut.outputs[0].type.dims[3::2]
+    to_batch = [*range(3, 2 * count + 2, 2), 0, 1, *range(2, 2 * count + 2, 2)]
+    to_space = [count, count + 1]
+    to_space += [axis for i in range(count) for axis in (count + 2 + i, i)]
+    fits = (
+        _shapes(x.type.dims, blocks) == (cut.outputs[0].type.dims, joined.outputs[0].type.dims)
+        and _perm(spread.op) == to_batch
+        and _perm(turned.op) == to_space
+        and split.outputs[0].type.dims == _apart(conv.outputs[0].type.dims, blocks)
+        and node.outputs[0].type.dims == _whole(conv.outputs[0].type.dims, blocks)
+    )
+    if not fits:
+        return None
+    op = dataclasses.replace(
+        conv.op,
+        dilations=tuple(d * b for d, b in zip(conv.op.dilations, blocks, strict=True)),
+        pads=tuple(p * b for p, b in zip(conv.op.pads, 2 * blocks, strict=True)),
+    )
+    origin = merged(conv.origin, node.origin)
+    return rewriter.emit(op, (x, *conv.inputs[1:]), origin, node)
+
+
+def _before(rewriter: Rewriter, node: Node, kinds: Sequence[_Kind]) -> list[Node] | None:
+    """The nodes that lead to the first input of ``node``, the last first, if of these kinds."""
+    found: list[Node] = []
+    for kind in kinds:
+        one = rewriter.sole_producer(node.inputs[0])
+        if one is None or not isinstance(one.op, kind):
+            return None
+        found.append(one)
+        node = one
+    return found
+
+
+def _perm(op: Op) -> list[int]:
+    assert isinstance(op, Transpose)
+    return [axis % len(op.perm) for axis in op.perm]
+
+
+Dims = tuple[int, ...]
+
+
+def _shapes(dims: Dims, blocks: Dims) -> tuple[Dims, Dims] | None:
+    """An image [N, C, ...] with its axes in blocks, and as a batch of every b-th pixel."""
+    n, channels, *space = dims
+    if len(blocks) != len(space) or any(s % b for s, b in zip(space, blocks, strict=True)):
+        return None
+    inner = [s // b for s, b in zip(space, blocks, strict=True)]
+    pairs = [size for pair in zip(inner, blocks, strict=True) for size in pair]
+    for b in blocks:
+        n *= b
+    return (dims[0], channels, *pairs), (n, channels, *inner)
+
+
+def _apart(dims: Dims, blocks: Dims) -> Dims:
+    """A batch of every b-th pixel with an axis for each block."""
+    return *blocks, _images(dims, blocks), *dims[1:]
+
+
+def _whole(dims: Dims, blocks: Dims) -> Dims:
+    """The image that such a batch is made of."""
+    space = (s * b for s, b in zip(dims[2:], blocks, strict=True))
+    return _images(dims, blocks), dims[1], *space
+
+
+def _images(dims: Dims, blocks: Dims) -> int:
+    n = dims[0]
+    for b in blocks:
+        n //= b
+    return n
