@@ -87,7 +87,7 @@ def vector_count(type_: TensorType, layout: Layout) -> int:
     return max(1, -(-math.prod(packed_shape(type_, layout)) // 4))
 
 
-def same_bytes(type_: TensorType, a: Layout = Layout.LINEAR, b: Layout = Layout.C4) -> bool:
+def same_bytes(type_: TensorType, a: Layout, b: Layout) -> bool:
     """True where two layouts are the same bytes, so that no repack is needed."""
     if a is b or Layout.C4B in (a, b):
         return a is b

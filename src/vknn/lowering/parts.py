@@ -77,7 +77,7 @@ class PartCosts:
         made = self._producer.get(value)
         chosen = choice.get(made[0]) if made is not None else None
         have = Layout.LINEAR if made is None or chosen is None else chosen.outputs[made[1]]
-        if have is not layout and not same_bytes(value.type):
+        if not same_bytes(value.type, have, layout):
             return True  # repacked, into its place
         if made is None:
             return False

@@ -100,8 +100,9 @@ def form(
     assert isinstance(op, Requantized) and data is not None
     floats = packed and by_floats(problem)
     folded = floats and folds and _is_settled(problem)
-    join = _exact_steps(problem, terms, folded) if floats else _wide_steps(problem, terms)
-    rounding = _NEAR if _is_near(problem) else ROUNDINGS.index(op.rounding)
+    sizes = _sizes(problem)
+    join = _exact_steps(problem, terms, folded, sizes) if floats else _wide_steps(problem, terms)
+    rounding = _NEAR if _is_near(problem, sizes) else ROUNDINGS.index(op.rounding)
     sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
     defines = {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)}
     bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign, rounding))]
@@ -169,27 +170,26 @@ def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
     return np.ascontiguousarray(joined).view(np.int32).ravel()
 
 
-def _exact_steps(problem: Problem, terms: int, folded: bool) -> int:
+def _exact_steps(problem: Problem, terms: int, folded: bool, sizes: np.ndarray | None) -> int:
     """Steps after which float32 sums become integers; 0: they stay exact to the end."""
     op, most = problem.op, _most_data(problem, folded)
-    assert isinstance(op, Requantized)
-    sizes = _sizes(problem)
+    assert isinstance(op, Requantized) and sizes is not None
     if most * _largest_sum(op, sizes) <= _EXACT:
         return 0
     steps = _EXACT // (terms * most * max(1, int(sizes.max())))
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _is_near(problem: Problem) -> bool:
+def _is_near(problem: Problem, sizes: np.ndarray | None) -> bool:
     """True where the shorter form of a product rounded twice (ROUNDING 4) gives the same."""
-    op, (w, bias, _, shift) = problem.op, problem.constants[1:5]
+    op, (bias, _, shift) = problem.op, problem.constants[2:5]
     assert isinstance(op, Requantized) and shift is not None
-    if op.rounding != "double" or w is None or not _is_settled(problem):
+    if op.rounding != "double" or sizes is None or not _is_settled(problem):
         return False
     if shift.min(initial=0) < -_NEAR_SHIFT or shift.max(initial=-_NEAR_SHIFT) > -1:
         return False
     beyond = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    most = _most_data(problem, False) * _largest_sum(op, _sizes(problem)) + beyond
+    most = _most_data(problem, False) * _largest_sum(op, sizes) + beyond
     return max(most, abs(op.zero_out) << _NEAR_SHIFT) < _NEAR_SUM
 
 
@@ -201,11 +201,11 @@ def _most_data(problem: Problem, folded: bool) -> int:
     return max(abs(int(info.min) - zero), abs(int(info.max) - zero))
 
 
-def _sizes(problem: Problem) -> np.ndarray:
-    """The magnitudes of constant weights, less their zero point."""
+def _sizes(problem: Problem) -> np.ndarray | None:
+    """The magnitudes of weights less their zero point; None where they are no constants."""
     op, w = problem.op, problem.constants[1]
-    assert isinstance(op, Requantized) and w is not None
-    return np.abs(w.astype(np.int64) - op.weight_zero)
+    assert isinstance(op, Requantized)
+    return None if w is None else np.abs(w.astype(np.int64) - op.weight_zero)
 
 
 def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from vknn.graph import Graph, Node, Op, Value
@@ -34,20 +35,23 @@ def _merge(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
     if before is None or not isinstance(conv.op, Conv | QuantizedConv):
         return None
     joined, spread, cut = before
-    x = cut.inputs[0]
+    x, dims, out = cut.inputs[0], cut.outputs[0].type.dims, conv.outputs[0].type.dims
     if x is None or not x.type.is_static or set(conv.op.strides) != {1}:
         return None
-    count = x.type.rank - 2
-    blocks = cut.outputs[0].type.dims[3::2]
+    (n, channels, *space), count = x.type.dims, x.type.rank - 2
+    inner, blocks = dims[2::2], dims[3::2]
+    if dims[:2] != (n, channels) or [a * b for a, b in zip(inner, blocks, strict=False)] != space:
+        return None
     to_batch = [*range(3, 2 * count + 2, 2), 0, 1, *range(2, 2 * count + 2, 2)]
     to_space = [count, count + 1]
     to_space += [axis for i in range(count) for axis in (count + 2 + i, i)]
+    whole = (n, out[1], *(a * b for a, b in zip(out[2:], blocks, strict=False)))
     fits = (
-        _shapes(x.type.dims, blocks) == (cut.outputs[0].type.dims, joined.outputs[0].type.dims)
+        joined.outputs[0].type.dims == (n * math.prod(blocks), channels, *inner)
         and _perm(spread.op) == to_batch
         and _perm(turned.op) == to_space
-        and split.outputs[0].type.dims == _apart(conv.outputs[0].type.dims, blocks)
-        and node.outputs[0].type.dims == _whole(conv.outputs[0].type.dims, blocks)
+        and split.outputs[0].type.dims == (*blocks, n, *out[1:])
+        and node.outputs[0].type.dims == whole
     )
     if not fits:
         return None
@@ -75,36 +79,3 @@ def _before(rewriter: Rewriter, node: Node, kinds: Sequence[_Kind]) -> list[Node
 def _perm(op: Op) -> list[int]:
     assert isinstance(op, Transpose)
     return [axis % len(op.perm) for axis in op.perm]
-
-
-Dims = tuple[int, ...]
-
-
-def _shapes(dims: Dims, blocks: Dims) -> tuple[Dims, Dims] | None:
-    """An image [N, C, ...] with its axes in blocks, and as a batch of every b-th pixel."""
-    n, channels, *space = dims
-    if len(blocks) != len(space) or any(s % b for s, b in zip(space, blocks, strict=True)):
-        return None
-    inner = [s // b for s, b in zip(space, blocks, strict=True)]
-    pairs = [size for pair in zip(inner, blocks, strict=True) for size in pair]
-    for b in blocks:
-        n *= b
-    return (dims[0], channels, *pairs), (n, channels, *inner)
-
-
-def _apart(dims: Dims, blocks: Dims) -> Dims:
-    """A batch of every b-th pixel with an axis for each block."""
-    return *blocks, _images(dims, blocks), *dims[1:]
-
-
-def _whole(dims: Dims, blocks: Dims) -> Dims:
-    """The image that such a batch is made of."""
-    space = (s * b for s, b in zip(dims[2:], blocks, strict=True))
-    return _images(dims, blocks), dims[1], *space
-
-
-def _images(dims: Dims, blocks: Dims) -> int:
-    n = dims[0]
-    for b in blocks:
-        n //= b
-    return n
