@@ -57,6 +57,10 @@ def test_network(written: tuple[Path, np.ndarray, dict[str, np.ndarray]], backen
     for name, array in expected.items():
         if path.stem == "yolov4-tiny" and name == "output":
             assert_same_rows(actual[name], array)
+        elif path.stem == "vision_transformer" and name == "output":
+            # Softmax over an axis of size 1: a digit of the last place is no range to compare with.
+            for found in (actual[name], array):
+                np.testing.assert_allclose(found, np.ones_like(array), rtol=0, atol=2**-23)
         else:
             assert_close(actual[name], array, TOLERANCE, name)
 
