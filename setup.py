@@ -18,12 +18,12 @@ TOP = Path(__file__).resolve().parent
 
 
 def shader_builder() -> Any:
-    """vknn.runtime.shaders, without importing vknn itself, whose dependencies are not there."""
-    for name in ("vknn", "vknn.runtime"):
+    """The module builder, without importing vknn itself, whose dependencies are not there."""
+    for name in ("vknn", "vknn.runtime", "vknn.runtime.spirv"):
         package = types.ModuleType(name)
         package.__path__ = [str(TOP / "src" / name.replace(".", "/"))]
         sys.modules[name] = package
-    return importlib.import_module("vknn.runtime.shaders")
+    return importlib.import_module("vknn.runtime.spirv.modules")
 
 
 class BuildWithShaders(build_py):

@@ -13,7 +13,7 @@ import pytest
 from vknn.crosscheck.storage import infinite_beyond_half, rounded
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, Value
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, lower
-from vknn.lowering.layouts import packed_shape
+from vknn.lowering.kit.layouts import packed_shape
 from vknn.plan import DeviceLimits, Plan
 from vknn.runtime import Device, Executable, WeightPool, open_device
 

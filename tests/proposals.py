@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tests.detections import Row, overlap
 
-from vknn.ops.heap import heap_order
+from vknn.ops.detection.heap import heap_order
 
 
 def clipped(box: Sequence[float], wide: float, high: float) -> list[float]:

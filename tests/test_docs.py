@@ -18,7 +18,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 RUN_EXAMPLE = """
 import pathlib, sys
-from vknn.runtime import glsl
+from vknn.runtime.spirv import glsl
 glsl.checkout_root = lambda: pathlib.Path({root!r})
 {code}
 for shape in [(1, 1), (5, 7), (2, 3, 8)]:

@@ -14,7 +14,7 @@ from tests.small_model import SHAPE, write_small_model
 import vknn
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.runtime import open_device
-from vknn.subject import complete_feeds
+from vknn.tool_inputs import complete_feeds
 from vknn.tuning import tune
 
 
@@ -83,7 +83,7 @@ def test_verify(half: Path, passes: bool) -> None:
 def test_verify_finds_what_float16_does_not_explain(
     half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vknn.ops.pooling import GlobalAveragePool
+    from vknn.ops.pooling.pool import GlobalAveragePool
 
     true = GlobalAveragePool.reference
 

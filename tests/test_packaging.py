@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vknn.runtime import glsl, shaders
+from vknn.runtime.spirv import glsl, modules
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "tools" / "demo_model"
@@ -53,14 +53,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
     root = glsl.source_root()
     expected = {
-        shaders.entry_name(kernel, variant)
+        modules.entry_name(kernel, variant)
         for kernel in glsl.kernels(root)
         for variant in glsl.variants(glsl.read_kernel(root, kernel), kernel)
     }
     with zipfile.ZipFile(wheel) as contents:
         names = set(contents.namelist())
         with contents.open("vknn/_spirv/modules.zip") as file, zipfile.ZipFile(file) as archive:
-            manifest = json.loads(archive.read(shaders.MANIFEST))["modules"]
+            manifest = json.loads(archive.read(modules.MANIFEST))["modules"]
             held = set(archive.namelist())
     assert set(manifest) == expected
     assert {entry["file"] for entry in manifest.values()} <= held
@@ -99,7 +99,7 @@ def test_installed_wheel_runs_the_demo_model_without_a_compiler(
     pip = [str(scripts / "python"), "-m", "pip", "install", "--no-deps", "--no-index", str(wheel)]
     subprocess.run(pip, env=environment, check=True, capture_output=True, timeout=300)
     program = f"""
-import numpy as np, vknn, vknn.runtime.glsl as glsl
+import numpy as np, vknn, vknn.runtime.spirv.glsl as glsl
 assert {str(site)!r} in vknn.__file__, vknn.__file__
 assert glsl.checkout_root() is None
 held_out = np.load({str(DEMO / "held_out.npz")!r})

@@ -9,7 +9,7 @@ from tests.helpers import shared_device
 
 from vknn import reference
 from vknn.graph import GraphBuilder, Op, TensorType, validate
-from vknn.lowering.splitting import split_columns
+from vknn.lowering.choose.split_weights import split_columns
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.passes.fusion import unfuse

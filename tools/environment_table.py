@@ -1,10 +1,10 @@
-"""Writes docs/environment.md from the table in src/vknn/runtime/environment.py."""
+"""Writes docs/environment.md from the table in src/vknn/environment.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from vknn.runtime.environment import markdown
+from vknn.environment import markdown
 
 if __name__ == "__main__":
     page = Path(__file__).resolve().parents[1] / "docs" / "environment.md"

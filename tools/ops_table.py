@@ -48,7 +48,7 @@ def page() -> str:
         families.setdefault(op.__module__, []).append(op)
     layers = _layers()
     # The elementwise modules first, then the others by name.
-    first = [f"vknn.ops.{name}" for name in ("unary", "activation", "binary", "fused")]
+    first = [f"vknn.ops.elementwise.{name}" for name in ("unary", "activation", "binary", "fused")]
     modules = first + sorted(set(families) - set(first))
     sections = [_section(module, families[module], layers) for module in modules]
     return "\n".join([INTRODUCTION, *sections])
@@ -62,7 +62,7 @@ def _ops() -> list[type[Op]]:
 def _section(module: str, ops: list[type[Op]], layers: Mapping[type[Op], list[str]]) -> str:
     family = module.rpartition(".")[2]
     title = (inspect.getdoc(sys.modules[module]) or family).splitlines()[0].rstrip(".")
-    lines = [f"## {title}", "", f"`src/vknn/ops/{family}.py`", ""]
+    lines = [f"## {title}", "", f"`src/{module.replace('.', '/')}.py`", ""]
     lines += ["| op | meaning | attributes | kernels | ncnn |", "|---|---|---|---|---|"]
     notes = []
     for op in ops:
@@ -99,12 +99,12 @@ def _default(value: Any) -> str:
 
 
 def _kernels(op: type[Op]) -> str:
-    from vknn.lowering.registry import rule_for
+    from vknn.lowering.kit.registry import rule_for
 
     if op.__name__ == "Fused":
         return "those of its base"
     rule = rule_for(op)
-    return rule.__module__.rpartition(".")[2] if rule else "host"
+    return rule.__module__.removeprefix("vknn.lowering.kernels.") if rule else "host"
 
 
 def _layers() -> dict[type[Op], list[str]]:

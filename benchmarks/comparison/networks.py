@@ -10,7 +10,7 @@ import numpy as np
 from vknn.errors import VknnError
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.session import Session
-from vknn.subject import complete_feeds
+from vknn.tool_inputs import complete_feeds
 
 #: Names of the files, and the input sizes (c, h, w).
 NETWORKS = {

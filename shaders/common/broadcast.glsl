@@ -4,7 +4,7 @@
 // to six axes. WIDE: axes and strides count vec4s; those of a SPLAT operand, which is broadcast
 // along the lanes, count scalars. Not WIDE: LINEAR, all of them count scalars, and x and w are
 // declared with the 1 forms. Included behind the push constants p, which have
-// `elements`, `size[6]`, `stride_x[6]` and `stride_w[6]` (vknn.lowering.broadcasting). With CHOICE
+// `elements`, `size[6]`, `stride_x[6]` and `stride_w[6]` (vknn.lowering.kernels.elementwise.broadcasting). With CHOICE
 // there is a third operand, c of int, with `stride_c[6]`, which load() leaves in `chosen`.
 
 #ifndef VKNN_BROADCAST_GLSL

@@ -49,7 +49,7 @@ EPILOGUE_INPUT(EPILOGUE_BINDING + 1, ep_operand_1);
 #endif
 
 // Written out with the constants themselves, not as a function of them: so the runtime can cut the
-// branches that a pipeline does not take before the driver sees them (vknn.runtime.specialize).
+// branches that a pipeline does not take before the driver sees them (vknn.runtime.spirv.specialize).
 #if EPILOGUE_OPERANDS > 0
 #define EPILOGUE_OPERAND_0(m) \
     if ((m & 15) == 2) q = EPILOGUE_LOAD(ep_operand_0, (m & 16) != 0 ? channel : index);

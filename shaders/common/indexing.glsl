@@ -1,4 +1,4 @@
-// Items of a dispatch shared out among its lanes, as vknn.lowering.indexing plans it: each workgroup
+// Items of a dispatch shared out among its lanes, as vknn.lowering.kit.grid_loop plans it: each workgroup
 // takes `chunk` items in a row, its lanes side by side, so that a lane has several of them.
 
 #ifndef VKNN_INDEXING_GLSL
@@ -11,7 +11,7 @@
              i##_end = min((linear_group() + 1) * (chunk), count); \
          i < i##_end; i += int(gl_WorkGroupSize.x))
 
-// 1: no index is above 2^20 (vknn.lowering.indexing), where a float quotient needs no correction: with
+// 1: no index is above 2^20 (vknn.lowering.kit.grid_loop), where a float quotient needs no correction: with
 // half a unit added it is at least 1 / 2b away from the next whole number, and its error is less,
 // even where a division is right to 2.5 units in the last place only.
 layout(constant_id = 99) const int FEW_ITEMS = 0;

@@ -1,4 +1,4 @@
-// The elementwise operators by number; src/vknn/lowering/epilogue.py has the same table (a test
+// The elementwise operators by number; src/vknn/lowering/kit/epilogue.py has the same table (a test
 // compares them).
 //
 // UNARY_OP(code, y, v, a, b)    y = op(v); a, b: the op's attributes. y and v may be one variable.

@@ -17,7 +17,7 @@ INPUT4(1, w);
 OUTPUT4(2, y);
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
-#include "matmul/blocks.glsl"
+#include "matmul/shared_memory_tiles.glsl"
 
 // Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
 // reads the input pixel of the same number.

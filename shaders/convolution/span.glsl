@@ -48,7 +48,7 @@ layout(push_constant) uniform P {
 } p;
 
 #if TRANSPOSED
-#include "transposed/taps.glsl"
+#include "convolution/conv_transpose_taps.glsl"
 #endif
 
 void main() {

@@ -2,7 +2,7 @@
 // Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): TILE 2 as printed there
 // (points 0, 1, -1, infinity). TILE 4 is the same construction on the points 0, +-sqrt(1/2),
 // +-sqrt(2), infinity, whose rounding errors are a quarter of those on 0, +-1, +-2, infinity.
-// vknn.lowering.convolution_winograd has the matrices, and transforms the weights.
+// vknn.lowering.kernels.convolution.winograd has the matrices, and transforms the weights.
 //
 // TRANSFORM_INPUT(d): d := B^T d, SIDE vec4s.  TRANSFORM_OUTPUT(d): the first TILE of d := A^T d.
 

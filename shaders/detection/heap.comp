@@ -4,7 +4,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-// The steps of a partial heap sort (vknn/ops/heap.py), a lane a group, where equal scores make them
+// The steps of a partial heap sort (vknn/ops/detection/heap.py), a lane a group, where equal scores make them
 // matter. heap [groups, 1 + most]: whether they do, then indices of boxes.
 //
 // A dispatch takes steps `first` to `last` - 1: the heap is made, later boxes take the place of its top,

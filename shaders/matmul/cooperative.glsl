@@ -1,7 +1,7 @@
 // Cooperative matrices (VK_KHR_cooperative_matrix): factors of float16, sums of float32, each spread over
 // the lanes of a subgroup as the device likes. Their sizes are specialization constants, for devices
 // differ in them. Written with GL_EXT_spirv_intrinsics, since compilers in use know no
-// GL_KHR_cooperative_matrix; the number behind 4456 is what vknn.runtime.cooperative makes a type of.
+// GL_KHR_cooperative_matrix; the number behind 4456 is what vknn.runtime.spirv.cooperative makes a type of.
 
 #extension GL_EXT_spirv_intrinsics : require
 #extension GL_KHR_memory_scope_semantics : require

@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
-#include "quantization/rounding.glsl"
+#include "quantized/rounding.glsl"
 
 // q = round(x * scale), halves away from zero, with scale = 127 / max|x| of each row, 1 where all is 0.
 // Row r begins at r / per * matrix_step + r % per * row_step and has an element every `step`. q lies as

@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
-#include "quantization/rounding.glsl"
+#include "quantized/rounding.glsl"
 
 // y = round(x * scale) / scale, halves away from zero, with scale = 127 / max|x| of each block of a row,
 // 1 where all is 0.

@@ -51,7 +51,7 @@ INPUT4F(3, bias);
 #endif
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
-#include "matmul/blocks.glsl"
+#include "matmul/shared_memory_tiles.glsl"
 
 // Which way lanes beside each other read: 1: a along m, b along k; 0: a along k, b along n.
 layout(constant_id = 17) const int A_DOWN = 0;

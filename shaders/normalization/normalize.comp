@@ -13,7 +13,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// y = (x - mean) * factor * scale + shift for each line (reduction/lines.glsl); mean and factor are
+// y = (x - mean) * factor * scale + shift for each line (reduction/reduction_axes.glsl); mean and factor are
 // those of the line.
 //
 // AFFINE 0: no scale and shift. 1: a scalar for an element. 2: a vec4 for an item. NUMBER 0: the one for
@@ -52,7 +52,7 @@ layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 16) const int CENTER = 1;  // 0: the mean counts as 0
 layout(constant_id = 17) const int FACTOR = 0;  // see factor_of
 layout(constant_id = 18) const int NUMBER = 0;
-#include "reduction/lines.glsl"
+#include "reduction/reduction_axes.glsl"
 
 layout(push_constant) uniform P {
     LINES_MEMBERS;

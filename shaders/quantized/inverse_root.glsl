@@ -1,4 +1,4 @@
-// Inverse roots in fixed point, bit by bit as vknn.ops.fixed_point has them.
+// Inverse roots in fixed point, bit by bit as vknn.ops.quantized.fixed_point has them.
 
 #include "quantized/fixed_point.glsl"
 

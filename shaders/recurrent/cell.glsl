@@ -1,4 +1,4 @@
-// The activations of recurrent cells (vknn.ops.recurrent.ACTIVATIONS, in that order), chosen by
+// The activations of recurrent cells (vknn.ops.recurrent.rnn.ACTIVATIONS, in that order), chosen by
 // specialization constants.
 
 #include "common/mathf.glsl"

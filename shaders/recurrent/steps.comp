@@ -6,7 +6,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "recurrent/cell.glsl"
-#include "rounding/steps.glsl"
+#include "quantized/dynamic_steps.glsl"
 
 // Steps of RNN, LSTM and GRU. An entry is one batch entry in one direction. LOOP 1: a workgroup takes
 // an entry through `count` steps, its state in shared memory. LOOP 0: one phase of one step, the

@@ -16,7 +16,7 @@
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
-// What is left of each line: its sum, maximum... (reduction/lines.glsl). OUT4: the result is a vec4
+// What is left of each line: its sum, maximum... (reduction/reduction_axes.glsl). OUT4: the result is a vec4
 // for each line, of four lines side by side, or of one in the first lane. Not OUT4: a scalar.
 //
 // STAGE 0 does it at once. Few long lines are cut into parts: 1 leaves a vec4 for each part of a line,
@@ -51,7 +51,7 @@ layout(constant_id = 16) const int JOIN = 0;    // 0 sum, 1 product, 2 maximum, 
 layout(constant_id = 17) const int TERM = 0;    // 0 x, 1 |x|, 2 x * x, 3 exp(x - max)
 layout(constant_id = 18) const int FINISH = 0;  // 0 as it is, 1 times `factor`, 2 root, 3 logarithm, 4 over `factor`
 layout(constant_id = 19) const int SINGLE = 0;  // C4 with one channel: only lane 0 holds something
-#include "reduction/lines.glsl"
+#include "reduction/reduction_axes.glsl"
 
 layout(push_constant) uniform P {
     LINES_MEMBERS;

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vknn.lowering import format_plan
-from vknn.lowering.text import format_step
+from vknn.lowering.assemble.plan_text import format_step
 
 if TYPE_CHECKING:
     from vknn.program import Segment

@@ -22,8 +22,8 @@ from vknn import debug, reference
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, WeightCache, candidates, lower
-from vknn.lowering.registry import Candidate
-from vknn.lowering.splitting import split_columns
+from vknn.lowering.choose.split_weights import split_columns
+from vknn.lowering.kit.candidate import Candidate
 from vknn.ops.elementwise import Fused
 from vknn.passes.fusion import unfuse
 from vknn.plan import Plan

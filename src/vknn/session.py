@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vknn import collector
+from vknn import environment, gc_pause
 from vknn.errors import DeviceError, OutOfMemoryError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.graph import DType, Graph, TensorType, validate
-from vknn.intake import Intake
+from vknn.input_encoder import Intake
 from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
 from vknn.program import Program, Target
-from vknn.runtime import Device, WeightPool, environment, open_device
-from vknn.runtime.tuned import tuning_choices
+from vknn.runtime import Device, WeightPool, open_device
+from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
@@ -79,7 +79,7 @@ class Session:
         self._owns_device = not isinstance(device, Device)
         self.model: Model
         self.device: Device | None
-        with collector.paused():
+        with gc_pause.paused():
             files = (Path(path), Path(weights) if weights is not None else None)
             self.model, self.device = _load_and_open(*files, device)
         self._disabled = frozenset(disable) | environment.disabled()
@@ -281,7 +281,7 @@ class Session:
         )
         program = self._programs.get(key)
         if program is None:
-            with collector.paused():
+            with gc_pause.paused():
                 program = Program(self._prepare(self._build(feeds, arrays)), self._target)
             self._programs[key] = program
             if len(self._programs) > MAX_PROGRAMS:

@@ -13,7 +13,7 @@ import pytest
 from small_model import SHAPE, write_small_model
 from vknn.cli import main
 from vknn.cli.output import progress
-from vknn.ops.pooling import GlobalAveragePool
+from vknn.ops.pooling.pool import GlobalAveragePool
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import numpy as np
 
 from vknn.crosscheck.storage import HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import allowances
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Exp, Fused, FusedStep, Relu
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.quantization import QuantizeLinear
+from vknn.ops.quantized.linear import QuantizeLinear
 
 RNG = np.random.default_rng(5)
 

@@ -8,8 +8,9 @@ import pytest
 from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
 from vknn.ops.attention import Attention
-from vknn.ops.convolution import Conv
-from vknn.ops.deformable import DeformConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.elementwise import (
     Add,
     Cast,
@@ -26,13 +27,12 @@ from vknn.ops.elementwise import (
     Swish,
 )
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Concat, Transpose
+from vknn.ops.movement.shape import Concat, Transpose
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
-from vknn.ops.pooling import AveragePool, GlobalAveragePool, MaxPool
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.reduction import Softmax
-from vknn.ops.resize import Resize
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.sampling.resize import Resize
 
 random = np.random.default_rng(5)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vknn.crosscheck import allowances
-from vknn.ops.lookup import GatherND
-from vknn.ops.non_max_suppression import NonMaxSuppression
+from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.indexing.gather import GatherND
+from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.random import RandomBernoulli, RandomNormal, RandomUniform
-from vknn.ops.scatter import ScatterND
 
 
 @pytest.mark.parametrize("reduction", ["add", "mul"])

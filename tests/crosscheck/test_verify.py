@@ -13,7 +13,7 @@ from small_model import SHAPE, write_small_model
 from vknn.crosscheck import Report
 from vknn.errors import InputError
 from vknn.ops.elementwise import Fused, Relu
-from vknn.ops.pooling import GlobalAveragePool
+from vknn.ops.pooling.pool import GlobalAveragePool
 
 
 @pytest.fixture(scope="module")

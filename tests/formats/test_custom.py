@@ -21,7 +21,7 @@ from vknn.formats.ncnn.writer import format_bin, format_param_bin
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.ops.custom import Custom
 from vknn.plan import DeviceLimits
-from vknn.runtime import shaderc
+from vknn.runtime.spirv import shaderc
 
 SCALE = """
 #version 450

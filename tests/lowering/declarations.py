@@ -7,8 +7,8 @@ import functools
 import numpy as np
 
 from vknn.plan import Dispatch, Format, View
-from vknn.runtime import shaders
-from vknn.runtime.glsl import Variant
+from vknn.runtime.spirv import modules
+from vknn.runtime.spirv.glsl import Variant
 
 # Opcodes and decorations of the SPIR-V specification.
 _INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLED_IMAGE = 21, 22, 23, 25, 27
@@ -50,7 +50,7 @@ def check_declarations(dispatch: Dispatch) -> None:
 
 @functools.cache
 def _declarations(kernel: str, variant: Variant) -> dict[int, tuple[View, object]]:
-    words = np.frombuffer(shaders.spirv(kernel, variant), np.uint32).tolist()
+    words = np.frombuffer(modules.spirv(kernel, variant), np.uint32).tolist()
     types: dict[int, tuple[int, list[int]]] = {}
     places: dict[int, int] = {}
     variables: list[tuple[int, int]] = []

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from vknn.graph import DType, Op
-from vknn.ops import logic
-from vknn.ops.lookup import GatherND, SearchSorted
+from vknn.ops.elementwise import logic
+from vknn.ops.indexing.gather import GatherND, SearchSorted
+from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.matmul import RoundBlocks
-from vknn.ops.pooling import AveragePool
-from vknn.ops.quantized import FloatRescale, QuantizedBinary, Rescale, TableLookup
-from vknn.ops.quantized_convolution import QuantizedConv, QuantizedConvTranspose
-from vknn.ops.quantized_matmul import QuantizedGemm
-from vknn.ops.quantized_rows import (
+from vknn.ops.movement.rearrange import ReverseSequence
+from vknn.ops.pooling.pool import AveragePool
+from vknn.ops.quantized.arithmetic import FloatRescale, QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
+from vknn.ops.quantized.dynamic import DynamicRound
+from vknn.ops.quantized.matmul import QuantizedGemm
+from vknn.ops.quantized.rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedLayerNormalization,
     QuantizedReduceProd,
     QuantizedSoftmax,
 )
-from vknn.ops.rearrange import ReverseSequence
-from vknn.ops.rounding import DynamicRound
-from vknn.ops.scatter import ScatterND
 
 IMAGE = (1, 13, 9, 11)
 I8, I16, I32 = np.int8, np.int16, np.int32

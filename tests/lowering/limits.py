@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from vknn.graph import Graph
 from vknn.lowering import LoweringOptions, candidates, check_plan
-from vknn.lowering.registry import Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, View
-from vknn.runtime import glsl
+from vknn.runtime.spirv import glsl
 
 MINIMUM = DeviceLimits()
 DISCRETE = DeviceLimits(
@@ -57,7 +57,7 @@ NARROW = {
 
 
 def blocks_held(spec: dict[int, int | float]) -> int | float:
-    """Bytes of shared memory of matmul/blocks.glsl (with 20: of float16, and the sums)."""
+    """Bytes of shared memory of shared_memory_tiles.glsl (with 20: of float16, and the sums)."""
     rows, columns = spec[10] * spec[12], spec[11] * spec[13]
     factors = rows * spec[15] + 4 * spec[14] * spec[16]
     return 8 * factors + 16 * rows * (columns + 1) if 20 in spec else 16 * factors
@@ -73,15 +73,15 @@ SHARED_MEMORY: dict[str, Callable[[dict[int, int | float]], int | float]] = {
     "reduction/reduce": lambda spec: 16 * spec[10] * spec[11],
     "reduction/cumsum": lambda spec: 16 * spec[10] * spec[11],
     "normalization/normalize": lambda spec: 16 * spec[10] * spec[11],
-    "selection/extreme": lambda spec: 32 * spec[10] * spec[11],
-    "selection/pick": lambda spec: 8 * spec[10],
+    "indexing/arg_extreme": lambda spec: 32 * spec[10] * spec[11],
+    "indexing/topk_pick": lambda spec: 8 * spec[10],
     "detection/greedy": lambda spec: 8 * spec[10],
     "attention/softmax": lambda spec: 4 * spec[10] * spec[11],
     "attention/stream": lambda spec: 14 << 10,
     "matmul/quantize_rows": lambda spec: 4 * spec[10] * spec[11],
     "matmul/largest": lambda spec: 4 * spec[10] * spec[11],
-    "rounding/rows": lambda spec: 4 * spec[10] * spec[11],
-    "rounding/range": lambda spec: 4 * spec[10],
+    "quantized/dynamic_rows": lambda spec: 4 * spec[10] * spec[11],
+    "quantized/dynamic_range": lambda spec: 4 * spec[10],
     "recurrent/integer": lambda spec: 4 * spec.get(16, 0),
     "recurrent/steps": lambda spec: (
         16 * (spec.get(18, 0) + spec[10] * spec[11] * (1, 4, 2, 3)[int(spec[12])])

@@ -16,15 +16,16 @@ from tests.lowering import (
 )
 
 from vknn.graph import DType, Graph, Op
-from vknn.lowering.epilogue import BINARY, UNARY
+from vknn.lowering.kit.epilogue import BINARY, UNARY
 from vknn.ops import elementwise as ew
 from vknn.ops.attention import Attention, RotaryEmbedding
-from vknn.ops.convolution import Conv, ConvInteger, WholeConv
-from vknn.ops.deformable import DeformConv
-from vknn.ops.detection import YoloDetection
-from vknn.ops.lookup import Gather
+from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.detection.yolo import YoloDetection
+from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul, MatMulInteger, QuantizedMatMul
-from vknn.ops.movement import (
+from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
     Expand,
@@ -35,7 +36,7 @@ from vknn.ops.movement import (
     Transpose,
 )
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
-from vknn.ops.pooling import (
+from vknn.ops.pooling.pool import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
     AveragePool,
@@ -43,14 +44,13 @@ from vknn.ops.pooling import (
     GlobalMaxPool,
     MaxPool,
 )
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
-from vknn.ops.quantized_resize import QuantizedResize
-from vknn.ops.recurrent import GRU, LSTM, RNN
-from vknn.ops.recurrent_integer import IntegerLSTM
+from vknn.ops.quantized.dynamic import DynamicRound
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized.resize import QuantizedResize
+from vknn.ops.recurrent.integer_lstm import IntegerLSTM
+from vknn.ops.recurrent.rnn import GRU, LSTM, RNN
 from vknn.ops.reduction import Softmax
-from vknn.ops.resize import Resize
-from vknn.ops.rounding import DynamicRound
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.sampling.resize import Resize
 
 
 @dataclasses.dataclass(frozen=True)

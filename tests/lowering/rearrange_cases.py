@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.quantization import RoundBFloat16
-from vknn.ops.rearrange import DepthToSpace, MatrixDiag, SliceUpdate, SpaceToDepth, Tile
+from vknn.ops.movement.rearrange import DepthToSpace, MatrixDiag, SliceUpdate, SpaceToDepth, Tile
+from vknn.ops.quantized.linear import RoundBFloat16
 
 I8 = np.int8
 IMAGE = (1, 13, 9, 11)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.gating import Glu
+from vknn.ops.elementwise.glu import Glu
+from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.ops.normalization import (
     GroupNormalization,
     InstanceNormalization,
@@ -30,7 +31,6 @@ from vknn.ops.reduction import (
     ReduceSumSquare,
     Reduction,
 )
-from vknn.ops.selection import ArgMax, ArgMin, TopK
 
 IMAGE = (1, 13, 9, 11)
 EVEN = (2, 8, 6, 4)

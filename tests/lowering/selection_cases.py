@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import DType, Op
-from vknn.ops.lookup import GatherND, SearchSorted
-from vknn.ops.non_max_suppression import NonMaxSuppression
-from vknn.ops.nonzero import NonZero, Unique
+from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.indexing.gather import GatherND, SearchSorted
+from vknn.ops.indexing.nonzero import NonZero, Unique
+from vknn.ops.indexing.scatter import REDUCTIONS, ScatterND
+from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.random import (
     RandomBernoulli,
     RandomCategorical,
     RandomNormal,
     RandomUniform,
 )
-from vknn.ops.rearrange import ReverseSequence
-from vknn.ops.scatter import REDUCTIONS, ScatterND
 
 I8, I32 = np.int8, np.int32
 IMAGE = (1, 13, 9, 11)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.columns import Col2Im, Im2Col
-from vknn.ops.image_detections import ImageDetections
-from vknn.ops.image_proposals import ImageProposals
-from vknn.ops.proposal import Proposal
-from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
-from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
-from vknn.ops.sampling import GridSample
-from vknn.ops.ssd import DetectionOutput, PriorBox
+from vknn.ops.convolution.im2col import Col2Im, Im2Col
+from vknn.ops.detection.image_detections import ImageDetections
+from vknn.ops.detection.image_proposals import ImageProposals
+from vknn.ops.detection.proposal import Proposal
+from vknn.ops.detection.ssd import DetectionOutput, PriorBox
+from vknn.ops.pooling.roi_pooling import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.pooling.roi_sampled import BilinearRoiPool, DeformableRoiPool
+from vknn.ops.sampling.grid_sample import GridSample
 
 _IMAGE = (1, 12, 9, 11)
 _ANCHORS = ((0.0, 0.0, 9.0, 9.0), (-4.0, -4.0, 12.0, 12.0))

@@ -13,12 +13,12 @@ from tests.lowering.test_plans import CPU, DEVICES, NETWORKS
 
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, format_plan, lower
-from vknn.lowering.layouts import pack, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import pack, storage_bytes, vector_count
 from vknn.ops.elementwise import Relu
-from vknn.ops.movement import Slice
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.movement.shape import Slice
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.plan import Format, Plan, Role, View
-from vknn.runtime import glsl
+from vknn.runtime.spirv import glsl
 
 HALF = LoweringOptions(precision="fp16")
 

@@ -30,28 +30,19 @@ from tests.lowering.op_cases import FAMILIES, Case, conv, transposed, with_tails
 
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, op_classes
 from vknn.lowering import LoweringOptions, lower
-from vknn.lowering.registry import rule_for
+from vknn.lowering.kit.registry import rule_for
 from vknn.ops import elementwise as ew
 from vknn.ops.attention import Attention
 from vknn.ops.custom import Custom
 from vknn.ops.matmul import MatMul, QuantizedMatMul
-from vknn.ops.movement import (
-    Concat,
-    Pad,
-    Slice,
-    Transpose,
-)
+from vknn.ops.movement.shape import Concat, Pad, Slice, Transpose
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
-from vknn.ops.pooling import (
-    AdaptiveAveragePool,
-    GlobalAveragePool,
-    MaxPool,
-)
-from vknn.ops.quantization import QuantizeLinear
+from vknn.ops.pooling.pool import AdaptiveAveragePool, GlobalAveragePool, MaxPool
+from vknn.ops.quantized.linear import QuantizeLinear
 from vknn.ops.reduction import Softmax
-from vknn.ops.resize import Resize
+from vknn.ops.sampling.resize import Resize
 from vknn.plan import DeviceLimits
-from vknn.runtime import glsl
+from vknn.runtime.spirv import glsl
 
 
 def lower_each(case: Case, limits: DeviceLimits) -> int:

@@ -13,11 +13,11 @@ import pytest
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, GraphBuilder, Op, Origin, TensorType
 from vknn.lowering import Layout, LoweringOptions, check_plan, format_plan, lower
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Relu
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Concat, Reshape, Slice
-from vknn.ops.pooling import GlobalAveragePool, MaxPool
+from vknn.ops.movement.shape import Concat, Reshape, Slice
+from vknn.ops.pooling.pool import GlobalAveragePool, MaxPool
 from vknn.ops.reduction import Softmax
 from vknn.passes import run_passes
 from vknn.plan import Barrier, Copy, DeviceLimits, Role

@@ -11,10 +11,10 @@ from tests.lowering.test_plans import CPU, DISCRETE, MINIMUM, random
 from vknn import reference
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
 from vknn.lowering import LoweringOptions, check_plan, lower
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Exp, Sigmoid
-from vknn.ops.movement import ChannelShuffle, Concat, Reshape, Slice
-from vknn.ops.pooling import MaxPool
+from vknn.ops.movement.shape import ChannelShuffle, Concat, Reshape, Slice
+from vknn.ops.pooling.pool import MaxPool
 
 POOL = MaxPool(kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
 STEPS = ("conv", "slice", "concat", "concat", "sigmoid", "add", "pool", "reshape", "shuffle")

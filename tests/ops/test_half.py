@@ -13,18 +13,18 @@ from tests.helpers import (
     single_op_graph,
     skip_without_half,
 )
-from tests.ops.test_detection import detector, maps
+from tests.ops.detection.test_yolo import detector, maps
 
 from vknn.graph import DType, Op
 from vknn.lowering import LoweringOptions
 from vknn.ops import elementwise as ew
-from vknn.ops import movement as mv
 from vknn.ops.attention import Attention
-from vknn.ops.convolution import Conv, ConvInteger
+from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.elementwise import Fused, FusedStep
 from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.ops.movement import shape as mv
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
-from vknn.ops.pooling import (
+from vknn.ops.pooling.pool import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
     AveragePool,
@@ -32,9 +32,9 @@ from vknn.ops.pooling import (
     GlobalMaxPool,
     MaxPool,
 )
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.reduction import Softmax
-from vknn.ops.resize import Resize
+from vknn.ops.sampling.resize import Resize
 
 RNG = np.random.default_rng(16)
 check = functools.partial(check_op, precision="fp16")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Div, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.pooling import MaxPool
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.pooling.pool import MaxPool
 from vknn.passes.batch_norm import fold_batch_norm
 
 random = np.random.default_rng(1)

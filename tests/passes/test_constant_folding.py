@@ -7,7 +7,7 @@ from vknn import reference
 from vknn.errors import ShapeError, VknnError
 from vknn.graph import GraphBuilder, TensorType
 from vknn.ops.elementwise import Add, Neg
-from vknn.ops.movement import Concat, Expand
+from vknn.ops.movement.shape import Concat, Expand
 from vknn.passes import constant_folding
 from vknn.passes.constant_folding import fold_constants
 

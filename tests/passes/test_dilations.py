@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution import Conv
-from vknn.ops.movement import Reshape, Transpose
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.movement.shape import Reshape, Transpose
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.dilations import merge_dilations
 
 Blocks = tuple[int, ...]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, Mul, Neg, Relu, Sigmoid, Sub
 from vknn.ops.matmul import MatMul
-from vknn.ops.pooling import GlobalAveragePool, MaxPool
+from vknn.ops.pooling.pool import GlobalAveragePool, MaxPool
 from vknn.passes.fusion import MAX_STEPS, fuse_elementwise
 
 random = np.random.default_rng(2)

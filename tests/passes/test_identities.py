@@ -7,7 +7,7 @@ import pytest
 
 from vknn.graph import DType, GraphBuilder, Op, TensorType
 from vknn.ops.elementwise import Add, Cast, Clip, Div, Mul, Pow, Relu, Sub
-from vknn.ops.movement import (
+from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
     Expand,
@@ -17,7 +17,7 @@ from vknn.ops.movement import (
     Slice,
     Transpose,
 )
-from vknn.ops.resize import Resize
+from vknn.ops.sampling.resize import Resize
 from vknn.passes.identities import remove_identities
 
 NO_OPS: list[tuple[Op, list[np.ndarray]]] = [

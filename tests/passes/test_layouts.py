@@ -10,9 +10,9 @@ from tests.tflite_writer import Net
 
 from vknn.cli import main
 from vknn.graph import Graph, Node
-from vknn.ops.convolution import Convolution
+from vknn.ops.convolution.conv import Convolution
 from vknn.ops.elementwise import Fused
-from vknn.ops.movement import Transpose
+from vknn.ops.movement.shape import Transpose
 from vknn.passes import run_passes
 from vknn.session import Session
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
-from vknn.ops.convolution import Conv
-from vknn.ops.movement import Pad, Transpose
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.movement.shape import Pad, Transpose
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.padding import fold_padding
 
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Clip, Mul, Neg, Relu, Sigmoid, Sub, Tanh
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Concat, Identity, Pad, Reshape, Slice, Transpose
+from vknn.ops.movement.shape import Concat, Identity, Pad, Reshape, Slice, Transpose
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.pooling import AveragePool, GlobalAveragePool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool
 from vknn.passes import PASSES, run_passes
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.test_quantized_convolution import GEOMETRIES, conv, operands
-from tests.ops.test_quantized_sum import added
+from tests.ops.quantized.test_convolution import GEOMETRIES, conv, operands
+from tests.ops.quantized.test_convolution_sum import added
 
 from vknn.graph import DType, GraphBuilder, TensorType
-from vknn.ops.movement import Transpose
-from vknn.ops.quantized import TableLookup
+from vknn.ops.movement.shape import Transpose
+from vknn.ops.quantized.arithmetic import TableLookup
 from vknn.passes.fusion import fuse_elementwise
 from vknn.passes.quantized_shifts import fold_shifts
 

@@ -6,9 +6,9 @@ import pytest
 from vknn import reference
 from vknn.graph import Graph, GraphBuilder, Op, TensorType
 from vknn.ops.elementwise import Add, Relu, Sub
-from vknn.ops.logic import Less, Where
+from vknn.ops.elementwise.logic import Less, Where
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Concat, Pad, Reshape, Slice, Transpose
+from vknn.ops.movement.shape import Concat, Pad, Reshape, Slice, Transpose
 from vknn.ops.reduction import CumSum, ReduceMax, ReduceMean, ReduceSum, Softmax
 from vknn.passes.transposes import cancel_transposes
 

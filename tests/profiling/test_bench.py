@@ -13,7 +13,7 @@ import pytest
 from small_model import write_small_model
 from vknn.errors import VknnError
 from vknn.graph import GraphBuilder, TensorType
-from vknn.ops.detection import YoloDetection
+from vknn.ops.detection.yolo import YoloDetection
 from vknn.ops.elementwise import Relu
 from vknn.profiling import Series, bench
 from vknn.profiling.bench import difference

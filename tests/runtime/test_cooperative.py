@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from vknn.errors import ShaderError
-from vknn.runtime import shaders
-from vknn.runtime.cooperative import completed
-from vknn.runtime.specialize import specialized
+from vknn.runtime.spirv import modules
+from vknn.runtime.spirv.cooperative import completed
+from vknn.runtime.spirv.specialize import specialized
 
 EXTENSION = b"SPV_KHR_cooperative_matrix"
 VARIANT = (("ACCESS", "0"), ("COOPERATIVE", "1"), ("HALF", "1"))
@@ -87,7 +87,7 @@ def test_what_a_type_names_must_be_there() -> None:
 @pytest.mark.parametrize("kernel", ["matmul/shared", "convolution/shared"])
 def test_kernels(kernel: str) -> None:
     more = (("B_BY_4", "1"), ("SEPARATE_BIAS", "0")) if kernel == "matmul/shared" else ()
-    module = shaders.spirv(kernel, tuple(sorted(VARIANT + more)))
+    module = modules.spirv(kernel, tuple(sorted(VARIANT + more)))
     found = list(instructions(module))
     assert sum(opcode == TYPE for opcode, _ in found) == 3
     assert all(len(operands) == 6 for opcode, operands in found if opcode == TYPE)

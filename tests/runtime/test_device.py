@@ -22,8 +22,9 @@ from vknn.errors import (
     ValidationError,
 )
 from vknn.plan import DeviceLimits
-from vknn.runtime import Device, Executable, core, list_devices, live_objects, open_device
-from vknn.runtime.results import check, result_error
+from vknn.runtime import Device, Executable, list_devices, live_objects, open_device
+from vknn.runtime.vulkan import core
+from vknn.runtime.vulkan.vk_result import check, result_error
 
 WEIGHT = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
 FEEDS = {"x": np.ones((1, 4, 4), np.float32)}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from vknn import environment
 from vknn.errors import VknnError
 from vknn.passes import PASSES
-from vknn.runtime import environment
 
 
 def test_defaults() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vknn.errors import ShaderError
-from vknn.runtime import glsl, shaderc, shaders
+from vknn.runtime.spirv import glsl, modules, shaderc
 
 KERNEL = """#version 450
 #pragma vknn variants ACCESS=0,1 ELEM=0,1
@@ -50,12 +50,12 @@ def checkout(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def installed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """vknn believes that it is installed, built from these shaders; there is no compiler."""
     target = tmp_path / "_spirv"
-    shaders.build(root, target)
+    modules.build(root, target)
     monkeypatch.setattr(glsl, "checkout_root", lambda: None)
     monkeypatch.setattr(glsl, "INSTALLED", target)
     monkeypatch.setattr(shaderc, "compiler", no_compiler)
-    shaders._archive.cache_clear()
-    shaders._packaged.cache_clear()
+    modules._archive.cache_clear()
+    modules._packaged.cache_clear()
     return target
 
 
@@ -70,31 +70,31 @@ def is_spirv(module: bytes) -> bool:
 @pytest.mark.parametrize("kernel", glsl.kernels(REAL_ROOT))
 def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
     listed = glsl.variants(glsl.read_kernel(REAL_ROOT, kernel), kernel)
-    assert all(is_spirv(shaders.spirv(kernel, variant)) for variant in listed)
+    assert all(is_spirv(modules.spirv(kernel, variant)) for variant in listed)
     # What is for GPUs alone reads storage buffers.
     assert {dict(v).get("ACCESS") for v in listed} in ({"0", "1", "2"}, {"0"}, {None})
 
 
 def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
-    before = shaders.spirv("family/kernel", VARIANT)
+    before = modules.spirv("family/kernel", VARIANT)
     assert is_spirv(before)
-    assert shaders.spirv("family/kernel", VARIANT) is before
+    assert modules.spirv("family/kernel", VARIANT) is before
     (checkout / "common/constants.glsl").write_text("#define ADDED 2\n")
-    assert shaders.spirv("family/kernel", VARIANT) != before
+    assert modules.spirv("family/kernel", VARIANT) != before
 
 
 def test_the_order_of_a_variants_defines_does_not_matter(checkout: Path) -> None:
-    assert shaders.spirv("family/kernel", VARIANT) == shaders.spirv("family/kernel", VARIANT[::-1])
+    assert modules.spirv("family/kernel", VARIANT) == modules.spirv("family/kernel", VARIANT[::-1])
 
 
 def test_a_damaged_cached_module_is_compiled_anew(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = shaders.spirv("family/kernel", VARIANT)
+    module = modules.spirv("family/kernel", VARIANT)
     for path in (checkout.parent / ".cache/spirv").glob("*.spv"):
         path.write_bytes(path.read_bytes()[:100])
-    monkeypatch.setattr(shaders, "_loaded", {})
-    assert shaders.spirv("family/kernel", VARIANT) == module
+    monkeypatch.setattr(modules, "_loaded", {})
+    assert modules.spirv("family/kernel", VARIANT) == module
 
 
 def test_variants_are_the_listed_products() -> None:
@@ -122,12 +122,12 @@ def test_a_variant_that_is_not_listed_is_an_error(
 ) -> None:
     request.getfixturevalue(mode)
     with pytest.raises(ShaderError, match="'family/kernel' has no variant"):
-        shaders.spirv("family/kernel", variant)
+        modules.spirv("family/kernel", variant)
 
 
 def test_an_unknown_kernel_is_an_error(checkout: Path) -> None:
     with pytest.raises(ShaderError, match="no shader 'family/other'"):
-        shaders.spirv("family/other", ())
+        modules.spirv("family/other", ())
 
 
 def test_an_error_names_file_and_line(checkout: Path) -> None:
@@ -135,10 +135,10 @@ def test_an_error_names_file_and_line(checkout: Path) -> None:
     tensor.write_text(tensor.read_text() + "\nfloat broken() { return nonsense; }\n")
     line = len(tensor.read_text().splitlines())
     with pytest.raises(ShaderError, match=f"common/tensor.glsl:{line}: error: 'nonsense'"):
-        shaders.spirv("family/kernel", VARIANT)
+        modules.spirv("family/kernel", VARIANT)
     tensor.write_text((REAL_ROOT / "common/tensor.glsl").read_text())
     with pytest.raises(ShaderError, match="family/kernel.comp:7: error: 'ADDED'"):
-        shaders.spirv("family/kernel", VARIANT)
+        modules.spirv("family/kernel", VARIANT)
 
 
 @pytest.mark.parametrize(
@@ -153,58 +153,58 @@ def test_a_bad_include_names_its_place(checkout: Path, include: str, message: st
     (checkout / "common/circle.glsl").write_text('#include "common/circle.glsl"\n')
     (checkout.parent / "secret.glsl").write_text("")
     with pytest.raises(ShaderError, match=message):
-        shaders.compile_glsl(f'#version 450\n#include "{include}"\n')
+        modules.compile_glsl(f'#version 450\n#include "{include}"\n')
 
 
 def test_users_glsl_may_include_ours() -> None:
     text = KERNEL.replace("ADDED", "GIVEN")
-    assert is_spirv(shaders.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))
+    assert is_spirv(modules.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))
     with pytest.raises(ShaderError, match=r"mine\.comp:7: error: 'GIVEN'"):
-        shaders.compile_glsl(text, name="mine.comp")
+        modules.compile_glsl(text, name="mine.comp")
 
 
 def test_glsl_without_a_version_is_an_error() -> None:
     with pytest.raises(ShaderError, match="no #version line"):
-        shaders.compile_glsl("void main() {}")
+        modules.compile_glsl("void main() {}")
 
 
 def test_an_installed_package_needs_no_compiler(installed: Path) -> None:
-    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
+    assert is_spirv(modules.spirv("family/kernel", VARIANT))
     with pytest.raises(ShaderError, match="apt install glslc"):
-        shaders.compile_glsl(KERNEL)
+        modules.compile_glsl(KERNEL)
 
 
 def test_stale_spirv_is_refused(installed: Path) -> None:
     (installed / "sources/common/constants.glsl").write_text("#define ADDED 2\n")
     with pytest.raises(ShaderError, match=r"'family/kernel ACCESS=0 ELEM=1' is stale"):
-        shaders.spirv("family/kernel", VARIANT)
+        modules.spirv("family/kernel", VARIANT)
 
 
 def test_a_damaged_archive_is_refused(installed: Path) -> None:
-    archive = installed / shaders.ARCHIVE
+    archive = installed / modules.ARCHIVE
     with zipfile.ZipFile(archive) as old:
         contents = {name: old.read(name) for name in old.namelist()}
-    manifest = json.loads(contents[shaders.MANIFEST])
+    manifest = json.loads(contents[modules.MANIFEST])
     file = manifest["modules"]["family/kernel ACCESS=0 ELEM=1"]["file"]
     contents[file] = contents[file][:-4] + b"abcd"
     with zipfile.ZipFile(archive, "w") as new:
         for name, data in contents.items():
             new.writestr(name, data)
     with pytest.raises(ShaderError, match="is damaged"):
-        shaders.spirv("family/kernel", VARIANT)
+        modules.spirv("family/kernel", VARIANT)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a zip"])
 def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) -> None:
-    (installed / shaders.ARCHIVE).unlink()
+    (installed / modules.ARCHIVE).unlink()
     if content is not None:
-        (installed / shaders.ARCHIVE).write_bytes(content)
+        (installed / modules.ARCHIVE).write_bytes(content)
     with pytest.raises(ShaderError, match="missing or damaged .* reinstall vknn"):
-        shaders.spirv("family/kernel", VARIANT)
+        modules.spirv("family/kernel", VARIANT)
 
 
 def test_builds_reproduce(root: Path, tmp_path: Path) -> None:
-    assert shaders.build(root, tmp_path / "a") == 4
-    shaders.build(root, tmp_path / "b", workers=1)
-    first, second = (tmp_path / name / shaders.ARCHIVE for name in "ab")
+    assert modules.build(root, tmp_path / "a") == 4
+    modules.build(root, tmp_path / "b", workers=1)
+    first, second = (tmp_path / name / modules.ARCHIVE for name in "ab")
     assert first.read_bytes() == second.read_bytes()

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vknn.runtime.shaders import compile_glsl
-from vknn.runtime.specialize import Module, specialized
+from vknn.runtime.spirv.modules import compile_glsl
+from vknn.runtime.spirv.specialize import Module, specialized
 
 SOURCE = """#version 450
 layout(local_size_x = 1) in;

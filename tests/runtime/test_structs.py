@@ -7,8 +7,8 @@ import gc
 import numpy as np
 import pytest
 
-from vknn.runtime import structs
-from vknn.runtime.binding import ffi, vk
+from vknn.runtime.vulkan import structs
+from vknn.runtime.vulkan.vulkan_api import ffi, vk
 
 
 def churn() -> list[bytes]:

@@ -9,15 +9,15 @@ from tests.training.case import Case, Peer, apart, normal, random, whole, within
 from tests.training.pointwise_cases import binary, kinks, unary
 from tests.training.window_cases import columns, convolutions, pooling, transposed
 
-from vknn.ops import movement as m
 from vknn.ops import normalization as n
-from vknn.ops import rearrange as ra
 from vknn.ops import reduction as r
-from vknn.ops.lookup import Gather, GatherND
+from vknn.ops.indexing.gather import Gather, GatherND
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.indexing.topk import TopK
 from vknn.ops.matmul import MatMul
-from vknn.ops.resize import Resize
-from vknn.ops.scatter import ScatterND
-from vknn.ops.selection import TopK
+from vknn.ops.movement import rearrange as ra
+from vknn.ops.movement import shape as m
+from vknn.ops.sampling.resize import Resize
 
 
 def _matmul() -> list[Case]:

@@ -7,8 +7,8 @@ from tests.training.case import Case, Peer, apart, normal, random, within
 
 from vknn.graph import Op
 from vknn.ops import elementwise as e
-from vknn.ops.gating import Glu
-from vknn.ops.logic import Where
+from vknn.ops.elementwise.glu import Glu
+from vknn.ops.elementwise.logic import Where
 
 
 def unary() -> list[Case]:

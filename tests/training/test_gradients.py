@@ -16,8 +16,8 @@ from vknn.graph import Graph, GraphBuilder, TensorType, validate
 from vknn.lowering import LoweringOptions, candidates
 from vknn.ops import elementwise as e
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Reshape
-from vknn.ops.pooling import AdaptiveMaxPool
+from vknn.ops.movement.shape import Reshape
+from vknn.ops.pooling.pool import AdaptiveMaxPool
 from vknn.ops.reduction import ReduceSum
 from vknn.passes import run_passes
 from vknn.program import Program, Target

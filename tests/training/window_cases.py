@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tests.training.case import Case, apart, normal, random
 
-from vknn.ops import pooling as p
-from vknn.ops.columns import Col2Im, Im2Col
-from vknn.ops.convolution import Conv
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.im2col import Col2Im, Im2Col
+from vknn.ops.pooling import pool as p
 
 #: Axes, strides, pads, dilations, groups, kernel.
 CONVOLUTIONS = [

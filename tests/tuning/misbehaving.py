@@ -12,8 +12,10 @@ import numpy as np
 
 from vknn.graph import Op, TensorType
 from vknn.lowering import Layout
-from vknn.lowering.emitter import Emitter
-from vknn.lowering.registry import Candidate, Problem, lowers
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.emitter import Emitter
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from tests.helpers import shared_device
 from tests.tuning.misbehaving import Misbehaving
 
 import vknn
+from vknn import environment
 from vknn.cli import main
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
-from vknn.runtime import environment
-from vknn.runtime.tuned import Entry, database_file, load, store
+from vknn.runtime.tuning_database import Entry, database_file, load, store
 from vknn.tuning import Report, tune
 from vknn.tuning.jobs import find_jobs
 from vknn.tuning.trial import MARGIN, Result

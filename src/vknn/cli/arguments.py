@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vknn.cli.inputs import add_image_arguments
+from vknn.environment import PARTS
 from vknn.errors import InputError, VknnError
-from vknn.runtime.environment import PARTS
 from vknn.session import ARITHMETICS, PRECISIONS, Session
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from rich.table import Table
 
+from vknn import environment
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.errors import DeviceError
-from vknn.runtime import Snapshot, environment, list_devices
-from vknn.runtime.selection import choose, rejection
+from vknn.runtime import Snapshot, list_devices
+from vknn.runtime.device_selection import choose, rejection
 
 _COLUMNS = "", "device", "name", "kind", "Vulkan", "driver", "memory", "subgroup", "features"
 

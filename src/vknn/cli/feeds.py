@@ -12,7 +12,7 @@ from vknn.cli.arguments import named
 from vknn.cli.inputs import image_options, read_input, read_npz
 from vknn.formats import TensorSpec
 from vknn.session import Session
-from vknn.subject import likely_shape
+from vknn.tool_inputs import likely_shape
 
 
 def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from vknn.lowering import format_plan
 from vknn.passes import run_passes
 from vknn.plan import DeviceLimits
 from vknn.session import Session
-from vknn.subject import complete_feeds
+from vknn.tool_inputs import complete_feeds
 
 _LATER = "planned at run time"
 

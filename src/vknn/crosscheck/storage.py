@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import Op
-from vknn.lowering.registry import HALF_TERMS
+from vknn.lowering.kit.candidate import HALF_TERMS
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 #: Half the distance from 1 to the next float16.
 HALF_UNIT = 2.0**-11

@@ -37,12 +37,13 @@ from vknn.crosscheck import tolerance_rows, tolerance_selection, tolerance_spati
 from vknn.crosscheck.storage import HALF_TINY
 from vknn.graph import Op
 from vknn.ops.attention import Attention
-from vknn.ops.convolution import Conv
-from vknn.ops.deformable import DeformConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
-from vknn.ops.lookup import Gather
+from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import (
+from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
     Expand,
@@ -53,7 +54,7 @@ from vknn.ops.movement import (
     Transpose,
 )
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
-from vknn.ops.pooling import (
+from vknn.ops.pooling.pool import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
     AveragePool,
@@ -61,11 +62,10 @@ from vknn.ops.pooling import (
     GlobalMaxPool,
     MaxPool,
 )
-from vknn.ops.quantization import DequantizeLinear
-from vknn.ops.recurrent import GRU, LSTM, RNN, Recurrent
+from vknn.ops.quantized.linear import DequantizeLinear
+from vknn.ops.recurrent.rnn import GRU, LSTM, RNN, Recurrent
 from vknn.ops.reduction import Softmax
-from vknn.ops.resize import Resize
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.sampling.resize import Resize
 
 UNIT = 2.0**-24
 #: Units by which inputs are moved to see how far the result moves, and units a function may err.

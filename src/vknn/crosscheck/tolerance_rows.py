@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import Op
+from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.ops.normalization import (
     GroupNormalization,
     InstanceNormalization,
@@ -33,7 +34,6 @@ from vknn.ops.reduction import (
     Reduction,
     normal_axes,
 )
-from vknn.ops.selection import ArgMax, ArgMin, TopK
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]

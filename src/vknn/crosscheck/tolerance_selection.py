@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.lookup import GatherND, SearchSorted
-from vknn.ops.non_max_suppression import NonMaxSuppression
-from vknn.ops.nonzero import NonZero, Unique
+from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.indexing.gather import GatherND, SearchSorted
+from vknn.ops.indexing.nonzero import NonZero, Unique
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.random import RandomBernoulli, RandomCategorical, RandomNormal, RandomUniform
-from vknn.ops.rearrange import ReverseSequence
-from vknn.ops.scatter import ScatterND
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]

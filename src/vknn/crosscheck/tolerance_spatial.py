@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.columns import Col2Im, Im2Col
-from vknn.ops.detection import YoloDetection
-from vknn.ops.image_detections import ImageDetections
-from vknn.ops.image_proposals import ImageProposals
-from vknn.ops.proposal import Proposal
-from vknn.ops.regions import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
-from vknn.ops.regions_sampled import BilinearRoiPool, DeformableRoiPool
-from vknn.ops.sampling import GridSample
-from vknn.ops.ssd import DetectionOutput, PriorBox
+from vknn.ops.convolution.im2col import Col2Im, Im2Col
+from vknn.ops.detection.image_detections import ImageDetections
+from vknn.ops.detection.image_proposals import ImageProposals
+from vknn.ops.detection.proposal import Proposal
+from vknn.ops.detection.ssd import DetectionOutput, PriorBox
+from vknn.ops.detection.yolo import YoloDetection
+from vknn.ops.pooling.roi_pooling import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
+from vknn.ops.pooling.roi_sampled import BilinearRoiPool, DeformableRoiPool
+from vknn.ops.sampling.grid_sample import GridSample
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]

@@ -15,10 +15,10 @@ from vknn.crosscheck.report import Report, Row
 from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Graph, Node, Rest, TensorType, Value
-from vknn.ops.order import in_order_of
+from vknn.ops.detection.order import in_order_of
 from vknn.program import Program, Target, refine
 from vknn.session import Session
-from vknn.subject import Shapes, complete_feeds, opened
+from vknn.tool_inputs import Shapes, complete_feeds, opened
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
 #: and arithmetic.

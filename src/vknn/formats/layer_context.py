@@ -8,10 +8,10 @@ from typing import NoReturn
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
-from vknn.ops.binary import Cast
-from vknn.ops.movement import Reshape, Transpose
+from vknn.ops.elementwise.binary import Cast
+from vknn.ops.movement.shape import Reshape, Transpose
 
 MAX_ELEMENTS = 1 << 31
 #: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.

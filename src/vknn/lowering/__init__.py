@@ -1,13 +1,13 @@
 """Lowering: from a graph and a device's limits to a plan. Knows no Vulkan handle."""
 
-from vknn.lowering import families as families  # registers every rule
-from vknn.lowering.candidates import candidates
-from vknn.lowering.check import PlanError, check_plan
-from vknn.lowering.emitter import WeightCache
-from vknn.lowering.layouts import Layout
+from vknn.lowering import kernels as kernels  # registers every rule
+from vknn.lowering.assemble.check import PlanError, check_plan
+from vknn.lowering.assemble.plan_text import format_plan
+from vknn.lowering.choose.candidates import candidates
+from vknn.lowering.kit.emitter import WeightCache
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import LoweringOptions
 from vknn.lowering.lower import lower
-from vknn.lowering.registry import LoweringOptions
-from vknn.lowering.text import format_plan
 
 __all__ = [
     "Layout",

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, Node, TensorType, Value
-from vknn.lowering.assembly import PendingCommand, assemble
-from vknn.lowering.assignment import assign, wanted_layouts
-from vknn.lowering.candidates import candidates, make_problem
-from vknn.lowering.emitter import Emitter, Ref, WeightCache
-from vknn.lowering.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
-from vknn.lowering.movement import repack
-from vknn.lowering.parts import place_parts
-from vknn.lowering.registry import Candidate, LoweringOptions, Problem
-from vknn.lowering.variants import with_fewer_pipelines
+from vknn.lowering.assemble.assembly import PendingCommand, assemble
+from vknn.lowering.choose.candidates import candidates, make_problem
+from vknn.lowering.choose.concat_inplace import place_parts
+from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
+from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
+from vknn.lowering.kernels.movement.rule import repack
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache
+from vknn.lowering.kit.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
+from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
-from vknn.ops.movement import Identity
+from vknn.ops.movement.shape import Identity
 from vknn.plan import DeviceLimits, Plan, Role
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
-from vknn.ops.checks import arguments, broadcast, fits, require, require_dtype, require_float
+from vknn.ops.common.checks import arguments, broadcast, fits, require, require_dtype, require_float
 from vknn.ops.reduction import softmax
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.errors import ShapeError, VknnError
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.checks import require
+from vknn.ops.common.checks import require
 
 Options = Mapping[Any, Any]
 Shapes = Sequence[tuple[int, ...]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
-from vknn.ops.checks import (
+from vknn.ops.common.checks import (
     arguments,
     broadcast,
     fits,

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.checks import arguments, require, require_dtype, require_float
+from vknn.ops.common.checks import arguments, require, require_dtype, require_float
 
 _ROUNDS = 10
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))

@@ -8,7 +8,7 @@ from abc import abstractmethod
 import numpy as np
 
 from vknn.graph import DType, Op, Shape, TensorType, attributes
-from vknn.ops.checks import arguments, normal_axis, require, require_float, wide
+from vknn.ops.common.checks import arguments, normal_axis, require, require_float, wide
 
 #: dtypes whose sums stay what they are, modulo 2^32 for integers.
 SUMMABLE = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import Graph, Node, Op, Origin, Value
-from vknn.ops.convolution import Conv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Div, Mul, Sub
 from vknn.ops.matmul import MatMul
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.transposed import ConvTranspose
 from vknn.passes.patterns import float_constant, varying_axes
 from vknn.passes.rewriter import Rewriter, merged, sweep
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 
 from vknn.graph import Graph, Node, Op, Value
-from vknn.ops.convolution import Conv
-from vknn.ops.movement import Reshape, Transpose
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.movement.shape import Reshape, Transpose
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
 _Kind = type[Op] | tuple[type[Op], ...]

@@ -10,9 +10,9 @@ import numpy as np
 from vknn.graph import DType, Fusion, Node, Op, TensorType, Value
 from vknn.graph.graph import Graph
 from vknn.ops.elementwise import Binary, Fused, FusedStep, Unary
-from vknn.ops.movement import Reshape
-from vknn.ops.quantized import QuantizedBinary
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.movement.shape import Reshape
+from vknn.ops.quantized.arithmetic import QuantizedBinary
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.patterns import scalar_constant, varying_axes
 from vknn.passes.rewriter import Rewriter, merged, sweep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from vknn.graph import Graph, Node, Op, Value
 from vknn.ops.elementwise import Add, Cast, Clip, Div, Mul, Pow, Sub
-from vknn.ops.movement import (
+from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
     Expand,
@@ -18,7 +18,7 @@ from vknn.ops.movement import (
     Slice,
     Transpose,
 )
-from vknn.ops.resize import Resize
+from vknn.ops.sampling.resize import Resize
 from vknn.passes.patterns import scalar_constant
 from vknn.passes.rewriter import Rewriter, sweep
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from vknn.graph import Graph, Node, Value
-from vknn.ops.convolution import Conv
-from vknn.ops.movement import Pad, Transpose
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.movement.shape import Pad, Transpose
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
 

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 
 from vknn.graph import DType, Graph, Node, Value
-from vknn.ops.movement import Reshape, Transpose
-from vknn.ops.quantized import TableLookup
-from vknn.ops.quantized_convolution import QuantizedConv
+from vknn.ops.movement.shape import Reshape, Transpose
+from vknn.ops.quantized.arithmetic import TableLookup
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
 _BYTES = (DType.INT8, DType.UINT8)

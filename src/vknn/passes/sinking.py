@@ -16,10 +16,10 @@ import numpy as np
 
 from vknn.graph import Node, Op, Origin, Value
 from vknn.ops.elementwise import Binary, Cast, Unary
-from vknn.ops.logic import Comparison, Logic, Not, Where
-from vknn.ops.movement import Concat, Pad, Reshape, Slice, Transpose
-from vknn.ops.quantization import DequantizeLinear, QuantizeLinear
-from vknn.ops.quantized import QuantizedBinary, Rescale, TableLookup
+from vknn.ops.elementwise.logic import Comparison, Logic, Not, Where
+from vknn.ops.movement.shape import Concat, Pad, Reshape, Slice, Transpose
+from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.reduction import CumSum, LogSoftmax, Reduction, Softmax
 from vknn.passes.rewriter import Rewriter
 

@@ -7,7 +7,7 @@ import dataclasses
 from vknn.graph import Graph, Node, Origin, Value
 from vknn.ops.elementwise import Unary
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Reshape, Transpose
+from vknn.ops.movement.shape import Reshape, Transpose
 from vknn.passes.rewriter import Rewriter, merged, sweep
 from vknn.passes.sinking import sink
 

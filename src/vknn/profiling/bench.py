@@ -16,10 +16,10 @@ from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.graph import Graph
-from vknn.ops.order import in_order_of
+from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
 from vknn.session import Session, choose_device
-from vknn.subject import Shapes, complete_feeds
+from vknn.tool_inputs import Shapes, complete_feeds
 
 Progress = Callable[[int, int, str], None]
 Path = str | os.PathLike[str]

@@ -19,7 +19,7 @@ from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
 from vknn.session import Session
-from vknn.subject import Shapes, complete_feeds, opened
+from vknn.tool_inputs import Shapes, complete_feeds, opened
 
 Progress = Callable[[int, int, str], None]
 

@@ -4,14 +4,14 @@ with open_device("auto") as device, Executable(device, plan) as executable:
     outputs = executable.run({"data": array})
 """
 
-from vknn.runtime import environment
-from vknn.runtime.counting import live_objects
+from vknn import environment
+from vknn.environment import Environment
 from vknn.runtime.device import Device, list_devices, open_device
-from vknn.runtime.environment import Environment
 from vknn.runtime.executor import Executable
-from vknn.runtime.messages import raise_pending as check_validation
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.timing import Profile
+from vknn.runtime.vulkan.live_objects import live_objects
+from vknn.runtime.vulkan.messages import raise_pending as check_validation
 from vknn.runtime.weights import WeightPool
 
 __all__ = [

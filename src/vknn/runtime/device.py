@@ -8,17 +8,18 @@ import threading
 import weakref
 from pathlib import Path
 
+from vknn import environment
+from vknn.environment import Environment
 from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
-from vknn.runtime import discovery, environment, instance, messages
-from vknn.runtime.ahead import Ahead
-from vknn.runtime.core import Core
-from vknn.runtime.environment import Environment
-from vknn.runtime.lifetime import Closing, sweep
+from vknn.runtime.device_selection import choose
 from vknn.runtime.pipelines import Pipelines
-from vknn.runtime.selection import choose
+from vknn.runtime.precompile import Ahead
 from vknn.runtime.snapshot import Snapshot
-from vknn.runtime.transfer import Transfer
+from vknn.runtime.vulkan import discovery, instance, messages
+from vknn.runtime.vulkan.core import Core
+from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.transfer import Transfer
 
 
 class Shared:

@@ -11,22 +11,22 @@ import numpy as np
 
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from vknn.plan import Plan, Role
-from vknn.runtime import commands, messages
-from vknn.runtime.binding import ffi
-from vknn.runtime.commands import CommandPool, Fence
 from vknn.runtime.device import Device
-from vknn.runtime.lifetime import Closing, sweep
+from vknn.runtime.host_io import Edges
 from vknn.runtime.pipelines import Shaders, pipeline_keys
-from vknn.runtime.ports import Edges
+from vknn.runtime.plan_memory import Residence
 from vknn.runtime.recorder import Recorder, submit_spans
-from vknn.runtime.residence import Residence
-from vknn.runtime.structs import Struct
 from vknn.runtime.timing import Profile, Timer
+from vknn.runtime.vulkan import commands, messages
+from vknn.runtime.vulkan.commands import CommandPool, Fence
+from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.structs import Struct
+from vknn.runtime.vulkan.vulkan_api import ffi
 from vknn.runtime.weights import WeightPool
 
 
 def _shipped(kernel: str, variant: tuple[tuple[str, str], ...]) -> bytes:
-    from vknn.runtime.shaders import spirv  # needed only where a plan has dispatches
+    from vknn.runtime.spirv.modules import spirv  # needed only where a plan has dispatches
 
     return spirv(kernel, variant)
 

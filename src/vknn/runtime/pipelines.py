@@ -15,12 +15,13 @@ import numpy as np
 
 from vknn.errors import DeviceError, ShaderError
 from vknn.plan import Dispatch, View
-from vknn.runtime import cachefile, structs
-from vknn.runtime.binding import ffi, lib, vk
-from vknn.runtime.cooperative import has_matrices
-from vknn.runtime.core import Core, Native
-from vknn.runtime.specialize import specialized
-from vknn.runtime.structs import Struct
+from vknn.runtime import cachefile
+from vknn.runtime.spirv.cooperative import has_matrices
+from vknn.runtime.spirv.specialize import specialized
+from vknn.runtime.vulkan import structs
+from vknn.runtime.vulkan.core import Core, Native
+from vknn.runtime.vulkan.structs import Struct
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 Shaders = Callable[[str, tuple[tuple[str, str], ...]], bytes]
 #: id and bytes: 1, 1.0 and True (and 0.0 and -0.0) are different constants though they are equal.
@@ -223,8 +224,8 @@ def _module_of(key: _Kernel, shaders: Shaders) -> bytes:
     kernel, variant, source = key
     if source is None:
         return _checked(kernel, shaders(kernel, variant))
-    from vknn.runtime import shaderc  # needed for shaders of the user's own
-    from vknn.runtime import shaders as sources
+    from vknn.runtime.spirv import modules as sources
+    from vknn.runtime.spirv import shaderc  # needed for shaders of the user's own
 
     try:
         shaderc.compiler()

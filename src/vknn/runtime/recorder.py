@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from vknn.plan import Barrier, Binding, Copy, Dispatch, Fill, Format, Plan, View
-from vknn.runtime import commands, structs
-from vknn.runtime.binding import ffi, lib, vk
-from vknn.runtime.core import Core, Native
-from vknn.runtime.memory import Allocation
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, Pipeline
+from vknn.runtime.vulkan import commands, structs
+from vknn.runtime.vulkan.core import Core, Native
+from vknn.runtime.vulkan.memory import Allocation
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 #: Format -> VkFormat
 VK_FORMATS = {

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import DeviceError
-from vknn.runtime import commands, structs
-from vknn.runtime.binding import ffi, lib, vk
-from vknn.runtime.commands import CommandPool
-from vknn.runtime.core import Core, Native
-from vknn.runtime.ports import Edges
+from vknn.runtime.host_io import Edges
 from vknn.runtime.recorder import Recorder, submit_spans
+from vknn.runtime.vulkan import commands, structs
+from vknn.runtime.vulkan.commands import CommandPool
+from vknn.runtime.vulkan.core import Core, Native
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 Execute = Callable[[structs.Struct], None]
 

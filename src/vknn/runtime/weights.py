@@ -12,9 +12,9 @@ import numpy as np
 
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
-from vknn.runtime.lifetime import Closing
-from vknn.runtime.memory import Allocation
-from vknn.runtime.spans import Spans, align_up
+from vknn.runtime.range_allocator import Spans, align_up
+from vknn.runtime.vulkan.lifetime import Closing
+from vknn.runtime.vulkan.memory import Allocation
 
 #: A block is as large as what is about to be placed, within these bounds: no room is left over, and
 #: arrays that come one by one do not take an allocation each.

@@ -14,7 +14,7 @@ from vknn.formats.coreml import weights as decoder
 from vknn.formats.coreml.model import CoremlModel
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord, read, written
 from vknn.formats.coreml.stages import Source
-from vknn.formats.problems import Malformed
+from vknn.formats.layer_errors import Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
 from vknn.training.coreml_settings import read_losses, read_settings
 from vknn.training.coreml_targets import Targets

@@ -13,7 +13,7 @@ import numpy as np
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, GraphBuilder, Node, TensorType, Value
 from vknn.ops.elementwise import Add, Mul, Neg, Square, Sub
-from vknn.ops.movement import Identity, Reshape, Transpose
+from vknn.ops.movement.shape import Identity, Reshape, Transpose
 from vknn.ops.reduction import LogSoftmax, ReduceSum, Softmax
 from vknn.training.task import CROSS_ENTROPY, Arrays, Loss
 

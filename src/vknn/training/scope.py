@@ -12,7 +12,7 @@ from vknn.errors import ShapeError
 from vknn.graph import DType, GraphBuilder, Node, Op, Origin, TensorType, Value
 from vknn.ops.elementwise import Add, Cast, Div, Mul, Neg, Sub
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Expand, Reshape, Slice, Transpose
+from vknn.ops.movement.shape import Expand, Reshape, Slice, Transpose
 from vknn.ops.reduction import ReduceSum
 
 Number = int | float

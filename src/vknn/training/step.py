@@ -14,7 +14,7 @@ import numpy as np
 from vknn.errors import UnsupportedLayerError, VknnError
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
-from vknn.ops.movement import Identity, Reshape, Transpose
+from vknn.ops.movement.shape import Identity, Reshape, Transpose
 from vknn.program import Program, Target
 from vknn.training.gradients import differentiate, obstacles
 from vknn.training.losses import LOSS, with_losses

@@ -11,9 +11,9 @@ import numpy as np
 from vknn.graph import Graph, GraphBuilder, Node, Op, TensorType, Value
 from vknn.graph.graph import Origin
 from vknn.lowering import Layout, LoweringOptions, candidates
-from vknn.lowering.candidates import make_problem
-from vknn.lowering.choices import choice_key, forms, problem_key
-from vknn.lowering.registry import Candidate
+from vknn.lowering.choose.candidates import make_problem
+from vknn.lowering.choose.tuned_choices import choice_key, forms, problem_key
+from vknn.lowering.kit.candidate import Candidate
 from vknn.plan import DeviceLimits
 
 #: Bytes behind each buffer that candidates must leave alone.

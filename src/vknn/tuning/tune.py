@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from vknn import environment
 from vknn.errors import DeviceError, VknnError
 from vknn.graph import Node
 from vknn.program import Program
-from vknn.runtime import Device, environment
-from vknn.runtime.tuned import FAILED, Entry, database_file, store, tuning_choices
+from vknn.runtime import Device
+from vknn.runtime.tuning_database import FAILED, Entry, database_file, store, tuning_choices
 from vknn.session import Session
-from vknn.subject import Shapes, complete_feeds, opened
+from vknn.tool_inputs import Shapes, complete_feeds, opened
 from vknn.tuning.jobs import Contest, Job, find_jobs
 from vknn.tuning.report import Report, Row
 from vknn.tuning.trial import Result, Trials

@@ -26,9 +26,9 @@ from vknn.crosscheck.tolerance import allowances
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
 from vknn.formats import TensorSpec
 from vknn.lowering import candidates, lower
-from vknn.lowering.choices import form_of
+from vknn.lowering.choose.tuned_choices import form_of
 from vknn.runtime import Device, Executable, open_device
-from vknn.subject import random_array
+from vknn.tool_inputs import random_array
 from vknn.tuning.jobs import LAYER, Contest, Job
 
 #: A candidate runs at most so many times in a row, for so many seconds.

@@ -10,7 +10,7 @@ from tests.coreml_writer import half_weights, linear_weights, packed, table_weig
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.weights import decode, decode_int8, flat, has_values, unpack
-from vknn.formats.problems import Malformed
+from vknn.formats.layer_errors import Malformed
 
 RNG = np.random.default_rng(1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.ncnn.expression import blob_count, evaluate
-from vknn.formats.problems import Malformed
 
 #: Two blobs, (c, h, w) and (c, d, h, w).
 SHAPES = [(44, 200, 100), (4, 2, 20, 10)]

@@ -20,7 +20,7 @@ from tests.formats.openvino.cells import (
 from tests.openvino_writer import Net, Port, iterator
 
 from vknn.errors import ModelFormatError, ShapeError
-from vknn.formats.openvino.layers import iterator as layers
+from vknn.formats.openvino.layers.control import tensor_iterator as layers
 from vknn.session import Session
 
 

@@ -14,7 +14,7 @@ from vknn.formats.tflite import registry
 from vknn.formats.tflite.context import Context
 from vknn.graph import Value
 from vknn.ops.elementwise import Add, Mul
-from vknn.ops.movement import Identity
+from vknn.ops.movement.shape import Identity
 from vknn.session import Session
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -7,7 +7,7 @@ import pytest
 from tests.peers.ncnn.peer import check, image
 
 from vknn.errors import VknnError
-from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.layer_errors import Malformed, Unsupported
 
 M, N, K = 5, 7, 6
 

@@ -11,8 +11,8 @@ from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.coreml.shapes import Shapes
 from vknn.formats.coreml.weights import float_array
 from vknn.graph import DType, GraphBuilder, Op, Origin, Value
-from vknn.ops.binary import Add, Cast, Mul, Sub
-from vknn.ops.movement import Reshape, Slice, Transpose
+from vknn.ops.elementwise.binary import Add, Cast, Mul, Sub
+from vknn.ops.movement.shape import Reshape, Slice, Transpose
 
 #: One step from pixels to the blob.
 Preprocess = Callable[[GraphBuilder, Value], Value]

@@ -21,10 +21,10 @@ from vknn.formats.coreml.frames import Rounds, Stack, Undecided
 from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.records import COUNTER, LayerRecord, NetworkRecord
 from vknn.formats.layer_context import unfold
-from vknn.formats.problems import Malformed, Unsupported
+from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.graph import DType, GraphBuilder, TensorType, Value
-from vknn.ops.binary import Add, Cast
-from vknn.ops.movement import Reshape
+from vknn.ops.elementwise.binary import Add, Cast
+from vknn.ops.movement.shape import Reshape
 
 #: Rounds of loops that one graph unrolls; longer loops run a graph for each round.
 MAX_UNROLLED = 32

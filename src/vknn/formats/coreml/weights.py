@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.problems import Malformed
+from vknn.formats.layer_errors import Malformed
 
 _VALUES = ("floatValue", "float16Value", "rawValue", "int8RawValue")
 

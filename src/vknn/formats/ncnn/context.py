@@ -9,12 +9,12 @@ from typing import Generic, NoReturn
 import numpy as np
 
 from vknn.errors import ShapeError
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.ncnn.params import P
 from vknn.formats.ncnn.records import LayerRecord
 from vknn.formats.ncnn.weights import Weight
-from vknn.formats.problems import Malformed
 from vknn.graph import GraphBuilder, Op, Origin, Value
-from vknn.ops.movement import Reshape
+from vknn.ops.movement.shape import Reshape
 
 #: ncnn counts elements in an int; more than that no layer of it could produce.
 MAX_ELEMENTS = 1 << 31

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vknn.formats.problems import Malformed
+from vknn.formats.layer_errors import Malformed
 
 _Number = int | float
 _TOKEN = re.compile(r"[^(),\s]+")

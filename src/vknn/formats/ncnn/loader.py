@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.formats.ncnn.binary import parse_param_bin
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel
@@ -15,7 +16,6 @@ from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import LayerType
 from vknn.formats.ncnn.topology import check_topology
 from vknn.formats.ncnn.weights import BinReader, Weight
-from vknn.formats.problems import Malformed, Unsupported
 
 #: The largest text files have some thousand lines; this is far beyond any.
 _MAX_PARAM_BYTES = 1 << 28

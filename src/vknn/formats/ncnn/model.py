@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
+from vknn.formats.layer_errors import STRAY, Malformed
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.ncnn.context import Context
-from vknn.formats.ncnn.layers.source import ALIASES, INPUT
+from vknn.formats.ncnn.layers.sources import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
 from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
-from vknn.formats.problems import STRAY, Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.movement import Concat, Slice
+from vknn.ops.movement.shape import Concat, Slice
 
 _MAX_RANK = 4
 

@@ -17,8 +17,8 @@ import typing
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.ncnn.records import Bits, LayerRecord, ParamValue
-from vknn.formats.problems import Malformed
 from vknn.graph import Attributes, attributes
 
 P = TypeVar("P", bound="Params")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.numbers import parts, real, truth, whole
-from vknn.formats.problems import Malformed
 
 T = TypeVar("T")
 #: The default of an attribute that has to be there.

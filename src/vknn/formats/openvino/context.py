@@ -15,8 +15,8 @@ from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.records import LayerRecord
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import DType, GraphBuilder, Origin, Value
-from vknn.ops.activation import Clip
-from vknn.ops.unary import Round
+from vknn.ops.elementwise.activation import Clip
+from vknn.ops.elementwise.unary import Round
 
 if TYPE_CHECKING:
     from vknn.formats.openvino.stages import Stage

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vknn.errors import ModelFormatError
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.records import LayerRecord, Net, Port
-from vknn.formats.problems import Malformed
 from vknn.graph import DType, TensorType
 
 

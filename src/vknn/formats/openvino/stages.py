@@ -14,14 +14,14 @@ import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
 from vknn.formats.layer_context import unfold
+from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.formats.openvino.context import Context, DataKey, NeedsData, Surroundings
 from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
 from vknn.formats.openvino.weights import Weights
-from vknn.formats.problems import Malformed, Unsupported
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
-from vknn.ops.binary import Cast, Sub
-from vknn.ops.movement import Reshape
+from vknn.ops.elementwise.binary import Cast, Sub
+from vknn.ops.movement.shape import Reshape
 
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 

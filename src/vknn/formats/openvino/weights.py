@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from vknn.errors import ModelFormatError
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.records import STORED, Blob
-from vknn.formats.problems import Malformed
 
 
 class Weights:

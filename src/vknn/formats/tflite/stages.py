@@ -15,7 +15,7 @@ import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
 from vknn.formats.layer_context import unfold
-from vknn.formats.problems import STRAY, Malformed, Unsupported
+from vknn.formats.layer_errors import STRAY, Malformed, Unsupported
 from vknn.formats.tflite import element_types, narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type

@@ -6,7 +6,7 @@ import math
 
 from vknn.graph import Value
 from vknn.ops import elementwise as e
-from vknn.ops.gating import Glu
+from vknn.ops.elementwise.glu import Glu
 from vknn.training.gradients import decomposition, gradient
 from vknn.training.rules.unary import derivative
 from vknn.training.scope import Scope

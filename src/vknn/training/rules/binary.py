@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as e
-from vknn.ops.logic import Equal, Greater, Where
+from vknn.ops.elementwise.logic import Equal, Greater, Where
 from vknn.training.gradients import flat, gradient
 from vknn.training.scope import Scope
 

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass, replace
 
 from vknn.graph import Value
-from vknn.ops.columns import Col2Im, Im2Col
-from vknn.ops.convolution import Conv
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.im2col import Col2Im, Im2Col
 from vknn.training.gradients import gradient
 from vknn.training.scope import Scope
 

@@ -9,11 +9,11 @@ import numpy as np
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Value
 from vknn.ops import elementwise as e
-from vknn.ops.logic import Less, Where
-from vknn.ops.lookup import Gather, GatherND
-from vknn.ops.movement import Concat
-from vknn.ops.scatter import ScatterND
-from vknn.ops.selection import TopK
+from vknn.ops.elementwise.logic import Less, Where
+from vknn.ops.indexing.gather import Gather, GatherND
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.indexing.topk import TopK
+from vknn.ops.movement.shape import Concat
 from vknn.training.gradients import gradient
 from vknn.training.scope import Scope
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import Value
-from vknn.ops import movement as m
-from vknn.ops import rearrange as a
-from vknn.ops.resize import Resize
+from vknn.ops.movement import rearrange as a
+from vknn.ops.movement import shape as m
+from vknn.ops.sampling.resize import Resize
 from vknn.training.gradients import gradient
 from vknn.training.scope import Scope
 

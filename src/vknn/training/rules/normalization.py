@@ -21,7 +21,7 @@ from vknn.ops.normalization import (
     NormalizeL2,
     RMSNormalization,
 )
-from vknn.ops.pooling import AveragePool
+from vknn.ops.pooling.pool import AveragePool
 from vknn.ops.reduction import ReduceMean, ReduceSum
 from vknn.training.gradients import decomposition
 from vknn.training.scope import Scope

@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from vknn.graph import Value
-from vknn.ops.columns import Col2Im
-from vknn.ops.logic import Equal, Where
-from vknn.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from vknn.ops.convolution.im2col import Col2Im
+from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.indexing.topk import ArgMax
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from vknn.ops.reduction import ReduceMean
-from vknn.ops.selection import ArgMax
 from vknn.training.gradients import decomposition, gradient
 from vknn.training.rules.convolution import Window, columns_of, flattened, spread
 from vknn.training.scope import Scope

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as e
 from vknn.ops import reduction as r
-from vknn.ops.logic import Equal, Where
+from vknn.ops.elementwise.logic import Equal, Where
 from vknn.training.gradients import gradient
 from vknn.training.scope import Scope
 

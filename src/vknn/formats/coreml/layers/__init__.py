@@ -1,7 +1,7 @@
-"""Converters of layers, one module a family. Importing this package registers all of them."""
+"""Converters of layers, a package or module a family; importing this registers all of them."""
 
 import importlib
 import pkgutil
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

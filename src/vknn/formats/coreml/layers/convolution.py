@@ -20,8 +20,8 @@ from vknn.formats.coreml.geometry import (
 )
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
-from vknn.ops.convolution import Conv
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
 
 
 @dataclass(frozen=True)

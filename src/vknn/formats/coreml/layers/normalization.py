@@ -7,7 +7,7 @@ from vknn.formats.coreml.geometry import batched, over_images, unbatched
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops
-from vknn.ops.binary import Add, Mul
+from vknn.ops.elementwise.binary import Add, Mul
 from vknn.ops.reduction import Softmax
 
 

@@ -21,10 +21,10 @@ from vknn.formats.coreml.geometry import (
 from vknn.formats.coreml.layers.convolution import borders_3d
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
-from vknn.ops.binary import Mul
-from vknn.ops.pooling import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
+from vknn.ops.elementwise.binary import Mul
+from vknn.ops.elementwise.unary import Sqrt, Square
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from vknn.ops.reduction import ReduceL2
-from vknn.ops.unary import Sqrt, Square
 
 
 @layer("pooling")

@@ -14,8 +14,8 @@ import numpy as np
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
-from vknn.ops.movement import Concat, Slice
-from vknn.ops.recurrent import GRU, LSTM, RNN
+from vknn.ops.movement.shape import Concat, Slice
+from vknn.ops.recurrent.rnn import GRU, LSTM, RNN
 
 #: Bound on the arguments of the gates' activations; also on an LSTM's cell by default.
 _CLIP = 50.0

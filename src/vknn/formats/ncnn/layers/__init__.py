@@ -10,10 +10,12 @@ from vknn.formats.ncnn.registry import LayerType, registered
 #: The families that most networks get by with. The others are imported when a layer is looked for
 #: that none of these has: all of them take longer to import than a network to be read.
 _FIRST = (
-    "source", "convolution", "pooling", "activation", "movement", "innerproduct", "elementwise",
-    "normalization", "resize",
+    "sources", "convolution.conv", "pooling.pool", "elementwise.activation", "movement.shape",
+    "matmul.inner_product", "elementwise.arithmetic", "normalization", "sampling.resize",
 )  # fmt: skip
-_OTHERS = tuple(sorted({module.name for module in pkgutil.iter_modules(__path__)} - set(_FIRST)))
+_PATHS = pkgutil.walk_packages(__path__, f"{__name__}.")
+_ALL = (module.name.removeprefix(f"{__name__}.") for module in _PATHS)
+_OTHERS = tuple(sorted(set(_ALL) - set(_FIRST)))
 
 
 def layer_type(name: str) -> LayerType | None:

@@ -13,7 +13,7 @@ from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
 from vknn.ops.elementwise import Mul
-from vknn.ops.movement import Concat, Slice
+from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.normalization import (
     LRN,
     BatchNormalization,

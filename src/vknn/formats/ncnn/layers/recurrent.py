@@ -19,9 +19,9 @@ from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Op, Value, attributes
-from vknn.ops.movement import Slice
-from vknn.ops.recurrent import DIRECTIONS, GRU, LSTM, RNN, Recurrent
-from vknn.ops.rounding import DynamicRound
+from vknn.ops.movement.shape import Slice
+from vknn.ops.quantized.dynamic import DynamicRound
+from vknn.ops.recurrent.rnn import DIRECTIONS, GRU, LSTM, RNN, Recurrent
 
 #: Where ONNX's gates lie among ncnn's: i o f g of I F O G, and z r n of R U N.
 _LSTM_ORDER, _GRU_ORDER, _RNN_ORDER = (0, 2, 1, 3), (1, 0, 2), (0,)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from vknn.formats.ncnn.context import Context, axis_of, rank, shape
-from vknn.formats.ncnn.layers.elementwise import scaled
+from vknn.formats.ncnn.layers.elementwise.arithmetic import scaled
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import DType, Value, attributes
 from vknn.ops.elementwise import Cast
-from vknn.ops.gating import Glu
-from vknn.ops.movement import Concat, Slice
+from vknn.ops.elementwise.glu import Glu
+from vknn.ops.indexing.topk import TopK
+from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.normalization import MeanVarianceNormalization
 from vknn.ops.reduction import (
     CumSum,
@@ -27,7 +28,6 @@ from vknn.ops.reduction import (
     ReduceSumSquare,
     Reduction,
 )
-from vknn.ops.selection import TopK
 
 #: operation -> op.
 _REDUCTIONS: tuple[type[Reduction], ...] = (

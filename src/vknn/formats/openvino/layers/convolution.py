@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.windows import Window, window
+from vknn.formats.openvino.layers.common.windows import Window, window
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
-from vknn.ops.binary import Add, Mul
-from vknn.ops.convolution import Conv
-from vknn.ops.deformable import DeformConv
-from vknn.ops.lookup import Gather
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.elementwise.binary import Add, Mul
+from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement import Pad, Slice
-from vknn.ops.transposed import ConvTranspose
+from vknn.ops.movement.shape import Pad, Slice
 
 
 @dataclass(frozen=True)

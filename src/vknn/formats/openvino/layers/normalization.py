@@ -8,7 +8,7 @@ from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops
-from vknn.ops.binary import Add, Mul
+from vknn.ops.elementwise.binary import Add, Mul
 
 
 def _channels(c: Context) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.elementwise import truth
+from vknn.formats.openvino.layers.elementwise.arithmetic import truth
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops import reduction as ops

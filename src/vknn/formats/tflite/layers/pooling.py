@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.activation import activate
-from vknn.formats.tflite.layers.geometry import image_sizes, no_windows
-from vknn.formats.tflite.layers.quantized_tables import bounds
-from vknn.formats.tflite.layers.windows import padding, strides
+from vknn.formats.tflite.layers.common.windows import padding, strides
+from vknn.formats.tflite.layers.convolution.geometry import image_sizes, no_windows
+from vknn.formats.tflite.layers.elementwise.activation import activate
+from vknn.formats.tflite.layers.quantized.tables import bounds
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
-from vknn.ops.pooling import AveragePool, MaxPool
+from vknn.ops.pooling.pool import AveragePool, MaxPool
 
 
 def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]:

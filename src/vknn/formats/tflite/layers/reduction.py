@@ -12,7 +12,7 @@ from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import reduction as rd
-from vknn.ops.movement import Expand
+from vknn.ops.movement.shape import Expand
 from vknn.ops.normalization import LRN
 
 _REDUCTIONS: dict[str, type[rd.Reduction]] = {

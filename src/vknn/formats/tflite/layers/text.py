@@ -5,8 +5,8 @@ from __future__ import annotations
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
-from vknn.ops.hashing import LshProjection
-from vknn.ops.text import SkipGram
+from vknn.ops.text.lsh_projection import LshProjection
+from vknn.ops.text.skip_gram import SkipGram
 
 _SPARSE, _DENSE = 1, 2
 

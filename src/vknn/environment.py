@@ -1,0 +1,196 @@
+"""The environment switches, in one table, and the one place that reads them.
+
+docs/environment.md is :func:`markdown`; a test keeps the two alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vknn.errors import VknnError
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An environment variable: ``values`` it takes, what it does without one, what it means."""
+
+    name: str
+    values: str
+    default: str
+    meaning: str
+
+
+SWITCHES = (
+    Switch(
+        "VKNN_DEVICE",
+        "`auto`, `vulkan`, `vulkan:1`, part of a name, `cpu`",
+        "`auto`",
+        "The device that `auto` stands for. `vknn devices` lists those there are.",
+    ),
+    Switch(
+        "VKNN_DEBUG",
+        "`0` to `4`",
+        "`0`",
+        "Prints to stderr: 1 what ran where and for how long, 2 plans, 3 each dispatch, "
+        "4 statistics of the values. Each level includes the lower ones.",
+    ),
+    Switch(
+        "VKNN_VALIDATE",
+        "`0`, `1`, `2`",
+        "`0`",
+        "1 switches on the Vulkan validation layer (Debian: vulkan-validationlayers); any warning "
+        "or error is raised as `ValidationError`, and buffers start out filled with NaN. "
+        "2 adds synchronization validation: hazards between dispatches.",
+    ),
+    Switch(
+        "VKNN_DISABLE",
+        "comma-separated names, see below",
+        "nothing",
+        "Switches parts off, to find out which one is at fault.",
+    ),
+    Switch(
+        "VKNN_TIMEOUT",
+        "seconds",
+        "`300`",
+        "How long a run may take on the device before `DeviceTimeoutError`.",
+    ),
+    Switch(
+        "VKNN_CACHE_DIR",
+        "a directory",
+        "the user's cache directory",
+        "Where pipelines, compiled shaders and tuning results are kept.",
+    ),
+)
+
+#: What VKNN_DISABLE can name: abilities of the device, parts of lowering, passes by name.
+PARTS = {
+    "texel": "reads through texel buffers (storage buffers only)",
+    "fp16": "16-bit storage and arithmetic; precision fp16 becomes fp32",
+    "int64": "64-bit integers in shaders",
+    "subgroup": "all subgroup operations",
+    "shuffle": "kernels with subgroup shuffles",
+    "dot": "integer dot products (of quantized integers)",
+    "timestamps": "GPU timestamps",
+    "unified": "mapping device memory; all transfers are staged, as on a discrete GPU",
+    "pipeline-cache": "the pipeline cache on disk",
+    "ahead": "compiling pipelines on several cores before the first run (llvmpipe)",
+    "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
+    "concat": "writing straight into the result of a concatenation (its inputs are copied there)",
+    "layouts": "choosing layouts for the whole graph (each operator takes its own cheapest)",
+    "winograd": "Winograd convolutions",
+    "shared": "products in blocks of shared memory (GPUs)",
+    "cooperative": "products by cooperative matrices (GPUs, precision fp16)",
+    "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",
+    "dead-code": "pass: removing nodes that nobody needs",
+    "constant-folding": "pass: computing constant parts of the graph beforehand",
+    "identities": "pass: removing nodes that change nothing",
+    "common-subexpressions": "pass: computing equal nodes once",
+    "activations": "pass: recognising activations written as several ops",
+    "transposes": "pass: cancelling transposes",
+    "dilations": "pass: convolutions between space-to-batch and batch-to-space as dilated ones",
+    "padding": "pass: padding as part of the convolution or pooling behind it",
+    "batch-norm": "pass: batch normalization and scales as part of the weights",
+    "quantized-shifts": "pass: constants added to quantized data as part of a convolution",
+    "fusion": "pass: elementwise ops as part of the kernel before them",
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The switches, parsed."""
+
+    device: str = "auto"
+    debug: int = 0
+    validate: int = 0
+    disabled: frozenset[str] = frozenset()
+    timeout: float = 300.0
+    cache_dir: Path | None = None
+
+    def cache_path(self) -> Path:
+        """The directory of all caches (not made yet)."""
+        if self.cache_dir is not None:
+            return self.cache_dir
+        import platformdirs  # 10 ms that most imports of vknn need not pay
+
+        return Path(platformdirs.user_cache_dir("vknn", appauthor=False))
+
+
+def read(variables: Mapping[str, str] | None = None) -> Environment:
+    """The switches as they stand now; raises VknnError for a value that makes no sense."""
+    variables = os.environ if variables is None else variables
+    cache_dir = variables.get("VKNN_CACHE_DIR", "").strip()
+    return Environment(
+        device=variables.get("VKNN_DEVICE", "").strip() or "auto",
+        debug=_level(variables, "VKNN_DEBUG", 4),
+        validate=_level(variables, "VKNN_VALIDATE", 2),
+        disabled=_disabled(variables),
+        timeout=_seconds(variables),
+        cache_dir=Path(cache_dir).expanduser() if cache_dir else None,
+    )
+
+
+def device() -> str:
+    """VKNN_DEVICE, "auto" where it is not set."""
+    return read().device
+
+
+def disabled() -> frozenset[str]:
+    """VKNN_DISABLE."""
+    return read().disabled
+
+
+def debug() -> int:
+    """VKNN_DEBUG."""
+    return read().debug
+
+
+def _level(variables: Mapping[str, str], name: str, highest: int) -> int:
+    text = variables.get(name, "").strip() or "0"
+    if not text.isdecimal() or int(text) > highest:
+        raise VknnError(f"{name}={text!r}: expected a number from 0 to {highest}")
+    return int(text)
+
+
+def _disabled(variables: Mapping[str, str]) -> frozenset[str]:
+    text = variables.get("VKNN_DISABLE", "")
+    names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if unknown := sorted(names - PARTS.keys()):
+        known = ", ".join(PARTS)
+        raise VknnError(f"VKNN_DISABLE names {', '.join(unknown)}; known are {known}")
+    return names
+
+
+def _seconds(variables: Mapping[str, str]) -> float:
+    text = variables.get("VKNN_TIMEOUT", "").strip()
+    if not text:
+        return Environment.timeout
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 < seconds < 1e9:
+        raise VknnError(f"VKNN_TIMEOUT={text!r}: expected a number of seconds above 0")
+    return seconds
+
+
+def markdown() -> str:
+    """docs/environment.md."""
+    lines = [
+        "# Environment switches",
+        "",
+        "<!-- Made by tools/environment_table.py from src/vknn/environment.py. -->",
+        "",
+        "| variable | values | default | meaning |",
+        "|---|---|---|---|",
+        *(f"| `{s.name}` | {s.values} | {s.default} | {s.meaning} |" for s in SWITCHES),
+        "",
+        "`VKNN_DISABLE` takes these names:",
+        "",
+        "| name | switches off |",
+        "|---|---|",
+        *(f"| `{name}` | {meaning} |" for name, meaning in PARTS.items()),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,52 @@
+"""Comparisons, logic, and the choice between two blobs. Truth is 1 and 0; what is not 0 is true."""
+
+from __future__ import annotations
+
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.registry import layer
+from vknn.graph import Op, Value
+from vknn.ops.elementwise import logic
+
+_COMPARISONS: dict[str, Op] = {
+    "equal": logic.Equal(),
+    "notEqual": logic.NotEqual(),
+    "lessThan": logic.Less(),
+    "lessEqual": logic.LessOrEqual(),
+    "greaterThan": logic.Greater(),
+    "greaterEqual": logic.GreaterOrEqual(),
+}
+_LOGIC: dict[str, Op] = {
+    "logicalAnd": logic.And(),
+    "logicalOr": logic.Or(),
+    "logicalXor": logic.Xor(),
+}
+
+
+def truth(c: Context, x: Value) -> Value:
+    """Whether each element differs from 0, which NaN does."""
+    return c.add(logic.NotEqual(), x, c.scalar(0.0))
+
+
+@layer(*_COMPARISONS, inputs=(1, 2))
+def comparison(c: Context) -> Value:
+    """Two blobs compared, or one with ``alpha``."""
+    other = c.optional(1) or c.scalar(c.params.alpha)
+    return c.add(_COMPARISONS[c.layer.type], c.x, other)
+
+
+@layer(*_LOGIC, inputs=2)
+def combination(c: Context) -> Value:
+    """Two truths combined."""
+    return c.add(_LOGIC[c.layer.type], truth(c, c.x), truth(c, c.value(1)))
+
+
+@layer("logicalNot")
+def negation(c: Context) -> Value:
+    """Whether each element is 0."""
+    return c.add(logic.Equal(), c.x, c.scalar(0.0))
+
+
+@layer("whereBroadcastable", inputs=3)
+def where(c: Context) -> Value:
+    """The second input where the first is true, elsewhere the third."""
+    return c.add(logic.Where(), truth(c, c.x), c.value(1), c.value(2))

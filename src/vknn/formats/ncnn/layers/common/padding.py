@@ -1,0 +1,71 @@
+"""Padding before windows: explicit sizes and the two SAME rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vknn.formats.ncnn.context import Context, rank
+from vknn.formats.ncnn.params import P, require
+from vknn.graph import DType, Value
+from vknn.ops.movement.shape import Pad
+
+SAME_UPPER, SAME_LOWER = -233, -234
+
+#: (begin, end) per spatial axis, outermost first.
+Pads = tuple[tuple[int, int], ...]
+
+
+def check_pads(pads: Sequence[int]) -> None:
+    """Raises Malformed for negative pads beside positive ones (negative ones alone mean none)."""
+    good = min(pads) >= 0 or max(pads) <= 0
+    require(good, f"negative padding {list(pads)} (left, right, top, bottom)")
+
+
+def same_pads(
+    sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], lower: bool
+) -> Pads:
+    """Pads that make the output ceil(size / stride); the odd cell goes to the end, or to the
+    beginning when ``lower``. Where a stride skips cells anyway nothing is padded."""
+    pads = []
+    for size, extent, stride in zip(sizes, extents, strides, strict=True):
+        total = max(extent + (size - 1) // stride * stride - size, 0)
+        small, large = total // 2, total - total // 2
+        pads.append((large, small) if lower else (small, large))
+    return tuple(pads)
+
+
+def window_pads(
+    given: Pads, sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int]
+) -> Pads:
+    """The pads of a convolution. The SAME codes hold only when every pad of the layer is one."""
+    flat = {n for pair in given for n in pair}
+    if max(flat) > 0:
+        return given
+    if flat in ({SAME_UPPER}, {SAME_LOWER}):
+        return same_pads(sizes, extents, strides, lower=flat == {SAME_LOWER})
+    return tuple((0, 0) for _ in given)
+
+
+def own_pads(c: Context[P], pads: Pads) -> Pads:
+    """The pads of those axes that the layer's input has: ncnn pads no others. It pads the channels
+    of a blob of three axes for a depth, which is refused."""
+    n, axes = rank(c.x), len(pads)
+    whole = n != 3 or axes != 3 or pads[0] == (0, 0)
+    c.require(whole, "a blob of three axes has no depth to be padded")
+    missing = max(axes - n, 0)
+    return ((0, 0),) * missing + pads[missing:]
+
+
+def flat_pads(pads: Pads) -> tuple[int, ...]:
+    """All begins, then all ends."""
+    return tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)
+
+
+def pad_spatial(c: Context[P], x: Value, pads: Pads, value: float) -> Value:
+    """``x`` with its last axes padded by ``value``; an int8 blob takes its whole part."""
+    if not any(flat_pads(pads)):
+        return x
+    if x.type.dtype is DType.INT8:
+        value = float(int(value))
+    full = ((0, 0),) * (x.type.rank - len(pads)) + pads
+    return c.add(Pad(pads=flat_pads(full), mode="constant", value=value), x)

@@ -1,0 +1,198 @@
+"""What layers of windows have in common: sizes along their axes, shapes and weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.layers.common.padding import Pads
+from vknn.formats.ncnn.params import Params, param, require
+from vknn.formats.ncnn.weights import WeightSpec
+from vknn.graph import Value, attributes
+
+
+@attributes
+class Row(Params):
+    """Windows along w. Tuples are in the order of the axes, w last."""
+
+    kernel_w: int = param(1)
+    dilation_w: int = param(2, 1)
+    stride_w: int = param(3, 1)
+    pad_left: int = param(4)
+    pad_right: int = param(15, like="pad_left")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return (self.kernel_w,)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.stride_w,)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return (self.dilation_w,)
+
+    @property
+    def pads(self) -> Pads:
+        return ((self.pad_left, self.pad_right),)
+
+
+@attributes
+class Plane(Row):
+    """Windows along h and w; what is said of w alone holds for both."""
+
+    kernel_h: int = param(11, like="kernel_w")
+    dilation_h: int = param(12, like="dilation_w")
+    stride_h: int = param(13, like="stride_w")
+    pad_top: int = param(14, like="pad_left")
+    pad_bottom: int = param(16, like="pad_top")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return (self.kernel_h, *super().kernel)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.stride_h, *super().strides)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return (self.dilation_h, *super().dilations)
+
+    @property
+    def pads(self) -> Pads:
+        return ((self.pad_top, self.pad_bottom), *super().pads)
+
+
+@attributes
+class Volume(Plane):
+    """Windows along d, h and w; what is said of w alone holds for all."""
+
+    kernel_d: int = param(21, like="kernel_w")
+    dilation_d: int = param(22, like="dilation_w")
+    stride_d: int = param(23, like="stride_w")
+    pad_front: int = param(24, like="pad_left")
+    pad_behind: int = param(17, like="pad_front")
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        return (self.kernel_d, *super().kernel)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return (self.stride_d, *super().strides)
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        return (self.dilation_d, *super().dilations)
+
+    @property
+    def pads(self) -> Pads:
+        return ((self.pad_front, self.pad_behind), *super().pads)
+
+
+@attributes
+class Weighted(Row):
+    """Windows with weights: convolutions and transposed ones."""
+
+    num_output: int = param(0)
+    bias_term: int = param(5)
+    weight_data_size: int = param(6)
+    activation_type: int = param(9)
+    activation_params: tuple[float, ...] = param(10, ())
+
+    @property
+    def groups(self) -> int:
+        return 1
+
+    @property
+    def dynamic(self) -> bool:
+        """True where weights are inputs."""
+        return False
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """(outputs, inputs of a group, kernel...)"""
+        per_output = self.num_output * math.prod(self.kernel)
+        return (self.num_output, self.weight_data_size // per_output, *self.kernel)
+
+    def weight_specs(self) -> list[WeightSpec]:
+        """Weight and bias as they lie in the file."""
+        specs = [WeightSpec("weight", self.weight_shape, tagged=True)]
+        return [*specs, WeightSpec("bias", (self.num_output,))] if self.bias_term else specs
+
+    def check_window(self) -> None:
+        """Raises Malformed for sizes that no input could suit."""
+        require(min(*self.strides, *self.dilations) > 0, "strides and dilations must be positive")
+        require(self.groups > 0, f"group {self.groups} must be positive")
+        if self.dynamic:
+            return
+        require(self.num_output > 0, f"num_output {self.num_output} must be positive")
+        named = " x ".join(map(str, reversed(self.kernel)))
+        require(min(self.kernel) > 0, f"kernel {named} must be positive")
+        require(self.num_output % self.groups == 0, "num_output is not divisible by group")
+        size, unit = self.weight_data_size, self.num_output * math.prod(self.kernel)
+        require(
+            size > 0 and size % unit == 0,
+            f"weight_data_size {size} is not a multiple of num_output * kernel = {unit}",
+        )
+
+
+@attributes
+class Grouped(Params):
+    """Of a layer whose channels are in groups."""
+
+    group: int = param(7, 1)
+
+    @property
+    def groups(self) -> int:
+        return self.group
+
+
+def as_spatial(c: Context[Any], x: Value, axes: int) -> Value:
+    """``x`` as (1, channels, spatial...): what a blob of fewer axes lacks is 1. A blob of three
+    axes has channels, whatever ``axes`` is."""
+    c.require(rank(x) <= axes + 1, f"takes at most {axes + 1} axes, not {list(shape(x))}")
+    if axes == 3 and rank(x) == 3:
+        channels, *plane = shape(x)
+        return c.reshape(x, (1, channels, 1, *plane))
+    return c.reshape(x, (1,) * (axes + 1 - rank(x)) + x.type.dims)
+
+
+def check_channels(c: Context[Any], x: Value, expected: int) -> None:
+    """Raises unless ``x`` has as many channels as the weights are for."""
+    c.require(
+        shape(x)[0] == expected,
+        f"its weights are for {expected} input channels, the input has {shape(x)[0]}",
+    )
+
+
+def float_weight(c: Context[Any]) -> np.ndarray:
+    """The layer's ``weight`` as float32; raises where the file holds int8."""
+    weight = c.weight("weight")
+    c.require(weight.dtype != np.int8, "int8 weights without int8_scale_term")
+    return weight
+
+
+def dynamic_shape(c: Context[Any], axes: int) -> tuple[int, ...]:
+    """The shape of the weights in the second input: two axes of channels and the kernel's. What a
+    blob of fewer axes lacks is 1: the second of the channels first."""
+    c.require(len(c.inputs) >= 2, "dynamic weights are the second input")
+    found = shape(c.inputs[1])
+    c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")
+    if axes == 2 and len(found) == 3:
+        return found[0], 1, *found[1:]
+    return (1,) * (axes + 2 - len(found)) + found
+
+
+def bias_input(c: Context[Any], outputs: int) -> Value | None:
+    """The third input as a vector, where the layer has a bias."""
+    if not c.params.bias_term:
+        return None
+    c.require(len(c.inputs) >= 3, "the bias of dynamic weights is the third input")
+    c.require(math.prod(shape(c.inputs[2])) == outputs, "one bias an output is needed")
+    return c.reshape(c.inputs[2], (outputs,))

@@ -1,0 +1,52 @@
+"""DeformableConv2D."""
+
+from __future__ import annotations
+
+from vknn.formats.ncnn.context import Context, as_image, shape
+from vknn.formats.ncnn.layers.common.padding import flat_pads
+from vknn.formats.ncnn.layers.common.windows import Plane, Weighted, check_channels, float_weight
+from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.params import require
+from vknn.formats.ncnn.registry import layer
+from vknn.graph import Value, attributes
+from vknn.ops.convolution.deform_conv import DeformConv
+
+
+@attributes
+class DeformableConv2DParams(Plane, Weighted):
+    """Parameters of DeformableConv2D."""
+
+    def check(self) -> None:
+        self.check_window()
+        check_activation(self.activation_type, self.activation_params)
+        flat = flat_pads(self.pads)
+        require(min(flat) >= 0, f"negative padding {list(flat)}: this layer knows no SAME padding")
+
+
+@layer(
+    "DeformableConv2D",
+    params=DeformableConv2DParams,
+    weights=DeformableConv2DParams.weight_specs,
+    bottoms=(2, 3),
+)
+def deformable_conv_2d(c: Context[DeformableConv2DParams]) -> Value:
+    """Inputs: the image, two offsets a tap (h, then w), and optionally a factor a tap."""
+    p = c.params
+    x, *others = (as_image(c, value) for value in c.inputs)
+    check_channels(c, x, p.weight_shape[1])
+    sizes = zip(shape(x)[1:], p.pads, p.kernel, p.dilations, p.strides, strict=True)
+    out = [(n + sum(pair) - d * (k - 1) - 1) // s + 1 for n, pair, k, d, s in sizes]
+    taps = p.kernel_h * p.kernel_w
+    for what, value, channels in zip(("offsets", "mask"), others, (2 * taps, taps), strict=False):
+        found, wanted = list(shape(value)), [channels, *out]
+        c.require(found == wanted, f"its {what} have the shape {found}, not {wanted}")
+    offset, mask = (*others, None)[:2]
+    weight, bias = c.constant(float_weight(c), "weight"), c.weight_value("bias")
+    (top, bottom), (left, right) = p.pads
+    op = DeformConv(
+        strides=(p.stride_h, p.stride_w),
+        pads=(top, left, bottom, right),
+        dilations=(p.dilation_h, p.dilation_w),
+    )
+    y = c.add(op, x, weight, offset, bias, mask)
+    return activate(c, y, p.activation_type, p.activation_params)

@@ -1,0 +1,274 @@
+"""Spectrogram and InverseSpectrogram: discrete Fourier transforms of windows of a signal.
+
+The transform of a window of n samples every h samples is a convolution over blocks of h samples:
+block b of the signal is position b, its samples are the channels, and a window reaches over
+ceil(n / h) positions. The inverse, with the sum of overlapping windows, is a transposed one. Where
+h is larger than n, a block is one sample and the convolution has a stride.
+
+ncnn differs: angles of the Fourier matrices are rounded to float32 before their cosine is taken.
+ncnn differs: Spectrogram reads the first row of a blob with several, InverseSpectrogram the first
+matrix of each channel and the first two of more than two columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.registry import layer
+from vknn.graph import Value, attributes
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.elementwise import Add, Mul, Sqrt
+from vknn.ops.movement.shape import Pad, Slice, Transpose
+
+#: A matrix has as many numbers as the square of n_fft.
+_MAX_FFT = 8192
+_MAX_SAMPLES = 1 << 28
+_ONES, _HANN, _HAMMING = 0, 1, 2
+_MODES = ("constant", "edge", "reflect")
+
+
+@attributes
+class WindowParams(Params):
+    """Parameters of both layers; ``None`` stands for a default that depends on n_fft."""
+
+    n_fft: int = param(0)
+    hoplen: int = param(2, None)
+    winlen: int = param(3, like="n_fft")
+    window_type: int = param(4)
+    center: int = param(5, 1)
+    normalized: int = param(7)
+
+    @property
+    def hop(self) -> int:
+        """Samples from one window to the next."""
+        return self.n_fft // 4 if self.hoplen is None else self.hoplen
+
+    @property
+    def onesided_bins(self) -> int:
+        return self.n_fft // 2 + 1
+
+    @property
+    def block(self) -> int:
+        """Samples in a block."""
+        return self.hop if self.hop <= self.n_fft else 1
+
+    @property
+    def stride(self) -> int:
+        """Blocks from one window to the next."""
+        return self.hop // self.block
+
+    @property
+    def taps(self) -> int:
+        """Blocks that a window reaches over."""
+        return -(-self.n_fft // self.block)
+
+    def count(self, frames: int) -> int:
+        """Blocks that so many windows reach over."""
+        return (frames - 1) * self.stride + self.taps
+
+    def check(self) -> None:
+        n = self.n_fft
+        require(0 < n <= _MAX_FFT, f"n_fft (parameter 0) is {n}, not 1 to {_MAX_FFT}")
+        require(self.hop > 0, f"hoplen (parameter 2) is {self.hop}: windows do not advance")
+        good = 0 < self.winlen <= n
+        require(good, f"winlen (parameter 3) is {self.winlen}, not 1 to n_fft = {n}")
+        kinds = (_ONES, _HANN, _HAMMING)
+        require(self.window_type in kinds, f"unknown window_type {self.window_type} (parameter 4)")
+        require(self.normalized in (0, 1, 2), f"unknown normalized {self.normalized} (parameter 7)")
+
+    def window(self) -> np.ndarray:
+        """n_fft weights, winlen of them in the middle."""
+        turns = 2 * math.pi * np.arange(self.winlen) / self.winlen
+        cosine = np.cos(turns.astype(np.float32).astype(np.float64))
+        shape_ = {
+            _ONES: np.ones_like(cosine),
+            _HANN: 0.5 * (1 - cosine),
+            _HAMMING: 0.54 - 0.46 * cosine,
+        }[self.window_type]
+        before = (self.n_fft - self.winlen) // 2
+        return np.pad(shape_, (before, self.n_fft - self.winlen - before))
+
+    def norm(self, window: np.ndarray) -> float:
+        """What ``normalized`` divides a spectrum by."""
+        lengths = (1.0, math.sqrt(self.n_fft), math.sqrt(float((window**2).sum())))
+        return lengths[self.normalized]
+
+
+@attributes
+class SpectrogramParams(WindowParams):
+    """Parameters of Spectrogram."""
+
+    power: int = param(1)
+    pad_type: int = param(6, 2)
+    onesided: int = param(8, 1)
+
+    def check(self) -> None:
+        super().check()
+        require(self.power in (0, 1, 2), f"unknown power {self.power} (parameter 1)")
+        require(self.pad_type in (0, 1, 2), f"unknown pad_type {self.pad_type} (parameter 6)")
+
+
+@attributes
+class InverseParams(WindowParams):
+    """Parameters of InverseSpectrogram; ``returns``: 0 both parts, 1 the real, 2 the imaginary."""
+
+    returns: int = param(1)
+
+    def check(self) -> None:
+        super().check()
+        require(self.returns in (0, 1, 2), f"unknown returns {self.returns} (parameter 1)")
+
+    def outsize(self, frames: int) -> int:
+        """Samples of the result."""
+        own = self.n_fft % 2 if self.center else self.n_fft
+        return (frames - 1) * self.hop + own
+
+
+def _fourier(rows: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and sines of 2 pi i k / n, i < rows, k < n, the angles as float32."""
+    products = np.arange(rows)[:, None] * np.arange(n, dtype=np.float64)
+    angles = (2 * math.pi * products / n).astype(np.float32).astype(np.float64)
+    return np.cos(angles), np.sin(angles)
+
+
+@layer("Spectrogram", params=SpectrogramParams)
+def spectrogram(c: Context[SpectrogramParams]) -> Value:
+    """(bins, frames, 2) with power 0; magnitudes (1) or their squares (2) as (bins, frames)."""
+    p = c.params
+    signal = _padded_signal(c)
+    size = signal.type.dims[1]
+    frames = (size - p.n_fft) // p.hop + 1
+    c.require(size >= p.n_fft, f"a signal of {size} samples is shorter than n_fft = {p.n_fft}")
+    x = _in_blocks(c, signal, p.count(frames))
+    bins = p.onesided_bins if p.onesided else p.n_fft
+    weight = c.constant(_analysis(p), "fourier")
+    y = c.add(Conv((p.stride,), (0, 0), (1,)), x, weight)
+    if p.power == 0:
+        return c.add(Transpose((0, 1, 3, 2)), c.reshape(y, (1, bins, 2, frames)))
+    real, imaginary = (c.add(Slice((start,), (start + bins,), (1,)), y) for start in (0, bins))
+    total = c.add(Add(), c.add(Mul(), real, real), c.add(Mul(), imaginary, imaginary))
+    return c.add(Sqrt(), total) if p.power == 1 else total
+
+
+def _padded_signal(c: Context[SpectrogramParams]) -> Value:
+    """The signal [1, samples], the first row of the input, with half a window at both ends."""
+    p, x = c.params, _first(c, c.x, 1)
+    if p.center != 1:
+        return x
+    half = p.n_fft // 2
+    mode = _MODES[p.pad_type]
+    fits = mode != "reflect" or half < x.type.dims[1]
+    samples = x.type.dims[1]
+    c.require(fits, f"a signal of {samples} samples is too short to be mirrored by {half}")
+    return c.add(Pad((0, half, 0, half), mode), x) if half else x
+
+
+def _first(c: Context[P], x: Value, axes: int) -> Value:
+    """The first part of ``x`` along all but its last ``axes`` axes, which are left."""
+    outer = tuple(range(1, x.type.rank - axes))
+    if any(x.type.dims[axis] > 1 for axis in outer):
+        x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
+    return c.reshape(x, (1, *shape(x)[rank(x) - axes :]))
+
+
+def _in_blocks(c: Context[SpectrogramParams], signal: Value, count: int) -> Value:
+    """The signal as [1, samples of a block, blocks], cut off or filled up with zeros."""
+    size, wanted = signal.type.dims[1], count * c.params.block
+    if size < wanted:
+        signal = c.add(Pad((0, 0, 0, wanted - size)), signal)
+    elif size > wanted:
+        signal = c.add(Slice((0,), (wanted,), (1,)), signal)
+    return c.add(Transpose((0, 2, 1)), c.reshape(signal, (1, count, c.params.block)))
+
+
+def _analysis(p: SpectrogramParams) -> np.ndarray:
+    """[2 bins, block, taps]: bins by parts for power 0, else all real parts first."""
+    n, window = p.n_fft, p.window()
+    cosines, sines = _fourier(p.onesided_bins, n)
+    parts = np.stack([cosines, -sines]) * (window / p.norm(window))
+    if not p.onesided:
+        mirrored = parts[:, n - np.arange(p.onesided_bins, n)] * np.array([[[1.0]], [[-1.0]]])
+        parts = np.concatenate([parts, mirrored], axis=1)
+    if p.power == 0:
+        parts = parts.swapaxes(0, 1)
+    return _by_blocks(p, parts.reshape(-1, n))
+
+
+def _by_blocks(p: WindowParams, rows: np.ndarray) -> np.ndarray:
+    """Rows of n_fft numbers as [rows, block, taps]."""
+    filled = np.pad(rows, [(0, 0), (0, p.taps * p.block - p.n_fft)])
+    blocked = filled.reshape(len(rows), p.taps, p.block).swapaxes(1, 2)
+    return np.ascontiguousarray(blocked, np.float32)
+
+
+@layer("InverseSpectrogram", params=InverseParams)
+def inverse_spectrogram(c: Context[InverseParams]) -> Value:
+    """The signal as (samples, 2) or (samples): windows added up, by the sum of their squares."""
+    p = c.params
+    x = _spectra(c)
+    bins, frames = x.type.dims[1] // 2, x.type.dims[2]
+    size = p.outsize(frames)
+    c.require(size > 0, f"{frames} frames are too few: no sample would be left")
+    c.require(size <= _MAX_SAMPLES, f"its output of {size} samples is absurdly large")
+    window = p.window()
+    taps = _synthesis(p, window, bins)
+    # [2 bins, parts, n_fft] -> [2 bins, parts * block, taps]
+    weight = _by_blocks(p, taps.reshape(-1, p.n_fft)).reshape(2 * bins, -1, p.taps)
+    y = c.add(ConvTranspose((p.stride,), (0, 0), (1,)), x, c.constant(weight, "fourier"))
+    parts, count = taps.shape[1], y.type.dims[2]
+    y = c.add(Transpose((0, 3, 2, 1)), c.reshape(y, (1, parts, p.block, count)))
+    start = p.n_fft // 2 if p.center == 1 else 0
+    y = c.add(Slice((start,), (start + size,), (1,)), c.reshape(y, (1, count * p.block, parts)))
+    factors = _factors(p, window, frames)[start : start + size]
+    y = c.add(Mul(), y, c.constant(factors[None, :, None], "window"))
+    return y if p.returns == 0 else c.reshape(y, (1, size))
+
+
+def _spectra(c: Context[InverseParams]) -> Value:
+    """The input (bins, frames, 2) as [1, 2 bins, frames], with the bins that there should be."""
+    p, x = c.params, c.x
+    sizes = shape(x)
+    if rank(x) == 4 and sizes[1] > 1:
+        x = c.add(Slice((0,), (1,), (2,)), x)
+    leading = (sizes[0],) if rank(x) > 2 else (1,)
+    c.require(rank(x) >= 2 and sizes[-1] >= 2, f"takes (bins, frames, 2), not {list(sizes)}")
+    x = c.reshape(x, (1, *leading, *sizes[-2:]))
+    bins, wanted = leading[0], (p.onesided_bins, p.n_fft)
+    good = bins == wanted[0] or bins >= wanted[1]
+    c.require(good, f"takes {wanted[0]} or {wanted[1]} bins (n_fft is {p.n_fft}), not {bins}")
+    kept = bins if bins == wanted[0] else wanted[1]
+    if bins > kept or sizes[-1] > 2:
+        x = c.add(Slice((0, 0), (kept, 2), (1, 3)), x)
+    return c.reshape(c.add(Transpose((0, 1, 3, 2)), x), (1, 2 * kept, sizes[-2]))
+
+
+def _synthesis(p: InverseParams, window: np.ndarray, bins: int) -> np.ndarray:
+    """[2 bins, parts, n_fft]: what the parts of each bin add to the parts of each sample."""
+    n = p.n_fft
+    cosines, sines = _fourier(n, n)
+    # [bin, part of the bin, part of the sample, sample]
+    full = np.stack([np.stack([cosines, sines], 1), np.stack([-sines, cosines], 1)], 1)
+    if bins < n:
+        # Bins behind the middle are the conjugates of those before it.
+        mirrored = n - np.arange(bins, n)
+        sign = np.array([1.0, -1.0])[None, :, None, None]
+        np.add.at(full, mirrored, full[bins:] * sign)
+        full = full[:bins]
+    chosen: Sequence[int] = (0, 1) if p.returns == 0 else (p.returns - 1,)
+    scaled = full[:, :, list(chosen)] * (window * p.norm(window) / n)
+    return scaled.reshape(2 * bins, len(chosen), n)
+
+
+def _factors(p: InverseParams, window: np.ndarray, frames: int) -> np.ndarray:
+    """1 / the sum of the squares of the windows over each sample; 1 where no window is."""
+    sums = np.zeros(p.count(frames) * p.block)
+    squares = (window**2).astype(np.float32)
+    for frame in range(frames):
+        sums[frame * p.hop : frame * p.hop + p.n_fft] += squares
+    return np.divide(1.0, sums, out=np.ones_like(sums), where=sums != 0).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Padding and windows that several families share."""

@@ -1,0 +1,1 @@
+"""Layers whose places are data."""

@@ -1,0 +1,254 @@
+"""Sparse tensors: SparseFillEmptyRows, SparseToDense, the SparseSegment layers, weighted sums.
+
+Lists end at the first index that is out of range: what makes them has a fixed number of places,
+writes -1 behind the last entry and anything after that. All is made of ops of fixed sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.layers.indexing.gather import entries
+from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.fill import expanded, shape_of
+from vknn.formats.openvino.registry import layer
+from vknn.graph import DType, Value
+from vknn.ops.elementwise.binary import Div, Max, Mul
+from vknn.ops.elementwise.logic import Equal, GreaterOrEqual, Less, NotEqual, Or, Where
+from vknn.ops.elementwise.unary import Sqrt
+from vknn.ops.indexing.gather import Gather
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.indexing.topk import TopK
+from vknn.ops.movement.shape import Concat, Slice
+from vknn.ops.reduction import CumSum, ReduceSum
+
+_INT = DType.INT32
+
+
+def _numbers(c: Context, count: int) -> Value:
+    return c.constant(np.arange(c.allocatable(count), dtype=np.int32), "numbers")
+
+
+def _zeros(c: Context, shape: Sequence[int], dtype: DType = _INT) -> Value:
+    return expanded(c, c.scalar(0, dtype), shape)
+
+
+def _vector(c: Context, number: int, count: int, what: str) -> Value:
+    value = c.value(number)
+    c.require(value.type.size == count, f"has {value.type.size} {what} for {count} entries")
+    return c.reshape(value, (count,))
+
+
+def _pairs(c: Context, number: int = 0) -> tuple[Value, Value, int]:
+    """The columns of [k, 2] indices, int32, and k."""
+    dims = c.value(number).type.dims
+    c.require(len(dims) == 2 and dims[1] == 2, f"has indices of the shape {list(dims)}, not [k, 2]")
+    indices = c.integers(number)
+    columns = (c.reshape(c.add(Slice((i,), (i + 1,), (1,)), indices), (dims[0],)) for i in range(2))
+    return next(columns), next(columns), dims[0]
+
+
+def _listed(c: Context, *checks: tuple[Value, Value | int]) -> Value:
+    """[k] of bool: the entries before the first one with an index outside 0 .. limit - 1."""
+    outside: Value | None = None
+    zero = c.scalar(0, _INT)
+    for index, limit in checks:
+        most = c.scalar(limit, _INT) if isinstance(limit, int) else limit
+        wrong = c.add(Or(), c.add(Less(), index, zero), c.add(GreaterOrEqual(), index, most))
+        outside = wrong if outside is None else c.add(Or(), outside, wrong)
+    assert outside is not None
+    before = c.add(CumSum(0), c.cast(outside, _INT))
+    return c.add(Equal(), before, zero)
+
+
+def _summed(c: Context, rows: int, places: Value, entries_: Value) -> Value:
+    """[rows, ...]: the sums of the entries that go to each place; other places are left out."""
+    into = _zeros(c, (rows, *entries_.type.dims[1:]), entries_.type.dtype)
+    tuples = c.reshape(places, (places.type.size, 1))
+    return c.add(ScatterND("add", from_end=False), into, tuples, entries_)
+
+
+def _counted(c: Context, rows: int, places: Value) -> Value:
+    """int32 [rows]: how many of the places there are."""
+    return _summed(c, rows, places, expanded(c, c.scalar(1, _INT), places.type.dims))
+
+
+def _beside(c: Context, x: Value, like: Value) -> Value:
+    """A vector as [k, 1, ...] beside a tensor [k, ...]."""
+    return c.reshape(x, (x.type.size, *[1] * (like.type.rank - 1)))
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+def _segments(c: Context, divisor: Callable[[Value], Value] | None) -> Value:
+    """The sums of the rows of input 0 that input 1 names, by segments; as many as there are names.
+
+    ``divisor`` makes of the number of rows in a segment (at least 1) what its sum is divided by.
+    """
+    x = c.x if divisor is None else c.real()
+    c.require(x.type.rank >= 1, "has data without rows")
+    count = c.value(1).type.size
+    rows = c.cast(_vector(c, 1, count, "indices"), _INT)
+    segments = c.cast(_vector(c, 2, count, "segments"), _INT)
+    listed = _listed(c, (rows, x.type.dims[0]), (segments, count))
+    places = c.add(Where(), listed, segments, c.scalar(count, _INT))
+    held = x.type.dtype if x.type.dtype.is_float else _INT
+    sums = _summed(c, count, places, c.cast(entries(c, x, rows), held))
+    if divisor is None:
+        return sums
+    each = c.add(Max(), _counted(c, count, places), c.scalar(1, _INT))
+    by = divisor(c.cast(each, DType.FLOAT32))
+    return c.add(Div(), sums, _beside(c, by, sums))
+
+
+@layer("SparseSegmentSum", inputs=3)
+def segment_sum(c: Context) -> Value:
+    """The sum of each segment; 0 for those without rows."""
+    return _segments(c, None)
+
+
+@layer("SparseSegmentMean", inputs=3)
+def segment_mean(c: Context) -> Value:
+    """The mean of each segment; 0 for those without rows."""
+    return _segments(c, lambda count: count)
+
+
+@layer("SparseSegmentSqrtN", inputs=3)
+def segment_sqrt_n(c: Context) -> Value:
+    """The sum of each segment over the root of how many rows it has."""
+    return _segments(c, lambda count: c.add(Sqrt(), count))
+
+
+@layer("ExperimentalSparseWeightedSum", inputs=(5, 6))
+def weighted_sum(c: Context) -> Value:
+    """Rows of a table by weight, summed for each object; an object without any has the default's.
+
+    Entries come sorted by object. Of one that comes again later only the last run counts, as
+    OpenVINO starts it anew.
+    """
+    rows, columns, count = _pairs(c)
+    names = c.cast(_vector(c, 1, count, "values"), _INT)
+    table = c.real(3)
+    c.require(table.type.rank >= 1, "has a table without rows")
+    objects, width = _sparse_shape(c, 2, 0)
+    listed = _listed(c, (rows, objects), (columns, width))
+    places = c.add(Where(), listed, rows, c.scalar(objects, _INT))
+    places = _last_runs(c, places, objects, count)
+    found = entries(c, table, names)
+    if len(c.inputs) > 5:
+        weights = c.cast(_vector(c, 5, count, "weights"), DType.FLOAT32)
+        found = c.add(Mul(), found, _beside(c, weights, found))
+    sums = _summed(c, objects, places, found)
+    c.require(c.value(4).type.size == 1, "has more than one default")
+    default = entries(c, table, c.reshape(c.integers(4), (1,)))
+    none = c.add(Equal(), _counted(c, objects, places), c.scalar(0, _INT))
+    return c.add(Where(), _beside(c, none, sums), default, sums)
+
+
+def _last_runs(c: Context, places: Value, rows: int, count: int) -> Value:
+    """The places, those before a later run of the same place moved out of range."""
+    if count < 3:
+        return places
+    before, after = (c.add(Slice((s,), (s + count - 1,)), places) for s in (0, 1))
+    changes = c.cast(c.add(NotEqual(), before, after), _INT)
+    first = c.constant(np.zeros(1, np.int32), "first")
+    run = c.add(CumSum(0), c.add(Concat(0), first, changes))
+    tuples = c.reshape(places, (count, 1))
+    last = c.add(ScatterND("max", from_end=False), _zeros(c, (rows,)), tuples, run)
+    kept = c.add(Equal(), run, c.add(Gather(from_end=False), last, places))
+    return c.add(Where(), kept, places, c.scalar(rows, _INT))
+
+
+def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | int]:
+    """The two sizes of a sparse matrix.
+
+    Where they are known at run time only, output ``rows_of`` has as many rows in the file.
+    """
+    value = c.value(number)
+    c.require(value.type.size == 2, f"has a dense shape of {value.type.size} sizes, not 2")
+    dims = c.declared(rows_of) if c.is_as_declared else None
+    c.require(dims is None or len(dims) > 0, f"output {rows_of} has no axes")
+    if value.constant is None and dims:
+        width = c.add(Slice((1,), (2,)), c.reshape(c.integers(number), (2,)))
+        return dims[0], width
+    sizes = c.input_ints(number, "the dense shape")
+    c.require(min(sizes) >= 1, f"{sizes} is no dense shape")
+    # Before anything is made of that size.
+    fits = dims is None or sizes[0] == dims[0]
+    c.require(fits, f"has {sizes[0]} rows where output {rows_of} is {list(dims or ())}")
+    return sizes[0], sizes[1]
+
+
+# --- rows and tensors -----------------------------------------------------------------------------
+
+
+@layer("SparseFillEmptyRows", inputs=4, outputs=3)
+def fill_empty_rows(c: Context) -> list[Value]:
+    """The entries sorted by row, with one of the default value at column 0 of each empty row.
+
+    The file states how many places there are. Behind the last entry stands (-1, -1), then zeros.
+    """
+    rows, columns, count = _pairs(c)
+    values = _vector(c, 1, count, "values")
+    c.require(c.value(3).type.size == 1, "has more than one default")
+    height, width = _sparse_shape(c, 2, 2)
+    listed = _listed(c, (rows, height), (columns, width))
+    nowhere = c.scalar(height, _INT)
+    places = c.add(Where(), listed, rows, nowhere)
+    empty = c.add(Equal(), _counted(c, height, places), c.scalar(0, _INT))
+    fillers = c.add(Where(), empty, _numbers(c, height), nowhere)
+    values, default = alike(c, (values, c.reshape(c.value(3), ())))
+    joined = (
+        c.add(Concat(0), places, fillers),
+        c.add(Concat(0), columns, _zeros(c, (height,))),
+        c.add(Concat(0), values, expanded(c, default, (height,))),
+    )
+    indices, found = _gathered(c, joined, height)
+    return [indices, found, c.cast(empty, _INT)]
+
+
+def _gathered(c: Context, joined: tuple[Value, Value, Value], height: int) -> tuple[Value, Value]:
+    """Entries (row, column, value) sorted by row, in as many places as the file states."""
+    rows, columns, values = joined
+    size = rows.type.size
+    places = c.declared()[0] if c.is_as_declared and c.declared() else size
+    keys, order = c.add_many(TopK(0, size, largest=False), rows)
+    total = c.add(ReduceSum((0,)), c.cast(c.add(Less(), rows, c.scalar(height, _INT)), _INT))
+    numbers = _numbers(c, places)  # those behind the end are read as the last, and not used
+    order = c.add(Gather(from_end=False), order, numbers)
+    keys = c.add(Gather(from_end=False), keys, numbers)
+    columns = c.add(Gather(from_end=False), columns, order)
+    values = c.add(Gather(from_end=False), values, order)
+    there = c.add(Less(), numbers, total)
+    behind = c.cast(c.add(Equal(), numbers, total), _INT)
+    filler = c.add(Mul(), behind, c.scalar(-1, _INT))
+    pair = [c.reshape(c.add(Where(), there, v, filler), (places, 1)) for v in (keys, columns)]
+    found = c.add(Where(), there, values, c.scalar(0, values.type.dtype))
+    return c.add(Concat(1), *pair), found
+
+
+@layer("SparseToDense", inputs=(3, 4))
+def to_dense(c: Context) -> Value:
+    """Values put where the indices say, into a tensor filled with the default."""
+    shape = shape_of(c, 1)
+    indices, values = c.integers(0), c.value(2)
+    dims = indices.type.dims
+    if len(dims) < 2 and len(shape) == 1:
+        indices = c.reshape(indices, (indices.type.size, 1))
+    elif len(dims) < 2:
+        indices = c.reshape(indices, (1, indices.type.size))
+    count, named = indices.type.dims if indices.type.rank == 2 else (0, 0)
+    c.require(named == len(shape), f"has indices of the shape {list(dims)} for {len(shape)} axes")
+    single = values.type.size == 1
+    good = single or values.type.dims == (count,)
+    c.require(good, f"has values of the shape {list(values.type.dims)} for {count} indices")
+    default = c.scalar(0, values.type.dtype)
+    if len(c.inputs) > 3:
+        c.require(c.value(3).type.size == 1, "has more than one default")
+        default = c.cast(c.reshape(c.value(3), ()), values.type.dtype)
+    values = expanded(c, c.reshape(values, ()), (count,)) if single else values
+    return c.add(ScatterND(from_end=False), expanded(c, default, shape), indices, values)

@@ -1,0 +1,132 @@
+"""Elementwise operators of one and two inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.elementwise.activation import activate
+from vknn.formats.tflite.registry import operator, quantized
+from vknn.graph import DType, Op, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.quantized.arithmetic import QuantizedBinary
+
+_UNARY: dict[str, Op] = {
+    "ABS": ew.Abs(),
+    "NEG": ew.Neg(),
+    "SIN": ew.Sin(),
+    "COS": ew.Cos(),
+    "EXP": ew.Exp(),
+    "LOG": ew.Log(),
+    "SQRT": ew.Sqrt(),
+    "SQUARE": ew.Square(),
+    "CEIL": ew.Ceil(),
+    "FLOOR": ew.Floor(),
+    "ROUND": ew.Round(),
+    "SIGN": ew.Sign(),
+}
+_ARITHMETIC: dict[str, Op] = {"ADD": ew.Add(), "SUB": ew.Sub(), "MUL": ew.Mul(), "DIV": ew.Div()}
+_BINARY: dict[str, Op] = {
+    "FLOOR_DIV": ew.FloorDiv(), "FLOOR_MOD": ew.Mod(), "POW": ew.Pow(), "ATAN2": ew.Atan2(),
+}  # fmt: skip
+
+
+@operator(*_UNARY)
+def unary(c: Context) -> Value:
+    """A function of each element; ROUND takes halves to even."""
+    return c.add(_UNARY[c.operator.code], c.x)
+
+
+@operator("RSQRT")
+def inverse_root(c: Context) -> Value:
+    """1 / sqrt(x), rounded twice."""
+    return c.add(ew.Reciprocal(), c.add(ew.Sqrt(), c.x))
+
+
+@quantized("NEG")
+def negative(c: Context) -> Value:
+    """The integers' own negative, whatever their scales and zero points."""
+    return c.add(ew.Neg(), c.x)
+
+
+@operator(*_ARITHMETIC, inputs=2)
+def arithmetic(c: Context) -> Value:
+    """a + b and the like with NumPy's broadcasting, then the fused activation.
+
+    TensorFlow Lite differs: sums and products beyond the range of float32 are its ends; it stops
+    where integers are divided by a 0 that is computed.
+    """
+    if c.operator.code == "DIV":
+        divisor(c)
+    if c.operator.code == "DIV" and c.x.type.dtype is DType.INT16:
+        # TensorFlow Lite knows int16 quotients of quantized tensors only; without scales its
+        # multiplier is 0.
+        return c.add(QuantizedBinary("div", DType.INT16, low=-32768, high=32767), c.x, c.value(1))
+    y = activate(c, c.add(_ARITHMETIC[c.operator.code], c.x, c.value(1)))
+    if c.operator.code == "DIV" and y.type.dtype is DType.FLOAT32:
+        most = float(np.finfo(np.float32).max)  # what something divided by 0 is
+        return c.add(ew.Clip(-most, most), y)
+    return y
+
+
+def divisor(c: Context, zero: int = 0) -> None:
+    """Refuses a constant divisor with zeros (stored as ``zero``), but for real quotients."""
+    values = c.value(1).constant
+    real = c.x.type.dtype.is_float and c.operator.code != "FLOOR_DIV"
+    if values is not None and not real:
+        c.require(bool((values != zero).all()), "divides by 0")
+
+
+@operator(*_BINARY, inputs=2)
+def binary(c: Context) -> Value:
+    """A function of two elements, with NumPy's broadcasting."""
+    if c.operator.code == "ATAN2":
+        same = c.x.type == c.value(1).type
+        c.require(same, f"has the coordinates {c.x.type} and {c.value(1).type}")
+    elif c.operator.code != "POW":
+        divisor(c)
+    elif c.x.type.dtype.is_integer and (exponents := c.value(1).constant) is not None:
+        c.require(bool((exponents >= 0).all()), "has exponents below 0")
+    return c.add(_BINARY[c.operator.code], c.x, c.value(1))
+
+
+@quantized("FLOOR_DIV", "FLOOR_MOD")
+def whole_division(c: Context) -> Value:
+    """Of the integers as they are stored, whatever their scales and zero points.
+
+    TensorFlow Lite differs: it stops at divisors that are computed to be 0.
+    """
+    divisor(c)
+    return c.add(_BINARY[c.operator.code], c.x, c.value(1))
+
+
+@operator("MAXIMUM", inputs=2, moves=True)
+def maximum(c: Context) -> Value:
+    """The larger; quantized operands share a scale, so that integers compare as they are.
+
+    The second operand where one is NaN.
+    """
+    return c.add(ew.Larger() if c.x.type.dtype.is_float else ew.Max(), c.x, c.value(1))
+
+
+@operator("MINIMUM", inputs=2, moves=True)
+def minimum(c: Context) -> Value:
+    """The smaller; quantized operands share a scale. The second operand where one is NaN."""
+    return c.add(ew.Smaller() if c.x.type.dtype.is_float else ew.Min(), c.x, c.value(1))
+
+
+@operator("SQUARED_DIFFERENCE", inputs=2)
+def squared_difference(c: Context) -> Value:
+    """(a - b) ** 2."""
+    return c.add(ew.Square(), c.add(ew.Sub(), c.x, c.value(1)))
+
+
+@operator("ADD_N", inputs=(2, None))
+def add_n(c: Context) -> Value:
+    """The sum of tensors of one shape, from the first to the last."""
+    total = c.x
+    for number in range(1, len(c.inputs)):
+        operand = c.value(number)
+        c.require(operand.type == c.x.type, f"adds {operand.type} to {c.x.type}")
+        total = c.add(ew.Add(), total, operand)
+    return total

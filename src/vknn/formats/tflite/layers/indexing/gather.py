@@ -1,0 +1,181 @@
+"""Operators that look entries up by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.indexing.topk import as_type
+from vknn.formats.tflite.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops.elementwise import Add, Cast, Mul
+from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.indexing.gather import Bounded, Gather, GatherND, SearchSorted
+from vknn.ops.movement.shape import Expand
+from vknn.ops.quantized.linear import DequantizeLinear
+
+_INDICES = (DType.INT16, DType.INT32, DType.INT64)
+
+
+def indices(c: Context, number: int, size: int) -> Value:
+    """An input of indices below ``size``, as int32. One that is out of range is an error."""
+    found = c.value(number)
+    c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
+    return as_type(c, c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
+
+
+def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
+    """An input of tuples of indices below ``sizes``, as int32. One out of range is an error."""
+    found = c.value(number)
+    c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
+    good = found.type.rank > 0 and found.type.dims[-1] == len(sizes)
+    c.require(good, f"has the indices {found.type} for axes of {list(sizes)}")
+    if found.type.size:
+        found = c.add(Bounded(0, tuple(s - 1 for s in sizes)), found)
+    return as_type(c, found, DType.INT32)
+
+
+@operator("GATHER", inputs=2, moves=True)
+def gather(c: Context) -> Value:
+    """Entries along an axis; the first ``batch_dims`` axes go in step with those of the indices."""
+    rank, places = c.x.type.rank, c.value(1)
+    axis = c.axis(c.options["axis"], rank)
+    batch = c.options["batch_dims"]
+    batch = batch + places.type.rank if batch < 0 else batch
+    c.require(0 <= batch <= min(axis, places.type.rank), f"has {batch} batch axes before {axis}")
+    size = c.x.type.dims[axis]
+    found = indices(c, 1, size)
+    if batch == 0:
+        return c.add(Gather(axis, from_end=False), c.x, found)
+    return _in_batches(c, found, axis, batch)
+
+
+def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
+    """The batch axes and the gathered axis as one, with the indices moved to their batch."""
+    dims = c.x.type.dims
+    c.require(found.type.dims[:batch] == dims[:batch], f"gathers {found.type} from {c.x.type}")
+    lead, between = dims[:batch], dims[batch:axis]
+    size = dims[axis]
+    order = (*range(batch), axis, *range(batch, axis), *range(axis + 1, len(dims)))
+    joined = c.transpose(c.x, order)
+    count = int(np.prod(lead))
+    joined = c.reshape(joined, (count * size, *between, *dims[axis + 1 :]))
+    steps = (np.arange(count, dtype=np.int32) * size).reshape(
+        *lead, *[1] * (found.type.rank - batch)
+    )
+    moved = c.add(Add(), found, c.constant(steps, "starts"))
+    taken = c.add(Gather(0, from_end=False), joined, moved)
+    inner = found.type.rank - batch
+    k = batch + inner
+    back = (*range(batch), *range(k, k + len(between)), *range(batch, k),
+            *range(k + len(between), taken.type.rank))  # fmt: skip
+    return c.transpose(taken, back)
+
+
+@operator("EMBEDDING_LOOKUP", inputs=2, moves=True)
+def embedding_lookup(c: Context) -> Value:
+    """Rows of a table; those of 8 bits with scales become real, uint8 being taken for int8."""
+    table, wanted = c.value(1), c.target().dtype
+    good = table.type.rank >= 2 and c.x.type.rank == 1 and c.x.type.dtype is DType.INT32
+    c.require(good, f"looks {c.x.type} up in the table {table.type}")
+    if c.source(1).blocks is not None:
+        table = _of_blocks(c)
+    elif c.source(1).narrow is not None:
+        table = _whole_bytes(c, table)
+    real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
+    if real and not table.type.dtype.is_float:
+        table = _signed(c, table)
+    taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
+    if not real or taken.type.dtype.is_float:
+        return c.cast(taken, wanted) if c.source(1).blocks is not None else taken
+    return c.cast(_real_rows(c, taken, found), c.target().dtype)
+
+
+def _of_blocks(c: Context) -> Value:
+    """A matrix of integers whose rows have scales block by block, as real numbers."""
+    record, wanted = c.source(1), c.target().dtype
+    index, size = record.blocks or (0, 0)
+    tensors, data = c.graph.tensors, c.data(1)
+    scales = tensors[index].data if 0 <= index < len(tensors) else None
+    narrow = record.narrow is not None and record.narrow.name in ("int4", "int2")
+    good = narrow and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
+    good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
+    good = good and scales is not None and scales.dtype == np.float16
+    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks of {size}")
+    assert scales is not None
+    blocks = data.reshape(len(data), -1, size).astype(np.float32)
+    c.require(scales.size == blocks.size // size, f"has {scales.size} scales of blocks")
+    real = blocks * scales.reshape(len(data), -1, 1).astype(np.float32)
+    return c.constant(real.reshape(data.shape), "table")
+
+
+def _signed(c: Context, table: Value) -> Value:
+    """A table that becomes real, as int8."""
+    known = table.type.dtype in (DType.INT8, DType.UINT8)
+    c.require(known and not c.quant(1).zero_point.any(), f"makes floats of {table.type}")
+    if table.type.dtype is DType.INT8:
+        return table
+    return c.constant(c.data(1).view(np.int8), "table")
+
+
+def _whole_bytes(c: Context, table: Value) -> Value:
+    """A table whose rows start where TensorFlow Lite reads them: at a byte of its own.
+
+    Where rows do not fill whole bytes those begin with what is left of the row before.
+    """
+    narrow, data = c.source(1).narrow, c.data(1)
+    each = 8 // narrow.bits if narrow is not None else 1
+    count, width = data.shape[0], data[:1].size
+    if width % each == 0:
+        return table
+    c.require(c.target().narrow is None, f"copies rows of {width}, which fill no whole bytes")
+    starts = np.arange(count) * width // each * each
+    flat = data.reshape(-1)
+    places = np.minimum(starts[:, None] + np.arange(width), flat.size - 1)
+    return c.constant(flat[places].reshape(data.shape), "table")
+
+
+def _real_rows(c: Context, taken: Value, found: Value) -> Value:
+    """Rows of integers times their scales: one for all, or one for each row of the table."""
+    quant = c.quant(1)
+    if quant.scale.size == 1:
+        scale = c.constant(quant.scale.reshape(()), "scale")
+        return c.add(DequantizeLinear(), taken, scale)
+    scales = c.constant(quant.scale, "scales")
+    real = c.add(DequantizeLinear(), taken, c.scalar(1.0))
+    factors = c.add(Gather(0, from_end=False), scales, found)
+    shape = (*found.type.dims, *[1] * (real.type.rank - found.type.rank))
+    return c.add(Mul(), real, c.reshape(factors, shape))
+
+
+@operator("GATHER_ND", inputs=2, moves=True)
+def gather_nd(c: Context) -> Value:
+    """Entries at tuples of indices."""
+    found = c.value(1)
+    named = found.type.dims[-1] if found.type.rank else 0
+    fits = found.type.rank > 0 and named <= c.x.type.rank
+    c.require(fits, f"looks {found.type} up in {c.x.type}")
+    if not named:
+        whole = (*found.type.dims[:-1], *c.x.type.dims)
+        return c.add(Expand(whole), c.x)
+    return c.add(GatherND(from_end=False), c.x, tuples(c, 1, c.x.type.dims[:named]))
+
+
+@operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, moves=True)
+def hashtable_lookup(c: Context) -> list[Value]:
+    """The entries whose key is asked for, and whether there is one; zeros where there is none."""
+    queries, keys, values = c.x, c.value(1), c.value(2)
+    good = queries.type.rank == keys.type.rank == 1 and values.type.rank >= 1
+    good = good and queries.type.dtype is keys.type.dtype is DType.INT32
+    good = good and values.type.dims[0] == keys.type.size > 0
+    c.require(good, f"asks {values.type} with the keys {keys.type} for {queries.type}")
+    count, entry = queries.type.size, values.type.dims[1:]
+    zero = b"" if values.type.dtype is DType.STRING else 0
+    nothing = c.constant(np.full((), zero, values.type.dtype.numpy), "nothing")
+    place = c.add(SearchSorted(), keys, queries)
+    hit = c.add(Equal(), c.add(Gather(from_end=False), keys, place), queries)
+    taken = c.add(Gather(from_end=False), values, place)
+    here = c.reshape(hit, (count, *[1] * len(entry)))
+    return [c.add(Where(), here, taken, nothing), c.add(Cast(DType.UINT8), hit)]

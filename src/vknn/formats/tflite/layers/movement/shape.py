@@ -1,0 +1,305 @@
+"""Operators that rearrange elements; they serve every element type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized.tables import codes, lookup, scale_of, zero_of
+from vknn.formats.tflite.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Slice
+
+
+@operator("RESHAPE", inputs=(1, 2), moves=True)
+def reshape(c: Context) -> Value:
+    """To the shape in the second input, or in the options; one size may be -1.
+
+    A second input that is no vector of int32 is passed over.
+    """
+    given = c.optional(1)
+    if given is not None and given.type.rank == 1 and given.type.dtype is DType.INT32:
+        wanted = c.ints(1, "the new shape")
+    else:
+        wanted = list(c.options["new_shape"])
+        if wanted == [0]:  # how old files spell a scalar
+            wanted = []
+    return c.reshape(c.x, _resolved(c, wanted, c.x.type.dims))
+
+
+def _resolved(c: Context, wanted: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """``wanted`` with its -1 filled in; where nothing is to be filled, by the sizes but for 0."""
+    c.require(wanted.count(-1) <= 1 and min(wanted, default=0) >= -1, f"to the shape {wanted}")
+    size, rest = math.prod(dims), math.prod(d for d in wanted if d != -1)
+    fits = rest > 0 and size % rest == 0 if -1 in wanted else rest == size
+    hole = size // max(rest, 1)
+    if -1 in wanted and rest == size == 0:
+        others = math.prod(d for d in wanted if d > 0)
+        hole, fits = math.prod(d for d in dims if d) // others, True
+    c.require(fits, f"{size} elements to the shape {wanted}")
+    return tuple(hole if d == -1 else d for d in wanted)
+
+
+@operator("SQUEEZE", moves=True)
+def squeeze(c: Context) -> Value:
+    """Without the named axes of size 1, or without all of them."""
+    dims = c.x.type.dims
+    named = {c.axis(a, len(dims)) for a in c.options["squeeze_dims"]}
+    c.require(all(dims[a] == 1 for a in named), f"squeezes axes {sorted(named)} of {c.x.type}")
+    drop = named or {a for a, d in enumerate(dims) if d == 1}
+    return c.reshape(c.x, [d for a, d in enumerate(dims) if a not in drop])
+
+
+@operator("EXPAND_DIMS", inputs=2, moves=True)
+def expand_dims(c: Context) -> Value:
+    """With an axis of size 1 at the given place."""
+    axis = c.number(1, "the axis")
+    dims = list(c.x.type.dims)
+    dims.insert(c.axis(axis, len(dims) + 1), 1)
+    return c.reshape(c.x, dims)
+
+
+@operator("TRANSPOSE", inputs=2, moves=True)
+def transpose(c: Context) -> Value:
+    """Axis i of the output is axis perm[i] of the input."""
+    perm = [c.axis(a, c.x.type.rank) for a in c.ints(1, "the permutation")]
+    c.require(sorted(perm) == list(range(c.x.type.rank)), f"permutes {c.x.type} by {perm}")
+    return c.transpose(c.x, perm)
+
+
+@operator("CONCATENATION", inputs=(1, None), moves=True)
+def concatenation(c: Context) -> Value:
+    """The inputs joined along an axis; uint8 of other scales than the output's gets them first."""
+    ranks = {v.type.rank for v in c.inputs if v is not None}
+    c.require(len(ranks) == 1, f"joins tensors of the ranks {sorted(ranks)}")
+    code = c.options["fused_activation_function"]
+    c.require(code == 0, f"has the fused activation number {code}")
+    values = [_requantized(c, i) for i in range(len(c.inputs))]
+    axis = c.axis(c.options["axis"], c.x.type.rank)
+    filled = [v for v in values if v.type.size] or values[:1]
+    return c.add(Concat(axis), *filled) if len(filled) > 1 else filled[0]
+
+
+def _requantized(c: Context, number: int) -> Value:
+    """An input in the output's scale, which int8 has. TensorFlow Lite's kernel rescales uint8:
+    round(x * s + b), s = s_in / s_out (by the reciprocal), b = -zero_in * s."""
+    value, own, out = c.value(number), c.source(number).quant, c.target().quant
+    if value.type.dtype not in (DType.INT8, DType.UINT8) or own is None or out is None:
+        return value
+    if scale_of(own) == scale_of(out) and zero_of(own) == zero_of(out):
+        return value
+    other = f"({scale_of(own):.6g}, {zero_of(own)} and {scale_of(out):.6g}, {zero_of(out)})"
+    c.require(value.type.dtype is DType.UINT8, f"joins int8 of other scales than its own {other}")
+    scale = scale_of(own) * (np.float32(1) / scale_of(out))
+    bias = np.float32(-zero_of(own)) * scale
+    scaled = codes(DType.UINT8).astype(np.float32) * scale + bias
+    whole = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + zero_of(out)
+    return lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
+
+
+@operator("PACK", inputs=(1, None), moves=True)
+def pack(c: Context) -> Value:
+    """The inputs stacked along a new axis."""
+    rank = c.x.type.rank + 1
+    axis = c.axis(c.options["axis"], rank)
+    count = c.options["values_count"]
+    c.require(count == len(c.inputs), f"stacks {count} of {len(c.inputs)} inputs")
+    stacked = []
+    for number in range(len(c.inputs)):
+        value = c.value(number)
+        c.require(value.type.dims == c.x.type.dims, f"stacks {value.type} on {c.x.type}")
+        stacked.append(c.reshape(value, (*value.type.dims[:axis], 1, *value.type.dims[axis:])))
+    return c.add(Concat(axis), *stacked) if len(stacked) > 1 else stacked[0]
+
+
+@operator("UNPACK", outputs=(1, None), moves=True)
+def unpack(c: Context) -> list[Value]:
+    """Slices of size 1 along an axis, without that axis."""
+    axis = c.axis(c.options["axis"], c.x.type.rank)
+    size = c.x.type.dims[axis]
+    c.require(c.options["num"] == size, f"unpacks {c.options['num']} of {size}")
+    _all_outputs(c, size)
+    kept = (*c.x.type.dims[:axis], *c.x.type.dims[axis + 1 :])
+    return [c.reshape(_part(c, c.x, axis, i, i + 1), kept) for i in range(size)]
+
+
+def _all_outputs(c: Context, count: int) -> None:
+    named = len(c.operator.outputs)
+    c.require(named == count, f"has {named} outputs for {count} parts")
+
+
+def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
+    return c.add(Slice((start,), (end,), (axis,)), x)
+
+
+@operator("SPLIT", inputs=2, outputs=(1, None), moves=True)
+def split(c: Context) -> list[Value]:
+    """Equal parts along the axis that the first input names."""
+    axis = c.number(0, "the axis")
+    x = c.value(1)
+    axis = c.axis(axis, x.type.rank)
+    count, size = c.options["num_splits"], x.type.dims[axis]
+    c.require(count > 0 and size % count == 0, f"splits {size} into {count}")
+    _all_outputs(c, count)
+    step = size // count
+    return [_part(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
+
+
+@operator("SPLIT_V", inputs=3, outputs=(1, None), moves=True)
+def split_v(c: Context) -> list[Value]:
+    """Parts of the given sizes, one of which may be -1."""
+    axis = c.number(2, "the axis")
+    axis = c.axis(axis, c.x.type.rank)
+    sizes, whole = c.ints(1, "the sizes"), c.x.type.dims[axis]
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = whole - sum(s for s in sizes if s != -1)
+    c.require(sum(sizes) == whole and min(sizes, default=0) >= 0, f"splits {whole} into {sizes}")
+    _all_outputs(c, len(sizes))
+    ends = np.cumsum(sizes).tolist()
+    return [_part(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
+
+
+@operator("SLICE", inputs=3, moves=True)
+def slice_(c: Context) -> Value:
+    """A block at ``begin`` of ``size``; -1 is up to the end."""
+    begin, size = c.ints(1, "the begin"), c.ints(2, "the size")
+    dims = c.x.type.dims
+    c.require(len(begin) == len(size) == len(dims), f"slices {c.x.type} at {begin}, {size}")
+    ends = [d if s == -1 else b + s for b, s, d in zip(begin, size, dims, strict=True)]
+    inside = all(0 <= b <= e <= d for b, e, d in zip(begin, ends, dims, strict=True))
+    c.require(inside, f"slices {c.x.type} at {begin}, {size}")
+    return c.add(Slice(tuple(begin), tuple(ends), tuple(range(len(dims)))), c.x)
+
+
+def pairs(c: Context, number: int) -> list[tuple[int, int]]:
+    """Paddings or crops, [rank, 2]."""
+    array = c.data(number)
+    good = array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind in "iu"
+    c.require(good, f"has pads of {array.dtype}{list(array.shape)}")
+    return [(int(a), int(b)) for a, b in array]
+
+
+def _pads(c: Context) -> tuple[int, ...]:
+    found = pairs(c, 1)
+    c.require(len(found) == c.x.type.rank, f"pads {c.x.type} by {found}")
+    c.require(all(a >= 0 and b >= 0 for a, b in found), f"pads {c.x.type} by {found}")
+    return (*(a for a, _ in found), *(b for _, b in found))
+
+
+@operator("PAD", inputs=2, moves=True)
+def pad(c: Context) -> Value:
+    """With zeros, which is the zero point of the output where it is quantized."""
+    quant = c.target().quant
+    value = float(quant.zero_point[0]) if quant is not None else 0.0
+    return c.add(Pad(_pads(c), "constant", value), c.x)
+
+
+@operator("PADV2", inputs=3, moves=True)
+def pad_v2(c: Context) -> Value:
+    """With a given value, which is in the tensor's own integers where it is quantized."""
+    value = c.data(2)
+    good = value.size == 1 and value.dtype == c.x.type.dtype.numpy
+    c.require(good, f"pads {c.x.type} with {value.size} values of {value.dtype}")
+    given, wanted = c.source(2).quant, c.target().quant
+    if given is not None and wanted is not None:
+        same = scale_of(given) == scale_of(wanted) and zero_of(given) == zero_of(wanted)
+        c.require(same, "pads with a value of another scale")
+    return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
+
+
+@operator("SHAPE", moves=True)
+def shape(c: Context) -> Value:
+    """The sizes of the input."""
+    return c.constant(np.array(c.x.type.dims, c.target().dtype.numpy), "shape")
+
+
+@operator("RANK", moves=True)
+def rank(c: Context) -> Value:
+    """The number of axes."""
+    return c.constant(np.array(c.x.type.rank, np.int32), "rank")
+
+
+@operator("FILL", inputs=2, moves=True)
+def fill(c: Context) -> Value:
+    """A tensor of a given shape with one value everywhere."""
+    dims = c.ints(0, "the shape")
+    c.require(min(dims, default=0) >= 0, f"fills the shape {dims}")
+    value = c.value(1)
+    c.require(c.x.type.rank == 1 and value.type.rank == 0, f"fills {c.x.type} with {value.type}")
+    return c.add(Expand(tuple(dims)), value)
+
+
+@operator("BROADCAST_TO", inputs=2, moves=True)
+def broadcast_to(c: Context) -> Value:
+    """A tensor of a given shape, along whose other axes the input repeats."""
+    dims = c.ints(1, "the shape")
+    c.require(c.value(1).type.rank == 1, f"has the shape {c.value(1).type}")
+    c.require(_broadcast(c, c.x.type.dims, dims) == tuple(dims), f"makes {dims} of {c.x.type}")
+    return c.add(Expand(tuple(dims)), c.x)
+
+
+@operator("BROADCAST_ARGS", inputs=2)
+def broadcast_args(c: Context) -> Value:
+    """The shape that two shapes have together."""
+    a, b, types = c.ints(0, "a shape"), c.ints(1, "a shape"), (c.x.type, c.value(1).type)
+    good = types[0].rank == types[1].rank == 1 and types[0].dtype is types[1].dtype
+    c.require(good, f"has the shapes {types[0]} and {types[1]}")
+    return c.constant(np.array(_broadcast(c, a, b), c.target().dtype.numpy), "shape")
+
+
+def _broadcast(c: Context, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(tuple(a), tuple(b))
+    except ValueError:
+        c.fail(f"has the shapes {list(a)} and {list(b)}")
+
+
+@operator("ZEROS_LIKE", moves=True)
+def zeros_like(c: Context) -> Value:
+    """Zeros of the input's shape and type."""
+    zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "zero")
+    return c.add(Expand(c.x.type.dims), zero)
+
+
+@operator("RANGE", inputs=3)
+def range_(c: Context) -> Value:
+    """start, start + delta, ... before limit."""
+    c.require(all(c.value(i).type.size == 1 for i in range(3)), "has no single numbers")
+    start, limit, delta = (c.data(i).reshape(-1)[0] for i in range(3))
+    c.require(delta != 0, "counts in steps of 0")
+    dtype = c.x.type.dtype
+    if dtype.is_integer:
+        away = int(delta) * (int(limit) - int(start)) < 0
+        c.require(not away, f"counts from {start} to {limit} by {delta}")
+        count = max(-((int(start) - int(limit)) // int(delta)), 0)
+    else:
+        count = max(int(np.ceil(np.abs((limit - start) / delta))), 0)
+        c.require(delta * (limit - start) >= 0, f"counts from {start} to {limit} by {delta}")
+    c.require(count < 1 << 28, f"has {count} elements")
+    steps = np.arange(count)
+    return c.constant((start + steps * delta).astype(dtype.numpy), "range")
+
+
+@operator("CAST", moves=True)
+def cast(c: Context) -> Value:
+    """Another element type. Numbers of fewer than 8 bits come of float32, clamped, or become it."""
+    given, wanted = c.source(0), c.target()
+    to = wanted.dtype
+    if given.narrow is not None or wanted.narrow is not None:
+        other = wanted if given.narrow is not None else given
+        if other.dtype is not DType.FLOAT32:
+            c.refuse(f"{given.type_name} as {wanted.type_name}")
+        x = c.x if wanted.narrow is None else c.add(ew.Clip(*wanted.limits), c.x)
+        return c.add(ew.Cast(to), x)
+    return c.x if to is c.x.type.dtype else c.add(ew.Cast(to, nan_to_most=True), c.x)
+
+
+@operator("DENSIFY", moves=True)
+def densify(c: Context) -> Value:
+    """Sparse constants are dense from the time they are read."""
+    c.require(c.x.constant is not None, "takes a constant")
+    return c.add(Identity(), c.x)

@@ -1,0 +1,187 @@
+"""Arithmetic of two quantized tensors, and between quantized and real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.elementwise.activation import slopes
+from vknn.formats.tflite.layers.elementwise.arithmetic import divisor
+from vknn.formats.tflite.layers.quantized.tables import (
+    bounds,
+    codes,
+    lookup,
+    output_quant,
+    power_of_two,
+    ratio,
+    scale_of,
+    symmetric,
+    zero_of,
+)
+from vknn.formats.tflite.registry import operator, quantized
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+
+
+def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Multipliers and shifts of real multipliers; one of 0 for what is not used."""
+    found = [fp.quantize_multiplier(real) for real in reals]
+    return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
+
+
+@quantized("ADD", "SUB")
+def add(c: Context) -> Value:
+    """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
+    symmetric(c)
+    kind = c.operator.code.lower()
+    dtype = c.target().dtype
+    scales = [float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c))]
+    low, high = bounds(c, c.options["fused_activation_function"])
+    zeros = (zero_of(c.quant(0)), zero_of(c.quant(1)))
+    powers = [p for s in scales if (p := power_of_two(s)) is not None]
+    if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and len(powers) == 3:
+        shifts = [p - powers[2] for p in powers[:2]]
+        c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
+        c.require(max(shifts) <= 0, f"adds scales {scales[:2]} to the smaller {scales[2]}")
+        op = QuantizedBinary(
+            f"shifted_{kind}", dtype, zeros, shifts=(shifts[0], shifts[1], 0), low=low, high=high
+        )
+        return c.add(op, c.x, c.value(1))
+    left = 15 if dtype is DType.INT16 else 20
+    twice = 2 * max(scales[:2])
+    q, shift = pairs(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
+    return _binary(c, kind, q, shift, left, (low, high))
+
+
+def _binary(
+    c: Context,
+    kind: str,
+    q: tuple[int, ...],
+    shift: tuple[int, ...],
+    left: int = 0,
+    limits: tuple[int, int] | None = None,
+) -> Value:
+    dtype = c.target().dtype
+    c.require(dtype is c.x.type.dtype, f"makes {dtype.value} of {c.x.type.dtype.value}")
+    info = np.iinfo(dtype.numpy)
+    low, high = limits or (int(info.min), int(info.max))
+    op = QuantizedBinary(
+        kind,
+        dtype,
+        (zero_of(c.quant(0)), zero_of(c.quant(1))),
+        (q[0], q[1], q[2]),
+        (shift[0], shift[1], shift[2]),
+        left,
+        zero_of(output_quant(c)),
+        low,
+        high,
+    )
+    return c.add(op, c.x, c.value(1))
+
+
+@quantized("MUL", "DIV")
+def multiply(c: Context) -> Value:
+    """One multiplier for the product or the quotient of the integers."""
+    if c.operator.code == "MUL" and c.x.type.dtype is DType.INT16 is not c.target().dtype:
+        return _short_product(c)
+    a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    product = c.operator.code == "MUL"
+    if not product:
+        divisor(c, zero_of(c.quant(1)))
+    q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
+    limits = bounds(c, c.options["fused_activation_function"])
+    return _binary(c, "mul" if product else "div", q, shift, 0, limits)
+
+
+def _short_product(c: Context) -> Value:
+    """Of int16 in 8 bits: the high byte of twice the product, whatever the scales."""
+    sides, dtype = (c.x.type, c.value(1).type), c.target().dtype
+    known = dtype in (DType.INT8, DType.UINT8) and sides[0] == sides[1]
+    c.require(known, f"makes {dtype.value} of {sides[0]} and {sides[1]}")
+    limits = np.iinfo(np.int16)
+    op = QuantizedBinary("doubling_high", DType.INT16, low=limits.min, high=limits.max)
+    table = fp.rounding_divide_by_pot(codes(DType.INT16), 8) + zero_of(output_quant(c))
+    low, high = bounds(c, c.options["fused_activation_function"])
+    return lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
+
+
+@quantized("SQUARED_DIFFERENCE")
+def squared_difference(c: Context) -> Value:
+    """The operands at twice the larger scale with 7 more bits, subtracted, squared, rescaled."""
+    a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    twice = 2 * max(a, b)
+    q, shift = pairs(a / twice, b / twice, twice * twice / ((1 << 14) * y))
+    return _binary(c, "squared_difference", q, shift, 7)
+
+
+@quantized("PRELU")
+def prelu(c: Context) -> Value:
+    """One multiplier where x >= 0, and one for x * alpha below; int16 has slopes of int8."""
+    slopes(c)
+    given, wanted = c.x.type.dtype, c.value(1).type.dtype
+    expected = DType.INT8 if given is DType.INT16 else given
+    c.require(wanted is expected, f"has slopes of {wanted.value} for {given.value}")
+    x, alpha, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
+    q, shift = pairs(ratio(x, y), ratio(x * alpha, y), 0.0)
+    return _binary(c, "prelu", q, shift)
+
+
+_BYTES = (DType.UINT8, DType.INT8, DType.INT16)
+#: What QUANTIZE makes of each type.
+_REQUANTIZED = {
+    DType.FLOAT32: _BYTES,
+    DType.INT8: _BYTES,
+    DType.UINT8: _BYTES,
+    DType.INT16: (DType.INT8, DType.INT16, DType.INT32),
+    DType.INT32: (DType.INT8, DType.INT16),
+}
+
+
+@operator("QUANTIZE", moves=True)
+def quantize(c: Context) -> Value:
+    """Floats divided by the scale, halves away from zero; integers by fixed point."""
+    wanted, target = output_quant(c), c.target()
+    known = _REQUANTIZED.get(c.x.type.dtype, ())
+    c.require(target.dtype in known, f"makes {target.dtype.value} of {c.x.type.dtype.value}")
+    low, high = target.limits
+    if c.x.type.dtype.is_float:
+        op = QuantizeLinear(target.dtype, low, high, "half_away", axis=wanted.axis)
+        zero = c.constant(_parameter(wanted.zero_point.astype(np.int32)), "zero point")
+        return c.add(op, c.x, c.constant(_parameter(wanted.scale), "scale"), zero)
+    given = c.quant(0)
+    q, shift = fp.quantize_multiplier(float(scale_of(given)) / float(scale_of(wanted)))
+    if c.x.type.dtype is DType.INT32:
+        rescale = Rescale(
+            int(q), int(shift), zero_of(given), 0, zero_of(wanted), low, high, target.dtype
+        )
+        return c.add(rescale, c.x)
+    x = codes(c.x.type.dtype) - zero_of(given)
+    return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
+
+
+@operator("DEQUANTIZE", moves=True)
+def dequantize(c: Context) -> Value:
+    """float16 to float32; integers less their zero point times their scale."""
+    if c.x.type.dtype is DType.FLOAT16:
+        return c.add(ew.Cast(DType.FLOAT32), c.x)
+    given = c.quant(0)
+    c.require(c.x.type.dtype is not DType.INT32, "takes integers of 8 or 16 bits, not int32")
+    real = c.x.type.dtype is not DType.INT16 or not given.zero_point.any()
+    c.require(real, f"has int16 with the zero point {zero_of(given)}")
+    x = c.add(ew.Cast(DType.INT32), c.x)
+    if given.zero_point.any():
+        zero = given.zero_point.astype(np.int32)
+        shape = [1] * x.type.rank
+        if zero.size > 1:
+            shape[given.axis] = zero.size
+        x = c.add(ew.Sub(), x, c.constant(zero.reshape(shape if zero.size > 1 else ()), "zero"))
+    scale = c.constant(_parameter(given.scale), "scale")
+    return c.add(DequantizeLinear(axis=given.axis), x, scale)
+
+
+def _parameter(array: np.ndarray) -> np.ndarray:
+    """A scalar where there is one value, else the vector."""
+    return array.reshape(()) if array.size == 1 else array

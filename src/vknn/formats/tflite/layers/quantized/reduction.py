@@ -1,0 +1,148 @@
+"""Reductions, softmax and normalization of quantized tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized.tables import (
+    interpolation_table,
+    output_quant,
+    scale_of,
+    zero_of,
+)
+from vknn.formats.tflite.layers.reduction import axes_of, of_nothing
+from vknn.formats.tflite.registry import quantized
+from vknn.graph import DType, Value
+from vknn.ops.elementwise import Cast
+from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized.arithmetic import FloatRescale, Rescale
+from vknn.ops.quantized.rows import (
+    FixedSoftmax,
+    QuantizedL2Normalization,
+    QuantizedReduceProd,
+    QuantizedSoftmax,
+)
+from vknn.ops.reduction import ReduceSum
+
+
+def _range(dtype: DType) -> tuple[int, int]:
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+@quantized("MEAN", "SUM")
+def mean_or_sum(c: Context) -> Value:
+    """The sum of the integers times a multiplier, into which MEAN folds the number of elements.
+
+    TensorFlow Lite's ordinary kernel for SUM of int8 and int16 rescales in float32; the reference
+    kernel errs there.
+    """
+    axes, keep = axes_of(c), bool(c.options["keep_dims"])
+    given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
+    count = math.prod(c.x.type.dims[a] for a in axes)
+    if not count:
+        return of_nothing(c, axes, 0)  # whatever the zero point
+    total = c.add(Cast(DType.INT32), c.x)
+    total = c.add(ReduceSum(axes, keep), total) if axes else total
+    low, high = _range(dtype)
+    if c.operator.code == "SUM" and dtype in (DType.INT8, DType.INT16):
+        ratio = scale_of(given) / scale_of(wanted)
+        bias = np.float32(-zero_of(given)) * ratio * np.float32(count)
+        op = FloatRescale(float(ratio), float(bias), zero_of(wanted), low, high, dtype)
+        return c.add(op, total)
+    q, shift = fp.quantize_multiplier(float(scale_of(given)) / float(scale_of(wanted)))
+    multiplier, exponent = int(q), int(shift)
+    if c.operator.code == "MEAN":
+        bits = min(count.bit_length() - 1, 32, 31 + exponent)
+        multiplier, exponent = (multiplier << bits) // max(count, 1), exponent - bits
+    zero_in = zero_of(given) * count
+    rescale = Rescale(multiplier, exponent, zero_in, 0, zero_of(wanted), low, high, dtype)
+    return c.add(rescale, total)
+
+
+@quantized("REDUCE_PROD")
+def product(c: Context) -> Value:
+    """A product that is rescaled at each step by scale_in / (scale_out ** (1 / n))."""
+    axes, dims = axes_of(c), c.x.type.dims
+    given, wanted = c.quant(0), output_quant(c)
+    kept = [a for a in range(len(dims)) if a not in axes]
+    count = math.prod(dims[a] for a in axes)
+    c.require(count > 0, f"multiplies nothing along axes {list(axes)} of {c.x.type}")
+    scaling = float(scale_of(given)) / float(scale_of(wanted)) ** (1.0 / count)
+    q, shift = fp.quantize_multiplier(scaling)
+    rows = c.transpose(c.x, (*kept, *axes))
+    rows = c.reshape(rows, (math.prod(dims[a] for a in kept), count))
+    y = c.add(QuantizedReduceProd(int(q), int(shift), zero_of(given), zero_of(wanted)), rows)
+    keep = c.options["keep_dims"]
+    return c.reshape(y, [1 if a in axes else d for a, d in enumerate(dims) if keep or a in kept])
+
+
+def _exponentials(step: np.float32) -> np.ndarray:
+    """exp(-step * d) for the distances 255 to 0, each the float32 nearest to it."""
+    distance = np.arange(255, -1, -1, dtype=np.float32)
+    return np.exp((-step * distance).astype(np.float64)).astype(np.float32)
+
+
+@quantized("SOFTMAX")
+def softmax(c: Context) -> Value:
+    """8 bits: float32 with a table of exponentials; int16: fixed point with two tables."""
+    given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
+    beta = np.float32(c.options["beta"])
+    if c.x.type.dtype is DType.INT16:
+        return _fixed_softmax(c, float(scale_of(given)), float(beta))
+    low, high = _range(dtype)
+    op = QuantizedSoftmax(float(scale_of(wanted)), zero_of(wanted), low, high, dtype)
+    return _rows(c, lambda x: c.add(op, x, c.constant(_exponentials(scale_of(given) * beta))))
+
+
+@quantized("LOG_SOFTMAX")
+def log_softmax(c: Context) -> Value:
+    """In float32 with a table of exponentials."""
+    given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
+    low, high = _range(dtype)
+    step = scale_of(given)
+    op = QuantizedSoftmax(
+        float(scale_of(wanted)), zero_of(wanted), low, high, dtype, True, float(step)
+    )
+    return _rows(c, lambda x: c.add(op, x, c.constant(_exponentials(step))))
+
+
+def _rows(c: Context, make: Callable[[Value], Value]) -> Value:
+    if c.x.type.rank:
+        return make(c.x)
+    return c.reshape(make(c.reshape(c.x, (1,))), ())
+
+
+def _fixed_softmax(c: Context, scale: float, beta: float) -> Value:
+    q, shift = fp.quantize_multiplier(scale * beta / (10.0 / 65535.0))
+    f32 = np.float32
+    exponent = interpolation_table(np.exp, (f32(10.0 / 65535.0), 32767), (f32(2.0 / 65535.0), 0))
+    distance = np.arange(-65535, 1, dtype=np.int64)
+    place = np.clip(fp.multiply(distance, q, shift) + 32767, -32768, 32767)
+    terms = fp_lookup(exponent, place)
+    reciprocal = interpolation_table(
+        lambda x: 1 / (1 + x), (f32(1.0 / 65535.0), -32768), (f32(2.0 / 65535.0), 0)
+    )
+    tables = [c.constant(t.astype(np.int32), "table") for t in (terms, reciprocal)]
+    return _rows(c, lambda x: c.add(FixedSoftmax(), x, *tables))
+
+
+def fp_lookup(table: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """A table of 513 entries interpolated at int16 places."""
+    index, offset = 256 + (place >> 7), place & 0x7F
+    slope = table[index + 1] - table[index]
+    return np.asarray(table[index] + ((slope * offset + 64) >> 7))
+
+
+@quantized("L2_NORMALIZATION")
+def l2_normalization(c: Context) -> Value:
+    """Integers times the integer inverse root of the sum of their squares."""
+    c.require(not c.options["fused_activation_function"], "has a fused activation")
+    wanted, middle = output_quant(c), 128 if c.x.type.dtype is DType.UINT8 else 0
+    good = float(scale_of(wanted)) == 2.0**-7 and zero_of(wanted) == middle
+    c.require(good, f"has an output of {c.x.type.dtype.value} that is not in steps of 1/128")
+    return _rows(c, lambda x: c.add(QuantizedL2Normalization(zero_of(c.quant(0))), x))

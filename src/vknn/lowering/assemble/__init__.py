@@ -1,0 +1,1 @@
+"""Assembling a plan: memory, barriers, submits, the proof that it is safe, its text."""

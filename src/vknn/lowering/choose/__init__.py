@@ -1,0 +1,1 @@
+"""Choosing among candidates: layouts, measured choices, shared pipelines, views and splits."""

@@ -1,0 +1,83 @@
+"""From a node to the candidates that its family offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vknn.errors import ShapeError
+from vknn.graph import Node, TensorType
+from vknn.lowering.choose.tuned_choices import chosen
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.epilogue import encode_steps
+from vknn.lowering.kit.layouts import Layout, on_device, storage_bytes
+from vknn.lowering.kit.problem import LoweringOptions, Problem
+from vknn.lowering.kit.registry import rule_for
+from vknn.ops.elementwise import Fused
+from vknn.plan import DeviceLimits
+
+
+def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> Problem:
+    """The node as its family sees it: base op, concrete types, tail apart."""
+    types = node.input_types
+    constants = tuple(v.constant if v is not None else None for v in node.inputs)
+    op = node.op
+    outputs = node.bounds
+    if not isinstance(op, Fused):
+        return Problem(op, types, outputs, constants, limits, options)
+    count = len(types) - op.operand_count
+    operands = tuple(t for t in types[count:] if t is not None)
+    epilogue = encode_steps(op, operands, outputs[0])
+    base_outputs = op.base.bound(*types[:count])
+    return Problem(
+        op.base, types[:count], base_outputs, constants[:count], limits, options, epilogue
+    )
+
+
+def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:
+    """The ways to run a node on the device, best filtered by ``options``; empty: on the host."""
+    base = node.op.base if isinstance(node.op, Fused) else node.op
+    rule = rule_for(type(base))
+    if rule is None or not _possible(node):
+        return []
+    problem = make_problem(node, limits, options)
+    return _preferred([c for c in rule(problem) if _fits(c, problem)], problem)
+
+
+def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:
+    options = problem.options
+    if options.algorithm is None:
+        found = chosen(found, problem, options.choices)
+    else:
+        found = [c for c in found if c.name == options.algorithm] or found
+    if options.layout is not None:
+        found = [c for c in found if c.outputs[0] is options.layout] or found
+    return found
+
+
+def _possible(node: Node) -> bool:
+    """True when every tensor is one that a device buffer can hold."""
+    present = [t for t in node.input_types if t is not None]
+    if any(not t.is_static for t in present):
+        return False
+    try:
+        outputs = node.bounds
+    except ShapeError:
+        return False
+    types: Sequence[TensorType] = [*present, *outputs]
+    return all(t.is_static and on_device(t) and t.size > 0 for t in types)
+
+
+def _fits(candidate: Candidate, problem: Problem) -> bool:
+    """True when a shader can see each tensor whole, in the layout that the candidate has it in."""
+    held = [
+        (t, layout)
+        for t, layout in zip(problem.inputs, candidate.inputs, strict=True)
+        if t is not None and layout is not None
+    ]
+    held += zip(problem.outputs, candidate.outputs, strict=True)
+    held += [(t, candidate.outputs[0]) for t in problem.epilogue.operands]
+    most = problem.limits.max_storage_buffer_range
+    half = problem.options.half
+    # Whatever comes to C4B or leaves it has elements of 32 bits there.
+    widest = ((t, Layout.C4 if layout is Layout.C4B else layout) for t, layout in held)
+    return all(storage_bytes(t, layout, half) <= most for t, layout in widest)

@@ -1,0 +1,130 @@
+"""Layout assignment: one candidate for each node, so that kernels plus repacks cost least.
+
+Choosing is a labelling problem on the graph. A forward greedy pass gives a start (each node knows
+its producers' layouts), then sweeps change one node at a time, looking both ways, until nothing
+gets better. On the networks that exist in practice (long runs in one layout) that finds the
+assignment with the fewest repacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vknn.graph import Graph, Node, Value
+from vknn.lowering.choose.concat_inplace import PartCosts
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.layouts import Layout, same_bytes, storage_bytes
+from vknn.ops.elementwise import Fused
+
+MAX_SWEEPS = 4
+
+
+def wanted_layouts(node: Node, candidate: Candidate) -> list[tuple[Value, Layout]]:
+    """The values that a candidate reads from buffers, each with the layout it wants."""
+    operands = node.op.operand_count if isinstance(node.op, Fused) else 0
+    base = node.inputs[: len(node.inputs) - operands]
+    pairs = [
+        (value, layout)
+        for value, layout in zip(base, candidate.inputs, strict=True)
+        if value is not None and layout is not None
+    ]
+    # A tail's operands are read with the output's own indices, so they share its layout.
+    extra = node.inputs[len(base) :]
+    return pairs + [(v, candidate.outputs[0]) for v in extra if v is not None]
+
+
+def repack_cost(value: Value, have: Layout, want: Layout) -> float:
+    """Estimated microseconds to bring a tensor from one layout to the other."""
+    if value.constant is not None or same_bytes(value.type, have, want):
+        return 0.0
+    moved = storage_bytes(value.type, have) + storage_bytes(value.type, want)
+    return DISPATCH_COST + moved * BYTE_COST
+
+
+class _Assignment:
+    def __init__(self, graph: Graph, options: Mapping[Node, Sequence[Candidate]]) -> None:
+        self.options = options
+        self.producer = {v: (n, i) for n in graph.nodes for i, v in enumerate(n.outputs)}
+        self.readers = {v: list(dict.fromkeys(ns)) for v, ns in graph.consumers().items()}
+        self.results = set(graph.outputs.values())
+        self.parts = PartCosts(graph, options)
+        self.choice: dict[Node, Candidate] = {}
+        self._wants: dict[tuple[Node, Candidate], list[tuple[Value, Layout]]] = {}
+
+    def layout_of(self, value: Value) -> Layout:
+        made = self.producer.get(value)
+        if made is None or made[0] not in self.choice:
+            return Layout.LINEAR
+        return self.choice[made[0]].outputs[made[1]]
+
+    def wants(self, node: Node, candidate: Candidate) -> list[tuple[Value, Layout]]:
+        key = (node, candidate)
+        if key not in self._wants:
+            self._wants[key] = wanted_layouts(node, candidate)
+        return self._wants[key]
+
+    def needed(self, value: Value) -> set[Layout]:
+        """The layouts in which anybody who has chosen wants the value."""
+        layouts = {Layout.LINEAR} if value in self.results else set()
+        for node in self.readers.get(value, ()):
+            if node in self.choice:
+                wants = self.wants(node, self.choice[node])
+                layouts |= {layout for v, layout in wants if v is value}
+        return layouts
+
+    def cost_around(self, node: Node, candidate: Candidate) -> float:
+        """Cost of the candidate and of all repacks and copies of values that the node touches."""
+        self.choice[node] = candidate
+        touched = {v for v in node.inputs if v is not None} | set(node.outputs)
+        repacks = sum(
+            repack_cost(v, self.layout_of(v), want) for v in touched for want in self.needed(v)
+        )
+        return candidate.cost + repacks - self.parts.saved_around(node, self.choice)
+
+    def best(self, node: Node) -> Candidate:
+        offers = self.options[node]
+        if len(offers) == 1:
+            return offers[0]
+        return min(offers, key=lambda c: self.cost_around(node, c))
+
+
+def _distinct(offers: Sequence[Candidate]) -> list[Candidate]:
+    """The cheapest of those that look alike to their neighbours: only these can be chosen."""
+    best: dict[object, Candidate] = {}
+    for candidate in offers:
+        kind: object = (candidate.inputs, candidate.outputs, candidate.view, candidate.view_offset)
+        if candidate.parts:
+            kind = id(candidate)
+        if kind not in best or candidate.cost < best[kind].cost:
+            best[kind] = candidate
+    return list(best.values())
+
+
+def assign(
+    graph: Graph, options: Mapping[Node, Sequence[Candidate]], *, together: bool = True
+) -> dict[Node, Candidate]:
+    """A candidate for every node of the graph; each node must have at least one in ``options``.
+
+    ``together=False`` ("layouts" in VKNN_DISABLE): the cheapest of each node by itself, whatever
+    repacks come of it.
+    """
+    if not together:
+        return {node: min(offers, key=lambda c: c.cost) for node, offers in options.items()}
+    options = {node: _distinct(offers) for node, offers in options.items()}
+    state = _Assignment(graph, options)
+    for node in graph.nodes:
+        state.choice[node] = state.best(node)
+    for _ in range(MAX_SWEEPS):
+        changed = False
+        for node in graph.nodes:
+            if len(options[node]) < 2:
+                continue
+            before = state.choice[node]
+            now = state.cost_around(node, before)
+            best = state.best(node)
+            better = state.cost_around(node, best) < now - 1e-9
+            state.choice[node] = best if better else before
+            changed |= better
+        if not changed:
+            break
+    return state.choice

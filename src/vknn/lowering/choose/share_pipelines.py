@@ -1,0 +1,70 @@
+"""Fewer kinds of pipelines: layers that differ in little else share a kernel's form.
+
+A driver compiles each pipeline when a model is first run, for some 100 milliseconds on a CPU. Two
+tile widths in one network, each the best for its layers by a hair, cost more there than a thousand
+runs give back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
+
+from vknn.graph import Node
+from vknn.lowering.kit.candidate import Candidate
+from vknn.ops.elementwise import Fused
+
+#: Estimated microseconds of a run that one pipeline less may cost.
+PIPELINE_WORTH = 50.0
+#: Attributes that are numbers to a kernel, not another pipeline.
+_NUMBERS = frozenset(("pads", "group", "output_size"))
+
+
+def with_fewer_pipelines(
+    choice: Mapping[Node, Candidate], offers: Mapping[Node, Sequence[Candidate]]
+) -> dict[Node, Candidate]:
+    """The choice, with nodes of a kind on one candidate by name where that costs next to nothing.
+
+    A node only changes to a candidate that looks the same to its neighbours.
+    """
+    kinds: dict[Hashable, list[Node]] = {}
+    for node, candidate in choice.items():
+        if len(offers[node]) > 1 and not candidate.parts:
+            kinds.setdefault((_kind(node), candidate.inputs, candidate.outputs), []).append(node)
+    result = dict(choice)
+    for nodes in kinds.values():
+        while moved := _cheapest_move(nodes, result, offers):
+            result.update(moved)
+    return result
+
+
+def _kind(node: Node) -> Hashable:
+    """What makes pipelines of a kernel differ besides the candidate's own form."""
+    op, steps = (node.op.base, node.op.steps) if isinstance(node.op, Fused) else (node.op, ())
+    return type(op), tuple(i for i in op.attributes().items() if i[0] not in _NUMBERS), steps
+
+
+def _cheapest_move(
+    nodes: Sequence[Node],
+    choice: Mapping[Node, Candidate],
+    offers: Mapping[Node, Sequence[Candidate]],
+) -> dict[Node, Candidate]:
+    """All nodes on one name moved to another's; nothing where that costs too much."""
+    users: dict[str, list[Node]] = {}
+    for node in nodes:
+        users.setdefault(choice[node].name, []).append(node)
+    best: dict[Node, Candidate] = {}
+    least = PIPELINE_WORTH
+    for old, new in itertools.permutations(users, 2):
+        taken = {node: _alike(offers[node], choice[node], new) for node in users[old]}
+        found = {node: candidate for node, candidate in taken.items() if candidate is not None}
+        extra = sum(candidate.cost - choice[node].cost for node, candidate in found.items())
+        if len(found) == len(taken) and extra < least:
+            best, least = found, extra
+    return best
+
+
+def _alike(offers: Sequence[Candidate], chosen: Candidate, name: str) -> Candidate | None:
+    form = (chosen.inputs, chosen.outputs, chosen.view, chosen.view_offset)
+    alike = (c for c in offers if (c.inputs, c.outputs, c.view, c.view_offset) == form)
+    return next((c for c in alike if c.name == name and not c.parts), None)

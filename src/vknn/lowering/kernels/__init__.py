@@ -1,0 +1,7 @@
+"""Kernel rules, a package or module a family; importing this registers all of them."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

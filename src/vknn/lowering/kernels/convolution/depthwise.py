@@ -1,0 +1,124 @@
+"""Depthwise convolution (shaders/convolution/depthwise.comp)."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    constant_weights,
+    has_bias,
+    input_layouts,
+)
+from vknn.lowering.kernels.convolution.span import Spans, pack_on_device
+from vknn.lowering.kernels.quantized.requantize import form, in_bytes, pack
+from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.workgroups import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
+
+#: Most inputs that a lane keeps of a row; a longer reach costs more than it saves.
+MOST_SPAN = 40
+
+
+def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
+    """Candidates of one to eight pixels a lane."""
+    if not shape.is_depthwise:
+        return []
+    widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
+    found = [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
+    return [*found, *in_bytes(problem, found)]
+
+
+def _candidate(problem: Problem, shape: ConvShape, width: int) -> Candidate:
+    emit = functools.partial(_emit, shape=shape, width=width)
+    packing = 0.0 if constant_weights(problem) is not None else DISPATCH_COST
+    cost = _cost(problem, shape, width) + packing
+    return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
+
+
+def _span(shape: ConvShape, width: int) -> int:
+    return (width - 1) * shape.strides[2] + (shape.kernel[2] - 1) * shape.dilations[2] + 1
+
+
+def _lanes(shape: ConvShape, width: int) -> int:
+    tiles = ceil_div(shape.size_out[2], width)
+    return shape.batch * shape.c4 * shape.size_out[0] * shape.size_out[1] * tiles
+
+
+def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
+    limits = problem.limits
+    packed = shape.c4 * (shape.taps + 1)
+    groups = ceil_div(max(_lanes(shape, width), packed), lane_count(limits))
+    rows = shape.kernel[0] * shape.kernel[1]
+    return fits(groups, limits) and fits_loops(limits, rows) and fits_buffer(limits, 4 * packed)
+
+
+def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
+    rows, columns = shape.kernel[0] * shape.kernel[1], shape.kernel[2]
+    reads = min(_span(shape, width), width * columns) + columns
+    lanes = _lanes(shape, width)
+    if problem.limits.kind == "cpu":
+        # Vector instructions: 55 a load, 6 a product of vec4s; 60 a pixel for its store.
+        work = rows * (55 * reads + 6 * width * columns) + 60 * width + 150
+        groups = ceil_div(lanes, lane_count(problem.limits))
+        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
+    waves = max(1.0, lanes / 16384)
+    return DISPATCH_COST + waves * rows * (8 * reads + 4 * width * columns) * 2e-4
+
+
+def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
+    weights = _weights(emitter, shape)
+    limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
+    total = _lanes(shape, width)
+    push = [total, ceil_div(shape.size_out[2], width), shape.c4, shape.channels_out]
+    push += [*shape.size_in[1:], *shape.size_out[1:]]
+    push += [shape.kernel[1], shape.strides[1], shape.dilations[1], *shape.pads[1:]]
+    push += [shape.c4 * shape.taps, shape.size_in[0], shape.size_out[0], shape.kernel[0]]
+    push += [shape.strides[0], shape.dilations[0], shape.pads[0]]
+    spec = {10: width, 11: shape.kernel[2], 12: shape.strides[2], 13: shape.dilations[2]}
+    kind = form(emitter, shape.kernel[2], folds=True)
+    emitter.dispatch(
+        "convolution/depthwise",
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=push,
+        spec={**spec, 14: 3 if shape.has_depth else 2, **kind.spec},
+        defines=kind.defines,
+        epilogue=kind.epilogue,
+        flops=shape.flops,
+    )
+
+
+def _weights(emitter: Emitter, shape: ConvShape) -> Ref:
+    sources = constant_weights(emitter.problem)
+    if sources is not None:
+        return pack(emitter, "depthwise", pack_depthwise, sources)
+    spans = Spans(shape.channels_in, shape.channels_out, shape.group, shape.taps, block=1)
+    bias = emitter.inputs[2] if has_bias(emitter.problem) else None
+    w = emitter.input(1)
+    return pack_on_device(emitter, spans, w, bias, transposed=False, depthwise=True)
+
+
+def pack_depthwise(w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """[c4][tap] vec4s of channels, then the bias [c4]; missing channels are 0."""
+    dtype = np.float32 if w.dtype.kind == "f" else np.int32
+    channels, taps = w.shape[0], int(np.prod(w.shape[2:]))
+    c4 = ceil_div(channels, 4)
+    padded = np.zeros((4 * c4, taps + 1), dtype)
+    padded[:channels, :taps] = w.reshape(channels, taps)
+    if bias is not None:
+        padded[:channels, taps] = bias
+    vectors = padded.reshape(c4, 4, taps + 1).transpose(0, 2, 1)
+    return np.concatenate([vectors[:, :taps].ravel(), vectors[:, taps].ravel()])

@@ -1,0 +1,249 @@
+"""Convolution as a matrix product in register tiles (shaders/convolution/conv.comp)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vknn.graph import DType
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    constant_weights,
+    has_bias,
+    input_layouts,
+)
+from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
+from vknn.lowering.kernels.quantized.requantize import (
+    BYTES,
+    NUMBERS,
+    by_floats,
+    byte_forms,
+    form,
+    in_bytes,
+    is_quantized,
+    pack,
+)
+from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.workgroups import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
+from vknn.ops.convolution.conv import Conv
+
+#: Subgroup size that the shuffling form of the kernel is written for.
+SHUFFLE_LANES = 8
+
+
+@dataclass(frozen=True)
+class ConvTile:
+    """A lane's tile: ``pixels`` times ``block`` vec4s of output channels."""
+
+    pixels: int
+    block: int
+    lanes: int
+    shuffle: bool = False
+    lie: str = NUMBERS  # how the weights of quantized ops lie
+
+    @property
+    def name(self) -> str:
+        suffix = "-shuffle" if self.shuffle else f"-{self.lie}" if self.lie else ""
+        return f"tile{self.pixels}x{self.block}{suffix}"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How output channels are cut: ``of_group`` blocks a group, ``count`` an image."""
+
+    of_group: int
+    count: int
+    weights: int  # vec4s of packed weights before the bias
+    total: int  # with the bias
+
+
+def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
+    """A candidate for each tile; none where a vec4 of channels belongs to two groups."""
+    if not shape.whole_vectors:
+        return []
+    tiles = [tile for tile in _tiles(problem) if _fits(problem, shape, tile)]
+    found = [_candidate(problem, shape, tile) for tile in tiles]
+    return [*found, *in_bytes(problem, found)]
+
+
+def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
+    """True where the device allows the dispatches, their loop and the packed weights."""
+    limits, packed = problem.limits, weight_blocks(shape, tile.block).total
+    groups = _group_count(shape, tile)
+    if constant_weights(problem) is None:
+        groups = max(groups, ceil_div(packed, lane_count(limits)))
+    loops = fits_loops(limits, shape.taps * ceil_div(shape.group_in, 4))
+    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
+
+
+def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
+    emit = functools.partial(_emit, shape=shape, tile=tile)
+    packing = 0 if constant_weights(problem) is not None else DISPATCH_COST
+    cost = _cost(problem, shape, tile) + packing
+    return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
+
+
+def _tiles(problem: Problem) -> list[ConvTile]:
+    limits = problem.limits
+    lanes = lane_count(limits)
+    half_sums = problem.options.half_sums and type(problem.op) is Conv
+    plain = is_quantized(problem) and not by_floats(problem)
+    shuffles = "subgroup_shuffle" in limits.features and not half_sums and not plain
+    if limits.kind == "cpu":
+        forms = [(4, 4), (3, 8), (2, 4), (1, 4)]
+        tiles = [ConvTile(n, m, lanes) for n, m in forms]
+        if shuffles and limits.subgroup_size == SHUFFLE_LANES == lanes:
+            tiles = [ConvTile(n, m, lanes, True) for n, m in forms] + tiles[:1]
+    else:
+        tiles = [ConvTile(n, m, lanes) for n, m in ((4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))]
+    plain_tiles = [tile for tile in tiles if not tile.shuffle]
+    return tiles + [replace(t, lie=lie) for lie in byte_forms(problem) for t in plain_tiles]
+
+
+def _group_count(shape: ConvShape, tile: ConvTile) -> int:
+    tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
+    return tiles * weight_blocks(shape, tile.block).count * shape.batch
+
+
+def weight_blocks(shape: ConvShape, width: int) -> Blocks:
+    """The blocks of ``width`` vec4s that output channels are cut into."""
+    of_group = ceil_div(ceil_div(shape.group_out, 4), width)
+    count = of_group * shape.group
+    weights = count * shape.taps * ceil_div(shape.group_in, 4) * 4 * width
+    return Blocks(of_group, count, weights, weights + count * width)
+
+
+def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
+    """Microseconds: steps of a workgroup times the work of a step, over what runs side by side."""
+    groups = _group_count(shape, tile)
+    steps = shape.taps * ceil_div(shape.group_in, 4)
+    products: float = 4 * tile.pixels * tile.block
+    loads = tile.pixels + (tile.block / 2 if tile.shuffle else 4 * tile.block)
+    if tile.lie:
+        loads, products = tile.pixels + tile.block, _byte_products(problem, tile)
+    if problem.limits.kind == "cpu":
+        # In units of one vector instruction: a load of a vec4 is some 50, a product 1.5, and sums
+        # beyond 16 vec4s live in memory. A tile's beginning and its stores cost as several steps.
+        spill = 1.0 if tile.pixels * tile.block <= 16 else 1.5
+        step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
+        work = step * steps + 500 + 150 * tile.pixels * tile.block
+        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
+    lanes, half = groups * tile.lanes, problem.options.half_sums
+    work = products / (4 * tile.pixels * tile.block)
+    cost = tile_cost(lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    return DISPATCH_COST + cost
+
+
+def _byte_products(problem: Problem, tile: ConvTile) -> float:
+    """Multiplications of vec4s that a step is worth where weights are bytes."""
+    products = 4.0 * tile.pixels * tile.block
+    if tile.lie == BYTES:
+        return products + 4 * tile.block  # each byte becomes a float
+    if "integer_dot_fast" in problem.limits.features:
+        return products / 4 + tile.pixels
+    return products * (1.1 if problem.limits.kind == "cpu" else 2.0)
+
+
+def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
+    weights = packed_weights(emitter, shape, tile.block, tile.lie)
+    tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
+    groups = _group_count(shape, tile)
+    kind = form(emitter, 4, lie=tile.lie, folds=True)
+    defines = {**kind.defines, "SHUFFLE": int(tile.shuffle)}
+    if emitter.problem.options.half_sums and kind.epilogue is not None:
+        defines["HALF_SUMS"] = 1
+    emitter.dispatch(
+        "convolution/conv",
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],
+        groups=spread(groups, emitter.problem.limits),
+        local=(tile.lanes, 1, 1),
+        push=push_constants(shape, tiles, groups, tile.block),
+        spec={10: tile.pixels, 11: tile.block, 12: tap_axes(shape), **kind.spec},
+        defines=defines,
+        epilogue=kind.epilogue,
+        flops=shape.flops,
+    )
+
+
+def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> list[int]:
+    """Those of conv.comp and shared.comp, weights in blocks of ``width`` vec4s."""
+    blocks = weight_blocks(shape, width)
+    cg4, mg4 = ceil_div(shape.group_in, 4), ceil_div(shape.group_out, 4)
+    push = [shape.pixels, tiles, groups, shape.c4, cg4, shape.m4, mg4]
+    push += [blocks.count, blocks.of_group, shape.channels_out, blocks.weights]
+    return [*push, *shape.size_in, *shape.size_out[1:], *shape.geometry()]
+
+
+def tap_axes(shape: ConvShape) -> int:
+    """The spatial axes that taps run over, as the shaders' constant AXES has it."""
+    if shape.is_pointwise:
+        return 0
+    return 3 if shape.has_depth else 2
+
+
+def packed_weights(emitter: Emitter, shape: ConvShape, width: int, lie: str = NUMBERS) -> Ref:
+    """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`)."""
+    sources = constant_weights(emitter.problem)
+    if sources is None:
+        return _packed_on_device(emitter, shape, width)
+    key = f"conv.{width}.{shape.group}"
+    make = functools.partial(pack_conv, shape.group, width)
+    return pack(emitter, key, make, sources, lie, 4 * width)
+
+
+def pack_conv(group: int, block: int, w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """[block][tap][c4][4][``block`` vec4s of output channels], then the bias [block][channels].
+
+    A block holds ``block`` vec4s of output channels of one group; what is missing is 0.
+    """
+    dtype = np.float32 if w.dtype.kind == "f" else np.int32
+    group_out, group_in, taps = w.shape[0] // group, w.shape[1], int(np.prod(w.shape[2:]))
+    blocks, c4 = ceil_div(group_out, 4 * block), ceil_div(group_in, 4)
+    padded = np.zeros((group, blocks * 4 * block, 4 * c4, taps), dtype)
+    padded[:, :group_out, :group_in] = w.reshape(group, group_out, group_in, taps)
+    split = padded.reshape(group * blocks, 4 * block, 4 * c4, taps).transpose(0, 3, 2, 1)
+    biases = np.zeros((group, blocks * 4 * block), dtype)
+    if bias is not None:
+        biases[:, :group_out] = bias.reshape(group, group_out)
+    return np.concatenate([split.ravel(), biases.ravel()])
+
+
+def _packed_on_device(emitter: Emitter, shape: ConvShape, width: int) -> Ref:
+    """Weights known only at run time, packed by a dispatch of their own."""
+    blocks = weight_blocks(shape, width)
+    w, limits = emitter.input(1), emitter.problem.limits
+    bias = emitter.inputs[2] if has_bias(emitter.problem) else None
+    dtype = DType.FLOAT32 if w.is_float else DType.INT32
+    packed = emitter.scratch("packed", 4 * blocks.total, dtype=dtype, as_tensor=True)
+    lanes = lane_count(limits)
+    emitter.dispatch(
+        "convolution/pack_weights",
+        [read1(w), read1(bias or w), write(packed)],
+        groups=spread(ceil_div(blocks.total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=[
+            blocks.weights,
+            blocks.total,
+            blocks.of_group,
+            shape.group_in,
+            shape.group_out,
+            ceil_div(shape.group_in, 4),
+            shape.taps,
+        ],
+        spec={10: width, 11: int(bias is not None)},
+        defines={"ELEM": int(not w.is_float)},
+        label=f"{emitter.label} pack",
+    )
+    return packed

@@ -1,0 +1,57 @@
+"""Lowering of convolutions: activations in C4, cheapest kernel first by estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from vknn.lowering.kernels.convolution.depthwise import depthwise_candidates
+from vknn.lowering.kernels.convolution.general import general_candidates
+from vknn.lowering.kernels.convolution.grouped import grouped_candidates
+from vknn.lowering.kernels.convolution.register_tiles import tiled_candidates
+from vknn.lowering.kernels.convolution.row import row_candidates
+from vknn.lowering.kernels.convolution.shape import conv_shape
+from vknn.lowering.kernels.convolution.shared_memory import shared_candidates
+from vknn.lowering.kernels.convolution.winograd import winograd_candidates
+from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, is_quantized
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv
+from vknn.ops.quantized.convolution import QuantizedConv
+
+#: Networks repeat their layers: the candidates of so many by all they depend on, which the data of
+#: floats are no part of.
+MOST_KNOWN = 512
+_known: dict[Hashable, list[Candidate]] = {}
+
+
+@lowers(Conv, WholeConv, ConvInteger, QuantizedConv)
+def convolution(problem: Problem) -> list[Candidate]:
+    """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
+    if is_quantized(problem):
+        return _candidates(problem) if has_setting(problem) else []
+    constant = tuple(array is not None for array in problem.constants)
+    types = (problem.inputs, problem.outputs, constant)
+    key = (problem.op, types, problem.epilogue, problem.limits, problem.options)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = _candidates(problem)
+    return found
+
+
+def _candidates(problem: Problem) -> list[Candidate]:
+    shape = conv_shape(problem)
+    if problem.epilogue.quantized is not None:
+        # Other kernels take no tail, and where products are not added up in floats it has no form.
+        return tiled_candidates(problem, shape) if by_floats(problem) else []
+    return [
+        *tiled_candidates(problem, shape),
+        *shared_candidates(problem, shape),
+        *row_candidates(problem, shape),
+        *depthwise_candidates(problem, shape),
+        *grouped_candidates(problem, shape),
+        *winograd_candidates(problem, shape),
+        *general_candidates(problem, shape),
+    ]

@@ -1,0 +1,134 @@
+"""A convolution as numbers, the spatial axes filled up to three (depth, height, width)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.lowering.kernels.quantized.requantize import is_quantized
+from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.ops.convolution.conv import Convolution
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """Sizes of a convolution; every tuple is (depth, height, width)."""
+
+    batch: int
+    channels_in: int
+    channels_out: int
+    group: int
+    size_in: Triple
+    size_out: Triple
+    kernel: Triple
+    strides: Triple
+    dilations: Triple
+    pads: Triple  # begins
+
+    @property
+    def group_in(self) -> int:
+        """Input channels of a group."""
+        return self.channels_in // self.group
+
+    @property
+    def group_out(self) -> int:
+        """Output channels of a group."""
+        return self.channels_out // self.group
+
+    @property
+    def c4(self) -> int:
+        return ceil_div(self.channels_in, 4)
+
+    @property
+    def m4(self) -> int:
+        return ceil_div(self.channels_out, 4)
+
+    @property
+    def taps(self) -> int:
+        return math.prod(self.kernel)
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of an image."""
+        return math.prod(self.size_out)
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.batch * self.channels_out * self.group_in * self.taps * self.pixels
+
+    @property
+    def has_depth(self) -> bool:
+        """False where the depth can be left out; with a pad the only window may lie in it."""
+        return max(self.size_in[0], self.size_out[0], self.kernel[0]) > 1 or self.pads[0] != 0
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.group == self.channels_in == self.channels_out and self.group > 1
+
+    @property
+    def whole_vectors(self) -> bool:
+        """True where no vec4 of channels belongs to two groups."""
+        return self.group == 1 or (self.group_in % 4 == 0 and self.group_out % 4 == 0)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """True where output pixel i reads input pixel i and no other."""
+        alone = self.taps == 1 and self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
+        return alone and self.size_in == self.size_out
+
+    def geometry(self) -> list[int]:
+        """Kernel, strides, dilations and pads as the shaders have them, width last."""
+        return [*self.kernel, *self.strides, *self.dilations, *self.pads]
+
+
+def conv_shape(problem: Problem) -> ConvShape:
+    """The numbers of any of the convolutions."""
+    op, (x, w) = problem.op, problem.inputs[:2]
+    assert isinstance(op, Convolution) and x is not None and w is not None
+    axes = x.rank - 2
+    return ConvShape(
+        batch=x.dims[0],
+        channels_in=x.dims[1],
+        channels_out=w.dims[0],
+        group=op.group,
+        size_in=triple(x.dims[2:], 1),
+        size_out=triple(problem.outputs[0].dims[2:], 1),
+        kernel=triple(w.dims[2:], 1),
+        strides=triple(op.strides, 1),
+        dilations=triple(op.dilations, 1),
+        pads=triple(op.pads[:axes], 0),
+    )
+
+
+def has_bias(problem: Problem) -> bool:
+    """True where the third input is there, and lies with the weights."""
+    there = len(problem.inputs) > 2 and problem.inputs[2] is not None
+    return there and not is_quantized(problem)
+
+
+def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
+    """Weight and, where there is one, bias; None where either is known only at run time."""
+    found = problem.constants[1 : 3 if has_bias(problem) else 2]
+    return None if any(c is None for c in found) else tuple(c for c in found if c is not None)
+
+
+def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:
+    """C4 for x; constant weights are packed by the candidate, others wanted as they are."""
+    if is_quantized(problem):
+        given = zip(problem.inputs[1:], problem.constants[1:], strict=True)
+        held = (Layout.LINEAR if t is not None and c is None else None for t, c in given)
+        return (Layout.C4, *held)
+    weights = None if constant_weights(problem) is not None else Layout.LINEAR
+    return (Layout.C4, *(weights if t is not None else None for t in problem.inputs[1:]))
+
+
+def triple(values: tuple[int, ...], fill: int) -> Triple:
+    """``values`` of the last axes, ``fill`` for the axes before them."""
+    depth, height, width = (*[fill] * (3 - len(values)), *values)
+    return depth, height, width

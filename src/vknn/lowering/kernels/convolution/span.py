@@ -1,0 +1,184 @@
+"""Products whose blocks of output channels span groups (shaders/convolution/span.glsl)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.graph import DType
+from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized
+from vknn.lowering.kit.candidate import DISPATCH_COST
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.workgroups import CPU_GROUP_COST, lane_count, spread
+from vknn.plan import DeviceLimits
+
+#: Subgroup size that the shuffling form of the kernel is written for.
+SHUFFLE_LANES = 8
+
+
+@dataclass(frozen=True)
+class SpanTile:
+    """A lane's tile: ``pixels`` times ``block`` vec4s of output channels."""
+
+    pixels: int
+    block: int
+    lanes: int
+    shuffle: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"span{self.pixels}x{self.block}" + ("-shuffle" if self.shuffle else "")
+
+
+@dataclass(frozen=True)
+class Spans:
+    """How the channels of a grouped product are cut into blocks of ``block`` output vec4s.
+
+    ``taps``: of the whole kernel. ``count``: vec4s of the packed weights, ``total``: with the bias.
+    """
+
+    channels_in: int
+    channels_out: int
+    group: int
+    taps: int
+    block: int
+
+    @property
+    def group_in(self) -> int:
+        return self.channels_in // self.group
+
+    @property
+    def group_out(self) -> int:
+        return self.channels_out // self.group
+
+    @property
+    def c4(self) -> int:
+        return ceil_div(self.channels_in, 4)
+
+    @property
+    def m4(self) -> int:
+        return ceil_div(self.channels_out, 4)
+
+    @property
+    def blocks(self) -> int:
+        return ceil_div(self.m4, self.block)
+
+    @property
+    def span(self) -> int:
+        """vec4s of input channels that a block reads."""
+        if self.group == 1:
+            return self.c4
+        width = 4 * self.block
+        # Where a block starts within its group, and with it the span, repeats after a few blocks.
+        period = self.group_out // np.gcd(self.group_out, width) * 4
+        firsts = np.arange(min(self.blocks, period)) * width
+        lasts = np.minimum(firsts + width, self.channels_out) - 1
+        ends = -(-(lasts // self.group_out + 1) * self.group_in // 4)
+        return int((ends - self._begin(firsts)).max())
+
+    def start(self, block: np.ndarray) -> np.ndarray:
+        """The first vec4 of input channels that a block reads."""
+        return np.minimum(self._begin(4 * self.block * block), self.c4 - self.span)
+
+    def _begin(self, channel: np.ndarray) -> np.ndarray:
+        return channel // self.group_out * self.group_in // 4
+
+    @property
+    def count(self) -> int:
+        return self.blocks * self.taps * self.span * 4 * self.block
+
+    @property
+    def total(self) -> int:
+        return self.count + self.blocks * self.block
+
+
+def span_tiles(limits: DeviceLimits) -> list[SpanTile]:
+    """The tiles worth trying on a device."""
+    lanes = lane_count(limits)
+    if limits.kind != "cpu":
+        return [SpanTile(n, m, lanes) for n, m in ((4, 4), (4, 2), (2, 2), (4, 1), (1, 1))]
+    tiles = [SpanTile(n, m, lanes) for n, m in ((4, 4), (8, 2), (8, 1), (4, 1), (1, 1))]
+    shuffles = "subgroup_shuffle" in limits.features
+    if shuffles and limits.subgroup_size == SHUFFLE_LANES == lanes:
+        tiles += [SpanTile(n, m, lanes, True) for n, m in ((4, 4), (3, 8), (8, 2), (1, 4))]
+    return tiles
+
+
+def quantized_tiles(problem: Problem) -> list[SpanTile]:
+    """The tiles worth trying for an op; sums of quantized integers in integers do not shuffle."""
+    tiles = span_tiles(problem.limits)
+    plain = is_quantized(problem) and not by_floats(problem)
+    return [tile for tile in tiles if not (plain and tile.shuffle)]
+
+
+def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -> float:
+    """Microseconds of ``groups`` workgroups that take ``steps`` rounds each."""
+    products = 4 * tile.pixels * tile.block
+    loads = tile.pixels + (tile.block / 2 if tile.shuffle else 4 * tile.block)
+    if limits.kind == "cpu":
+        # In units of one vector instruction, as in the estimate of the tiled convolution.
+        spill = 1.0 if tile.pixels * tile.block <= 16 else 1.5
+        step = 50 * loads + 6 * spill * products + (16 * tile.block if tile.shuffle else 0)
+        work = step * steps + 700 + 150 * tile.pixels * tile.block
+        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
+    waves = max(1.0, groups * tile.lanes / 16384)
+    return DISPATCH_COST + waves * steps * (4 * products + 8 * loads) * 2e-4
+
+
+def pack_span(
+    spans: Spans, transposed: bool, w: np.ndarray, bias: np.ndarray | None = None
+) -> np.ndarray:
+    """[block][tap][span][4][``block`` vec4s of output channels], then the bias [block][channels].
+
+    ``w`` is [channels_out, group_in, taps...], or [channels_in, group_out, taps...] where
+    ``transposed``. Weights between channels of different groups are 0, and so is what is missing.
+    """
+    dtype = np.float32 if w.dtype.kind == "f" else np.int32
+    blocks, width = spans.blocks, 4 * spans.block
+    packed = np.zeros((blocks, spans.taps, 4 * spans.span, width), dtype)
+    per_output = _by_output(spans, transposed, w)
+    starts = 4 * spans.start(np.arange(blocks))
+    for m in range(spans.channels_out):
+        block, lane = divmod(m, width)
+        first = m // spans.group_out * spans.group_in - starts[block]
+        packed[block, :, first : first + spans.group_in, lane] = per_output[m].T
+    biases = np.zeros(blocks * width, dtype)
+    if bias is not None:
+        biases[: spans.channels_out] = bias
+    return np.concatenate([packed.ravel(), biases])
+
+
+def _by_output(spans: Spans, transposed: bool, w: np.ndarray) -> np.ndarray:
+    """[channels_out, group_in, taps]"""
+    if not transposed:
+        return w.reshape(spans.channels_out, spans.group_in, spans.taps)
+    split = w.reshape(spans.group, spans.group_in, spans.group_out, spans.taps)
+    return split.swapaxes(1, 2).reshape(spans.channels_out, spans.group_in, spans.taps)
+
+
+def pack_on_device(
+    emitter: Emitter, spans: Spans, w: Ref, bias: Ref | None, *, transposed: bool, depthwise: bool
+) -> Ref:
+    """Weights known only at run time, packed by a dispatch of their own."""
+    limits = emitter.problem.limits
+    count = spans.m4 * spans.taps if depthwise else spans.count
+    total = count + spans.m4 if depthwise else spans.total
+    dtype = DType.FLOAT32 if w.is_float else DType.INT32
+    packed = emitter.scratch("packed", 4 * total, dtype=dtype, as_tensor=True)
+    lanes = lane_count(limits)
+    push: Sequence[int] = [count, total, spans.taps, spans.c4, spans.span]
+    channels = [spans.channels_in, spans.channels_out, spans.group_in, spans.group_out]
+    emitter.dispatch(
+        "convolution/pack_span",
+        [read1(w), read1(bias or w), write(packed)],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=[*push, *channels],
+        spec={10: spans.block, 11: int(bias is not None), 12: int(transposed), 13: int(depthwise)},
+        defines={"ELEM": int(not w.is_float)},
+        label=f"{emitter.label} pack",
+    )
+    return packed

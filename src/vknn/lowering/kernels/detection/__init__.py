@@ -1,0 +1,1 @@
+"""Detection layers: box decoding, sorting, non-maximum suppression."""

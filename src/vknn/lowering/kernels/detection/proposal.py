@@ -1,0 +1,65 @@
+"""Region proposals: anchors decoded, sorted and suppressed on the device."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.lowering.kernels.detection.box_lists import BOX, SCORE, BoxLists, over_lanes
+from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.detection.proposal import Proposal
+
+
+@lowers(Proposal)
+def proposal(problem: Problem) -> Sequence[Candidate]:
+    """A lane for each anchor at each place, then sorting and suppression."""
+    op, scores = problem.op, problem.inputs[0]
+    assert isinstance(op, Proposal)
+    assert scores is not None
+    height, width = scores.dims[2:]
+    boxes = len(op.anchors) * height * width
+    limit = problem.outputs[0].dims[1]
+    lists = BoxLists(1, boxes, op.looked_at(scores), limit, op.nms_threshold)
+    if limit < 1 or not lists.fits(problem.limits):
+        return []
+    found = []
+    for layout in (Layout.C4, Layout.LINEAR):
+        inputs = (layout, layout, Layout.LINEAR)
+        emit = _Emit(op, lists, height, width, layout)
+        name = f"sorted_{layout.value}"
+        outputs = (Layout.LINEAR, Layout.LINEAR)
+        found.append(Candidate(name, inputs, outputs, emit, 6 * DISPATCH_COST))
+    return found
+
+
+@dataclass(frozen=True)
+class _Emit:
+    op: Proposal
+    lists: BoxLists
+    height: int
+    width: int
+    layout: Layout
+
+    def __call__(self, emitter: Emitter) -> None:
+        op, count = self.op, self.lists.entries
+        rows, listed = self.lists.new_rows(emitter), self.lists.new_scores(emitter)
+        scores, deltas, info = (emitter.input(i) for i in range(3))
+        anchors = np.asarray(op.anchors, np.float32)
+        key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
+        table = emitter.weight(key, lambda: anchors, single=True)
+        size = [len(op.anchors), self.width, self.height]
+        spec = {10: int(self.layout is Layout.C4)}
+        decoded = [read1(deltas), read1(info), read1(table), write(rows)]
+        over_lanes(emitter, "proposal_decode", decoded, count, [*size, float(op.stride)], spec)
+        picked = [read1(scores), read1(info), read4(rows), write(listed)]
+        over_lanes(emitter, "proposal_scores", picked, count, [*size, float(op.min_size)], spec)
+        results = [(BOX, emitter.output(0), emitter.output(2))]
+        results.append((SCORE, emitter.output(1), emitter.output(3)))
+        self.lists.select(emitter, listed, rows, results)

@@ -1,0 +1,89 @@
+"""SSD: prior boxes; detections decoded, sorted and suppressed class by class."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.lowering.kernels.detection.box_lists import DETECTION, BoxLists, over_lanes
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.lowering.kit.workgroups import fits_buffer, rounds
+from vknn.ops.detection.ssd import DetectionOutput, PriorBox
+
+_NO_VARIANCES = (0.0, 0.0, 0.0, 0.0)
+
+
+@lowers(PriorBox)
+def prior_box(problem: Problem) -> Sequence[Candidate]:
+    """A lane for each box."""
+    (y,), op = problem.outputs, problem.op
+    assert isinstance(op, PriorBox)
+    if not fits_buffer(problem.limits, 2 * len(op.sizes)):
+        return []
+
+    def emit(emitter: Emitter) -> None:
+        rows, columns = op.feature
+        count = rows * columns * len(op.sizes)
+        share = grid(emitter.problem.limits, count, item_rounds=rounds(4))
+        sizes = np.asarray(op.sizes, np.float32)
+        key = f"sizes {hashlib.sha256(sizes.tobytes()).hexdigest()[:16]}"
+        numbers = (*op.step, *op.first, *op.image, *(op.variances or _NO_VARIANCES))
+        emitter.dispatch(
+            "detection/prior_box",
+            [read1(emitter.weight(key, lambda: sizes, single=True)), write(emitter.output())],
+            groups=share.groups,
+            local=share.local,
+            push=[count, share.chunk, len(op.sizes), columns, *(float(n) for n in numbers)],
+            spec=share.spec | {10: int(op.clip), 11: int(op.variances is not None)},
+        )
+
+    cost = DISPATCH_COST + 4 * y.size * BYTE_COST
+    return [Candidate("boxes", (), (Layout.LINEAR,), emit, cost)]
+
+
+@lowers(DetectionOutput)
+def detection_output(problem: Problem) -> Sequence[Candidate]:
+    """Boxes are decoded once, scores picked for each class; each class is a list of its own."""
+    op = problem.op
+    assert isinstance(op, DetectionOutput)
+    boxes = op.boxes(*problem.inputs) or 0
+    groups, most = len(op.classes), min(op.nms_top_k, boxes)
+    skipped = op.background if op.background >= 0 else op.num_class
+    lists = BoxLists(groups, boxes, most, op.keep_top_k, op.nms_threshold, True, skipped)
+    if min(groups, most) < 1 or not lists.fits(problem.limits):
+        return []
+
+    def emit(emitter: Emitter) -> None:
+        _emit(emitter, op, lists)
+
+    return [Candidate("sorted", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, 5 * DISPATCH_COST)]
+
+
+def _emit(emitter: Emitter, op: DetectionOutput, lists: BoxLists) -> None:
+    location, confidence, priors = (emitter.input(i) for i in range(3))
+    scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
+    over_lanes(
+        emitter,
+        "ssd_decode",
+        [read4(location), read4(priors), write(rows)],
+        lists.entries,
+        [lists.entries, *(float(v) for v in op.variances or _NO_VARIANCES)],
+        {10: int(op.variances is None)},
+    )
+    push: list[int | float] = [lists.groups, lists.entries, lists.stride, op.num_class]
+    over_lanes(
+        emitter,
+        "ssd_scores",
+        [read1(confidence), write(scores)],
+        lists.groups * lists.entries,
+        [*push, op.background, float(np.float32(op.confidence_threshold))],
+        {10: int(op.class_major)},
+    )
+    lists.select(emitter, scores, rows, [(DETECTION, emitter.output(0), emitter.output(1))])

@@ -1,0 +1,1 @@
+"""Elementwise operators: unary, binary, comparison, selection by condition, GLU."""

@@ -1,0 +1,89 @@
+"""Gated linear units: each output from two elements of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vknn.graph import TensorType
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.elementwise.glu import Glu
+
+
+@lowers(Glu)
+def glu(problem: Problem) -> Sequence[Candidate]:
+    """LINEAR by vec4s or scalars; C4 where the halves are whole blocks of channels."""
+    op, x = problem.op, problem.inputs[0]
+    assert isinstance(op, Glu) and x is not None
+    axis = op.axis % x.rank
+    work = 2 * x.size * (4 * BYTE_COST + 12 * FLOP_COST)
+    found = []
+    for layout in PLAIN:
+        rows = _rows(x, axis, layout)
+        if rows is not None:
+            cost = DISPATCH_COST + work * (1 if rows.wide else 2)
+            emit = _Emit(rows, problem.outputs[0], layout)
+            found.append(Candidate(f"rows_{layout.value}", (layout,), (layout,), emit, cost))
+    return found
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """``count`` rows of ``row`` vec4s or scalars; the halves are the first two ``part``."""
+
+    count: int
+    row: int
+    part: int
+    wide: bool
+
+
+def _rows(x: TensorType, axis: int, layout: Layout) -> _Rows | None:
+    if not allows(x, layout):
+        return None
+    sizes, half = list(x.dims), x.dims[axis] // 2
+    if layout is Layout.C4:
+        if axis == 1 and half % 4:
+            return None
+        sizes[1] = ceil_div(sizes[1], 4)
+        half = half // 4 if axis == 1 else half
+    inner = math.prod(sizes[axis + 1 :])
+    count, row, part = math.prod(sizes[:axis]), sizes[axis] * inner, half * inner
+    if layout is Layout.C4:
+        return _Rows(count, row, part, True)
+    if row % 4 or part % 4:
+        return _Rows(count, row, part, False)
+    return _Rows(count, row // 4, part // 4, True)
+
+
+@dataclass(frozen=True)
+class _Emit:
+    rows: _Rows
+    output: TensorType
+    layout: Layout
+
+    def __call__(self, emitter: Emitter) -> None:
+        rows, x = self.rows, emitter.input(0)
+        total = rows.count * rows.part
+        share = grid(emitter.problem.limits, total, rows.count * rows.row)
+        plane, channels = 1, 1
+        if self.layout is Layout.C4:
+            plane, channels = math.prod(self.output.dims[2:]), self.output.dims[1]
+        emitter.dispatch(
+            "elementwise/glu",
+            [read4(x) if rows.wide else read1(x), write(emitter.output())],
+            groups=share.groups,
+            local=share.local,
+            push=[
+                *(total, share.chunk, rows.row, rows.part),
+                *(plane, ceil_div(channels, 4), channels),
+            ],
+            spec=share.spec | {10: int(channels % 4 != 0 and self.layout is Layout.C4)},
+            defines={"WIDE": int(rows.wide)},
+            flops=24 * total,
+        )

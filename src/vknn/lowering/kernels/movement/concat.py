@@ -1,0 +1,158 @@
+"""Concat: nothing or a copy for what stays in a row, otherwise a dispatch for each input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from vknn.graph import TensorType
+from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Part
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import Layout, packed_shape, storage_bytes
+from vknn.lowering.kit.problem import Problem
+from vknn.ops.movement.shape import Concat
+
+
+def concat_candidates(problem: Problem) -> Sequence[Candidate]:
+    types = [t for t in problem.inputs if t is not None]
+    op, (y,) = problem.op, problem.outputs
+    assert isinstance(op, Concat)
+    axis = op.axis % y.rank
+    found = [_rows(problem, types, axis, Layout.LINEAR)]
+    if y.rank < 2:
+        return found
+    starts = itertools.accumulate((t.dims[axis] for t in types[:-1]), initial=0)
+    if axis != 1 or all(s % 4 == 0 for s in starts):
+        found.append(_rows(problem, types, axis, Layout.C4))
+    else:
+        found.append(_lanes(types, y))
+    return found
+
+
+def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layout) -> Candidate:
+    """Each input is rows that go into the output's longer rows as they are."""
+    (y,) = problem.outputs
+    lengths = [math.prod(packed_shape(t, layout)[axis:]) for t in types]
+    total = math.prod(packed_shape(y, layout)[axis:])
+    rows = math.prod(packed_shape(y, layout)[:axis])
+    starts = list(itertools.accumulate(lengths[:-1], initial=0))
+
+    def emit(emitter: Emitter) -> None:
+        for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            if index in emitter.placed:
+                continue
+            if rows == 1:
+                x, target = emitter.input(index), emitter.output()
+                emitter.copy(x, target, x.width * length, target_offset=x.width * start)
+            else:
+                _place(emitter, index, rows, length, total, start)
+
+    name, layouts = f"rows_{layout.value}", (layout,) * len(types)
+    if rows > 1:
+        cost = len(types) * DISPATCH_COST + 8 * rows * total * BYTE_COST
+        return Candidate(name, layouts, (layout,), emit, cost)
+    parts = _parts(problem, types, starts, layout)
+    cost = sum(part.cost for part in parts)
+    return Candidate(name, layouts, (layout,), emit, cost, parts=parts)
+
+
+def _parts(
+    problem: Problem, types: Sequence[TensorType], starts: Sequence[int], layout: Layout
+) -> tuple[Part, ...]:
+    """The inputs as parts of the output, beginning at these elements of it.
+
+    A producer may write up to 16 bytes' end; where that is not the part's own, it cannot do so in
+    place.
+    """
+    (y,), options = problem.outputs, problem.options
+    width, alignment = problem.element_bytes(y), problem.limits.alignment
+    ends = [width * start for start in starts[1:]] + [storage_bytes(y, layout, options.half)]
+    parts = []
+    for type_, start, end in zip(types, starts, ends, strict=True):
+        offset, nbytes = width * start, storage_bytes(type_, layout, options.half)
+        own = offset % alignment == 0 and offset + nbytes <= end
+        able = own and "concat" not in options.disabled
+        parts.append(Part(offset if able else None, COPY_COST + 2 * nbytes * BYTE_COST))
+    return tuple(parts)
+
+
+def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, start: int) -> None:
+    x, y = emitter.input(index), emitter.output()
+    wide = length % 4 == 0 and total % 4 == 0 and start % 4 == 0
+    unit = 4 if wide else 1
+    count = rows * length // unit
+    share = grid(emitter.problem.limits, count)
+    emitter.dispatch(
+        "movement/place",
+        [read4(x) if wide else read1(x), write(y)],
+        groups=share.groups,
+        local=share.local,
+        push=[count, share.chunk, length // unit, total // unit, start // unit],
+        spec=share.spec,
+        defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
+    )
+
+
+def _lanes(types: Sequence[TensorType], y: TensorType) -> Candidate:
+    """Channels of C4 tensors that begin within a block of four."""
+
+    def emit(emitter: Emitter) -> None:
+        if len(types) == 2:
+            _join_channels(emitter, types[0], types[1], y)
+            return
+        start = 0
+        for index, type_ in enumerate(types):
+            _place_channels(emitter, index, type_, y, start)
+            start += type_.dims[1]
+
+    layouts = (Layout.C4,) * len(types)
+    dispatches = 1 if len(types) == 2 else len(types)
+    cost = dispatches * (DISPATCH_COST + 8 * y.size * BYTE_COST)
+    return Candidate("lanes_c4", layouts, (Layout.C4,), emit, cost)
+
+
+def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType) -> None:
+    n, channels, *rest = y.dims
+    spatial = math.prod(rest)
+    blocks_x, blocks_w, blocks = (-(-c // 4) for c in (x.dims[1], w.dims[1], channels))
+    count = n * blocks * spatial
+    share = grid(emitter.problem.limits, count)
+    target = emitter.output()
+    emitter.dispatch(
+        "movement/join_channels",
+        [read4(emitter.input(0)), read4(emitter.input(1)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=[
+            *(count, share.chunk, spatial, x.dims[1], w.dims[1]),
+            *(blocks_x, blocks_w, blocks),
+        ],
+        spec=share.spec,
+        defines={"ELEM": int(not target.is_float)},
+    )
+
+
+def _place_channels(emitter: Emitter, index: int, x: TensorType, y: TensorType, start: int) -> None:
+    n, channels, *rest = x.dims
+    spatial = math.prod(rest)
+    end = start + channels
+    last = index == len(emitter.inputs) - 1
+    first, covered = start // 4, -(-end // 4) - start // 4
+    count = n * covered * spatial
+    share = grid(emitter.problem.limits, count)
+    blocks_in, blocks_out = -(-channels // 4), -(-y.dims[1] // 4)
+    target = emitter.output()
+    emitter.dispatch(
+        "movement/place_channels",
+        [read4(emitter.input(index)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=[
+            *(count, share.chunk, spatial, start, channels),
+            *(blocks_in, blocks_out, first, covered),
+        ],
+        spec={10: int(last), **share.spec},
+        defines={"ELEM": int(not target.is_float)},
+    )

@@ -1,0 +1,265 @@
+"""Tiling, blocks between channels and space, parts put in."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vknn.graph import TensorType
+from vknn.lowering.kernels.movement.gather import Axis, Gather, input_strides
+from vknn.lowering.kernels.movement.rule import SCALAR_PENALTY, gather_candidates, view_candidates
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import (
+    PLAIN,
+    Layout,
+    allows,
+    packed_shape,
+    storage_bytes,
+    vector_count,
+)
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.movement import rearrange as ops
+
+_SPATIAL = 3
+_OVERLAY_AXES = 6
+
+
+@lowers(ops.Tile)
+def tile(problem: Problem) -> Sequence[Candidate]:
+    """A gather whose places wrap around."""
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Tile)
+    if x.size == y.size:
+        return view_candidates(problem)
+    axes = tuple(Axis(size, axis, padded=size != x.dims[axis]) for axis, size in enumerate(y.dims))
+    return gather_candidates(Gather(x, y, axes, "wrap"))
+
+
+@lowers(ops.DepthToSpace, ops.SpaceToDepth)
+def blocks(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.DepthToSpace | ops.SpaceToDepth)
+    if op.blocksize == 1:
+        return view_candidates(problem)
+    return [_Blocks(op, x, y, *pair).candidate() for pair in itertools.product(PLAIN, PLAIN)]
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks between channels and space, for one pair of layouts."""
+
+    op: ops.DepthToSpace | ops.SpaceToDepth
+    x: TensorType
+    y: TensorType
+    source: Layout
+    target: Layout
+
+    @property
+    def wide(self) -> bool:
+        """Whole vec4s of channels stay together."""
+        packed = self.source is self.target is Layout.C4 and self.op.mode == "DCR"
+        return packed and self.x.dims[1] % 4 == 0 and self.y.dims[1] % 4 == 0
+
+    def candidate(self) -> Candidate:
+        moved = storage_bytes(self.y, self.target) * BYTE_COST * 2
+        cost = DISPATCH_COST + moved * (1.0 if self.wide else SCALAR_PENALTY)
+        name = f"blocks_{self.source.value}_{self.target.value}"
+        return Candidate(name, (self.source,), (self.target,), self.emit, cost)
+
+    def emit(self, emitter: Emitter) -> None:
+        x, y = emitter.input(0), emitter.output()
+        unit = 4 if self.wide else 1
+        count = vector_count(self.y, self.target)
+        share = grid(emitter.problem.limits, count, math.prod(packed_shape(self.y, self.target)))
+        size = self.op.blocksize
+        spatial = self.x.rank - 2
+        block = (1,) * (_SPATIAL - spatial) + (size,) * spatial
+        push = [count, share.chunk, self.y.size, size**spatial, *block]
+        for type_ in (self.x, self.y):
+            space = (1,) * (_SPATIAL - spatial) + type_.dims[2:]
+            push += [type_.dims[1] // unit, *space]
+        spec = {
+            10: int(isinstance(self.op, ops.DepthToSpace)),
+            11: int(self.op.mode == "DCR"),
+            12: int(self.source is Layout.C4 and not self.wide),
+            13: int(self.target is Layout.C4),
+        }
+        emitter.dispatch(
+            "movement/blocks",
+            [read4(x) if self.wide else read1(x), write(y)],
+            groups=share.groups,
+            local=share.local,
+            push=push,
+            spec=share.spec | spec,
+            defines={"ELEM": int(not y.is_float), "WIDE": int(self.wide)},
+        )
+
+
+@lowers(ops.SliceUpdate)
+def slice_update(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch that looks at every element of the output."""
+    x, update = problem.inputs
+    op = problem.op
+    assert x is not None and update is not None and isinstance(op, ops.SliceUpdate)
+    if update.size == 0:
+        return []
+    found = []
+    for layout in PLAIN:
+        if not allows(x, layout):
+            continue
+        box = _box(x, update, op.starts, layout)
+        if len(box) <= _OVERLAY_AXES:
+            found.append(_overlay(x, box, layout))
+    return found
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An axis: the tensor's size, where the block begins and ends, its stride in the update."""
+
+    size: int
+    start: int
+    extent: int
+    stride: int
+    channel: bool = False
+
+    def joins(self, inner: _Side) -> bool:
+        """True where the block covers the whole of the inner axis."""
+        whole = inner.start == 0 and inner.extent == inner.size
+        return whole and not self.channel and not inner.channel
+
+    def joined(self, inner: _Side) -> _Side:
+        n = inner.size
+        return _Side(self.size * n, self.start * n, self.extent * n, inner.stride)
+
+    def in_vectors(self, lane: bool) -> _Side | None:
+        """The axis counted in vec4s; None where the block cuts through some."""
+        if not lane:
+            return replace(self, stride=self.stride // 4)
+        # Behind the last channel of the tensor nothing is lost or gained.
+        ends = (self.start + self.extent) % 4 == 0 or (
+            self.channel and self.start + self.extent == self.size
+        )
+        if self.start % 4 or not ends or (self.size % 4 and not self.channel):
+            return None
+        size, extent = ceil_div(self.size, 4), ceil_div(self.extent, 4)
+        stride = self.stride // 4 if self.channel else 1
+        return _Side(size, self.start // 4, extent, stride)
+
+
+def _box(
+    x: TensorType, update: TensorType, starts: Sequence[int], layout: Layout
+) -> tuple[_Side, ...]:
+    """The axes, neighbours joined where the block covers the inner one."""
+    sides: list[_Side] = []
+    strides = input_strides(update, layout)
+    for axis, parts in enumerate(zip(x.dims, starts, update.dims, strides, strict=True)):
+        side = _Side(*parts, channel=layout is Layout.C4 and axis == 1)
+        if sides and sides[-1].joins(side):
+            sides[-1] = sides[-1].joined(side)
+        else:
+            sides.append(side)
+    return tuple(sides)
+
+
+def _overlay(x: TensorType, box: tuple[_Side, ...], layout: Layout) -> Candidate:
+    lane = 1 if layout is Layout.C4 else len(box) - 1
+    vectors = [side.in_vectors(number == lane) for number, side in enumerate(box)]
+    whole = [side for side in vectors if side is not None]
+    wide = len(whole) == len(box)
+
+    def emit(emitter: Emitter) -> None:
+        lead = _OVERLAY_AXES - len(box)
+        sides = [_Side(1, 0, 1, 0)] * lead + (whole if wide else list(box))
+        count = vector_count(x, layout)
+        share = grid(emitter.problem.limits, count, math.prod(packed_shape(x, layout)))
+        scalar_c4 = layout is Layout.C4 and not wide
+        sizes = [ceil_div(s.size, 4) if s.channel and scalar_c4 else s.size for s in sides]
+        push = [count, share.chunk, x.size, *sizes]
+        for name in ("start", "extent", "stride"):
+            push += [getattr(side, name) for side in sides]
+        update, target = emitter.input(1), emitter.output()
+        emitter.dispatch(
+            "movement/overlay",
+            [
+                read4(emitter.input(0)),
+                read4(update) if wide else read1(update),
+                write(target),
+            ],
+            groups=share.groups,
+            local=share.local,
+            push=push,
+            spec=share.spec | {10: lead + lane if scalar_c4 else -1},
+            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+        )
+
+    moved = storage_bytes(x, layout) * BYTE_COST * 2
+    cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
+    return Candidate(f"overlay_{layout.value}", (layout, layout), (layout,), emit, cost)
+
+
+@lowers(ops.MatrixDiag)
+def matrix_diag(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.MatrixDiag)
+    size, width = y.dims[-1], x.dims[-1]
+
+    def emit(emitter: Emitter) -> None:
+        count = vector_count(y, Layout.LINEAR)
+        share = grid(emitter.problem.limits, count, y.size)
+        target = emitter.output()
+        offsets = [max(-op.offset, 0), max(op.offset, 0)]
+        emitter.dispatch(
+            "movement/matrix_diag",
+            [read1(emitter.input(0)), write(target)],
+            groups=share.groups,
+            local=share.local,
+            push=[count, share.chunk, y.size, size, width, *offsets],
+            spec=share.spec,
+            defines={"ELEM": int(not target.is_float)},
+        )
+
+    cost = DISPATCH_COST + storage_bytes(y, Layout.LINEAR) * BYTE_COST * SCALAR_PENALTY
+    return [Candidate("matrix", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
+
+
+@lowers(ops.ReverseSequence)
+def reverse_sequence(problem: Problem) -> Sequence[Candidate]:
+    """A copy of each element, or vec4 of those behind both axes."""
+    (x, _), op = problem.inputs, problem.op
+    assert x is not None and isinstance(op, ops.ReverseSequence)
+    batch, time = op.batch_axis % x.rank, op.time_axis % x.rank
+    first, second = sorted((batch, time))
+    inner = math.prod(x.dims[second + 1 :])
+    middle = math.prod(x.dims[first + 1 : second])
+    wide = inner % 4 == 0
+    unit = 4 if wide else 1
+
+    def emit(emitter: Emitter) -> None:
+        share = grid(emitter.problem.limits, x.size // unit)
+        source, target = emitter.input(0), emitter.output()
+        emitter.dispatch(
+            "movement/reverse_sequence",
+            [read4(source) if wide else read1(source), read1(emitter.input(1)), write(target)],
+            groups=share.groups,
+            local=share.local,
+            push=[
+                x.size // unit,
+                share.chunk,
+                x.dims[first],
+                middle,
+                x.dims[second],
+                inner // unit,
+            ],
+            spec=share.spec | {10: int(time == first)},
+            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+        )
+
+    moved = 2 * storage_bytes(x, Layout.LINEAR) * BYTE_COST
+    cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
+    return [Candidate("places", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]

@@ -1,0 +1,283 @@
+"""Movement ops: views where the bytes stay, copies where they are in a row, gathers otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from vknn.graph import DType, TensorType
+from vknn.lowering.kernels.movement.concat import concat_candidates
+from vknn.lowering.kernels.movement.gather import Axis, Gather, can_gather, gather, is_wide
+from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import (
+    BYTES_UNSIGNED,
+    PLAIN,
+    Layout,
+    allows,
+    storage_bytes,
+    vector_count,
+)
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.movement import shape as ops
+
+#: A scalar at a time costs about this many times what whole vec4s cost.
+SCALAR_PENALTY = 3.0
+
+
+def repack(
+    emitter: Emitter,
+    source: Ref,
+    target: Ref,
+    type_: TensorType,
+    source_layout: Layout,
+    target_layout: Layout,
+) -> None:
+    """One command that brings a tensor of rank 2 or more from one layout to the other."""
+    if source_layout is target_layout:
+        emitter.copy(source, target, min(source.nbytes, target.nbytes))
+        return
+    if Layout.LINEAR not in (source_layout, target_layout):
+        _repack_bytes(emitter, source, target, type_)
+        return
+    n, channels, *rest = type_.dims
+    spatial, blocks = math.prod(rest), -(-channels // 4)
+    wide, packs = spatial % 4 == 0, source_layout is Layout.LINEAR
+    vectors = n * blocks * (spatial // 4 if wide else spatial)
+    count = vectors if wide or packs else -(-type_.size // 4)
+    share = grid(emitter.problem.limits, count, type_.size)
+    push = [count, share.chunk, channels, blocks, spatial]
+    in_bytes = source.is_bytes or target.is_bytes
+    emitter.dispatch(
+        "movement/pack" if packs else "movement/unpack",
+        [read4(source) if wide or source.is_bytes else read1(source), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=push if packs else [*push, n - 1],
+        spec={**share.spec, **(_sign(type_) if in_bytes else {})},
+        defines={
+            "ELEM": int(not target.is_float),
+            "WIDE": int(wide),
+            **({"BYTES": 1} if in_bytes else {}),
+        },
+    )
+
+
+def _sign(type_: TensorType) -> dict[int, int]:
+    """What bytes of this type are, as a specialization constant."""
+    return {BYTES_UNSIGNED: int(type_.dtype is DType.UINT8)}
+
+
+def _repack_bytes(emitter: Emitter, source: Ref, target: Ref, type_: TensorType) -> None:
+    """Vec4s of integers as words of four bytes, or back."""
+    count = vector_count(type_, Layout.C4)
+    share = grid(emitter.problem.limits, count)
+    emitter.dispatch(
+        "movement/bytes",
+        [read4(source), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=[count, share.chunk],
+        spec={**share.spec, **_sign(type_)},
+        defines={"TO_BYTES": int(target.is_bytes)},
+    )
+
+
+@lowers(ops.Identity, ops.Reshape)
+def reshape(problem: Problem) -> Sequence[Candidate]:
+    """Views: row-major order stays; in C4 it does where batch and channels do."""
+    return view_candidates(problem)
+
+
+@lowers(ops.Expand)
+def expand(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,) = problem.inputs, problem.outputs
+    assert x is not None
+    if x.size == y.size:
+        return view_candidates(problem)
+    lead = y.rank - x.rank
+    axes = [Axis(size, None) for size in y.dims[:lead]]
+    for axis, size in enumerate(y.dims[lead:]):
+        axes.append(Axis(size, axis, step=int(x.dims[axis] == size)))
+    return gather_candidates(Gather(x, y, tuple(axes)))
+
+
+@lowers(ops.Transpose)
+def transpose(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Transpose)
+    views = []
+    order = [p for p in op.perm if x.dims[p] != 1]
+    if order == sorted(order):
+        both = op.perm[:2] == (0, 1)
+        views = [c for c in view_candidates(problem) if both or c.outputs[0] is Layout.LINEAR]
+    axes = tuple(Axis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
+    return [*views, *gather_candidates(Gather(x, y, axes))]
+
+
+@lowers(ops.Slice)
+def slice_(problem: Problem) -> Sequence[Candidate]:
+    """Views of what lies in a row; other slices are gathered."""
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Slice)
+    ranges = op.ranges(x.rank)
+    axes = []
+    for axis, size in enumerate(x.dims):
+        start, _, step = ranges.get(axis, slice(None)).indices(size)
+        axes.append(Axis(y.dims[axis], axis, start, step if y.dims[axis] > 1 else 1))
+    views = []
+    for layout in PLAIN:
+        place = _row_start(x, axes, layout) if allows(x, layout) else None
+        if place is not None:
+            views.append(_view(problem, layout, problem.element_bytes(x) * place))
+    return [*views, *gather_candidates(Gather(x, y, tuple(axes)))]
+
+
+@lowers(ops.Pad)
+def pad(problem: Problem) -> Sequence[Candidate]:
+    x, values = (*problem.inputs, None)[:2]
+    (y,), op = problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.Pad)
+    rank = x.rank
+    if not any(op.pads):
+        absent = (None,) * (len(problem.inputs) - 1)
+        return [replace(c, inputs=(*c.inputs, *absent)) for c in view_candidates(problem)]
+    axes = []
+    for axis, size in enumerate(y.dims):
+        before, after = op.pads[axis], op.pads[axis + rank]
+        axes.append(Axis(size, axis, -before, padded=before + after > 0))
+    what = Gather(x, y, tuple(axes), op.mode, op.value)
+    return gather_candidates(what, None if values is None else Layout.LINEAR)
+
+
+@lowers(ops.Concat)
+def concat(problem: Problem) -> Sequence[Candidate]:
+    return concat_candidates(problem)
+
+
+@lowers(ops.ChannelShuffle)
+def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
+    """In LINEAR a transpose of [group, C / group], in C4 a gather by lanes."""
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, ops.ChannelShuffle)
+    n, channels, *rest = x.dims
+    if op.group in (1, channels):
+        return view_candidates(problem)
+    per, spatial = channels // op.group, math.prod(rest)
+    seen = Gather(
+        x.with_shape((n, op.group, per, spatial)),
+        x.with_shape((n, per, op.group, spatial)),
+        (Axis(n, 0), Axis(per, 2), Axis(op.group, 1), Axis(spatial, 3)),
+    )
+    blocks = Gather(x, y, tuple(Axis(s, a) for a, s in enumerate(x.dims)), shuffle=op.group)
+    pairs = op.group == 2 and per % 2 == 0
+    return [
+        _candidate(seen, Layout.LINEAR, Layout.LINEAR),
+        _interleave(x) if pairs else _candidate(blocks, Layout.C4, Layout.C4),
+    ]
+
+
+def _interleave(x: TensorType) -> Candidate:
+    """The channels of two halves in turn, in C4."""
+    n, channels, *rest = x.dims
+    spatial, blocks = math.prod(rest), -(-channels // 4)
+
+    def emit(emitter: Emitter) -> None:
+        share = grid(emitter.problem.limits, n * blocks * spatial)
+        target = emitter.output()
+        emitter.dispatch(
+            "movement/interleave",
+            [read4(emitter.input(0)), write(target)],
+            groups=share.groups,
+            local=share.local,
+            push=[n * blocks * spatial, share.chunk, spatial, blocks, channels],
+            spec=share.spec,
+            defines={"ELEM": int(not target.is_float)},
+        )
+
+    cost = DISPATCH_COST + 2 * storage_bytes(x, Layout.C4) * BYTE_COST
+    return Candidate("interleave_c4", (Layout.C4,), (Layout.C4,), emit, cost)
+
+
+def view_candidates(problem: Problem) -> list[Candidate]:
+    """Views of the input as the output, which has its elements in the same row-major order."""
+    x, (y,) = problem.inputs[0], problem.outputs
+    assert x is not None
+    found = [_view(problem, Layout.LINEAR)]
+    if x.rank >= 2 and y.rank >= 2 and x.dims[:2] == y.dims[:2]:
+        found.append(_view(problem, Layout.C4))
+    return found
+
+
+def _view(problem: Problem, layout: Layout, offset: int = 0) -> Candidate:
+    """The output's bytes lie in the input's: a view where the device can bind it, else a copy."""
+    x, (y,), half = problem.inputs[0], problem.outputs, problem.options.half
+    assert x is not None
+    whole, nbytes = storage_bytes(x, layout, half), storage_bytes(y, layout, half)
+    able = offset % problem.limits.alignment == 0 and offset + nbytes <= whole
+
+    def emit(emitter: Emitter) -> None:
+        source, target = emitter.input(0), emitter.output()
+        length = min(source.nbytes - offset, target.nbytes)
+        emitter.copy(source, target, length, source_offset=offset)
+
+    name = f"view_{layout.value}"
+    if able:
+        return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
+    return Candidate(name, (layout,), (layout,), emit, COPY_COST + 2 * nbytes * BYTE_COST)
+
+
+def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
+    """Where in the buffer a slice begins that lies there in a row; None where it does not."""
+    cut = [a for a, axis in enumerate(axes) if axis.size != x.dims[a]]
+    if not cut:
+        return 0 if all(axis.step == 1 for axis in axes) else None
+    if len(cut) > 1 or any(axis.step != 1 for axis in axes):
+        return None
+    (axis,) = cut
+    dims = list(x.dims)
+    start, end = axes[axis].start, axes[axis].start + axes[axis].size
+    if layout is Layout.LINEAR:
+        outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
+        return start * inner if outer == 1 else None
+    blocks, spatial = -(-dims[1] // 4), math.prod(dims[2:])
+    if axis == 0:
+        return start * blocks * spatial * 4
+    if axis == 1:
+        whole = start % 4 == 0 and (end % 4 == 0 or end == dims[1])
+        return start * spatial if whole and dims[0] == 1 else None
+    outer = dims[0] * blocks * math.prod(dims[2:axis])
+    return start * math.prod(dims[axis + 1 :]) * 4 if outer == 1 else None
+
+
+def gather_candidates(what: Gather, values: Layout | None = None) -> list[Candidate]:
+    """Candidates for every pair of layouts. ``values``: the layout of a second input."""
+    return [
+        _candidate(what, source, target, values)
+        for source, target in itertools.product(PLAIN, PLAIN)
+        if allows(what.input, source)
+        and allows(what.output, target)
+        and can_gather(what, source, target)
+    ]
+
+
+def _candidate(
+    what: Gather, source: Layout, target: Layout, values: Layout | None = None
+) -> Candidate:
+    moved = storage_bytes(what.output, target) * BYTE_COST * 2
+    cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
+    name = f"gather_{source.value}_{target.value}"
+    inputs = (source,) if values is None else (source, values)
+    return Candidate(name, inputs, (target,), _emit_gather(what, source, target), cost)
+
+
+def _emit_gather(what: Gather, source: Layout, target: Layout) -> Callable[[Emitter], None]:
+    def emit(emitter: Emitter) -> None:
+        values = emitter.inputs[1] if len(emitter.inputs) > 1 else None
+        gather(emitter, what, source, target, values)
+
+    return emit

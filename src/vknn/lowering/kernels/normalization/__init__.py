@@ -1,0 +1,1 @@
+"""Normalization over channels, groups, rows and windows."""

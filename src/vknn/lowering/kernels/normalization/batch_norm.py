@@ -1,0 +1,125 @@
+"""Lowering of BatchNormalization and LRN, in C4."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vknn.graph import TensorType
+from vknn.lowering.kernels.convolution.shape import triple
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count, spread
+from vknn.ops.normalization import LRN, BatchNormalization
+
+#: vec4s that a lane of batch_norm.comp takes.
+UNROLL = 4
+
+
+@lowers(BatchNormalization)
+def batch_normalization(problem: Problem) -> list[Candidate]:
+    """One multiplication and addition; only where the statistics are constants."""
+    x = problem.inputs[0]
+    assert x is not None
+    if any(c is None for c in problem.constants[1:]) or not _placeable(x, problem):
+        return []
+    cost = DISPATCH_COST + 8 * x.size * BYTE_COST
+    inputs = (Layout.C4, None, None, None, None)
+    return [Candidate("affine", inputs, (Layout.C4,), _emit_batch_norm, cost, inplace=(0,))]
+
+
+@lowers(LRN)
+def local_response(problem: Problem) -> list[Candidate]:
+    """Windows over channels and up to three spatial axes, not over the batch."""
+    op, x = problem.op, problem.inputs[0]
+    assert isinstance(op, LRN) and x is not None
+    axes = {axis % x.rank for axis in op.axes}
+    if not 2 <= x.rank <= 5 or 0 in axes or not _placeable(x, problem):
+        return []
+    window = math.prod(b + a + 1 for b, a in zip(op.before, op.after, strict=True))
+    if not fits_loops(problem.limits, *_window_loops(op, x)):
+        return []
+    cost = DISPATCH_COST + 8 * x.size * BYTE_COST * window
+    return [Candidate("window", (Layout.C4,), (Layout.C4,), _emit_lrn, cost)]
+
+
+def _vectors(x: TensorType) -> int:
+    """vec4s of x in C4."""
+    return x.dims[0] * ceil_div(x.dims[1], 4) * math.prod(x.dims[2:])
+
+
+def _placeable(x: TensorType, problem: Problem) -> bool:
+    return fits(ceil_div(_vectors(x), lane_count(problem.limits)), problem.limits)
+
+
+def _emit_batch_norm(emitter: Emitter) -> None:
+    x, limits = emitter.problem.inputs[0], emitter.problem.limits
+    assert x is not None
+    c4, total, lanes = ceil_div(x.dims[1], 4), _vectors(x), lane_count(limits)
+    emitter.dispatch(
+        "normalization/batch_norm",
+        [read4(emitter.input(0)), read4(_affine(emitter)), write(emitter.output())],
+        groups=spread(ceil_div(total, lanes * UNROLL), limits),
+        local=(lanes, 1, 1),
+        push=[total, math.prod(x.dims[2:]), c4, x.dims[1]],
+        spec={10: UNROLL},
+        flops=2 * x.size,
+    )
+
+
+def _affine(emitter: Emitter) -> Ref:
+    """Scale and shift of each channel, computed in float64."""
+    op = emitter.problem.op
+    assert isinstance(op, BatchNormalization)
+    vectors = [c for c in emitter.problem.constants[1:] if c is not None]
+    key = f"batch_norm.{op.epsilon!r}"
+    return emitter.weight(key, lambda: pack_affine(op.epsilon, *vectors), *vectors, single=True)
+
+
+def pack_affine(
+    epsilon: float, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> np.ndarray:
+    """[2, 4 * ceil(C / 4)]: what x is multiplied with and what is added; 0 behind the channels."""
+    with np.errstate(all="ignore"):
+        factor = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
+        shift = bias.astype(np.float64) - mean.astype(np.float64) * factor
+        packed = np.zeros((2, 4 * ceil_div(len(scale), 4)), np.float32)
+        packed[0, : len(scale)], packed[1, : len(scale)] = factor, shift
+    return packed
+
+
+def _emit_lrn(emitter: Emitter) -> None:
+    op, x, limits = emitter.problem.op, emitter.problem.inputs[0], emitter.problem.limits
+    assert isinstance(op, LRN) and x is not None
+    total, lanes = _vectors(x), lane_count(limits)
+    spatial = triple(x.dims[2:], 1)
+    factors = [float(op.alpha), float(op.beta), float(op.bias)]
+    emitter.dispatch(
+        "normalization/lrn",
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=[total, ceil_div(x.dims[1], 4), x.dims[1], *spatial, *_reach(op, x), *factors],
+        flops=4 * x.size,
+    )
+
+
+def _reach(op: LRN, x: TensorType) -> list[int]:
+    """Before and after along channels, depth, height and width; never beyond x."""
+    reach = {a % x.rank: (b, c) for a, b, c in zip(op.axes, op.before, op.after, strict=True)}
+    pairs = [reach.get(axis, (0, 0)) for axis in range(1, x.rank)]
+    kept = [(min(b, s - 1), min(a, s - 1)) for (b, a), s in zip(pairs, x.dims[1:], strict=True)]
+    kept[1:1] = [(0, 0)] * (4 - len(kept))
+    return [value for pair in kept for value in pair]
+
+
+def _window_loops(op: LRN, x: TensorType) -> list[int]:
+    """Rounds of the loops over a window: blocks of channels, depth, height, width."""
+    before, after, *spatial = _reach(op, x)
+    blocks = min(ceil_div(x.dims[1], 4), ceil_div(before, 4) + 1 + ceil_div(after, 4))
+    reaches = zip(triple(x.dims[2:], 1), spatial[::2], spatial[1::2], strict=True)
+    return [blocks, *(min(size, b + 1 + a) for size, b, a in reaches)]

@@ -1,0 +1,202 @@
+"""Lowering of pooling: windows, global and adaptive, in C4."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from vknn.graph import TensorType
+from vknn.lowering.kernels.convolution.shape import Triple, triple
+from vknn.lowering.kernels.pooling.window import pool_window, pooling_cost, window_candidates
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.ops.pooling.pool import (
+    AdaptiveAveragePool,
+    AdaptiveMaxPool,
+    AveragePool,
+    GlobalAveragePool,
+    GlobalMaxPool,
+    MaxPool,
+)
+from vknn.plan import DeviceLimits
+
+#: Inputs that a lane of global_shared.comp takes where there are more lanes to be had: sums of
+#: more float32 numbers one after the other lose accuracy.
+MOST_INPUTS = 4096
+
+
+@lowers(MaxPool, AveragePool)
+def windowed(problem: Problem) -> list[Candidate]:
+    """Windows; where there is one, which is the image, also what pools whole images."""
+    op, x = problem.op, _input(problem)
+    assert isinstance(op, MaxPool | AveragePool)
+    if len(op.kernel) > 3:
+        return []
+    window = pool_window(problem)
+    whole_ones = _whole(problem) if window.whole and x.dtype.is_float else []
+    return [*whole_ones, *window_candidates(problem, window)]
+
+
+@lowers(GlobalAveragePool, GlobalMaxPool)
+def whole(problem: Problem) -> list[Candidate]:
+    """A lane or a workgroup for each vec4 of channels."""
+    return _whole(problem)
+
+
+@lowers(AdaptiveAveragePool, AdaptiveMaxPool)
+def adaptive(problem: Problem) -> list[Candidate]:
+    """A lane for each output pixel of a vec4 of channels; rows by themselves where that is much."""
+    op = problem.op
+    assert isinstance(op, AdaptiveAveragePool | AdaptiveMaxPool)
+    found = _whole(problem) if math.prod(op.output_size) == 1 else []
+    if len(op.output_size) > 3:
+        return found
+    return found + _adaptive_candidates(problem, triple(op.output_size, 1))
+
+
+def _whole(problem: Problem) -> list[Candidate]:
+    x, limits = _input(problem), problem.limits
+    total = x.dims[0] * ceil_div(x.dims[1], 4)
+    pixels = math.prod(x.dims[2:])
+    found = []
+    loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
+    if loops and fits(ceil_div(total, lane_count(limits)), limits):
+        found.append(_candidate("lane", _emit_lanes, pooling_cost(limits, total, 70 * pixels)))
+    lanes = _shared_lanes(limits, pixels)
+    halvings = lanes.bit_length()
+    if fits(total, limits) and fits_loops(limits, ceil_div(pixels, lanes) + halvings):
+        steps = ceil_div(pixels, lanes) + 4 * halvings
+        cost = pooling_cost(limits, total * lanes, 70 * steps)
+        found.append(_candidate("shared", _emit_shared, cost))
+    return found
+
+
+def _adaptive_candidates(problem: Problem, size_out: Triple) -> list[Candidate]:
+    x, limits = _input(problem), problem.limits
+    size_in = triple(x.dims[2:], 1)
+    sizes = _window_sizes(size_in, size_out)
+    cost = pooling_cost(limits, _lanes(x, size_out), 70 * math.prod(sizes))
+    if _adapts(problem, size_in, size_out):
+        emit = functools.partial(_emit_adaptive, size_out=size_out)
+        return [_candidate("adaptive", emit, cost)]
+    middle = (*size_in[:2], size_out[2])
+    many = _lanes(x, middle)
+    separate = _adapts(problem, size_in, middle) and _adapts(problem, middle, size_out)
+    if not separate or not fits_buffer(limits, 4 * many):
+        return []
+    emit = functools.partial(_emit_adaptive_rows, middle=middle, size_out=size_out)
+    return [_candidate("adaptive_rows", emit, cost + pooling_cost(limits, many, 70 * sizes[2]))]
+
+
+def _adapts(problem: Problem, size_in: Triple, size_out: Triple) -> bool:
+    """True where one dispatch can do it."""
+    x, limits = _input(problem), problem.limits
+    # The shader multiplies a place of the output with the input's size.
+    largest = max((o + 1) * i + o for i, o in zip(size_in, size_out, strict=True))
+    placed = fits(ceil_div(_lanes(x, size_out), lane_count(limits)), limits)
+    return placed and largest < 1 << 31 and fits_loops(limits, *_window_sizes(size_in, size_out))
+
+
+def _window_sizes(size_in: Triple, size_out: Triple) -> list[int]:
+    """Sizes of the largest windows."""
+    pairs = zip(size_in, size_out, strict=True)
+    return [i // o if i % o == 0 else min(i, ceil_div(i, o) + 1) for i, o in pairs]
+
+
+def _candidate(name: str, emit: Callable[[Emitter], None], cost: float) -> Candidate:
+    return Candidate(name, (Layout.C4,), (Layout.C4,), emit, cost)
+
+
+def _input(problem: Problem) -> TensorType:
+    x = problem.inputs[0]
+    assert x is not None
+    return x
+
+
+def _lanes(x: TensorType, size_out: Triple) -> int:
+    """vec4s of an output of the spatial size ``size_out``."""
+    return x.dims[0] * ceil_div(x.dims[1], 4) * math.prod(size_out)
+
+
+def _averages(emitter: Emitter) -> int:
+    averages = (AveragePool, GlobalAveragePool, AdaptiveAveragePool)
+    return int(isinstance(emitter.problem.op, averages))
+
+
+def _emit_lanes(emitter: Emitter) -> None:
+    x, limits = _input(emitter.problem), emitter.problem.limits
+    c4 = ceil_div(x.dims[1], 4)
+    total, lanes = x.dims[0] * c4, lane_count(limits)
+    rows, columns = math.prod(x.dims[2:-1]), x.dims[-1]
+    emitter.dispatch(
+        "pooling/global",
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=[total, c4, x.dims[1], rows, columns],
+        spec={10: _averages(emitter)},
+        epilogue=1,
+        flops=x.size,
+    )
+
+
+def _shared_lanes(limits: DeviceLimits, pixels: int) -> int:
+    """Lanes that share an image, a power of two: the more, the larger it is."""
+    lanes = 1 << (lane_count(limits).bit_length() - 1)
+    most = min(limits.max_group_size[0], limits.max_group_invocations, limits.shared_memory // 16)
+    while pixels > MOST_INPUTS * lanes and 2 * lanes <= most:
+        lanes *= 2
+    return lanes
+
+
+def _emit_shared(emitter: Emitter) -> None:
+    x, limits = _input(emitter.problem), emitter.problem.limits
+    c4, pixels = ceil_div(x.dims[1], 4), math.prod(x.dims[2:])
+    lanes, total = _shared_lanes(limits, pixels), x.dims[0] * c4
+    emitter.dispatch(
+        "pooling/global_shared",
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=spread(total, limits),
+        local=(lanes, 1, 1),
+        push=[total, c4, x.dims[1], pixels],
+        spec={10: _averages(emitter), 11: lanes},
+        epilogue=1,
+        flops=x.size,
+    )
+
+
+def _emit_adaptive(emitter: Emitter, size_out: Triple) -> None:
+    size_in = triple(_input(emitter.problem).dims[2:], 1)
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, emitter.output(), size_out)
+
+
+def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> None:
+    """Rows first, then what is left: all rows of a window have as many inputs."""
+    x = _input(emitter.problem)
+    size_in = triple(x.dims[2:], 1)
+    rows = emitter.scratch("rows", 4 * _lanes(x, middle), as_tensor=True)
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, tail=False)
+    _dispatch_adaptive(emitter, rows, middle, emitter.output(), size_out)
+
+
+def _dispatch_adaptive(
+    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, tail: bool = True
+) -> None:
+    source, limits = _input(emitter.problem), emitter.problem.limits
+    total, lanes = _lanes(source, size_out), lane_count(limits)
+    emitter.dispatch(
+        "pooling/adaptive",
+        [read4(x), write(y)],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=[total, ceil_div(source.dims[1], 4), source.dims[1], *size_in, *size_out],
+        spec={10: _averages(emitter)},
+        epilogue=1,
+        tail=tail,
+        flops=4 * source.dims[0] * ceil_div(source.dims[1], 4) * math.prod(size_in),
+    )

@@ -1,0 +1,207 @@
+"""MaxPool and AveragePool: windows of one to three spatial axes (shaders/pooling/window.comp)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vknn.graph import TensorType
+from vknn.lowering.kernels.convolution.shape import Triple, triple
+from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
+from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.workgroups import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
+from vknn.ops.pooling.pool import AveragePool, MaxPool
+from vknn.plan import DeviceLimits
+
+#: Widest window (along a row) and most inputs of a row that a lane keeps in registers.
+WIDEST_KERNEL = 8
+MOST_SPAN = 24
+
+
+@dataclass(frozen=True)
+class Window:
+    """A windowed pooling as numbers; every tuple is (depth, height, width)."""
+
+    batch: int
+    channels: int
+    size_in: Triple
+    size_out: Triple
+    kernel: Triple
+    strides: Triple
+    dilations: Triple
+    pads: Triple  # begins
+
+    @property
+    def c4(self) -> int:
+        return ceil_div(self.channels, 4)
+
+    @property
+    def whole(self) -> bool:
+        """True where the one window is the image."""
+        one = self.size_out == (1, 1, 1) and self.kernel == self.size_in
+        return one and self.pads == (0, 0, 0) and self.dilations == (1, 1, 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a window."""
+        return math.prod(self.kernel[:2])
+
+    def span(self, width: int) -> int:
+        """Inputs of a row that ``width`` neighbouring windows reach over."""
+        return (width - 1) * self.strides[2] + (self.kernel[2] - 1) * self.dilations[2] + 1
+
+    def unrolled(self, width: int) -> bool:
+        """True where a lane keeps what ``width`` windows read of a row."""
+        return self.kernel[2] <= WIDEST_KERNEL and self.span(width) <= MOST_SPAN
+
+    def lanes(self, width: int) -> int:
+        rows = self.batch * self.c4 * math.prod(self.size_out[:2])
+        return rows * ceil_div(self.size_out[2], width)
+
+    def fits(self, width: int, limits: DeviceLimits) -> bool:
+        """True where a dispatch can be so large and its loops so long."""
+        loops = (self.rows,) if self.unrolled(width) else (self.rows, self.kernel[2])
+        groups = ceil_div(self.lanes(width), lane_count(limits))
+        return fits(groups, limits) and fits_loops(limits, *loops)
+
+    def along_rows(self) -> Window:
+        """The part of a window within a row: the pooling of each row by itself."""
+        depth, height, _ = self.size_in
+        return replace(
+            self,
+            size_out=(depth, height, self.size_out[2]),
+            kernel=(1, 1, self.kernel[2]),
+            strides=(1, 1, self.strides[2]),
+            dilations=(1, 1, self.dilations[2]),
+            pads=(0, 0, self.pads[2]),
+        )
+
+    def across_rows(self) -> Window:
+        """What is left after :meth:`along_rows`."""
+        return replace(
+            self,
+            size_in=(*self.size_in[:2], self.size_out[2]),
+            kernel=(*self.kernel[:2], 1),
+            strides=(*self.strides[:2], 1),
+            dilations=(*self.dilations[:2], 1),
+            pads=(*self.pads[:2], 0),
+        )
+
+
+def pool_window(problem: Problem) -> Window:
+    """The numbers of a MaxPool or AveragePool of one to three axes."""
+    op, x = problem.op, problem.inputs[0]
+    assert isinstance(op, MaxPool | AveragePool) and x is not None
+    dilations = op.dilations if isinstance(op, MaxPool) else None
+    return Window(
+        batch=x.dims[0],
+        channels=x.dims[1],
+        size_in=triple(x.dims[2:], 1),
+        size_out=triple(problem.outputs[0].dims[2:], 1),
+        kernel=triple(op.kernel, 1),
+        strides=triple(op.strides, 1),
+        dilations=triple(dilations or (), 1),
+        pads=triple(op.pads[: len(op.kernel)], 0),
+    )
+
+
+def window_candidates(problem: Problem, window: Window) -> list[Candidate]:
+    """Lanes of one to four pixels; windows too large for a lane's loops in two dispatches."""
+    limits = problem.limits
+    found = []
+    for width in (4, 2, 1):
+        if (width == 1 or window.unrolled(width)) and window.fits(width, limits):
+            emit = functools.partial(_emit_window, window=window, width=width)
+            found.append(_candidate(f"window{width}", emit, _cost(limits, window, width)))
+    mean = isinstance(problem.op, AveragePool) and not problem.outputs[0].dtype.is_float
+    if found or mean:  # rounded means have no mean that is theirs
+        return found
+    parts = window.along_rows(), window.across_rows()
+    between = 4 * window.batch * window.c4 * math.prod(parts[0].size_out)
+    if not fits_buffer(limits, between) or not all(p.fits(1, limits) for p in parts):
+        return []
+    cost = sum(_cost(limits, p, 1) for p in parts)
+    emit = functools.partial(_emit_separate, first=parts[0], second=parts[1], between=between)
+    return [_candidate("separate", emit, cost)]
+
+
+def _candidate(name: str, emit: functools.partial[None], cost: float) -> Candidate:
+    return Candidate(name, (Layout.C4,), (Layout.C4,), emit, cost)
+
+
+def _cost(limits: DeviceLimits, window: Window, width: int) -> float:
+    reads = window.span(width) if window.unrolled(width) else window.kernel[2]
+    return pooling_cost(limits, window.lanes(width), 70 * window.rows * reads + 60 * width + 150)
+
+
+def pooling_cost(limits: DeviceLimits, lanes: int, instructions: int) -> float:
+    """Microseconds of so many lanes, each of so many instructions."""
+    if limits.kind == "cpu":
+        groups = ceil_div(lanes, lane_count(limits))
+        return DISPATCH_COST + groups * (CPU_GROUP_COST + instructions * 1.5e-4) / 2
+    return DISPATCH_COST + max(1.0, lanes / 16384) * instructions * 2e-4
+
+
+def _emit_window(emitter: Emitter, window: Window, width: int) -> None:
+    _dispatch(emitter, window, width, emitter.input(0), emitter.output())
+
+
+def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int) -> None:
+    """Maxima of the rows' maxima, or means of their means: each row has as many inputs."""
+    x, y = emitter.input(0), emitter.output()
+    source = emitter.problem.inputs[0]
+    assert source is not None
+    rows = emitter.scratch("rows", between, dtype=source.dtype, as_tensor=True)
+    _dispatch(emitter, first, 1, x, rows, tail=False)
+    _dispatch(emitter, second, 1, rows, y)
+
+
+def _dispatch(
+    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, tail: bool = True
+) -> None:
+    op, limits = emitter.problem.op, emitter.problem.limits
+    lanes, total = lane_count(limits), window.lanes(width)
+    average = isinstance(op, AveragePool)
+    push: list[int | float] = [total, ceil_div(window.size_out[2], width), window.c4]
+    push += [window.channels, *window.size_in, *window.size_out, *window.kernel]
+    push += [*window.strides[:2], *window.dilations[:2], *window.pads, _lowest(emitter.problem)]
+    emitter.dispatch(
+        "pooling/window",
+        [read4(x), write(y)],
+        groups=spread(ceil_div(total, lanes), limits),
+        local=(lanes, 1, 1),
+        push=push,
+        spec={
+            10: int(average),
+            11: int(isinstance(op, AveragePool) and op.count_include_pad),
+            12: width,
+            13: window.kernel[2] if window.unrolled(width) else 0,
+            14: window.strides[2],
+            15: window.dilations[2],
+        },
+        defines={"ELEM": int(not y.is_float)},
+        epilogue=1 if y.is_float else None,
+        tail=tail,
+        flops=4 * window.batch * window.c4 * math.prod((*window.size_out, *window.kernel)),
+    )
+
+
+def _lowest(problem: Problem) -> int | float:
+    """What MaxPool's padding holds: the lowest finite number of the host's dtype."""
+    x: TensorType | None = problem.inputs[0]
+    assert x is not None
+    if x.dtype.is_float:
+        return float(np.finfo(x.dtype.numpy).min)
+    return int(np.iinfo(x.dtype.numpy).min)

@@ -1,0 +1,1 @@
+"""Operators on quantized integers, and conversion from and to floats."""

@@ -1,0 +1,54 @@
+"""Workgroups of kernels that reduce rows (shaders/normalization/row_reduce.glsl)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.workgroups import fits, fits_loops, spread
+from vknn.plan import DeviceLimits
+
+#: Loops over a row in the kernels that reduce rows.
+PASSES = 3
+#: Rounds that the loops over lanes add to each of them, at the most.
+LANE_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class RowShape:
+    """``lanes`` (a power of two) share a row, ``rows`` share a workgroup."""
+
+    lanes: int
+    rows: int
+
+    @property
+    def local(self) -> tuple[int, int, int]:
+        return self.lanes * self.rows, 1, 1
+
+    def groups(self, rows: int, limits: DeviceLimits) -> tuple[int, int, int]:
+        return spread(ceil_div(rows, self.rows), limits)
+
+    def fits(self, rows: int, width: int, limits: DeviceLimits) -> bool:
+        """True where the device can have so many workgroups, and loops long enough."""
+        return _loops(width, self.lanes, limits) and fits(ceil_div(rows, self.rows), limits)
+
+
+def _loops(width: int, lanes: int, limits: DeviceLimits) -> bool:
+    return fits_loops(limits, ceil_div(width, lanes) + LANE_ROUNDS, times=PASSES)
+
+
+def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
+    """A row a lane on a CPU, unless there are few rows; on a GPU as many lanes as a row feeds."""
+    if limits.kind == "cpu":
+        size = limits.subgroup_size
+        if width < 16 or (rows >= 2 * size and _loops(width, 1, limits)):
+            return RowShape(1, size)
+        most = min(limits.max_group_invocations, limits.max_group_size[0])
+        while not _loops(width, size, limits) and 2 * size <= most:
+            size *= 2
+        return RowShape(size, 1)
+    size = min(128, limits.max_group_invocations)
+    lanes = 8
+    while lanes < size and lanes * 4 < width:
+        lanes *= 2
+    return RowShape(lanes, max(1, min(64, size) // lanes))

@@ -1,0 +1,85 @@
+"""Resizing in C4, from tables of which input places an output place is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from vknn.graph import TensorType
+from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.lowering.kit.workgroups import fits_buffer, rounds
+from vknn.ops.sampling.resize import Resize
+
+#: Spatial axes that the shader has room for, and input places an output is made of along each.
+MAX_AXES = 3
+TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
+_TAPS, _AXES = 10, 11
+
+
+@lowers(Resize)
+def resize(problem: Problem) -> Sequence[Candidate]:
+    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
+    assert x is not None and isinstance(op, Resize)
+    axes = len(op.sizes)
+    # Tables hold indices as float32.
+    if not 1 <= axes <= MAX_AXES or max(x.dims[2:]) >= 1 << 24:
+        return []
+    table = 2 * max(2, TAPS[op.mode]) * sum(op.sizes)
+    if not fits_buffer(problem.limits, table):
+        return []
+    taps = TAPS[op.mode] ** axes
+    moved = storage_bytes(x, Layout.C4) + storage_bytes(y, Layout.C4)
+    cost = DISPATCH_COST + moved * BYTE_COST + 2 * taps * y.size * FLOP_COST
+    return [Candidate(f"resize_{op.mode}", (Layout.C4,), (Layout.C4,), _emit(op, x, y), cost)]
+
+
+def sampling_table(op: Resize, dims: Sequence[int]) -> np.ndarray:
+    """Index and weight pairs of every place along every axis, the innermost axis first.
+
+    The values are the reference's own, so that the device samples exactly what it does.
+    """
+    rows = [_axis_table(op, k, dims[k]) for k in reversed(range(len(op.sizes)))]
+    return np.concatenate(rows).astype(np.float32)
+
+
+def _axis_table(op: Resize, axis: int, size: int) -> np.ndarray:
+    taps = op.taps(axis, size)
+    table = np.zeros((op.sizes[axis], max(2, len(taps)), 2))
+    for number, (index, weight) in enumerate(taps):
+        table[:, number, 0], table[:, number, 1] = index, weight
+    return table.reshape(op.sizes[axis], -1)
+
+
+def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]:
+    def emit(emitter: Emitter) -> None:
+        n, channels, *sizes = y.dims
+        count = n * -(-channels // 4) * math.prod(sizes)
+        taps = TAPS[op.mode] if op.mode != "nearest" else 0
+        share = grid(emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes)))
+        key = f"table {op} {x.dims[2:]}"
+        table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
+        unused = [1] * (MAX_AXES - len(sizes))
+        target = emitter.output()
+        emitter.dispatch(
+            "sampling/resize",
+            [read4(emitter.input(0)), read4(table), write(target)],
+            groups=share.groups,
+            local=share.local,
+            push=[
+                *(count, share.chunk),
+                *(*reversed(sizes), *unused),
+                *(*reversed(x.dims[2:]), *unused),
+            ],
+            spec=share.spec | {_TAPS: TAPS[op.mode], _AXES: len(sizes)},
+            defines={"ELEM": int(not target.is_float)},
+            flops=2 * TAPS[op.mode] ** len(sizes) * y.size,
+        )
+
+    return emit

@@ -1,0 +1,1 @@
+"""Parts of every kernel rule: problems, candidates, the emitter, workgroups, layouts, epilogues."""

@@ -1,0 +1,56 @@
+"""Candidate: one way to compute a node, with its estimated cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vknn.lowering.kit.emitter import Emitter
+from vknn.lowering.kit.layouts import Layout
+
+#: Most products that are added up in float16 (shaders/matmul/half_sums.glsl, blocks.glsl).
+HALF_TERMS = 16
+
+#: Estimated microseconds of a dispatch, and of moving a byte; of a floating point operation.
+DISPATCH_COST = 20.0
+#: A copy is cheaper than a dispatch.
+COPY_COST = 5.0
+BYTE_COST = 1e-4
+FLOP_COST = 2e-5
+
+
+@dataclass(frozen=True)
+class Part:
+    """An input that lies in output 0 as it is.
+
+    ``offset``: byte where it begins; None where its producer cannot write there (alignment, bytes
+    behind its end). ``cost``: estimated microseconds of copying it there.
+    """
+
+    offset: int | None
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to compute a node.
+
+    ``inputs``: the layout each input is wanted in; None for an absent input and for a constant
+    that ``emit`` packs itself (``Emitter.weight``). ``outputs``: the layout each output gets.
+    ``cost``: estimated microseconds on the device, for choosing among candidates; a dispatch
+    itself counts DISPATCH_COST. ``view``: output 0 is the bytes of this input from ``view_offset``
+    on; then ``emit`` is called only where no alias is possible (and must copy). ``inplace``: inputs
+    whose buffer output 0 may take over (each element is read by the lane that writes it).
+    ``parts``: one for each input of an op that joins; a producer may write its part in place, which
+    saves the part's cost (``cost`` is that of copying all), and ``emit`` then leaves it out.
+    """
+
+    name: str
+    inputs: tuple[Layout | None, ...]
+    outputs: tuple[Layout, ...]
+    emit: Callable[[Emitter], None]
+    cost: float = 0.0
+    view: int | None = None
+    view_offset: int = 0
+    inplace: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()

@@ -1,0 +1,349 @@
+"""What a candidate's ``emit`` writes its dispatches through."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.graph import DType
+from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
+from vknn.lowering.kit.problem import Epilogue, Problem
+from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Role, View
+
+ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
+EPILOGUE_ID = 100
+EPILOGUE_STEPS = 6
+
+
+@dataclass(eq=False)
+class Ref:
+    """A buffer while a plan is being made.
+
+    ``data``: packed bytes of a weight. ``parent``: the buffer that this one is a view of, from
+    byte ``offset`` on. ``role`` counts for roots (buffers without a parent). ``width``: bytes of an
+    element: 4, 2 for float16, 1 where shaders read four integers of a byte as a word.
+    ``is_window``: the same tensor as ``parent``, seen from a later place on; other views and parts
+    are tensors of their own.
+    """
+
+    name: str
+    nbytes: int
+    is_float: bool = True
+    data: np.ndarray | None = None
+    parent: Ref | None = None
+    offset: int = 0
+    role: Role = Role.ACTIVATION
+    width: int = 4
+    is_window: bool = False
+
+    def window(self, element: int) -> Ref:
+        """The buffer from an element on, for kernels that take a tensor by pieces."""
+        if not element:
+            return self
+        offset = element * self.width
+        return Ref(
+            f"+{offset}",
+            self.nbytes - offset,
+            self.is_float,
+            parent=self,
+            offset=offset,
+            width=self.width,
+            is_window=True,
+        )
+
+    @property
+    def is_bytes(self) -> bool:
+        """True where the elements are bytes."""
+        return self.width == 1
+
+    @property
+    def half(self) -> bool:
+        """True where the elements are float16."""
+        return self.width == 2
+
+    @property
+    def root(self) -> Ref:
+        """The buffer that owns the bytes."""
+        return self if self.parent is None else self.parent.root
+
+    @property
+    def root_offset(self) -> int:
+        """Where this buffer starts within its root."""
+        return 0 if self.parent is None else self.offset + self.parent.root_offset
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A buffer bound to a shader; made by :func:`read4` and its kin, in order of binding number."""
+
+    ref: Ref
+    access: Access
+    texels: int  # scalars in a texel: 4 or 1
+
+
+def read4(ref: Ref) -> Bound:
+    """For INPUT4: read as vec4s."""
+    return Bound(ref, Access.READ, 4)
+
+
+def read1(ref: Ref) -> Bound:
+    """For INPUT1: read as scalars."""
+    return Bound(ref, Access.READ, 1)
+
+
+def write(ref: Ref) -> Bound:
+    """For OUTPUT4 and OUTPUT1."""
+    return Bound(ref, Access.WRITE, 4)
+
+
+def update(ref: Ref) -> Bound:
+    """For INOUT1: read and written by the same dispatch."""
+    return Bound(ref, Access.READ_WRITE, 4)
+
+
+@dataclass(eq=False)
+class WeightCache:
+    """Packed weights by what they were packed from; shared by the plans of a program.
+
+    Keeps a reference to each source array, so that an id is never reused while it is a key.
+    """
+
+    _entries: dict[tuple[object, ...], tuple[np.ndarray, tuple[np.ndarray, ...]]] = field(
+        default_factory=dict
+    )
+
+    def get(
+        self, key: str, sources: tuple[np.ndarray, ...], make: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        full_key = (key, *(id(s) for s in sources))
+        if full_key not in self._entries:
+            packed = np.ascontiguousarray(make())
+            if packed.dtype.itemsize != 4 and packed.dtype != np.float16:
+                raise ValueError(f"packed weight {key!r} has dtype {packed.dtype}, not 32 bits")
+            self._entries[full_key] = (packed, sources)
+        return self._entries[full_key][0]
+
+
+@dataclass(eq=False)
+class Emitter:
+    """Collects the dispatches of one node. Inputs and outputs lie in the candidate's layouts.
+
+    ``placed``: inputs that lie in output 0 already, where ``Candidate.parts`` wants them.
+    """
+
+    problem: Problem
+    inputs: Sequence[Ref | None]
+    outputs: Sequence[Ref]
+    operands: Sequence[Ref]
+    weights: WeightCache
+    label: str
+    nodes: tuple[str, ...]
+    commands: list[tuple[Command, list[Ref]]] = field(default_factory=list)
+    placed: frozenset[int] = frozenset()
+
+    def input(self, index: int) -> Ref:
+        """The buffer of an input; raises where the candidate asked for none."""
+        ref = self.inputs[index]
+        if ref is None:
+            raise ValueError(f"{self.label}: input {index} is not in a buffer")
+        return ref
+
+    def output(self, index: int = 0) -> Ref:
+        return self.outputs[index]
+
+    def weight(
+        self,
+        key: str,
+        make: Callable[[], np.ndarray],
+        *sources: np.ndarray,
+        single: bool = False,
+    ) -> Ref:
+        """A constant buffer; ``make`` packs it (32-bit elements) once a ``key`` and ``sources``.
+
+        Floats are stored as the plan's precision says, or with ``single`` as float32 always: for
+        tables and statistics, which a shader declares with suffix S.
+        """
+        if self.half and not single:
+            data = self.weights.get(f"{key} fp16", sources, lambda: _halved(make()))
+        else:
+            data = self.weights.get(key, sources, make)
+        is_float, nbytes = data.dtype.kind == "f", buffer_bytes(data.size, data.itemsize)
+        name, width = f"{self.label}.{key}", data.itemsize
+        return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=width)
+
+    def scratch(
+        self, name: str, count: int, *, dtype: DType = DType.FLOAT32, as_tensor: bool = False
+    ) -> Ref:
+        """A buffer of ``count`` elements that lives only within this node.
+
+        They have 32 bits (shaders declare it with suffix S), or with ``as_tensor`` those that a
+        tensor of ``dtype`` has.
+        """
+        width = element_bytes(dtype, self.half and as_tensor)
+        return Ref(f"{self.label}.{name}", buffer_bytes(count, width), dtype.is_float, width=width)
+
+    @property
+    def half(self) -> bool:
+        """True where tensors are stored as float16."""
+        return self.problem.options.half
+
+    def dispatch(
+        self,
+        kernel: str,
+        bindings: Sequence[Bound],
+        *,
+        groups: tuple[int, int, int],
+        local: tuple[int, int, int],
+        push: Sequence[int | float] = (),
+        spec: Mapping[int, int | float] | None = None,
+        defines: Mapping[str, int | str] | None = None,
+        epilogue: int | None = None,
+        tail: bool = True,
+        access: str | None = None,
+        flops: int = 0,
+        label: str | None = None,
+        source: str | None = None,
+    ) -> None:
+        """One dispatch of shaders/<kernel>.comp.
+
+        ``bindings`` in order of binding number. ``epilogue``: how many operand bindings the
+        shader's epilogue declares (they come after the others); 4 with the tail's constants is
+        done here. None: the shader has no epilogue. ``tail=False``: it has one, but the steps are
+        left to a later dispatch. ``epilogue_scalar`` shaders say so through
+        ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
+        ``access``: how inputs are read; by default the device's preference where they fit.
+        HALF=1 is added to ``defines`` where a buffer holds float16 and they do not name it.
+        ``push``: ints and floats in the order of the shader's push-constant block. ``source``: the
+        GLSL where ``kernel`` is not one of vknn's.
+        """
+        bound = list(bindings)
+        constants: dict[int, int | float] = dict(enumerate(local))
+        constants.update(spec or {})
+        if epilogue is not None:
+            constants.update(epilogue_constants(self.problem.epilogue) if tail else {})
+            scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
+            bound += self._operand_bindings(epilogue, scalar)
+        mode = self._access(access, bound)
+        half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
+        variant = {"ACCESS": ACCESS_MODES[mode][0], **half, **(defines or {})}
+        payload = _pack(kernel, push)
+        if len(payload) > self.problem.limits.max_push_constants:
+            raise ValueError(f"{kernel}: {len(payload)} bytes of push constants are too many")
+        self._check_groups(kernel, groups, local)
+        refs = [b.ref for b in bound]
+        dispatch = Dispatch(
+            kernel=kernel,
+            variant=tuple(sorted((k, str(v)) for k, v in variant.items())),
+            specialization=tuple(sorted(constants.items())),
+            push=payload,
+            bindings=tuple(_binding(i, b, mode) for i, b in enumerate(bound)),
+            groups=groups,
+            nodes=self.nodes,
+            label=label or self.label,
+            flops=flops,
+            nbytes=sum({id(r): r.nbytes for r in refs}.values()),
+            source=source,
+        )
+        self.commands.append((dispatch, refs))
+
+    def copy(
+        self, source: Ref, target: Ref, nbytes: int, source_offset: int = 0, target_offset: int = 0
+    ) -> None:
+        """Copies bytes from buffer to buffer (offsets and size: whole elements)."""
+        step = Copy(0, 1, nbytes, source_offset, target_offset, self.nodes, self.label)
+        self.commands.append((step, [source, target]))
+
+    def fill(self, ref: Ref, word: int = 0) -> None:
+        """Sets every 32-bit word of a buffer."""
+        self.commands.append((Fill(0, word, self.nodes, self.label), [ref]))
+
+    def _operand_bindings(self, count: int, scalar: bool) -> list[Bound]:
+        read = read1 if scalar else read4
+        used = [read(r) for r in self.operands]
+        if len(used) > count:
+            raise ValueError(f"{self.label}: {len(used)} epilogue operands, room for {count}")
+        # A binding that no step reads still needs a buffer: any that this dispatch reads will do.
+        spare = next((r for r in self.inputs if r is not None and r.is_float), self.outputs[0])
+        return used + [read(spare)] * (count - len(used))
+
+    def _access(self, wanted: str | None, bound: Sequence[Bound]) -> str:
+        limits, disabled = self.problem.limits, self.problem.options.disabled
+        mode = wanted or limits.preferred_access
+        reads = [b for b in bound if b.access is Access.READ]
+        fits = all(
+            b.ref.nbytes // (b.ref.width * b.texels) <= limits.max_texel_buffer_elements
+            for b in reads
+        )
+        return mode if mode == "storage" or (fits and "texel" not in disabled) else "storage"
+
+    def _check_groups(
+        self, kernel: str, groups: tuple[int, int, int], local: tuple[int, int, int]
+    ) -> None:
+        limits = self.problem.limits
+        over_count = any(g > m for g, m in zip(groups, limits.max_group_count, strict=True))
+        over_size = any(s > m for s, m in zip(local, limits.max_group_size, strict=True))
+        if over_count or over_size or math.prod(local) > limits.max_group_invocations:
+            raise ShapeError(f"{kernel}: {groups} workgroups of {local} exceed the device's limits")
+
+
+def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
+    try:
+        return b"".join(struct.pack("<f" if isinstance(p, float) else "<i", p) for p in push)
+    except (struct.error, OverflowError) as error:
+        raise ShapeError(f"{kernel}: {list(push)} do not fit 32 bits") from error
+
+
+def epilogue_constants(epilogue: Epilogue) -> dict[int, int | float]:
+    """Specialization constants of a tail (ids as in shaders/common/epilogue.glsl)."""
+    if len(epilogue.steps) > EPILOGUE_STEPS:
+        raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
+    constants: dict[int, int | float] = {}
+    for number, step in enumerate(epilogue.steps):
+        base = EPILOGUE_ID + 4 * number
+        values = (step.code, float(step.a), float(step.b), step.mode)
+        constants.update({base + i: v for i, v in enumerate(values)})
+    return constants
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def _binding(index: int, bound: Bound, mode: str) -> Binding:
+    view = ACCESS_MODES[mode][1] if bound.access is Access.READ else View.STORAGE
+    if view is View.IMAGE and bound.ref.half and bound.texels == 1:
+        view = View.TEXEL  # shaders/common/half.glsl says why
+    return Binding(index, bound.access, view, _FORMATS[_element(bound.ref), bound.texels])
+
+
+def _element(ref: Ref) -> str:
+    if ref.is_bytes:
+        return "bytes"
+    if not ref.is_float:
+        return "int"
+    return "half" if ref.half else "float"
+
+
+_FORMATS = {
+    ("float", 1): Format.R32_SFLOAT,
+    ("float", 4): Format.RGBA32_SFLOAT,
+    ("half", 1): Format.R16_SFLOAT,
+    ("half", 4): Format.RGBA16_SFLOAT,
+    ("int", 1): Format.R32_SINT,
+    ("int", 4): Format.RGBA32_SINT,
+    ("bytes", 4): Format.R32_SINT,
+}
+
+
+def _halved(packed: np.ndarray) -> np.ndarray:
+    """Floats as float16, rounded to nearest even; what is beyond its range becomes infinite."""
+    if packed.dtype.kind != "f":
+        return packed
+    with np.errstate(over="ignore"):
+        return packed.astype(np.float16)

@@ -1,0 +1,57 @@
+"""How the items of a dispatch are shared out among lanes (shaders/common/indexing.glsl)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.lowering.kit.workgroups import spread
+from vknn.plan import DeviceLimits
+
+#: Workgroups that keep every core of a CPU device busy; each one costs time of its own there.
+CPU_GROUPS = 128
+#: Most workgroups on other devices, for work that has that many items.
+GPU_GROUPS = 1 << 14
+#: Rounds of the loops within an item of most kernels, at the most.
+ITEM_ROUNDS = 15
+
+#: Specialization constant FEW_ITEMS, and what counts as few.
+_FEW_ITEMS, _FEW = 99, 1 << 20
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Workgroups, their size, and how many items in a row each takes (push constant ``chunk``).
+
+    ``spec`` goes into the specialization constants of a shader that includes common/indexing.glsl.
+    """
+
+    groups: tuple[int, int, int]
+    local: tuple[int, int, int]
+    chunk: int
+    spec: dict[int, int]
+
+
+def group_size(limits: DeviceLimits) -> int:
+    """Lanes of a workgroup: a subgroup on CPU devices, 64 or what the device allows elsewhere."""
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    if limits.kind == "cpu":
+        return min(max(4, limits.subgroup_size), most)
+    return min(64, most)
+
+
+def grid(
+    limits: DeviceLimits, items: int, indices: int | None = None, item_rounds: int = ITEM_ROUNDS
+) -> Grid:
+    """Shares ``items`` out among workgroups in a row, with chunks of about equal size.
+
+    ``indices``: how large the indices are that the shader takes apart (by default ``items``).
+    ``item_rounds``: rounds of the loops within an item; a lane gets no more items than its loops
+    allow.
+    """
+    size = group_size(limits)
+    most = min(limits.max_group_count[0], CPU_GROUPS if limits.kind == "cpu" else GPU_GROUPS)
+    in_a_lane = max(1, (limits.max_loop_rounds - 1) // (1 + item_rounds))
+    groups = max(1, min(-(-items // size), most), -(-items // (size * in_a_lane)))
+    chunk = -(-items // (groups * size)) * size
+    few = int(max(items, indices or 0) < _FEW)
+    return Grid(spread(-(-items // chunk), limits), (size, 1, 1), chunk, {_FEW_ITEMS: few})

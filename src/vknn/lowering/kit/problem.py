@@ -1,0 +1,89 @@
+"""Problem: an op on concrete types with its options, as a kernel rule is given it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.graph import Op, TensorType
+from vknn.lowering.kit.layouts import Layout, element_bytes
+from vknn.ops.quantized.arithmetic import QuantizedBinary
+from vknn.plan import DeviceLimits
+
+
+@dataclass(frozen=True)
+class LoweringOptions:
+    """Choices that hold for a whole plan.
+
+    ``disabled``: parts switched off for bisection ("texel", "aliasing", "winograd", ...; see
+    docs/environment.md). ``guard``: bytes left behind every buffer to catch overruns.
+    ``algorithm``: take the candidate of this name wherever one offers it (tests, tuning).
+    ``layout``: take candidates whose first output has this layout where there are some (tests).
+    ``choices``: measured choices, candidate names by key (see vknn.lowering.choose.tuned_choices).
+    ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32.
+    ``arithmetic``: "fp16" has convolutions and matrix products multiply in float16 and add up
+    HALF_TERMS products in it at a time; only with precision "fp16".
+    """
+
+    disabled: frozenset[str] = frozenset()
+    guard: int = 0
+    algorithm: str | None = None
+    layout: Layout | None = None
+    choices: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    precision: str = "fp32"
+    arithmetic: str = "fp32"
+
+    @property
+    def half(self) -> bool:
+        """True where tensors are stored as float16."""
+        return self.precision == "fp16"
+
+    @property
+    def half_sums(self) -> bool:
+        """True where kernels that can are to multiply and add in float16."""
+        return self.half and self.arithmetic == "fp16"
+
+
+@dataclass(frozen=True)
+class EpilogueStep:
+    """A step of a fused tail, as the constants that shaders/common/epilogue.glsl reads."""
+
+    code: int
+    a: float = 0.0
+    b: float = 0.0
+    mode: int = 0
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """A fused tail: steps and the types of the extra tensors they read (outputs' layout).
+
+    ``quantized``: the tail of a quantized op, in place of steps: its sum with the one operand.
+    """
+
+    steps: tuple[EpilogueStep, ...] = ()
+    operands: tuple[TensorType, ...] = ()
+    quantized: QuantizedBinary | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An op on concrete types. ``constants`` holds the data of inputs that are constants.
+
+    For a fused op, ``op``, ``inputs`` and ``outputs`` are those of the base op; the tail is in
+    ``epilogue`` (never None where the op's class sets ``fusion``).
+    """
+
+    op: Op
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType, ...]
+    constants: tuple[np.ndarray | None, ...]
+    limits: DeviceLimits
+    options: LoweringOptions = field(default_factory=LoweringOptions)
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def element_bytes(self, type_: TensorType) -> int:
+        """Bytes of an element of such a tensor in its buffer."""
+        return element_bytes(type_.dtype, self.options.half)

@@ -1,0 +1,57 @@
+"""What a dispatch may be: workgroups numbered in a row (common/grid.glsl), loops, buffers."""
+
+from __future__ import annotations
+
+from vknn.errors import ShapeError
+from vknn.lowering.kit.emitter import ceil_div
+from vknn.plan import DeviceLimits
+
+#: Estimated microseconds that a workgroup itself costs on a CPU driver.
+CPU_GROUP_COST = 0.07
+
+
+def lane_count(limits: DeviceLimits, wanted: int = 64) -> int:
+    """Invocations of a one-dimensional workgroup: one subgroup on a CPU, ``wanted`` on a GPU."""
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    return min(most, max(4, limits.subgroup_size) if limits.kind == "cpu" else wanted)
+
+
+def spread(groups: int, limits: DeviceLimits) -> tuple[int, int, int]:
+    """``groups`` workgroups folded over three axes; there may be some more than asked for.
+
+    Raises ShapeError where the device cannot have so many.
+    """
+    most = limits.max_group_count
+    x = min(groups, most[0])
+    y = min(ceil_div(groups, x), most[1])
+    z = ceil_div(groups, x * y)
+    if z > most[2]:
+        raise ShapeError(f"{groups} workgroups are more than the device allows")
+    return (x, y, z)
+
+
+def fits(groups: int, limits: DeviceLimits) -> bool:
+    """True where :func:`spread` can place the workgroups and a shader can number their lanes."""
+    x, y, z = limits.max_group_count
+    return groups <= x * y * z and groups * lane_count(limits) < 1 << 31
+
+
+def rounds(*nested: int) -> int:
+    """Rounds of loops nested in each other, the outermost first, with those that only end them."""
+    total = 0
+    for count in reversed(nested):
+        total = count * (1 + total) + 1
+    return total
+
+
+def fits_loops(limits: DeviceLimits, *nested: int, times: int = 1) -> bool:
+    """True where a lane may run loops nested so, ``times`` one after the other.
+
+    Loops that the shader unrolls do not count. See DeviceLimits.max_loop_rounds.
+    """
+    return times * rounds(*nested) <= limits.max_loop_rounds
+
+
+def fits_buffer(limits: DeviceLimits, count: int) -> bool:
+    """True where a shader can see all of a buffer of ``count`` 32-bit elements."""
+    return 4 * count <= limits.max_storage_buffer_range

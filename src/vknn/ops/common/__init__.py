@@ -1,0 +1,1 @@
+"""Checks of arguments and window arithmetic that several families share."""

@@ -1,0 +1,1 @@
+"""Convolution, transposed and deformable convolution, Im2Col and Col2Im."""

@@ -1,0 +1,102 @@
+"""Windows as columns of a matrix, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.errors import ShapeError
+from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.checks import arguments, fits, require, require_float
+from vknn.ops.common.windows import check_window, pad_spatial, window_output, windows
+
+
+@attributes
+class _Columns(Op):
+    """What both directions share: windows over two spatial axes; ``pads`` are begins, then ends."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+
+    def _check(self) -> None:
+        check_window(
+            self,
+            2,
+            kernel=self.kernel,
+            strides=self.strides,
+            pads=self.pads,
+            dilations=self.dilations,
+        )
+
+    def places(self, spatial: Sequence[int | None]) -> tuple[int | None, ...]:
+        """How many windows there are along each axis of an image."""
+        shape = tuple(spatial)
+        return window_output(self, shape, self.kernel, self.strides, self.pads, self.dilations)
+
+
+@attributes
+class Im2Col(_Columns):
+    """The windows of x [N, C, H, W] as columns: [N, C * kernel, windows], all of them row-major.
+
+    Padding is ``value``.
+    """
+
+    value: float = 0.0
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        self._check()
+        require(x.rank == 4, f"Im2Col: {x} should be [N, C, H, W]")
+        count = _product(self.places(x.shape[2:]))
+        return (x.with_shape((x.shape[0], _product((x.shape[1], *self.kernel)), count)),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        padded = pad_spatial(x, self.pads, self.value)
+        view = windows(padded, self.kernel, self.strides, self.dilations)
+        n, c, rows, columns = view.shape[:4]
+        shape = (n, c * math.prod(self.kernel), rows * columns)
+        return (view.transpose(0, 1, 4, 5, 2, 3).reshape(shape),)
+
+
+@attributes
+class Col2Im(_Columns):
+    """Columns x [N, C * kernel, windows] added up where they lie in an image [N, C, *image]."""
+
+    image: tuple[int, int] = (1, 1)
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        self._check()
+        require(len(self.image) == 2 and min(self.image) >= 1, f"Col2Im: image {self.image}")
+        count, parts = _product(self.places(self.image)), math.prod(self.kernel)
+        if x.rank != 3 or not fits(x.shape[2], count):
+            raise ShapeError(f"Col2Im: {x} should be [N, C * {parts}, {count}] for {self.image}")
+        channels = x.shape[1]
+        require(channels is None or channels % parts == 0, f"Col2Im: {channels} rows of {parts}")
+        return (x.with_shape((x.shape[0], channels and channels // parts, *self.image)),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        rows, columns = (int(p or 0) for p in self.places(self.image))
+        parts = x.astype(np.float64).reshape(x.shape[0], -1, *self.kernel, rows, columns)
+        size = [n + self.pads[i] + self.pads[i + 2] for i, n in enumerate(self.image)]
+        y = np.zeros((*parts.shape[:2], *size))
+        for i, j in np.ndindex(*self.kernel):
+            top, left = i * self.dilations[0], j * self.dilations[1]
+            down = slice(top, top + (rows - 1) * self.strides[0] + 1, self.strides[0])
+            across = slice(left, left + (columns - 1) * self.strides[1] + 1, self.strides[1])
+            y[:, :, down, across] += parts[:, :, i, j]
+        top, left = self.pads[:2]
+        inner = y[:, :, top : top + self.image[0], left : left + self.image[1]]
+        return (np.ascontiguousarray(inner).astype(x.dtype),)
+
+
+def _product(dims: Sequence[int | None]) -> int | None:
+    known = [d for d in dims if d is not None]
+    return math.prod(known) if len(known) == len(dims) else None

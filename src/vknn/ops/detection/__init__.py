@@ -1,0 +1,1 @@
+"""Detection layers: box decoding, non-maximum suppression, region proposals."""

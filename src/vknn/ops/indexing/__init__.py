@@ -1,0 +1,1 @@
+"""Operators whose places are data: Gather, ScatterND, TopK, ArgMax, NonZero, Unique."""

@@ -1,0 +1,1 @@
+"""Pooling over windows, whole images and regions of interest."""

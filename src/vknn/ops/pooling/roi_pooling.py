@@ -1,0 +1,263 @@
+"""Pooling of regions of interest.
+
+The regions of all ops here are rois [R, 4]: x1, y1, x2, y2 in image 0, or [R, 5]: the number of
+the image first; a number that no image has gives zeros. Coordinates are computed in float32.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.checks import arguments, require, require_float
+
+#: Numbers of samples and places are cut off here, so that they fit an integer.
+FAR = float(1 << 24)
+
+
+@attributes
+class RegionPool(Op):
+    """x [N, C, H, W] pooled to ``output_size`` (height, width) in each region: [R, C, h, w]."""
+
+    output_size: tuple[int, int]
+    spatial_scale: float = 1.0
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, rois = arguments(self, inputs, 2)
+        name = type(self).__name__
+        require_float(self, x, rois)
+        sizes = self.output_size
+        require(len(sizes) == 2 and min(sizes) >= 1, f"{name}: output_size {sizes}")
+        require(x.rank == 4 and 0 not in x.shape[2:], f"{name}: {x} should be [N, C, H, W]")
+        fits = rois.rank == 2 and rois.shape[1] in (4, 5)
+        require(fits, f"{name}: rois {rois} should be [R, 4] or [R, 5]")
+        return (x.with_shape((rois.shape[0], self._channels(x), *sizes)),)
+
+    def _channels(self, x: TensorType) -> int | None:
+        return x.shape[1]
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, rois = arguments(self, inputs, 2)
+        channels = self._channels(TensorType.of(x)) or 0
+        y = np.zeros((len(rois), channels, *self.output_size), x.dtype)
+        images = rois[:, 0] if rois.shape[1] == 5 else np.zeros(len(rois))
+        with np.errstate(all="ignore"):
+            for row, (number, corners) in enumerate(zip(images, rois[:, -4:], strict=True)):
+                if 0 <= number < len(x) and np.isfinite(corners).all():
+                    corners = corners.astype(np.float32).reshape(2, 2)  # (x1, y1), (x2, y2)
+                    y[row] = self._pool(x[int(number)], corners[:, 1], corners[:, 0])
+        return (y,)
+
+    @abstractmethod
+    def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """x [C, H, W] pooled in the region from rows[0], columns[0] to rows[1], columns[1]."""
+
+
+@attributes
+class RoiAlign(RegionPool):
+    """The mean of bilinear samples in each bin of a region, as ONNX's RoiAlign with mode "avg".
+
+    Regions are scaled by ``spatial_scale``, then with ``aligned`` (half_pixel in ONNX) moved by
+    -0.5, and without it they are at least 1 wide and high. A bin has ``sampling_ratio`` samples
+    along each axis, or with 0 as many as ceil(its size); samples are 0 beyond -1 and the image's
+    size, and closer to it are moved to its edge.
+
+    With ``clipped`` bins are cut off at the image's edges first: the number of samples is the
+    ceiling of what is left (an empty bin gives 0), and they start where that starts.
+    """
+
+    sampling_ratio: int = 0
+    aligned: bool = False
+    clipped: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        require(self.sampling_ratio >= 0, f"RoiAlign: sampling_ratio {self.sampling_ratio}")
+        return super().infer(*inputs)
+
+    def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        down, across = (
+            self._weights(corners, bins, size)
+            for corners, bins, size in zip(
+                (rows, columns), self.output_size, x.shape[1:], strict=True
+            )
+        )
+        return down @ x.astype(np.float64) @ across.T
+
+    def _weights(self, corners: np.ndarray, bins: int, size: int) -> np.ndarray:
+        """[bins, size]: what each place along an axis counts in each bin."""
+        low, high = corners * np.float32(self.spatial_scale)
+        if self.aligned:
+            low, high = low - np.float32(0.5), high - np.float32(0.5)
+        length = high - low if self.aligned else max(high - low, np.float32(1))
+        width = length / np.float32(bins)
+        weights = np.zeros((bins, size))
+        for number in range(bins):
+            places, count = self._samples(low, width, number, size)
+            first = np.minimum(places.astype(np.int64), size - 1)
+            second = np.minimum(first + 1, size - 1)
+            fraction = np.where(first < size - 1, places - first, 0.0).astype(np.float64)
+            np.add.at(weights[number], first, (1.0 - fraction) / count)
+            np.add.at(weights[number], second, fraction / count)
+        return weights
+
+    def _samples(
+        self, low: np.float32, width: np.float32, number: int, size: int
+    ) -> tuple[np.ndarray, float]:
+        """Places of a bin's samples within the image, and how many samples it has in all."""
+        start, extent = low + np.float32(number) * width, width
+        if self.clipped:
+            end = low + np.float32(number + 1) * width
+            start, end = (np.clip(v, np.float32(0), np.float32(size)) for v in (start, end))
+            extent = end - start
+            if extent <= 0:
+                return np.zeros(0), 1.0
+        count = float(self.sampling_ratio or min(np.ceil(extent), FAR))
+        if count < 1:
+            return np.zeros(0), 1.0
+        step = width / np.float32(count)
+        first, last = 0.0, count
+        if not self.clipped and not self.sampling_ratio:
+            first = max(0.0, float((-1 - start) / step - 2))
+            last = min(count, float((size - start) / step + 2))
+        index = np.arange(np.floor(first), max(np.floor(first), np.floor(last)), dtype=np.float32)
+        places = start + (index + np.float32(0.5)) * width / np.float32(count)
+        if not self.clipped:
+            places = places[(places >= -1) & (places <= size)]
+        return np.maximum(places, np.float32(0)), count
+
+
+@attributes
+class _WholePlaces(RegionPool):
+    """Pooling of the whole places that bins cover."""
+
+    def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
+        """Where each bin along an axis begins and ends (behind its last place)."""
+        low, length = self._extent(corners)
+        number = np.arange(self.output_size[axis], dtype=np.float32)
+        begins, ends = self._places(low, self._width(length, axis), number)
+        pairs = zip(np.clip(begins, 0, size), np.clip(ends, 0, size), strict=True)
+        return [(int(a), int(b)) for a, b in pairs]
+
+    def _width(self, length: np.float32, axis: int) -> np.float32:
+        """The size of a bin along an axis."""
+        return length / np.float32(self.output_size[axis])
+
+    @abstractmethod
+    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
+        """Where the region begins along an axis, and its size."""
+
+    @abstractmethod
+    def _places(
+        self, low: np.float32, width: np.float32, number: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Begins and ends of bins ``number`` of a region from ``low`` on, each ``width`` wide."""
+
+
+@attributes
+class MaxRoiPool(_WholePlaces):
+    """The maximum of each bin of a region, as ONNX's MaxRoiPool; 0 for an empty bin.
+
+    Corners are scaled by ``spatial_scale`` and rounded, halves away from 0; a region reaches to its
+    second corner's far edge and is at least 1 wide and high. Bin i of n reaches from
+    floor(i * size / n) to ceil((i + 1) * size / n). ``shares``: what a region's size is multiplied
+    by to give that of a bin (height, width), for formats that do not divide: where a bin ends on a
+    whole place the last bit decides. ``whole``: bins are computed in whole numbers, without any
+    rounding.
+    """
+
+    shares: tuple[float, float] | None = None
+    whole: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        good = self.shares is None or (len(self.shares) == 2 and min(self.shares) > 0)
+        require(good, f"MaxRoiPool: shares {self.shares}")
+        require(not (self.whole and self.shares), "MaxRoiPool: shares of whole bins")
+        return super().infer(*inputs)
+
+    def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        down = self._edges(rows, 0, x.shape[1])
+        across = self._edges(columns, 1, x.shape[2])
+        y = np.zeros((len(x), *self.output_size), x.dtype)
+        for i, (top, bottom) in enumerate(down):
+            for j, (left, right) in enumerate(across):
+                if top < bottom and left < right:
+                    y[:, i, j] = x[:, top:bottom, left:right].max(axis=(1, 2))
+        return y
+
+    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
+        low, high = rounded(corners * np.float32(self.spatial_scale))
+        return low, max(high - low + np.float32(1), np.float32(1))
+
+    def _width(self, length: np.float32, axis: int) -> np.float32:
+        if self.shares is None:
+            return super()._width(length, axis)
+        return np.float32(length * np.float32(self.shares[axis]))
+
+    def _places(
+        self, low: np.float32, width: np.float32, number: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return low + np.floor(number * width), low + np.ceil((number + np.float32(1)) * width)
+
+    def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
+        if not self.whole:
+            return super()._edges(corners, axis, size)
+        ends = np.clip(rounded(corners * np.float32(self.spatial_scale)), -FAR, FAR)
+        low, bins = int(ends[0]), self.output_size[axis]
+        length = max(int(ends[1]) - low + 1, 1)
+        places = [(n * length // bins, -(-(n + 1) * length // bins)) for n in range(bins)]
+        return [(_within(low + a, size), _within(low + b, size)) for a, b in places]
+
+
+@attributes
+class PositionSensitiveRoiPool(_WholePlaces):
+    """The mean of each bin of a region, each bin in a channel of its own; 0 for an empty bin.
+
+    x [N, C * h * w, H, W]; channel c of bin (i, j) is (c * h + i) * w + j of x. Corners are
+    rounded, halves away from 0 (the second after 1 was added), then scaled by ``spatial_scale``; a
+    region is at least 0.1 wide and high. Bin i of n reaches from floor(begin + i * size / n) to
+    ceil(begin + (i + 1) * size / n).
+    """
+
+    def _channels(self, x: TensorType) -> int | None:
+        parts = self.output_size[0] * self.output_size[1]
+        if x.shape[1] is None:
+            return None
+        whole = x.shape[1] % parts == 0
+        require(whole, f"{type(self).__name__}: {x} should have a multiple of {parts} channels")
+        return x.shape[1] // parts
+
+    def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        down = self._edges(rows, 0, x.shape[1])
+        across = self._edges(columns, 1, x.shape[2])
+        parts = x.reshape(-1, *self.output_size, *x.shape[1:])
+        y = np.zeros(parts.shape[:3])
+        for i, (top, bottom) in enumerate(down):
+            for j, (left, right) in enumerate(across):
+                if top < bottom and left < right:
+                    part = parts[:, i, j, top:bottom, left:right]
+                    y[:, i, j] = part.mean(axis=(1, 2), dtype=np.float64)
+        return y
+
+    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
+        ends = rounded(corners + np.asarray((0, 1), np.float32))
+        low, high = ends * np.float32(self.spatial_scale)
+        return low, max(high - low, np.float32(0.1))
+
+    def _places(
+        self, low: np.float32, width: np.float32, number: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        begins = np.floor(low + number * width)
+        return begins, np.ceil(low + (number + np.float32(1)) * width)
+
+
+def _within(place: int, size: int) -> int:
+    return min(max(place, 0), size)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """To the nearest whole number, halves away from 0."""
+    whole = np.trunc(values)
+    up = np.abs(values - whole) >= np.float32(0.5)
+    return np.where(up, whole + np.copysign(np.float32(1), values), whole).astype(np.float32)

@@ -1,0 +1,168 @@
+"""Convolutions of quantized integers, requantized in fixed point (see ``fixed_point``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
+from vknn.ops.common.checks import arguments, require, require_dtype
+from vknn.ops.convolution.conv import Convolution
+from vknn.ops.convolution.conv_transpose import Transposition
+from vknn.ops.quantized import fixed_point as fp
+
+#: Element types of the data that are quantized, and of their weights.
+DATA = (DType.INT8, DType.UINT8, DType.INT16)
+WEIGHTS = (DType.INT8, DType.INT16)
+#: Largest magnitude of a weight.
+MOST_WEIGHT = 255
+ROUNDINGS = ("double", "wide", "none", "single")
+
+
+_MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide}
+
+
+@attributes
+class Requantized(Op):
+    """What becomes of exact sums: y = clip((sum + bias) * (q, shift) + zero_out, low, high).
+
+    ``zero_in``: what is taken off the data; padding counts as nothing. ``rounding``: "double", sums
+    in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
+    the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
+    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are.
+    """
+
+    zero_in: int = 0
+    zero_out: int = 0
+    low: int = -128
+    high: int = 127
+    dtype: DType = DType.INT8
+    rounding: str = "double"
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the output along which bias, multiplier and shift lie."""
+        return 1
+
+    @property
+    def weight_axis(self) -> int:
+        """The axis of the weights along which results have sums of their own."""
+        return 0
+
+    @property
+    def weight_zero(self) -> int:
+        """What is taken off the weights."""
+        return 0
+
+    @property
+    def most_weight(self) -> int:
+        """The largest magnitude of a weight."""
+        return MOST_WEIGHT
+
+    @property
+    def weight_types(self) -> tuple[DType, ...]:
+        """Element types that weights may have."""
+        return WEIGHTS
+
+    def _finished(
+        self, shape: Shape, x: TensorType, w: TensorType, *vectors: TensorType | None
+    ) -> TensorType:
+        """The output's type; raises ShapeError unless element types and vectors are right."""
+        name, info = self.type_name, np.iinfo(self.dtype.numpy)
+        require(x.dtype in DATA, f"{name}: takes quantized data, not {x}")
+        require(w.dtype in self.weight_types, f"{name}: takes no weights of {w}")
+        require(self.rounding in ROUNDINGS, f"{name}: no rounding {self.rounding!r}")
+        require(self.dtype in (*DATA, DType.INT32), f"{name}: gives {self.dtype.value}")
+        inside = info.min <= self.low <= self.high <= info.max
+        require(inside, f"{name}: {self.low}..{self.high} in {self.dtype.value}")
+        bias, multiplier, shift = vectors
+        channels = shape[self.channel_axis]
+        require_dtype(self, DType.INT32, bias, multiplier, shift)
+        forms = [(channels,), (1,)]
+        for what, vector in (("multiplier", multiplier), ("shift", shift)):
+            right = vector is not None and vector.shape in forms
+            require(right, f"{name}: {what} {vector} should have shape ({channels},) or (1,)")
+        if bias is not None:
+            wide = bias.shape == (2, channels) and self.rounding == "wide"
+            right = wide or bias.shape == (channels,)
+            require(right, f"{name}: bias {bias} should have shape ({channels},)")
+        return TensorType(shape, self.dtype)
+
+    def _requantize(self, sums: np.ndarray, *vectors: np.ndarray | None) -> np.ndarray:
+        """The results of exact sums (whole float64)."""
+        bias, multiplier, shift = vectors
+        assert multiplier is not None and shift is not None
+        shape = [1] * sums.ndim
+        shape[self.channel_axis] = -1
+        total = sums.astype(np.int64)
+        if bias is not None:
+            total = total + _whole(bias).reshape(shape)
+        total = total if self.rounding == "wide" else fp.wrapped(total)
+        if self.rounding != "none":
+            total = _MULTIPLY[self.rounding](total, multiplier.reshape(shape), shift.reshape(shape))
+        y = np.clip(total + self.zero_out, self.low, self.high)
+        return np.asarray(y.astype(self.dtype.numpy))
+
+
+def _whole(bias: np.ndarray) -> np.ndarray:
+    """A bias as int64; one of two rows is its low and its high words."""
+    if bias.ndim == 1:
+        return bias.astype(np.int64)
+    low, high = bias.astype(np.int64)
+    return (low & 0xFFFFFFFF) + (high << 32)
+
+
+def bias_words(bias: np.ndarray) -> np.ndarray:
+    """An int64 bias [M] as int32 [2, M]: low words, high words."""
+    low = (bias & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    return np.stack([low, (bias >> 32).astype(np.int32)])
+
+
+@attributes
+class QuantizedConv(Requantized, Convolution):
+    """Conv of quantized integers: the sums of (x - zero_in) * w, requantized.
+
+    Inputs x (int8, uint8, int16), w (int8, or int16 of at most 255 in magnitude; its zero point is
+    0), bias (None or int32 [M]; with rounding "wide" also [2, M]: low and high words), multiplier
+    and shift (int32, [M] or [1]). Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
+    """
+
+    fusion = Fusion(operands=1)
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, w, *vectors = requantized_inputs(self, inputs)
+        return (self._finished(self._shape(x, w), x, w, *vectors),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, w, *vectors = requantized_inputs(self, inputs)
+        return (self._requantize(self._sums(x.astype(np.float64) - self.zero_in, w), *vectors),)
+
+
+@attributes
+class QuantizedConvTranspose(Requantized, Transposition):
+    """ConvTranspose of quantized integers: the sums of (x - zero_in) * w, requantized.
+
+    Inputs as those of QuantizedConv, w in the order of ConvTranspose.
+    """
+
+    @property
+    def weight_axis(self) -> int:
+        return 1
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, w, *vectors = requantized_inputs(self, inputs)
+        return (self._finished(self._shape(x, w), x, w, *vectors),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, w, *vectors = requantized_inputs(self, inputs)
+        return (self._requantize(self._sums(x.astype(np.float64) - self.zero_in, w), *vectors),)
+
+
+def requantized_inputs(op: Op, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """x, w, bias (or None), multiplier, shift."""
+    require(len(inputs) == 5, f"{op.type_name} takes 5 inputs, not {len(inputs)}")
+    x, w, bias, multiplier, shift = inputs
+    x, w, multiplier, shift = arguments(op, (x, w, multiplier, shift), 4)
+    return x, w, bias, multiplier, shift

@@ -1,0 +1,104 @@
+"""Rows rounded to the steps of 8-bit integers, whose size each row has for itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.checks import arguments, normal_axis, require, require_float
+
+#: How rows are rounded; DynamicRound says what they mean.
+ROUNDINGS = ("none", "symmetric", "asymmetric")
+
+
+@attributes
+class DynamicRound(Op):
+    """Rows rounded to as many steps as 8 bits have; still floats.
+
+    A row is all that lies along the axes from ``axis`` on, by default along the last.
+
+    ``rounding``: "symmetric": whole multiples of the row's largest magnitude / 127; "asymmetric":
+    of (max - min) / 255, where the row's range is widened to hold 0 and shifted so that a whole
+    number stands for 0. Halves go away from zero, the arithmetic is that of float32. What a product
+    with 8-bit weights sees of its input whose type is float (TensorFlow Lite's
+    SymmetricQuantizeFloats and AsymmetricQuantizeFloats).
+
+    ``counts``: three outputs instead: how many steps the numbers are from 0; for each row, with
+    those axes of size 1, the size of its steps (1 where all of it is 0), and the whole number that
+    stands for 0.
+    """
+
+    rounding: str = "symmetric"
+    axis: int = -1
+    counts: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require_float(self, x)
+        require(x.rank > 0, "DynamicRound: a scalar has no rows")
+        known = self.rounding in ROUNDINGS[1:]
+        require(known, f"DynamicRound: no rounding {self.rounding!r}")
+        axis = normal_axis(self, self.axis, x.rank)
+        if not self.counts:
+            return (x,)
+        row = TensorType((*x.dims[:axis], *(1,) * (x.rank - axis)), x.dtype)
+        return x, row, row
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        lead = x.shape[: self.axis % x.ndim]
+        rows = x.reshape(*lead, math.prod(x.shape[len(lead) :]))
+        if not self.counts:
+            return (rounded(rows, self.rounding).astype(x.dtype).reshape(x.shape),)
+        whole, *steps = _in_steps(rows, self.rounding)
+        row = (*lead, *(1,) * (x.ndim - len(lead)))
+        return (whole.reshape(x.shape).astype(x.dtype),
+                *(number.reshape(row).astype(x.dtype) for number in steps))  # fmt: skip
+
+
+def rounded(rows: Any, rounding: str) -> Any:
+    """``rows`` rounded along the last axis, as float64; themselves where ``rounding`` is "none"."""
+    if rounding == "none":
+        return rows
+    whole, size, _ = _in_steps(rows, rounding)
+    return whole * size
+
+
+#: Whole numbers of steps, the size of a step and what stands for 0, of each row.
+_Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _in_steps(rows: Any, rounding: str) -> _Steps:
+    with np.errstate(all="ignore"):
+        return (_symmetric if rounding == "symmetric" else _asymmetric)(rows.astype(np.float32))
+
+
+def _symmetric(rows: np.ndarray) -> _Steps:
+    largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0)
+    there = largest > 0
+    whole = np.clip(_away(rows * (np.float32(127) / largest)), -127, 127)
+    size = np.where(there, largest.astype(np.float64) / 127, 1.0)
+    return np.where(there, whole, 0.0), size, np.zeros_like(size)
+
+
+def _asymmetric(rows: np.ndarray) -> _Steps:
+    low = rows.min(axis=-1, keepdims=True, initial=0)
+    high = rows.max(axis=-1, keepdims=True, initial=0)
+    step = (high - low).astype(np.float64) / 255
+    from_low, from_high = -128 - low / step, 127 - high / step
+    nearer = 128 + np.abs(low / step) < 127 + np.abs(high / step)
+    zero = _away(np.clip(np.where(nearer, from_low, from_high), -128, 127))
+    size = step.astype(np.float32)
+    whole = np.clip(_away(rows * (np.float32(1) / size)) + zero, -128, 127) - zero
+    there = high > low
+    size = np.where(there, size.astype(np.float64), 1.0)
+    return np.where(there, whole, 0.0), size, np.where(there, zero, 0.0)
+
+
+def _away(x: np.ndarray) -> np.ndarray:
+    """The nearest whole number, halves away from zero, as float64."""
+    wide = x.astype(np.float64)
+    return np.asarray(np.copysign(np.floor(np.abs(wide) + 0.5), wide))

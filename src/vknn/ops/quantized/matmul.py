@@ -1,0 +1,56 @@
+"""Matrix products of quantized integers, requantized in fixed point (see ``fixed_point``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.graph import DType, TensorType, attributes
+from vknn.ops.matmul import product, product_shape
+from vknn.ops.quantized.convolution import DATA, Requantized, requantized_inputs
+
+
+@attributes
+class QuantizedGemm(Requantized):
+    """MatMul of quantized integers: the sums of (a - zero_in) * (b - zero_b), requantized.
+
+    Inputs a [..., M, K] ([..., K, M] when ``transpose_a``) and b [..., K, N] ([..., N, K] when
+    ``transpose_b``) of int8, uint8 or int16, whose leading axes broadcast; bias (None or int32 [N];
+    with rounding "wide" also [2, N]: low and high words), multiplier and shift (int32, [N] or [1]).
+    Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
+    """
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+    zero_b: int = 0
+
+    @property
+    def channel_axis(self) -> int:
+        return -1
+
+    @property
+    def weight_axis(self) -> int:
+        return -2 if self.transpose_b else -1
+
+    @property
+    def weight_zero(self) -> int:
+        return self.zero_b
+
+    @property
+    def most_weight(self) -> int:
+        return 1 << 15
+
+    @property
+    def weight_types(self) -> tuple[DType, ...]:
+        return DATA
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        a, b, *vectors = requantized_inputs(self, inputs)
+        shape = product_shape(self, a, b, self.transpose_a, self.transpose_b)
+        return (self._finished(shape, a, b, *vectors),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        a, b, *vectors = requantized_inputs(self, inputs)
+        a = a.astype(np.float64) - self.zero_in
+        b = b.astype(np.float64) - self.zero_b
+        sums = product(a, b, self.transpose_a, self.transpose_b)
+        return (self._requantize(sums, *vectors),)

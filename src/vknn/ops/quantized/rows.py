@@ -1,0 +1,187 @@
+"""Ops on rows of quantized integers: softmax, normalisations, products rounded at each step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.checks import arguments, require
+from vknn.ops.quantized import fixed_point as fp
+
+_NARROW = (DType.INT8, DType.UINT8)
+#: Entries of the table of exponentials, and of that of reciprocals.
+FLOAT_TABLE, FIXED_TABLE, RECIPROCALS = 256, 65536, 513
+
+
+@attributes
+class QuantizedSoftmax(Op):
+    """Softmax of 8-bit integers along the last axis, in float32.
+
+    Inputs x, table float32 [256]: entry 255 - d is the exponential for a distance d below the
+    largest. clip(round(e / (sum of e * scale)) + zero, low, high) as ``dtype``, halves away from
+    zero, the sum in order. With ``logarithm``: clip(rint(step * x - (step_in * max + ln(sum)) /
+    scale) + zero, ...) where step = step_in / scale, halves to even.
+    """
+
+    scale: float
+    zero: int
+    low: int
+    high: int
+    dtype: DType
+    logarithm: bool = False
+    step_in: float = 0.0
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, table = arguments(self, inputs, 2)
+        require(x.dtype in _NARROW and x.rank > 0, f"QuantizedSoftmax: takes rows, not {x}")
+        require(table.size == FLOAT_TABLE, f"QuantizedSoftmax: the table is {table}")
+        return (x.with_dtype(self.dtype),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, table = arguments(self, inputs, 2)
+        codes = x.astype(np.int64)
+        largest = codes.max(-1, keepdims=True) if x.size else codes[..., :1]
+        terms = table[255 - (largest - codes)]
+        # A running sum keeps the order of the terms, in float32.
+        total = np.cumsum(terms, axis=-1, dtype=np.float32)[..., -1:]
+        with np.errstate(all="ignore"):
+            if self.logarithm:
+                y = self._logarithm(codes, largest, total)
+            else:
+                inverse = np.float32(1) / (total * np.float32(self.scale))
+                y = fp.round_half_away(terms * inverse)
+        whole = y.astype(np.int64) + self.zero
+        return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
+
+    def _logarithm(self, codes: np.ndarray, largest: np.ndarray, total: np.ndarray) -> np.ndarray:
+        f32 = np.float32
+        step = f32(self.step_in) / f32(self.scale)
+        top = (largest.astype(f32) * f32(self.step_in) + np.log(total)) / f32(self.scale)
+        return np.rint(codes.astype(f32) * step - top)
+
+
+@attributes
+class FixedSoftmax(Op):
+    """Softmax of int16 along the last axis, in fixed point; the result has 15 fractional bits.
+
+    Inputs x, exponentials int32 [65536] (entry 65535 - d for a distance d below the largest),
+    reciprocals int32 [513] (1 / (1 + f) for f in [0, 1]), interpolated.
+    """
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, exponentials, reciprocals = arguments(self, inputs, 3)
+        require(x.dtype is DType.INT16 and x.rank > 0, f"FixedSoftmax: takes int16, not {x}")
+        good = exponentials.size == FIXED_TABLE and reciprocals.size == RECIPROCALS
+        require(good, f"FixedSoftmax: the tables are {exponentials} and {reciprocals}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, exponentials, reciprocals = arguments(self, inputs, 3)
+        codes = x.astype(np.int64)
+        terms = exponentials[65535 - (codes.max(-1, keepdims=True) - codes)].astype(np.int64)
+        total = terms.sum(-1, keepdims=True)
+        zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
+        shifted = ((total << (zeros - 1)) + (1 << 13)) >> 14
+        place = np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767)
+        index, offset = 256 + (place >> 7), place & 0x7F
+        base = reciprocals[index].astype(np.int64)
+        inverse = base + (((reciprocals[index + 1] - base) * offset + 64) >> 7)
+        right = 31 - zeros
+        y = (terms * inverse + (np.int64(1) << (right - 1))) >> right
+        return (np.clip(y, 0, 32767).astype(np.int16),)
+
+
+@attributes
+class QuantizedL2Normalization(Op):
+    """x / sqrt(sum of squares) along the last axis in integers; the result has 7 fractional bits.
+
+    x less ``zero`` times the integer inverse root of the sum. int8 shifts within the multiplier,
+    uint8 before it and around 128 (TensorFlow Lite's two kernels).
+    """
+
+    zero: int
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        good = x.dtype in _NARROW and x.rank > 0
+        require(good, f"QuantizedL2Normalization: takes rows of 8 bits, not {x}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        codes = x.astype(np.int64) - self.zero
+        root, shift = fp.inverse_root((codes * codes).sum(-1, keepdims=True))
+        if x.dtype == np.uint8:
+            y = fp.multiply(128 * codes, root, shift) + 128
+        else:
+            y = fp.multiply(codes, root, shift + 7)
+        return (fp.saturated(y, x.dtype),)
+
+
+@attributes
+class QuantizedReduceProd(Op):
+    """The product of each row, along the last axis, rescaled by (q, shift) at every step.
+
+    The first element less ``zero_in``, then for each other (product * (x - zero_in)) (q, shift),
+    and once more behind the last; plus ``zero_out``, held within the dtype. Steps take 48 bits and
+    a multiplier of 16 (``fixed_point.multiply_wide``).
+    """
+
+    q: int
+    shift: int
+    zero_in: int = 0
+    zero_out: int = 0
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        good = x.dtype in (*_NARROW, DType.INT16) and x.rank > 0 and x.shape[-1] != 0
+        require(good, f"QuantizedReduceProd: takes rows of integers, not {x}")
+        return (x.with_shape(x.shape[:-1]),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        codes = x.astype(np.int64) - self.zero_in
+        product = codes[..., 0]
+        for column in range(1, codes.shape[-1]):
+            step = fp.multiply_wide(product * codes[..., column], self.q, self.shift)
+            product = fp.wrapped(step)
+        y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift)) + self.zero_out
+        return (fp.saturated(y, x.dtype),)
+
+
+@attributes
+class QuantizedLayerNormalization(Op):
+    """Rows of int16 brought to mean 0 and variance 1, weighted and moved, in float32.
+
+    Inputs x, weight (int16 [n]), bias (int32 [n]); the result is int16 with 12 fractional bits:
+    round(((x - mean) / deviation * weight * scale + bias * scale / 1024) * 4096), halves away from
+    zero. The sums are added up in order. A variance of 0 counts as 1e-8; of one that roundings make
+    negative comes -32768, as of all that an int32 does not hold. Formula: TensorFlow Lite's
+    PortableApplyLayerNormFloat.
+    """
+
+    scale: float
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, weight, bias = arguments(self, inputs, 3)
+        name = self.type_name
+        require(x.dtype is DType.INT16 and x.rank > 0, f"{name}: takes rows of int16, not {x}")
+        for vector, dtype in ((weight, DType.INT16), (bias, DType.INT32)):
+            good = vector.shape == x.shape[-1:] and vector.dtype is dtype
+            require(good, f"{name}: {vector} is not {dtype.value} of {x.shape[-1]} numbers")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, weight, bias = arguments(self, inputs, 3)
+        f32 = np.float32
+        values, count = x.astype(f32), f32(x.shape[-1])
+        squares = values * values
+        with np.errstate(all="ignore"):
+            mean = np.cumsum(values, axis=-1, dtype=f32)[..., -1:] / count
+            variance = np.cumsum(squares, axis=-1, dtype=f32)[..., -1:] / count - mean * mean
+            root = f32(1) / np.sqrt(np.where(variance == 0, f32(1e-8), variance))
+            y = (values - mean) * root * weight.astype(f32) * f32(self.scale)
+            y = (y + bias.astype(f32) * (f32(2**-10) * f32(self.scale))) * f32(4096)
+            whole = fp.round_half_away(y.astype(np.float64))
+        held = np.isfinite(whole) & (np.abs(whole) < 1 << 31)
+        return (fp.saturated(np.where(held, whole, -32768), np.dtype(np.int16)),)

@@ -1,0 +1,1 @@
+"""RNN, GRU and LSTM, on floats and on integers."""

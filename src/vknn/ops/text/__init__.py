@@ -1,0 +1,1 @@
+"""Operators on text and hashes, which run on the host."""

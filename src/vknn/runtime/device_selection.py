@@ -1,0 +1,61 @@
+"""Device policy: which device a selector means. Pure; tested without a GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vknn.errors import DeviceError
+from vknn.runtime.quirks import unusable
+from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.vulkan.vk_result import no_driver
+
+ORDER = ("discrete", "integrated", "virtual", "other", "cpu")
+OLDEST_API = (1, 1)
+
+
+def rejection(snapshot: Snapshot) -> str | None:
+    """Why this device cannot be used; None where it can."""
+    if snapshot.api_version[:2] < OLDEST_API:
+        version = ".".join(map(str, snapshot.api_version))
+        return f"its driver has Vulkan {version}; 1.1 is needed"
+    if snapshot.compute_family is None:
+        return "it has no compute queue"
+    return unusable(snapshot)
+
+
+def choose(snapshots: Sequence[Snapshot], selector: str = "auto") -> Snapshot:
+    """The device that ``selector`` means.
+
+    "auto" and "vulkan": the first of the best kind (discrete, integrated, virtual, CPU);
+    "vulkan:1": the device of that index; anything else: the best whose name or driver contains it.
+    Raises DeviceError, naming the devices there are, where none fits.
+    """
+    if not snapshots:
+        raise no_driver()
+    if match := re.fullmatch(r"vulkan:(\d+)", selector.strip().lower()):
+        return _by_index(snapshots, int(match.group(1)))
+    wanted = selector.strip().lower()
+    everything = wanted in ("", "auto", "vulkan")
+    named = [s for s in snapshots if everything or wanted in f"{s.name} {s.driver_name}".lower()]
+    if not named:
+        raise DeviceError(f"no device matches {selector!r}; there are {_listing(snapshots)}")
+    usable = [s for s in named if rejection(s) is None]
+    if not usable:
+        reasons = "; ".join(f"{s.name}: {rejection(s)}" for s in named)
+        raise DeviceError(f"no usable device matches {selector!r}: {reasons}")
+    return min(usable, key=lambda s: (ORDER.index(s.kind), s.index))
+
+
+def _by_index(snapshots: Sequence[Snapshot], index: int) -> Snapshot:
+    for snapshot in snapshots:
+        if snapshot.index == index:
+            reason = rejection(snapshot)
+            if reason is not None:
+                raise DeviceError(f"vulkan:{index} ({snapshot.name}) cannot be used: {reason}")
+            return snapshot
+    raise DeviceError(f"there is no device vulkan:{index}; there are {_listing(snapshots)}")
+
+
+def _listing(snapshots: Sequence[Snapshot]) -> str:
+    return ", ".join(f"vulkan:{s.index} ({s.name})" for s in snapshots)

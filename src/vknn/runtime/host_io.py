@@ -1,0 +1,181 @@
+"""The edge between arrays and device buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import InputError
+from vknn.plan import Plan, Port
+from vknn.runtime.recorder import Place
+from vknn.runtime.vulkan import commands
+from vknn.runtime.vulkan.commands import Barriers
+from vknn.runtime.vulkan.core import Core
+from vknn.runtime.vulkan.memory import Allocation
+
+
+class Mirror:
+    """Buffers as the host sees them: in place where mapped, else in staging memory of their own."""
+
+    def __init__(self, core: Core, places: Sequence[Place], purpose: str) -> None:
+        self._places = places
+        self._staging: Allocation | None = None
+        self._offsets = [place.offset for place in places]
+        if any(place.memory.mapped is None for place in places):
+            sizes = [-(-place.nbytes // 16) * 16 for place in places]
+            self._offsets = [sum(sizes[:i]) for i in range(len(sizes))]
+            self._staging = Allocation(core, sum(sizes), purpose)
+        memories = [self._staging or place.memory for place in places]
+        #: Memories whose caches the host has to flush or invalidate.
+        self.incoherent = list({id(m): m for m in memories if not m.coherent}.values())
+        #: The bytes of each buffer.
+        self.bytes = [
+            _mapped(memory)[offset : offset + place.nbytes]
+            for memory, offset, place in zip(memories, self._offsets, places, strict=True)
+        ]
+
+    def copy_in(self, target: Any) -> None:
+        """Records the copies from staging to device memory."""
+        self._copy(target, inwards=True)
+
+    def copy_out(self, target: Any) -> None:
+        """Records the copies from device to staging memory."""
+        self._copy(target, inwards=False)
+
+    def destroy(self) -> None:
+        self.bytes = []
+        if self._staging is not None:
+            self._staging.destroy()
+
+    @property
+    def staged(self) -> bool:
+        return self._staging is not None
+
+    def _copy(self, target: Any, inwards: bool) -> None:
+        if self._staging is None:
+            return
+        grouped: dict[int, tuple[Any, list[tuple[int, int, int]]]] = {}
+        for place, staged in zip(self._places, self._offsets, strict=True):
+            ends = (staged, place.offset) if inwards else (place.offset, staged)
+            entry = grouped.setdefault(id(place.memory), (place.memory.handle, []))
+            entry[1].append((*ends, -(-place.nbytes // 4) * 4))
+        for handle, regions in grouped.values():
+            ends = (self._staging.handle, handle) if inwards else (handle, self._staging.handle)
+            commands.copy(target, *ends, regions)
+
+
+class Edges:
+    """The inputs and outputs of a plan: checks, copies in and out, converts."""
+
+    def __init__(self, core: Core, plan: Plan, places: Sequence[Place]) -> None:
+        self.plan = plan
+        self._barriers = Barriers()
+        self._into = Mirror(core, [places[p.buffer] for p in plan.inputs.values()], "upload")
+        counts = {p.count for p in plan.outputs.values() if p.count is not None}
+        read = list(dict.fromkeys([p.buffer for p in plan.outputs.values()] + sorted(counts)))
+        try:
+            self._out = Mirror(core, [places[index] for index in read], "download")
+        except BaseException:
+            self._into.destroy()
+            raise
+        seen = dict(zip(read, self._out.bytes, strict=True))
+        self._expected = [
+            (name, port.type.shape, port.type.dtype.numpy) for name, port in plan.inputs.items()
+        ]
+        self._inputs = [
+            (name, _tensor(port, raw))
+            for (name, port), raw in zip(plan.inputs.items(), self._into.bytes, strict=True)
+        ]
+        self._narrows = any(tensor.dtype == np.float16 for _, tensor in self._inputs)
+        self._outputs = [
+            (name, port, tensor, None if dtype == tensor.dtype else dtype)
+            for name, port in plan.outputs.items()
+            for tensor, dtype in [(_tensor(port, seen[port.buffer]), port.type.dtype.numpy)]
+        ]
+        self._counts = {index: seen[index][:4].view(np.int32) for index in counts}
+
+    def before(self, target: Any) -> None:
+        """Records what comes before the first step."""
+        if self._into.staged:
+            self._into.copy_in(target)
+            self._barriers.device(target)
+
+    def after(self, target: Any) -> None:
+        """Records what comes behind the last step."""
+        if self._out.staged:
+            self._barriers.device(target)
+            self._out.copy_out(target)
+        self._barriers.host(target)
+
+    def check(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Raises InputError where names, shapes or dtypes do not fit."""
+        if len(feeds) != len(self._expected):
+            raise InputError(_name_mismatch(feeds, self.plan.inputs))
+        for name, shape, dtype in self._expected:
+            array = feeds.get(name)
+            if array is None and name not in feeds:
+                raise InputError(_name_mismatch(feeds, self.plan.inputs))
+            if not isinstance(array, np.ndarray):
+                raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
+            if array.shape != shape or array.dtype != dtype:
+                given = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+                raise InputError(
+                    f"input {name!r} is {given}, expected {self.plan.inputs[name].type}"
+                )
+
+    def store(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Copies the inputs in, converting to the device's dtypes as it goes."""
+        if self._narrows:  # beyond float16's range lies infinity
+            with np.errstate(over="ignore"):  # entering it takes longer than a copy
+                self._copy_in(feeds)
+        else:
+            self._copy_in(feeds)
+        for memory in self._into.incoherent:
+            memory.flush()
+
+    def load(self) -> dict[str, np.ndarray]:
+        """Copies the outputs out, in the host's dtypes and cut to their counts."""
+        for memory in self._out.incoherent:
+            memory.invalidate()
+        outputs = {}
+        for name, port, tensor, dtype in self._outputs:
+            if port.count is not None:
+                tensor = _cut(tensor, port.open_axis, int(self._counts[port.count][0]))
+            # A plain copy takes a part of the time that astype takes.
+            outputs[name] = tensor.copy() if dtype is None else tensor.astype(dtype, order="C")
+        return outputs
+
+    def destroy(self) -> None:
+        self._inputs, self._outputs, self._counts = [], [], {}
+        self._out.destroy()
+        self._into.destroy()
+
+    def _copy_in(self, feeds: Mapping[str, np.ndarray]) -> None:
+        for name, tensor in self._inputs:
+            tensor[...] = feeds[name]
+
+
+def _cut(tensor: np.ndarray, axis: int, count: int) -> np.ndarray:
+    cut = slice(max(0, min(count, tensor.shape[axis])))
+    return tensor[(slice(None),) * axis + (cut,)]
+
+
+def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> str:
+    missing = ", ".join(repr(name) for name in ports if name not in feeds)
+    unknown = ", ".join(repr(name) for name in feeds if name not in ports)
+    wrong = [f"missing input {missing}"] if missing else []
+    wrong += [f"unknown input {unknown}"] if unknown else []
+    expected = ", ".join(f"{name}: {port.type}" for name, port in ports.items()) or "none"
+    return f"{'; '.join(wrong)} (expected {expected})"
+
+
+def _tensor(port: Port, raw: np.ndarray) -> np.ndarray:
+    storage = np.dtype(f"f{port.width}" if port.type.dtype.is_float else np.int32)
+    return raw[: port.type.size * storage.itemsize].view(storage).reshape(port.type.dims)
+
+
+def _mapped(memory: Allocation) -> np.ndarray:
+    assert memory.mapped is not None, "unified and staging memory is always mapped"
+    return memory.mapped

@@ -1,0 +1,114 @@
+"""The memory a plan lives in: its arenas, its weights, and the guards between tensors."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from vknn.errors import DeviceError, ValidationError
+from vknn.plan import Guard, Plan, Role
+from vknn.runtime.device import Device
+from vknn.runtime.recorder import Place
+from vknn.runtime.vulkan.memory import Allocation
+from vknn.runtime.weights import Weight, WeightPool
+
+GUARD_BYTE = 0xA5
+#: NaN as a float and as two float16, and an integer far from any index: what arenas start with
+#: under VKNN_VALIDATE.
+POISON = 0x7FC17FC1
+
+
+class Residence:
+    """Arenas of a plan and the weights it holds. ``places`` says where each buffer lies."""
+
+    def __init__(self, device: Device, plan: Plan, pool: WeightPool | None) -> None:
+        self._core, self._transfer = device.shared.core, device.shared.transfer
+        self._plan = plan
+        self._weights: dict[int, Weight] = {}
+        self._arenas: dict[Role, Allocation] = {}
+        self._undo = ExitStack()
+        with ExitStack() as undo:
+            self._hold_weights(undo, device, pool)
+            self._make_arenas(undo)
+            self.places = [self._place(index) for index in range(len(plan.buffers))]
+            if self._core.instance.validate:
+                self._poison()
+            self._set_guards()
+            self._undo = undo.pop_all()
+
+    def destroy(self) -> None:
+        self._undo.close()
+
+    @property
+    def nbytes(self) -> dict[Role, int]:
+        """Bytes of device memory by role; weights count whoever shares them."""
+        sizes = {role: memory.nbytes for role, memory in self._arenas.items()}
+        held = {id(w): w.nbytes for w in self._weights.values()}
+        return {role: sizes.get(role, 0) for role in Role} | {Role.WEIGHT: sum(held.values())}
+
+    def check_guards(self) -> None:
+        """Raises ValidationError where a kernel wrote behind the end of a buffer."""
+        hurt = [guard for guard in self._guards() if self._hurt(guard)]
+        if hurt:
+            places = "; ".join(self._describe(guard) for guard in hurt)
+            raise ValidationError(
+                f"{self._plan.name}: bytes behind a buffer were changed: {places}"
+            )
+
+    def _hold_weights(self, undo: ExitStack, device: Device, pool: WeightPool | None) -> None:
+        if not self._plan.constants:
+            return
+        if pool is None:
+            pool = WeightPool(device)
+            undo.callback(pool.close)
+        wanted = [(a, self._plan.buffers[i].nbytes) for i, a in self._plan.constants.items()]
+        held = pool.acquire(wanted)
+        undo.callback(pool.release, held)
+        self._weights = dict(zip(self._plan.constants, held, strict=True))
+
+    def _make_arenas(self, undo: ExitStack) -> None:
+        purpose = "unified" if self._core.limits.unified_memory else "device"
+        for role, size in self._plan.arenas.items():
+            # Weights do not lie in an arena of the plan: the pool places each by itself.
+            if size and role is not Role.WEIGHT:
+                arena = Allocation(self._core, size, purpose)
+                undo.callback(arena.destroy)
+                self._arenas[role] = arena
+
+    def _place(self, index: int) -> Place:
+        buffer = self._plan.buffers[index]
+        if buffer.role is Role.WEIGHT:
+            if index not in self._weights:
+                raise DeviceError(f"{self._plan.name}: weight {buffer.name!r} has no data")
+            weight = self._weights[index]
+            return Place(weight.memory, weight.offset, buffer.nbytes)
+        arena = self._arenas.get(buffer.role)
+        if arena is None or buffer.offset + buffer.nbytes > arena.nbytes:
+            raise DeviceError(f"{self._plan.name}: buffer {buffer.name!r} is outside its arena")
+        return Place(arena, buffer.offset, buffer.nbytes)
+
+    def _poison(self) -> None:
+        for arena in self._arenas.values():
+            self._transfer.upload(arena, 0, np.full(arena.nbytes // 4, POISON, np.uint32))
+
+    def _set_guards(self) -> None:
+        for guard in self._guards():
+            pattern = np.full(guard.nbytes, GUARD_BYTE, np.uint8)
+            self._transfer.upload(self._arenas[guard.role], guard.offset, pattern)
+
+    def _guards(self) -> list[Guard]:
+        return [g for g in self._plan.guards if g.role in self._arenas and g.nbytes]
+
+    def _hurt(self, guard: Guard) -> bool:
+        found = self._transfer.download(self._arenas[guard.role], guard.offset, guard.nbytes)
+        return bool((found != GUARD_BYTE).any())
+
+    def _describe(self, guard: Guard) -> str:
+        before = [
+            b.name
+            for b in self._plan.buffers
+            if b.role is guard.role and b.offset + b.nbytes == guard.offset
+        ]
+        owner = " or ".join(map(repr, before)) or "no buffer"
+        return f"{guard.role.value} byte {guard.offset}, behind {owner}"

@@ -1,0 +1,305 @@
+"""Compiles ahead, on idle cores, for a driver that compiles each pipeline at its first dispatch.
+
+Such a driver (Mesa's llvmpipe) compiles in its queue's one thread and keeps what it compiled in a
+cache on disk. So helpers open devices of their own and dispatch the pipelines of a new plan there,
+without any workgroups, while the plan is made ready; the thread of the first run does the same on
+the real device with what is left. What a helper compiled, the run finds in the driver's cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from vknn.environment import Environment
+from vknn.errors import DeviceLostError, VknnError
+from vknn.plan import Dispatch, Plan, View
+from vknn.runtime import cachefile
+from vknn.runtime.pipelines import Pipeline, PipelineKey, Pipelines
+from vknn.runtime.quirks import compiles_late
+from vknn.runtime.recorder import Place, Recorder
+from vknn.runtime.vulkan import commands
+from vknn.runtime.vulkan.core import Core
+from vknn.runtime.vulkan.memory import Allocation
+
+#: Fewer new pipelines than these are not worth a helper. At most so many helpers at a time: each
+#: takes 20 to 30 MB of the process while it compiles (but no device memory to speak of).
+LEAST_TASKS, MAX_HELPERS = 4, 3
+#: Seconds that a driver may take for a pipeline before it is taken to hang.
+PATIENCE = 300.0
+#: Pipelines are remembered by so many bytes each, and so many of them.
+_DIGEST_BYTES, _MOST_DIGESTS = 16, 1 << 12
+#: Sizes of the buffers that stand in for real ones. Which sizes are powers of two goes into
+#: llvmpipe's code where a shader reads texels.
+_STAND_IN_BYTES = (48, 64)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A pipeline to compile: a dispatch that needs it. ``powers``: bindings in such buffers."""
+
+    dispatch: Dispatch
+    key: PipelineKey
+    powers: tuple[bool, ...]
+    digest: bytes
+
+
+@dataclass(eq=False)
+class Batch:
+    """What is new in a plan: ``tasks`` nobody has begun, ``begun`` by helpers and not done."""
+
+    tasks: deque[Task]
+    begun: int = 0
+    digests: list[bytes] = field(default_factory=list)
+
+
+class Ahead:
+    """The helpers of a device, and what is known to lie in its driver's cache.
+
+    What goes wrong in a helper is no error: the run then compiles by itself.
+    """
+
+    def __init__(self, core: Core, folder: Path | None) -> None:
+        self._core = core
+        wanted = compiles_late(core.snapshot) and "ahead" not in core.disabled
+        self._path: Path | None = None
+        if wanted and folder is not None:
+            self._path = cachefile.cache_file(folder, core.snapshot).with_suffix(".compiled")
+        self._changed = threading.Condition()
+        self._batches: deque[Batch] = deque()
+        self._helpers: list[threading.Thread] = []
+        self._closed = False
+
+    def begin(
+        self,
+        dispatches: Sequence[Dispatch],
+        keys: Sequence[PipelineKey],
+        places: Sequence[Place],
+    ) -> Batch | None:
+        """Has helpers start on what the driver has never seen; None where that is too little."""
+        if self._path is None or len(keys) < LEAST_TASKS or _cores() < 2:
+            return None
+        known = _digests(cachefile.read(self._path))
+        tasks = [t for t in _tasks(dispatches, keys, places) if t.digest not in known]
+        if len(tasks) < LEAST_TASKS:
+            return None
+        # The largest first: then all cores are done at about the same time.
+        tasks.sort(key=lambda task: -len(task.key.spirv))
+        batch = Batch(deque(tasks), digests=[task.digest for task in tasks])
+        with self._changed:
+            self._batches.append(batch)
+            self._helpers = [thread for thread in self._helpers if thread.is_alive()]
+            wanted = min(_cores() - 1, MAX_HELPERS, len(tasks) - 1) - len(self._helpers)
+            with contextlib.suppress(RuntimeError):  # no further thread can be started
+                for _ in range(wanted):
+                    thread = threading.Thread(target=self._help, name="vknn ahead", daemon=True)
+                    thread.start()
+                    self._helpers.append(thread)
+        return batch
+
+    def finish(self, batch: Batch, pipelines: Pipelines, places: Sequence[Place]) -> None:
+        """Compiles what is left of a batch, and waits for what helpers have begun."""
+        try:
+            with contextlib.suppress(VknnError), _Hand(self._core) as hand:
+                while (task := self._take(batch)) is not None:
+                    [pipeline] = pipelines.made([task.key], [task.dispatch])
+                    hand.dispatch(task.dispatch, pipeline, places)
+            with self._changed:
+                self._changed.wait_for(lambda: not batch.begun)
+        finally:
+            self.drop(batch)
+        if self._path is not None:
+            known = _digests(cachefile.read(self._path)) | dict.fromkeys(batch.digests)
+            cachefile.write(self._path, b"".join([*known][-_MOST_DIGESTS:]))
+
+    def drop(self, batch: Batch) -> None:
+        """Nobody is to begin anything more of the batch."""
+        with self._changed:
+            batch.tasks.clear()
+            with contextlib.suppress(ValueError):
+                self._batches.remove(batch)
+
+    def destroy(self) -> None:
+        """Waits for the helpers, which end after what they have begun."""
+        with self._changed:
+            self._closed = True
+            self._batches.clear()
+        for thread in self._helpers:
+            thread.join()
+
+    def abandon(self) -> None:
+        """Forgets the helpers, which a forked child does not have."""
+        self._changed = threading.Condition()
+        self._batches.clear()
+        self._helpers.clear()
+
+    def _take(self, batch: Batch) -> Task | None:
+        with self._changed:
+            return batch.tasks.popleft() if batch.tasks else None
+
+    def _next(self) -> tuple[Batch, Task] | None:
+        """Something to do for a helper, which says when it is through."""
+        with self._changed:
+            for batch in self._batches:
+                if batch.tasks and not self._closed:
+                    batch.begun += 1
+                    return batch, batch.tasks.popleft()
+        return None
+
+    def _through(self, batch: Batch) -> None:
+        with self._changed:
+            batch.begun -= 1
+            self._changed.notify_all()
+
+    def _help(self) -> None:
+        with contextlib.suppress(Exception), _Helper(self._core) as helper:
+            while (found := self._next()) is not None:
+                batch, task = found
+                try:
+                    goes_on = helper.compile(task)
+                finally:
+                    self._through(batch)
+                if not goes_on:
+                    break
+
+
+class _Hand:
+    """Dispatches without workgroups, one at a time: the driver compiles and does nothing else."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._undo = ExitStack()
+
+    def __enter__(self) -> _Hand:
+        with ExitStack() as undo:
+            pool = commands.CommandPool(self._core)
+            undo.callback(pool.destroy)
+            self._fence = commands.Fence(self._core)
+            undo.callback(self._fence.destroy)
+            self._target = pool.allocate()
+            self._info = commands.submit_info(self._target)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._undo.close()
+
+    def dispatch(self, step: Dispatch, pipeline: Pipeline, places: Sequence[Place]) -> None:
+        """Has the driver compile ``pipeline`` for buffers that lie in ``places``."""
+        empty = replace(step, groups=(0, 0, 0))
+        plan = Plan("ahead", (), {}, (empty,), (1,), {}, {})
+        recorder = Recorder(self._core, plan, places, [pipeline])
+        try:
+            recorder.record(self._target, (0, 1))
+            self._fence.reset()
+            self._submit()
+        finally:
+            recorder.destroy()
+
+    def _submit(self) -> None:
+        core = self._core
+        try:
+            core.submit(self._info.ptr, self._fence.handle)
+            if not core.wait(self._fence.array, PATIENCE):
+                core.lost, core.abandoned = "compiling a pipeline never finished", True
+                raise DeviceLostError(core.lost)
+        except BaseException:
+            core.idle()  # what was recorded may still be in use
+            raise
+
+
+class _Helper:
+    """A device of its own, with buffers that stand in for the real ones."""
+
+    def __init__(self, like: Core) -> None:
+        self._like = like
+        self._undo = ExitStack()
+        self._timed: list[tuple[Task, float]] = []
+
+    def __enter__(self) -> _Helper:
+        with ExitStack() as undo:
+            core = Core(self._like.snapshot, Environment(disabled=self._like.disabled))
+            undo.callback(core.destroy)
+            self._core = core
+            self._pipelines = Pipelines(core, None)
+            undo.callback(self._pipelines.destroy)
+            self._places = []
+            for size in _STAND_IN_BYTES:
+                memory = Allocation(core, size, "device")
+                undo.callback(memory.destroy)
+                self._places.append(Place(memory, 0, size))
+            self._hand = undo.enter_context(_Hand(core))
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._undo.close()
+
+    def compile(self, task: Task) -> bool:
+        """Whether going on makes sense: whether the driver finds what it compiled before."""
+        self._timed.append((task, self._seconds(task, self._pipelines)))
+        if len(self._timed) != 2:  # the first has had time to reach the disk
+            return True
+        (first, seconds), _ = self._timed
+        again = Pipelines(self._core, None)
+        try:
+            return self._seconds(first, again) < seconds / 2
+        finally:
+            again.destroy()
+
+    def _seconds(self, task: Task, pipelines: Pipelines) -> float:
+        """How long the task's first dispatch takes."""
+        bindings = tuple(
+            replace(binding, buffer=int(power))
+            for binding, power in zip(task.dispatch.bindings, task.powers, strict=True)
+        )
+        [pipeline] = pipelines.made([task.key], [task.dispatch])
+        start = time.perf_counter()
+        self._hand.dispatch(replace(task.dispatch, bindings=bindings), pipeline, self._places)
+        return time.perf_counter() - start
+
+
+def _tasks(
+    dispatches: Sequence[Dispatch], keys: Sequence[PipelineKey], places: Sequence[Place]
+) -> list[Task]:
+    """A task for each pipeline and each kind of buffers that it is used with."""
+    tasks = {}
+    for dispatch, key in zip(dispatches, keys, strict=True):
+        powers = tuple(
+            b.view is not View.STORAGE and places[b.buffer].memory.nbytes.bit_count() == 1
+            for b in dispatch.bindings
+        )
+        formats = tuple(b.format.value for b in dispatch.bindings)
+        if (key, powers, formats) not in tasks:
+            digest = _digest(dispatch, key, powers, formats)
+            tasks[key, powers, formats] = Task(dispatch, key, powers, digest)
+    return list(tasks.values())
+
+
+def _digest(dispatch: Dispatch, key: PipelineKey, *kind: object) -> bytes:
+    """A hint, so a module's size stands for its words: megabytes that warm starts do not hash."""
+    views = tuple(view.value for view in key.views)
+    what = dispatch.kernel, dispatch.variant, len(key.spirv), key.constants, views, key.push, kind
+    return hashlib.sha256(repr(what).encode()).digest()[:_DIGEST_BYTES]
+
+
+def _digests(data: bytes) -> dict[bytes, Any]:
+    """The digests in a file's data, as the keys of a dict, which keeps their order."""
+    starts = range(0, len(data) - _DIGEST_BYTES + 1, _DIGEST_BYTES)
+    return dict.fromkeys(data[start : start + _DIGEST_BYTES] for start in starts)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""SPIR-V: from GLSL sources to modules, completed and specialized."""

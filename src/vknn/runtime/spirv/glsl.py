@@ -1,0 +1,140 @@
+"""GLSL sources: where they lie, their includes, the variants compiled ahead of time.
+
+An include is written into the text where it stands, with line directives around it, so that the
+compiler sees one text and a hash of that text covers all that a module is made of.
+
+This module and its neighbours ``shaderc`` and ``shaders`` also run while the package is built,
+before its dependencies are there: of vknn they import only what imports nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from vknn.errors import ShaderError
+
+PACKAGE = Path(__file__).resolve().parents[2]
+#: Package data of an installed vknn: the sources and the modules compiled from them.
+INSTALLED = PACKAGE / "_spirv"
+
+Variant = tuple[tuple[str, str], ...]
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
+_VERSION = re.compile(r"^\s*#\s*version\b")
+_PRAGMA = re.compile(r"^\s*#\s*pragma\s+vknn\b(.*)$")
+_AXIS = re.compile(r"^([A-Za-z_]\w*)=([\w.-]+(?:,[\w.-]+)*)$")
+_LINE_EXTENSION = "#extension GL_GOOGLE_cpp_style_line_directive : enable"
+
+
+def checkout_root() -> Path | None:
+    """The shaders/ folder of the checkout that vknn is imported from; None once installed."""
+    top = PACKAGE.parents[1]
+    is_checkout = PACKAGE.parent.name == "src" and (top / "pyproject.toml").is_file()
+    return top / "shaders" if is_checkout and (top / "shaders").is_dir() else None
+
+
+def source_root() -> Path:
+    """Where shader sources lie: the checkout's shaders/ folder or the package's copy of it."""
+    return checkout_root() or INSTALLED / "sources"
+
+
+def kernels(root: Path) -> list[str]:
+    """All kernels under ``root``, as "<family>/<name>", sorted."""
+    return sorted(p.relative_to(root).with_suffix("").as_posix() for p in root.rglob("*.comp"))
+
+
+def read_kernel(root: Path, kernel: str) -> str:
+    """The text of a kernel; raises :class:`ShaderError` where there is none."""
+    path = root / f"{kernel}.comp"
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ShaderError(f"there is no shader {kernel!r} ({path} does not exist)") from None
+
+
+def expand(text: str, name: str, root: Path) -> str:
+    """``text`` with every ``#include "x"`` replaced by the file ``root``/x, and no vknn pragma."""
+    lines = _expand(text, name, root, ())
+    version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
+    if version is None:
+        raise ShaderError(f"{name}: has no #version line")
+    lines[version + 1 : version + 1] = [_LINE_EXTENSION, f'#line {version + 2} "{name}"']
+    return "\n".join(lines) + "\n"
+
+
+def with_defines(expanded: str, defines: Mapping[str, str]) -> str:
+    """``expanded`` (of :func:`expand`) with the defines written behind its #version line."""
+    head, line, rest = expanded.partition(_LINE_EXTENSION + "\n")
+    return head + line + "".join(f"#define {k} {v}\n" for k, v in defines.items()) + rest
+
+
+def _expand(text: str, name: str, root: Path, above: tuple[str, ...]) -> list[str]:
+    if name in above:
+        raise ShaderError(f"{name}: includes itself through {' -> '.join((*above, name))}")
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if "#" not in line:
+            lines.append(line)
+            continue
+        include = _INCLUDE.match(line)
+        if include is None:
+            lines.append("" if _PRAGMA.match(line) else line)
+            continue
+        target = include[1]
+        inner = _read_include(root, target, f"{name}:{number}")
+        lines.append(f'#line 1 "{target}"')
+        lines += _expand(inner, target, root, (*above, name))
+        lines.append(f'#line {number + 1} "{name}"')
+    return lines
+
+
+def _read_include(root: Path, target: str, place: str) -> str:
+    if ".." in target.split("/") or target.startswith("/") or "\\" in target or ":" in target:
+        raise ShaderError(f"{place}: include {target!r} lies outside {root}")
+    try:
+        with open(f"{root}/{target}", encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        raise ShaderError(f"{place}: include {target!r} is not in {root}") from None
+
+
+def variants(text: str, name: str) -> list[Variant]:
+    """The variants that a kernel lists, each as sorted (define, value) pairs.
+
+    ``#pragma vknn variants A=0,1 B=x,y`` lists the product; several such lines, their union; none,
+    the one variant without defines.
+    """
+    found: dict[Variant, None] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        pragma = _PRAGMA.match(line) if "#" in line else None
+        if pragma is not None:
+            found.update(dict.fromkeys(_product(pragma[1].split(), f"{name}:{number}")))
+    return list(found) or [()]
+
+
+def _product(words: list[str], place: str) -> list[Variant]:
+    axes = [_AXIS.match(word) for word in words[1:]]
+    if words[:1] != ["variants"] or not axes or None in axes:
+        raise ShaderError(f"{place}: expected '#pragma vknn variants NAME=value,value ...'")
+    pairs = [[(a[1], value) for value in a[2].split(",")] for a in axes if a is not None]
+    return [tuple(sorted(choice)) for choice in itertools.product(*pairs)]
+
+
+def check_variant(text: str, kernel: str, variant: Variant) -> None:
+    """Raises :class:`ShaderError` for a variant that the kernel does not list."""
+    if tuple(sorted(variant)) in variants(text, kernel):
+        return
+    asked = " ".join(f"{k}={v}" for k, v in variant) or "without defines"
+    raise ShaderError(
+        f"shader {kernel!r} has no variant {asked}: its '#pragma vknn variants' line lists others"
+    )
+
+
+def content_hash(expanded: str, defines: Mapping[str, str], extra: str = "") -> str:
+    """Hash of all that a module is made from; ``extra``: the compiler, where it matters."""
+    parts = [expanded, *(f"{k}={v}" for k, v in sorted(defines.items())), extra]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Vulkan itself: the API, structs, instance, device, memory, commands, messages."""

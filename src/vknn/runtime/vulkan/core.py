@@ -1,0 +1,205 @@
+"""The logical device: the one owner of native handles, shared by everybody who opened it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from vknn.environment import Environment
+from vknn.errors import DeviceError, DeviceLostError
+from vknn.runtime.quirks import device_limits
+from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.vulkan import instance, live_objects, structs
+from vknn.runtime.vulkan.discovery import COOPERATIVE_NEEDS, FLOAT16, INTEGER_DOT
+from vknn.runtime.vulkan.structs import Struct
+from vknn.runtime.vulkan.vk_result import LOST_REMEDY, check, result_error
+from vknn.runtime.vulkan.vulkan_api import ffi, lib
+
+#: kind -> (create, destroy, handle type)
+_KINDS = {
+    "buffer": ("vkCreateBuffer", "vkDestroyBuffer", "VkBuffer"),
+    "memory": ("vkAllocateMemory", "vkFreeMemory", "VkDeviceMemory"),
+    "buffer view": ("vkCreateBufferView", "vkDestroyBufferView", "VkBufferView"),
+    "shader module": ("vkCreateShaderModule", "vkDestroyShaderModule", "VkShaderModule"),
+    "set layout": (
+        "vkCreateDescriptorSetLayout",
+        "vkDestroyDescriptorSetLayout",
+        "VkDescriptorSetLayout",
+    ),
+    "pipeline layout": ("vkCreatePipelineLayout", "vkDestroyPipelineLayout", "VkPipelineLayout"),
+    "pipeline cache": ("vkCreatePipelineCache", "vkDestroyPipelineCache", "VkPipelineCache"),
+    "pipeline": ("vkCreateComputePipelines", "vkDestroyPipeline", "VkPipeline"),
+    "descriptor pool": ("vkCreateDescriptorPool", "vkDestroyDescriptorPool", "VkDescriptorPool"),
+    "command pool": ("vkCreateCommandPool", "vkDestroyCommandPool", "VkCommandPool"),
+    "query pool": ("vkCreateQueryPool", "vkDestroyQueryPool", "VkQueryPool"),
+    "fence": ("vkCreateFence", "vkDestroyFence", "VkFence"),
+}
+_WAIT_SLICE = 500_000_000  # ns; between slices Python can act on Ctrl-C
+
+
+class Native:
+    """A counted native object of a device. ``destroy`` may be called twice."""
+
+    __slots__ = ("_core", "handle", "kind", "on_destroy")
+
+    def __init__(self, core: Core, kind: str, handle: Any) -> None:
+        self.kind, self.handle, self._core = kind, handle, core
+        self.on_destroy: Callable[[], None] | None = None
+        live_objects.created(kind)
+
+    def destroy(self) -> None:
+        if self.handle is None:
+            return
+        handle, self.handle = self.handle, None
+        if not self._core.abandoned:
+            getattr(lib, _KINDS[self.kind][1])(self._core.device, handle, ffi.NULL)
+        live_objects.destroyed(self.kind)
+        if self.on_destroy is not None:
+            self.on_destroy()
+
+
+class Core:
+    """A VkDevice with its compute queue.
+
+    ``lost`` holds the reason once the device is lost; from then on every call raises
+    DeviceLostError. ``abandoned``: destroying would wait for ever (or the process was forked), so
+    native objects are only forgotten.
+    """
+
+    def __init__(self, snapshot: Snapshot, env: Environment) -> None:
+        self.snapshot = snapshot
+        self.limits = device_limits(snapshot, env.disabled)
+        self.disabled = env.disabled
+        self.lost: str | None = None
+        self.abandoned = False
+        self.allocated = 0
+        self.peak = 0
+        self._queue_lock = threading.RLock()
+        self._account_lock = threading.RLock()
+        self.instance = instance.acquire()
+        try:
+            self._open()
+        except BaseException:
+            instance.release()
+            raise
+
+    def _open(self) -> None:
+        physical = self.instance.physical_devices()[self.snapshot.index]
+        family = self.snapshot.compute_family
+        if family is None:
+            raise DeviceError(f"{self.snapshot.name} has no compute queue")
+        self.family = family
+        handle = structs.out("VkDevice")
+        info = _device_info(family, self.limits.features, self.snapshot.extensions)
+        check(lib.vkCreateDevice(physical, info.ptr, ffi.NULL, handle), "opening the device")
+        self.device = handle[0]
+        live_objects.created("device")
+        queue = structs.out("VkQueue")
+        lib.vkGetDeviceQueue(self.device, family, 0, queue)
+        self.queue = queue[0]
+
+    def create(self, kind: str, info: Struct, what: str = "") -> Native:
+        """A native object of a kind named in the table above; ``what`` is for the error's text."""
+        self.ensure_alive()
+        function, _, ctype = _KINDS[kind]
+        handle = structs.out(ctype)
+        code = getattr(lib, function)(self.device, info.ptr, ffi.NULL, handle)
+        self.check(code, what or f"creating a {kind}")
+        return Native(self, kind, handle[0])
+
+    def check(self, code: int, what: str) -> None:
+        """As results.check; remembers that the device is lost."""
+        if code:
+            error = result_error(code, what)
+            if isinstance(error, DeviceLostError):
+                self.lost = str(error)
+            raise error
+
+    def ensure_alive(self) -> None:
+        """Raises DeviceLostError where the device was lost before."""
+        if self.lost is not None:
+            raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
+
+    def submit(self, info: Any, fence: Any) -> None:
+        """vkQueueSubmit of one VkSubmitInfo; any thread may call it."""
+        with self._queue_lock:
+            code = lib.vkQueueSubmit(self.queue, 1, info, fence)
+        if code:
+            self.check(code, "submitting work")
+
+    def wait(self, fence: Any, timeout: float) -> bool:
+        """Waits for a fence (a VkFence array of one); False when ``timeout`` seconds passed."""
+        left = int(timeout * 1e9)
+        while left > 0:
+            slice_ = min(left, _WAIT_SLICE)
+            code = lib.vkWaitForFences(self.device, 1, fence, 1, slice_)
+            if code == 0:
+                return True
+            if code != 2:
+                self.check(code, "waiting for the device")
+            left -= slice_
+        return False
+
+    def idle(self) -> None:
+        """Waits until the device has nothing to do, or is lost."""
+        if not self.abandoned:
+            with self._queue_lock:
+                lib.vkDeviceWaitIdle(self.device)
+
+    def account(self, nbytes: int) -> None:
+        """Notes that device memory was allocated (or, negative, freed)."""
+        with self._account_lock:
+            self.allocated += nbytes
+            self.peak = max(self.peak, self.allocated)
+
+    def destroy(self) -> None:
+        """Releases the device; its objects must be gone."""
+        if not self.abandoned:
+            self.idle()
+            lib.vkDestroyDevice(self.device, ffi.NULL)
+            live_objects.destroyed("device")
+            instance.release()
+        else:
+            live_objects.destroyed("device")
+
+
+def _device_info(family: int, features: frozenset[str], extensions: frozenset[str]) -> Struct:
+    """VkDeviceCreateInfo with one queue and exactly the features in use."""
+    links = [
+        structs.make(
+            "VkPhysicalDeviceFeatures2", features={"shaderInt64": int("int64" in features)}
+        )
+    ]
+    if "fp16_storage" in features:
+        links.append(
+            structs.make("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=1)
+        )
+    wanted = []
+    if "fp16_arithmetic" in features and FLOAT16 in extensions:
+        wanted.append(FLOAT16)
+        links.append(structs.make("VkPhysicalDeviceShaderFloat16Int8Features", shaderFloat16=1))
+    if "integer_dot" in features and INTEGER_DOT in extensions:
+        wanted.append(INTEGER_DOT)
+        links.append(
+            structs.make(
+                "VkPhysicalDeviceShaderIntegerDotProductFeatures", shaderIntegerDotProduct=1
+            )
+        )
+    if "cooperative_matrix" in features:
+        wanted += COOPERATIVE_NEEDS
+        links += [structs.make(name, **{field: 1}) for name, field in COOPERATIVE_NEEDS.values()]
+    queue = structs.make(
+        "VkDeviceQueueCreateInfo",
+        queueFamilyIndex=family,
+        queueCount=1,
+        pQueuePriorities=[1.0],
+    )
+    return structs.make(
+        "VkDeviceCreateInfo",
+        pNext=structs.chain(*links),
+        queueCreateInfoCount=1,
+        pQueueCreateInfos=[queue],
+        enabledExtensionCount=len(wanted),
+        ppEnabledExtensionNames=wanted,
+    )

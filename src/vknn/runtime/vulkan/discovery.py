@@ -1,0 +1,190 @@
+"""Asks a physical device what it is and can do: VkPhysicalDevice -> Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vknn.plan import CooperativeMatrix
+from vknn.runtime.snapshot import KINDS, MemoryType, QueueFamily, Snapshot
+from vknn.runtime.vulkan import structs
+from vknn.runtime.vulkan.vk_result import check
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+FLOAT16 = "VK_KHR_shader_float16_int8"
+DRIVER_PROPERTIES = "VK_KHR_driver_properties"
+INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
+COOPERATIVE = "VK_KHR_cooperative_matrix"
+MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
+SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
+#: What kernels with cooperative matrices need: extension -> its struct of features, and the feature
+COOPERATIVE_NEEDS = {
+    COOPERATIVE: ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "cooperativeMatrix"),
+    MEMORY_MODEL: ("VkPhysicalDeviceVulkanMemoryModelFeatures", "vulkanMemoryModel"),
+    SUBGROUP_SIZE: ("VkPhysicalDeviceSubgroupSizeControlFeatures", "computeFullSubgroups"),
+}
+
+_DOT_PROPERTIES = "VkPhysicalDeviceShaderIntegerDotProductProperties"
+
+#: VkComponentTypeKHR -> what the components of a matrix are
+_COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 7: "uint8"}
+_SCOPE_SUBGROUP = 3
+
+
+def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapshot:
+    """The snapshot of a physical device. ``function`` gives functions of extensions by name."""
+    extensions = _extensions(device)
+    first = structs.out("VkPhysicalDeviceProperties")
+    lib.vkGetPhysicalDeviceProperties(device, first)
+    version = _version(first.apiVersion)
+    name = ffi.string(first.deviceName).decode(errors="replace")
+    if version < (1, 1):
+        return Snapshot(index, name, KINDS.get(first.deviceType, "other"), version)
+    properties, parts = _properties(device, extensions)
+    limits, subgroup = properties.limits, parts["VkPhysicalDeviceSubgroupProperties"]
+    families = _queue_families(device)
+    memory_types, heaps = _memory(device)
+    driver = parts.get("VkPhysicalDeviceDriverProperties")
+    features = _features(device, extensions, subgroup, families)
+    dots = parts.get(_DOT_PROPERTIES)
+    if dots and dots.integerDotProduct4x8BitPackedSignedAccelerated:
+        features |= {"integer_dot_fast"} if "integer_dot" in features else set()
+    cooperative = _cooperative(device, function) if "cooperative_matrix" in features else ()
+    return Snapshot(
+        index=index,
+        name=name,
+        kind=KINDS.get(properties.deviceType, "other"),
+        api_version=version,
+        vendor_id=properties.vendorID,
+        device_id=properties.deviceID,
+        driver=driver.driverID if driver else 0,
+        driver_name=ffi.string(driver.driverName).decode() if driver else "",
+        driver_info=ffi.string(driver.driverInfo).decode() if driver else "",
+        driver_version=properties.driverVersion,
+        uuid=bytes(parts["VkPhysicalDeviceIDProperties"].deviceUUID),
+        extensions=extensions,
+        features=features,
+        memory_types=memory_types,
+        heaps=heaps,
+        queue_families=families,
+        max_storage_buffer_range=limits.maxStorageBufferRange,
+        max_texel_buffer_elements=limits.maxTexelBufferElements,
+        storage_alignment=limits.minStorageBufferOffsetAlignment,
+        texel_alignment=limits.minTexelBufferOffsetAlignment,
+        max_push_constants=limits.maxPushConstantsSize,
+        max_storage_buffers=limits.maxPerStageDescriptorStorageBuffers,
+        max_group_count=tuple(limits.maxComputeWorkGroupCount),
+        max_group_size=tuple(limits.maxComputeWorkGroupSize),
+        max_group_invocations=limits.maxComputeWorkGroupInvocations,
+        shared_memory=limits.maxComputeSharedMemorySize,
+        subgroup_size=subgroup.subgroupSize,
+        max_allocation=parts["VkPhysicalDeviceMaintenance3Properties"].maxMemoryAllocationSize,
+        non_coherent_atom=limits.nonCoherentAtomSize,
+        timestamp_period=limits.timestampPeriod,
+        pipeline_cache_uuid=bytes(properties.pipelineCacheUUID),
+        cooperative=cooperative,
+    )
+
+
+def _version(packed: int) -> tuple[int, int, int]:
+    return (packed >> 22 & 0x7F, packed >> 12 & 0x3FF, packed & 0xFFF)
+
+
+def _properties(device: Any, extensions: frozenset[str]) -> tuple[Any, dict[str, Any]]:
+    names = [
+        "VkPhysicalDeviceSubgroupProperties",
+        "VkPhysicalDeviceIDProperties",
+        "VkPhysicalDeviceMaintenance3Properties",
+    ]
+    if DRIVER_PROPERTIES in extensions:
+        names.append("VkPhysicalDeviceDriverProperties")
+    if INTEGER_DOT in extensions:
+        names.append(_DOT_PROPERTIES)
+    links = {name: structs.make(name) for name in names}
+    head = structs.chain(structs.make("VkPhysicalDeviceProperties2"), *links.values())
+    lib.vkGetPhysicalDeviceProperties2(device, head.ptr)
+    # The struct's memory belongs to ``head``; a copy of the part outlives it.
+    properties = structs.out("VkPhysicalDeviceProperties")
+    properties[0] = head.ptr.properties
+    return properties, {name: link.ptr for name, link in links.items()}
+
+
+def _features(
+    device: Any, extensions: frozenset[str], subgroup: Any, families: tuple[QueueFamily, ...]
+) -> frozenset[str]:
+    storage = structs.make("VkPhysicalDevice16BitStorageFeatures")
+    links = [structs.make("VkPhysicalDeviceFeatures2"), storage]
+    arithmetic = None
+    if FLOAT16 in extensions:
+        arithmetic = structs.make("VkPhysicalDeviceShaderFloat16Int8Features")
+        links.append(arithmetic)
+    dot = None
+    if INTEGER_DOT in extensions:
+        dot = structs.make("VkPhysicalDeviceShaderIntegerDotProductFeatures")
+        links.append(dot)
+    needs = []
+    if extensions >= COOPERATIVE_NEEDS.keys():
+        needs = [(structs.make(name), field) for name, field in COOPERATIVE_NEEDS.values()]
+        links += [struct for struct, _ in needs]
+    head = structs.chain(*links)
+    lib.vkGetPhysicalDeviceFeatures2(device, head.ptr)
+    in_compute = subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+    operations = subgroup.supportedOperations if in_compute else 0
+    present = {
+        "int64": head.ptr.features.shaderInt64,
+        "fp16_storage": storage.ptr.storageBuffer16BitAccess,
+        "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
+        "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
+        "cooperative_matrix": needs and all(getattr(struct.ptr, field) for struct, field in needs),
+        "subgroup_shuffle": operations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
+        "subgroup_arithmetic": operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT,
+        "timestamps": any(f.timestamp_bits for f in families),
+    }
+    return frozenset(name for name, there in present.items() if there)
+
+
+def _cooperative(device: Any, function: Callable[[str], Any]) -> tuple[CooperativeMatrix, ...]:
+    """The products that a subgroup can compute, factors of one kind each, sums of one kind."""
+    enumerate_ = function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
+    count = structs.out("uint32_t")
+    check(enumerate_(device, count, ffi.NULL), "listing the device's cooperative matrices")
+    name = "VkCooperativeMatrixPropertiesKHR"
+    entries = structs.array(name, [structs.make(name) for _ in range(max(1, count[0]))]).ptr
+    check(enumerate_(device, count, entries), "listing the device's cooperative matrices")
+    found = []
+    for e in list(entries)[: count[0]]:
+        alike = e.AType == e.BType and e.CType == e.ResultType and not e.saturatingAccumulation
+        known = e.AType in _COMPONENTS and e.CType in _COMPONENTS
+        if alike and known and e.scope == _SCOPE_SUBGROUP:
+            kinds = _COMPONENTS[e.AType], _COMPONENTS[e.CType]
+            found.append(CooperativeMatrix(e.MSize, e.NSize, e.KSize, *kinds))
+    return tuple(found)
+
+
+def _queue_families(device: Any) -> tuple[QueueFamily, ...]:
+    count = structs.out("uint32_t")
+    lib.vkGetPhysicalDeviceQueueFamilyProperties(device, count, ffi.NULL)
+    families = structs.out("VkQueueFamilyProperties", max(1, count[0]))
+    lib.vkGetPhysicalDeviceQueueFamilyProperties(device, count, families)
+    return tuple(
+        QueueFamily(f.queueFlags, f.timestampValidBits) for f in list(families)[: count[0]]
+    )
+
+
+def _memory(device: Any) -> tuple[tuple[MemoryType, ...], tuple[int, ...]]:
+    memory = structs.out("VkPhysicalDeviceMemoryProperties")
+    lib.vkGetPhysicalDeviceMemoryProperties(device, memory)
+    types = tuple(
+        MemoryType(memory.memoryTypes[i].propertyFlags, memory.memoryTypes[i].heapIndex)
+        for i in range(memory.memoryTypeCount)
+    )
+    return types, tuple(memory.memoryHeaps[i].size for i in range(memory.memoryHeapCount))
+
+
+def _extensions(device: Any) -> frozenset[str]:
+    count = structs.out("uint32_t")
+    enumerate_ = lib.vkEnumerateDeviceExtensionProperties
+    check(enumerate_(device, ffi.NULL, count, ffi.NULL), "listing the device's extensions")
+    entries = structs.out("VkExtensionProperties", max(1, count[0]))
+    check(enumerate_(device, ffi.NULL, count, entries), "listing the device's extensions")
+    return frozenset(ffi.string(e.extensionName).decode() for e in list(entries)[: count[0]])

@@ -1,0 +1,137 @@
+"""The Vulkan instance: one a process, made when first needed, released with its last user."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from vknn import environment
+from vknn.errors import DeviceError
+from vknn.runtime.vulkan import live_objects, messages, structs
+from vknn.runtime.vulkan.structs import Struct
+from vknn.runtime.vulkan.vk_result import INCOMPLETE, check
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+DEBUG_UTILS = "VK_EXT_debug_utils"
+API_VERSION = 1 << 22 | 1 << 12  # 1.1
+
+_lock = threading.RLock()
+_current: Instance | None = None
+_users = 0
+
+
+class Instance:
+    """A VkInstance; with ``validate`` (VKNN_VALIDATE) it has the validation layer and listens."""
+
+    def __init__(self, validate: int) -> None:
+        self.validate = validate
+        if validate and VALIDATION_LAYER not in _layers():
+            raise DeviceError(
+                "VKNN_VALIDATE is set but there is no validation layer; install it "
+                "(Debian: apt-get install vulkan-validationlayers) or unset VKNN_VALIDATE"
+            )
+        handle = structs.out("VkInstance")
+        info = _create_info(validate)
+        check(lib.vkCreateInstance(info.ptr, ffi.NULL, handle), "creating the Vulkan instance")
+        self.handle = handle[0]
+        live_objects.created("instance")
+        self._messenger = self._listen() if validate else None
+
+    def physical_devices(self) -> list[Any]:
+        """The VkPhysicalDevice handles, in the loader's order."""
+        count = structs.out("uint32_t")
+        self._enumerate(count, ffi.NULL)
+        handles = structs.out("VkPhysicalDevice", max(1, count[0]))
+        self._enumerate(count, handles)
+        return list(handles)[: count[0]]
+
+    def destroy(self) -> None:
+        """Releases the instance; every device made from it must be gone."""
+        if self._messenger is not None:
+            self.function("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, ffi.NULL)
+            live_objects.destroyed("messenger")
+        lib.vkDestroyInstance(self.handle, ffi.NULL)
+        live_objects.destroyed("instance")
+
+    def _enumerate(self, count: Any, handles: Any) -> None:
+        code = lib.vkEnumeratePhysicalDevices(self.handle, count, handles)
+        if code == -3:  # what loaders answer where no driver works
+            count[0] = 0
+        elif code != INCOMPLETE:
+            check(code, "listing the Vulkan devices")
+
+    def _listen(self) -> Any:
+        handle = structs.out("VkDebugUtilsMessengerEXT")
+        create = self.function("vkCreateDebugUtilsMessengerEXT")
+        info = messages.messenger_info()
+        check(create(self.handle, info.ptr, ffi.NULL, handle), "creating the debug messenger")
+        live_objects.created("messenger")
+        return handle[0]
+
+    def function(self, name: str) -> Any:
+        """An extension's function, which the loader does not export."""
+        address = lib.vkGetInstanceProcAddr(self.handle, name.encode())
+        return ffi.cast(f"PFN_{name}", address)
+
+
+def acquire() -> Instance:
+    """The process's instance; pair each call with :func:`release`."""
+    global _current, _users
+    with _lock:
+        if _current is None:
+            _current = Instance(environment.read().validate)
+        _users += 1
+        return _current
+
+
+def release() -> None:
+    """Gives back what :func:`acquire` gave; the last one destroys the instance."""
+    global _current, _users
+    with _lock:
+        _users -= 1
+        if _users == 0 and _current is not None:
+            instance, _current = _current, None
+            instance.destroy()
+
+
+def abandon() -> None:
+    """Forgets the instance without a call to the driver (in a forked child)."""
+    global _current, _users
+    _current, _users = None, 0
+
+
+def _create_info(validate: int) -> Struct:
+    application = structs.make(
+        "VkApplicationInfo", pApplicationName="vknn", pEngineName="vknn", apiVersion=API_VERSION
+    )
+    if not validate:
+        return structs.make("VkInstanceCreateInfo", pApplicationInfo=application)
+    info = structs.make(
+        "VkInstanceCreateInfo",
+        pApplicationInfo=application,
+        enabledLayerCount=1,
+        ppEnabledLayerNames=[VALIDATION_LAYER],
+        enabledExtensionCount=1,
+        ppEnabledExtensionNames=[DEBUG_UTILS],
+    )
+    # Listening through pNext covers the creation and destruction of the instance itself.
+    links = [info, messages.messenger_info()]
+    if validate >= 2:
+        synchronization = vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+        links.append(
+            structs.make(
+                "VkValidationFeaturesEXT",
+                enabledValidationFeatureCount=1,
+                pEnabledValidationFeatures=[synchronization],
+            )
+        )
+    return structs.chain(*links)
+
+
+def _layers() -> set[str]:
+    count = structs.out("uint32_t")
+    check(lib.vkEnumerateInstanceLayerProperties(count, ffi.NULL), "listing the Vulkan layers")
+    layers = structs.out("VkLayerProperties", max(1, count[0]))
+    check(lib.vkEnumerateInstanceLayerProperties(count, layers), "listing the Vulkan layers")
+    return {ffi.string(layer.layerName).decode() for layer in list(layers)[: count[0]]}

@@ -1,0 +1,91 @@
+"""QuantizeLinear and DequantizeLinear on the device, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.helpers import check_op
+
+from vknn.graph import DType
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
+
+RNG = np.random.default_rng(17)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return (RNG.standard_normal(shape) * 50).astype(np.float32)
+
+
+def scalar(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((7,), 0), ((1, 5, 3, 2), 1), ((2, 8, 3), 1), ((2, 3, 5), -1), ((3, 4), 0)]
+)
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantize(
+    shape: tuple[int, ...], axis: int, constants: tuple[int, ...], per_channel: bool
+) -> None:
+    length = shape[axis] if per_channel else 1
+    scale = RNG.uniform(0.1, 2, length).astype(np.float32)
+    zero = RNG.integers(-20, 20, length, dtype=np.int8)
+    for rounding in ("half_even", "half_away"):
+        for multiply in (False, True):
+            op = QuantizeLinear(DType.INT8, -128, 127, rounding, multiply, axis)
+            check_op(op, floats(*shape), scale, zero, constants=constants)
+    check_op(QuantizeLinear(axis=axis), floats(*shape), scale, zero, kind="discrete")
+
+
+def test_ties() -> None:
+    x = np.arange(-41, 42, dtype=np.float32) / 2
+    x = np.concatenate([x, np.float32([0.49999997, -0.49999997, 8388609.0])])[None]
+    for rounding in ("half_even", "half_away"):
+        check_op(QuantizeLinear(rounding=rounding), x, scalar(1.0))
+        check_op(QuantizeLinear(rounding=rounding, multiply=True), x, scalar(2.0))
+
+
+def test_quotients_are_exact() -> None:
+    """Quotients that are ties, and their neighbours."""
+    scale = np.float32(0.0472)
+    x = (np.arange(-127, 127, dtype=np.float32) + np.float32(0.5)) * scale
+    x = np.concatenate([x, np.nextafter(x, np.float32(9)), np.nextafter(x, np.float32(-9))])[None]
+    check_op(QuantizeLinear(), x, scalar(float(scale)))
+
+
+def test_extremes() -> None:
+    x = np.float32([[np.inf, -np.inf, np.nan, 3e38, -3e38, 2147483648.0, -2147483648.0, 0.0, -0.0]])
+    for dtype in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32):
+        info = np.iinfo(dtype.numpy)
+        zero = np.array(3, np.int32)
+        check_op(QuantizeLinear(dtype, int(info.min), int(info.max)), x, scalar(1.0), zero)
+    check_op(QuantizeLinear(low=-127), x, scalar(1.0))
+
+
+@pytest.mark.parametrize(
+    "shape, axis", [((7,), 0), ((1, 5, 3, 2), 1), ((2, 3, 5), -1), ((3, 4), 0)]
+)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_dequantize(shape: tuple[int, ...], axis: int, dtype: type) -> None:
+    x = RNG.integers(0, 100, shape).astype(dtype)
+    for length in (1, shape[axis]):
+        scale = RNG.uniform(0.1, 2, length).astype(np.float32)
+        for bias in (None, scalar(0.25), floats(shape[axis])):
+            check_op(DequantizeLinear(axis), x, scale, bias)
+            constants = (1,) if bias is None else (1, 2)
+            check_op(DequantizeLinear(axis), x, scale, bias, constants=constants)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 5, 3), (2, 7, 3, 2)])
+def test_round_bfloat16(shape: tuple[int, ...]) -> None:
+    check_op(RoundBFloat16(), floats(*shape), tolerance=0)
+
+
+def test_round_bfloat16_of_odd_numbers() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 3.4e38, -3.4e38, 1.00390625, 1.01171875])
+    check_op(RoundBFloat16(), x.astype(np.float32), tolerance=0)
+
+
+def test_round_bfloat16_in_fp16() -> None:
+    check_op(RoundBFloat16(), floats(3, 5), precision="fp16")

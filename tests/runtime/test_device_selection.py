@@ -1,0 +1,174 @@
+"""Device policy, without a device."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from vknn.errors import DeviceError
+from vknn.runtime.device_selection import choose, rejection
+from vknn.runtime.quirks import (
+    Quirk,
+    device_limits,
+    preferred_access,
+    unified_memory,
+    unusable,
+    usable_features,
+)
+from vknn.runtime.snapshot import (
+    COMPUTE,
+    DEVICE_LOCAL,
+    GRAPHICS,
+    HOST_CACHED,
+    HOST_COHERENT,
+    HOST_VISIBLE,
+    MemoryType,
+    QueueFamily,
+    Snapshot,
+)
+from vknn.runtime.vulkan.memory import memory_type
+
+CPU = Snapshot(0, "llvmpipe (LLVM 15)", "cpu", driver=13, driver_name="llvmpipe")
+INTEGRATED = Snapshot(1, "Intel(R) Iris(R)", "integrated", driver_name="Mesa ANV")
+DISCRETE = Snapshot(2, "GeForce RTX", "discrete", driver_name="NVIDIA")
+SECOND = Snapshot(3, "GeForce GT", "discrete", driver_name="NVIDIA")
+VIRTUAL = Snapshot(4, "VirtIO", "virtual")
+ALL = [CPU, INTEGRATED, DISCRETE, SECOND, VIRTUAL]
+
+
+@pytest.mark.parametrize(
+    ("selector", "devices", "expected"),
+    [
+        ("auto", ALL, DISCRETE),
+        ("vulkan", ALL, DISCRETE),
+        ("auto", [CPU, VIRTUAL, INTEGRATED], INTEGRATED),
+        ("auto", [CPU, VIRTUAL], VIRTUAL),
+        ("auto", [CPU], CPU),
+        ("vulkan:0", ALL, CPU),
+        ("vulkan:3", ALL, SECOND),
+        ("LLVMpipe", ALL, CPU),
+        ("geforce gt", ALL, SECOND),
+        ("anv", ALL, INTEGRATED),
+        ("nvidia", ALL, DISCRETE),
+    ],
+)
+def test_choice(selector: str, devices: list[Snapshot], expected: Snapshot) -> None:
+    assert choose(devices, selector) is expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ("vulkan:9", r"no device vulkan:9; there are vulkan:0 \(llvmpipe"),
+        ("arc", "no device match"),
+    ],
+)
+def test_no_match_names_what_there_is(selector: str, text: str) -> None:
+    with pytest.raises(DeviceError, match=text):
+        choose(ALL, selector)
+
+
+def test_no_device_has_a_remedy() -> None:
+    with pytest.raises(DeviceError, match="mesa-vulkan-drivers"):
+        choose([])
+
+
+def test_old_api_is_passed_over() -> None:
+    old = dataclasses.replace(DISCRETE, api_version=(1, 0, 3))
+    assert choose([CPU, old]) is CPU
+    with pytest.raises(DeviceError, match=r"1\.0\.3; 1\.1 is needed"):
+        choose([CPU, old], "geforce")
+    with pytest.raises(DeviceError, match=r"1\.0\.3; 1\.1 is needed"):
+        choose([CPU, old], "vulkan:2")
+
+
+def test_device_without_compute_is_passed_over() -> None:
+    drawing = dataclasses.replace(DISCRETE, queue_families=(QueueFamily(GRAPHICS),))
+    assert rejection(drawing) == "it has no compute queue"
+    assert choose([drawing, INTEGRATED]) is INTEGRATED
+
+
+@pytest.mark.parametrize(
+    ("families", "expected"),
+    [
+        ([(GRAPHICS | COMPUTE, 64)], 0),
+        ([(GRAPHICS | COMPUTE, 64), (0, 0), (COMPUTE, 64)], 2),
+        ([(GRAPHICS | COMPUTE, 64), (COMPUTE, 0)], 0),
+        ([(GRAPHICS, 64)], None),
+    ],
+)
+def test_queue_family(families: list[tuple[int, int]], expected: int | None) -> None:
+    snapshot = Snapshot(queue_families=tuple(QueueFamily(f, t) for f, t in families))
+    assert snapshot.compute_family == expected
+
+
+def test_quirks_take_features_away() -> None:
+    snapshot = Snapshot(name="Bad GPU", features=frozenset(("int64", "timestamps")))
+    bad = Quirk("x", "int64 is wrong", lambda s: "Bad" in s.name, frozenset(("int64",)))
+    assert usable_features(snapshot, quirks=(bad,)) == {"timestamps"}
+    assert usable_features(CPU, quirks=(bad,)) == CPU.features
+
+
+def test_a_quirk_can_rule_a_device_out() -> None:
+    quirk = Quirk("x", "it computes nonsense", lambda s: s.vendor_id == 7, unusable=True)
+    assert unusable(Snapshot(vendor_id=7), (quirk,)) == "it computes nonsense"
+    assert unusable(CPU, (quirk,)) is None
+
+
+def test_disabled_features_are_off() -> None:
+    everything = Snapshot(features=frozenset(("int64", "fp16_storage", "subgroup_shuffle")))
+    assert usable_features(everything, frozenset(("fp16", "subgroup"))) == {"int64"}
+
+
+def test_access_by_device() -> None:
+    assert preferred_access(CPU) == "image"
+    assert preferred_access(CPU, frozenset(("texel",))) == "storage"
+    assert preferred_access(DISCRETE) == "storage"
+    assert preferred_access(Snapshot(name="SwiftShader Device", kind="cpu")) == "storage"
+
+
+LOCAL = MemoryType(DEVICE_LOCAL, 0)
+BAR = MemoryType(DEVICE_LOCAL | HOST_VISIBLE | HOST_COHERENT, 0)
+SYSTEM = MemoryType(HOST_VISIBLE | HOST_COHERENT, 1)
+CACHED = MemoryType(HOST_VISIBLE | HOST_COHERENT | HOST_CACHED, 1)
+UNIFIED_CACHED = MemoryType(DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED, 0)
+
+
+def test_unified_memory_is_for_cpu_and_integrated() -> None:
+    assert unified_memory(dataclasses.replace(CPU, memory_types=(BAR,)))
+    assert unified_memory(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, BAR)))
+    assert not unified_memory(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, SYSTEM)))
+    assert not unified_memory(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
+    off = frozenset(("unified",))
+    assert not unified_memory(dataclasses.replace(CPU, memory_types=(BAR,)), off)
+
+
+@pytest.mark.parametrize(
+    ("types", "allowed", "purpose", "expected"),
+    [
+        ((SYSTEM, LOCAL, BAR), 7, "device", 1),
+        ((SYSTEM, LOCAL, BAR), 5, "device", 2),
+        ((LOCAL, SYSTEM, CACHED, BAR), 15, "upload", 1),
+        ((LOCAL, SYSTEM, CACHED, BAR), 15, "download", 2),
+        ((LOCAL, BAR), 3, "upload", 1),
+        ((BAR, UNIFIED_CACHED), 3, "unified", 1),
+        ((LOCAL, SYSTEM), 3, "unified", None),
+        ((LOCAL, SYSTEM), 0, "device", None),
+    ],
+)
+def test_memory_type(
+    types: tuple[MemoryType, ...], allowed: int, purpose: str, expected: int | None
+) -> None:
+    assert memory_type(types, allowed, purpose) == expected
+
+
+def test_limits_repeat_the_snapshot() -> None:
+    snapshot = dataclasses.replace(DISCRETE, max_texel_buffer_elements=99, subgroup_size=32)
+    limits = device_limits(snapshot)
+    assert (limits.max_texel_buffer_elements, limits.subgroup_size) == (99, 32)
+    assert (limits.kind, limits.preferred_access, limits.unified_memory) == (
+        "discrete",
+        "storage",
+        False,
+    )
