@@ -1,4 +1,4 @@
-"""What a candidate's ``emit`` writes its dispatches through."""
+"""Emitter: collects the dispatches, copies and fills of one node."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType
 from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
+from vknn.lowering.kit.parameters import Number, Push, parameters_of
 from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Role, View
 
 ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
-EPILOGUE_ID = 100
 EPILOGUE_STEPS = 6
 
 
@@ -199,8 +200,8 @@ class Emitter:
         *,
         groups: tuple[int, int, int],
         local: tuple[int, int, int],
-        push: Sequence[int | float] = (),
-        spec: Mapping[int, int | float] | None = None,
+        push: Push | Sequence[int | float] = (),
+        spec: Mapping[Any, Number | None] | None = None,
         defines: Mapping[str, int | str] | None = None,
         epilogue: int | None = None,
         tail: bool = True,
@@ -218,20 +219,20 @@ class Emitter:
         ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
         ``access``: how inputs are read; by default the device's preference where they fit.
         HALF=1 is added to ``defines`` where a buffer holds float16 and they do not name it.
-        ``push``: ints and floats in the order of the shader's push-constant block. ``source``: the
-        GLSL where ``kernel`` is not one of vknn's.
+        ``push`` and ``spec``: push constants and specialization constants by the names that the
+        shader declares (see vknn.lowering.kit.parameters); ValueError for unknown and missing ones.
+        ``source``: the GLSL where ``kernel`` is not one of vknn's; its ``push`` is a sequence.
         """
         bound = list(bindings)
-        constants: dict[int, int | float] = dict(enumerate(local))
-        constants.update(spec or {})
+        named = dict(spec or {})
         if epilogue is not None:
-            constants.update(epilogue_constants(self.problem.epilogue) if tail else {})
+            named.update(epilogue_constants(self.problem.epilogue) if tail else {})
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)
         half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
         variant = {"ACCESS": ACCESS_MODES[mode][0], **half, **(defines or {})}
-        payload = _pack(kernel, push)
+        constants, payload = _parameters(kernel, local, named, push)
         if len(payload) > self.problem.limits.max_push_constants:
             raise ValueError(f"{kernel}: {len(payload)} bytes of push constants are too many")
         self._check_groups(kernel, groups, local)
@@ -291,6 +292,30 @@ class Emitter:
             raise ShapeError(f"{kernel}: {groups} workgroups of {local} exceed the device's limits")
 
 
+def _parameters(
+    kernel: str,
+    local: tuple[int, int, int],
+    spec: Mapping[Any, Number | None],
+    push: Push | Sequence[int | float],
+) -> tuple[dict[int, Number], bytes]:
+    """Specialization constants by id, the workgroup's size first, and the push constants' bytes."""
+    constants: dict[int, Number] = dict(enumerate(local))
+    if all(isinstance(name, str) for name in spec) and spec:
+        constants.update(parameters_of(kernel).specialization(spec))
+    else:
+        numbered = parameters_of(kernel).constants if spec else {}
+        constants.update(
+            {
+                (numbered[n].id if isinstance(n, str) else n): v
+                for n, v in spec.items()
+                if v is not None
+            }
+        )
+    if isinstance(push, Mapping):
+        return constants, parameters_of(kernel).pack(push)
+    return constants, _pack(kernel, push)
+
+
 def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
     try:
         return b"".join(struct.pack("<f" if isinstance(p, float) else "<i", p) for p in push)
@@ -298,15 +323,16 @@ def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
         raise ShapeError(f"{kernel}: {list(push)} do not fit 32 bits") from error
 
 
-def epilogue_constants(epilogue: Epilogue) -> dict[int, int | float]:
-    """Specialization constants of a tail (ids as in shaders/common/epilogue.glsl)."""
+def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
+    """Specialization constants of a tail, as shaders/common/epilogue.glsl names them."""
     if len(epilogue.steps) > EPILOGUE_STEPS:
         raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
-    constants: dict[int, int | float] = {}
+    constants: dict[str, Number] = {}
     for number, step in enumerate(epilogue.steps):
-        base = EPILOGUE_ID + 4 * number
-        values = (step.code, float(step.a), float(step.b), step.mode)
-        constants.update({base + i: v for i, v in enumerate(values)})
+        constants[f"ep_code_{number}"] = step.code
+        constants[f"ep_a_{number}"] = float(step.a)
+        constants[f"ep_b_{number}"] = float(step.b)
+        constants[f"ep_mode_{number}"] = step.mode
     return constants
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from vknn.lowering.kit.workgroups import spread
 from vknn.plan import DeviceLimits
@@ -14,8 +15,8 @@ GPU_GROUPS = 1 << 14
 #: Rounds of the loops within an item of most kernels, at the most.
 ITEM_ROUNDS = 15
 
-#: Specialization constant FEW_ITEMS, and what counts as few.
-_FEW_ITEMS, _FEW = 99, 1 << 20
+#: Items below this number count as few (specialization constant FEW_ITEMS).
+FEW = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Grid:
     groups: tuple[int, int, int]
     local: tuple[int, int, int]
     chunk: int
-    spec: dict[int, int]
+    spec: dict[Any, int]
 
 
 def group_size(limits: DeviceLimits) -> int:
@@ -53,5 +54,5 @@ def grid(
     in_a_lane = max(1, (limits.max_loop_rounds - 1) // (1 + item_rounds))
     groups = max(1, min(-(-items // size), most), -(-items // (size * in_a_lane)))
     chunk = -(-items // (groups * size)) * size
-    few = int(max(items, indices or 0) < _FEW)
-    return Grid(spread(-(-items // chunk), limits), (size, 1, 1), chunk, {_FEW_ITEMS: few})
+    few = int(max(items, indices or 0) < FEW)
+    return Grid(spread(-(-items // chunk), limits), (size, 1, 1), chunk, {"FEW_ITEMS": few})

@@ -203,23 +203,33 @@ class _Way:
         count = shape.entries * (4 * shape.slots if load else width)
         shared = grid(limits, count, indices=4 * shape.entries * shape.slots)
         bindings = [write(state) if load else read1(state)]
-        spec = dict(shared.spec)
+        spec: dict[str, int | None] = {"HAS_H": None, "HAS_C": None, **shared.spec}
         if load:
             given = [emitter.inputs[4], emitter.inputs[5] if len(emitter.inputs) > 5 else None]
             spare = given[0] or given[1]
             assert spare is not None
             bindings += [read1(ref or spare) for ref in given[: 1 + int(lstm)]]
-            spec |= {10: int(given[0] is not None), 11: int(given[1] is not None)}
+            spec |= {"HAS_H": int(given[0] is not None), "HAS_C": int(given[1] is not None)}
         else:
             bindings += [write(ref) for ref in emitter.outputs[1:]]
         h_at = 0 if load or shape.steps % 2 == 0 else 4 * shape.h4
-        sizes = [4 * shape.slots, shape.outputs, shape.hidden, h_at, 8 * shape.h4, shape.batch]
         emitter.dispatch(
             "recurrent/states",
             bindings,
             groups=shared.groups,
             local=shared.local,
-            push=[count, shared.chunk, *sizes, shape.op.directions, shape.op.layout],
+            push={
+                "count": count,
+                "chunk": shared.chunk,
+                "slots": 4 * shape.slots,
+                "outputs": shape.outputs,
+                "units": shape.hidden,
+                "h_at": h_at,
+                "c_at": 8 * shape.h4,
+                "batch": shape.batch,
+                "directions": shape.op.directions,
+                "inner": shape.op.layout,
+            },
             spec=spec,
             defines={"LOAD": int(load), "CELLS": int(lstm)},
         )

@@ -1,0 +1,1 @@
+"""Code written by tools."""
