@@ -1,4 +1,4 @@
-"""How operands that are broadcast lie against the output (shaders/common/broadcast.glsl)."""
+"""Broadcasting of operands against the output: axes and strides (shaders/common/broadcast.glsl)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from vknn.lowering.kit.layouts import Layout
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
-_RANK, _DIRECT_X, _DIRECT_W, _SPLAT_X, _SPLAT_W, _DIRECT_C, _SPLAT_C = range(16, 23)
 
 
 @dataclass(frozen=True)
@@ -32,26 +31,27 @@ class Broadcast:
     wide: bool
 
     @property
-    def spec(self) -> dict[int, int]:
-        """Specialization constants of a kernel with two operands, or with a choice as third."""
-        one, other, *choice = self.operands
+    def constants(self) -> dict[str, int]:
+        """Specialization constants of a kernel with two operands, or with a condition as third."""
+        one, other, *condition = self.operands
         spec = {
-            _RANK: len(self.sizes),
-            _DIRECT_X: int(one.direct),
-            _DIRECT_W: int(other.direct),
-            _SPLAT_X: int(one.splat),
-            _SPLAT_W: int(other.splat),
+            "RANK": len(self.sizes),
+            "DIRECT_X": int(one.direct),
+            "DIRECT_W": int(other.direct),
+            "SPLAT_X": int(one.splat),
+            "SPLAT_W": int(other.splat),
         }
-        for operand in choice:
-            spec |= {_DIRECT_C: int(operand.direct), _SPLAT_C: int(operand.splat)}
+        for operand in condition:
+            spec |= {"DIRECT_C": int(operand.direct), "SPLAT_C": int(operand.splat)}
         return spec
 
     @property
-    def push(self) -> list[int]:
+    def sizes_and_strides(self) -> dict[str, tuple[int, ...]]:
         """Push constants: sizes and the strides of the operands, along MAX_AXES axes."""
-        lead = [0] * (MAX_AXES - len(self.sizes))
-        strides = [s for operand in self.operands for s in (*lead, *operand.strides)]
-        return [*(1 for _ in lead), *self.sizes, *strides]
+        lead = MAX_AXES - len(self.sizes)
+        names = ("stride_x", "stride_w", "stride_c")
+        strides = {n: (0,) * lead + o.strides for n, o in zip(names, self.operands, strict=False)}
+        return {"size": (1,) * lead + self.sizes, **strides}
 
 
 def operand_layout(type_: TensorType, output: TensorType, target: Layout) -> Layout | None:

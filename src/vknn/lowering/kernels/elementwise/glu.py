@@ -1,7 +1,8 @@
-"""Gated linear units: each output from two elements of a row."""
+"""GLU, the gated linear unit: one half of a row times the sigmoid of the other half."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ def glu(problem: Problem) -> Sequence[Candidate]:
         rows = _rows(x, axis, layout)
         if rows is not None:
             cost = DISPATCH_COST + work * (1 if rows.wide else 2)
-            emit = _Emit(rows, problem.outputs[0], layout)
+            emit = functools.partial(_emit, rows=rows, output=problem.outputs[0], layout=layout)
             found.append(Candidate(f"rows_{layout.value}", (layout,), (layout,), emit, cost))
     return found
 
@@ -61,29 +62,27 @@ def _rows(x: TensorType, axis: int, layout: Layout) -> _Rows | None:
     return _Rows(count, row // 4, part // 4, True)
 
 
-@dataclass(frozen=True)
-class _Emit:
-    rows: _Rows
-    output: TensorType
-    layout: Layout
-
-    def __call__(self, emitter: Emitter) -> None:
-        rows, x = self.rows, emitter.input(0)
-        total = rows.count * rows.part
-        share = grid(emitter.problem.limits, total, rows.count * rows.row)
-        plane, channels = 1, 1
-        if self.layout is Layout.C4:
-            plane, channels = math.prod(self.output.dims[2:]), self.output.dims[1]
-        emitter.dispatch(
-            "elementwise/glu",
-            [read4(x) if rows.wide else read1(x), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                *(total, share.chunk, rows.row, rows.part),
-                *(plane, ceil_div(channels, 4), channels),
-            ],
-            spec=share.spec | {10: int(channels % 4 != 0 and self.layout is Layout.C4)},
-            defines={"WIDE": int(rows.wide)},
-            flops=24 * total,
-        )
+def _emit(emitter: Emitter, rows: _Rows, output: TensorType, layout: Layout) -> None:
+    x, total = emitter.input(0), rows.count * rows.part
+    share = grid(emitter.problem.limits, total, rows.count * rows.row)
+    plane, channels = 1, 1
+    if layout is Layout.C4:
+        plane, channels = math.prod(output.dims[2:]), output.dims[1]
+    emitter.dispatch(
+        "elementwise/glu",
+        [read4(x) if rows.wide else read1(x), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "total": total,
+            "chunk": share.chunk,
+            "row": rows.row,
+            "part": rows.part,
+            "plane": plane,
+            "blocks": ceil_div(channels, 4),
+            "channels": channels,
+        },
+        spec=share.spec | {"TAIL": int(channels % 4 != 0 and layout is Layout.C4)},
+        defines={"WIDE": int(rows.wide)},
+        flops=24 * total,
+    )

@@ -1,16 +1,17 @@
-"""Elementwise ops: unary, binary with broadcasting, casts, each with a tail."""
+"""Elementwise operators: unary, binary with broadcasting, casts; all but casts with an epilogue."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.kit.epilogue import BINARY, CHANNEL_FLAG, UNARY, unary_step
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
@@ -18,36 +19,21 @@ from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops import elementwise as ew
 
-_CODE, _A, _B, _LOCATE, _TAIL, _WRAP = range(10, 16)
-_TO_BOOL, _TO_HALF, _NAN_HIGH = 16, 17, 18
-
 #: Bits that integers of a dtype wrap around in, as the shaders take it: below 0 signed.
 _WRAPS = {DType.INT8: -8, DType.UINT8: 8, DType.INT16: -16}
 _INTEGER_UNARY = (ew.Abs, ew.Neg, ew.Square, ew.Relu, ew.Sign, ew.Clip, ew.Threshold)
 _INTEGER_NOOPS = (ew.Floor, ew.Ceil, ew.Round, ew.Trunc)
 _INTEGER_BINARY = (
-    *(
-        ew.Add,
-        ew.Sub,
-        ew.Mul,
-        ew.Div,
-        ew.Max,
-        ew.Min,
-        ew.Pow,
-        ew.Fmod,
-        ew.FloorDiv,
-        ew.PRelu,
-    ),
-    ew.Mod,
+    *(ew.Add, ew.Sub, ew.Mul, ew.Div, ew.Max, ew.Min),
+    *(ew.Pow, ew.Fmod, ew.FloorDiv, ew.PRelu, ew.Mod),
 )
 #: A scalar at a time costs about this many times what whole vec4s cost.
 _SCALAR_PENALTY = 3.0
 
-Emit = Callable[[Emitter], None]
-
 
 @lowers(*UNARY)
 def unary(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch in either layout; on integers only operators that give integers."""
     (x,), op = problem.inputs, problem.op
     assert x is not None
     if not x.dtype.is_float and not isinstance(op, (*_INTEGER_UNARY, *_INTEGER_NOOPS)):
@@ -57,25 +43,27 @@ def unary(problem: Problem) -> Sequence[Candidate]:
             f"unary_{layout.value}",
             (layout,),
             (layout,),
-            _emit_unary(op, x, layout),
+            functools.partial(_emit_unary, op=op, x=x, layout=layout),
             DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             inplace=(0,),
         )
-        for layout in _tail_layouts(problem.epilogue, x)
+        for layout in _epilogue_layouts(problem.epilogue, x)
     ]
 
 
 @lowers(*BINARY)
 def binary(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch in either layout, operands broadcast, by vec4s or scalars."""
     (y,) = problem.outputs
     if not y.dtype.is_float and not isinstance(problem.op, _INTEGER_BINARY):
         return []
-    made = [_binary(problem, layout) for layout in _tail_layouts(problem.epilogue, y)]
+    made = [_binary(problem, layout) for layout in _epilogue_layouts(problem.epilogue, y)]
     return [c for c in made if c is not None]
 
 
 @lowers(ew.Cast)
 def cast(problem: Problem) -> Sequence[Candidate]:
+    """No dispatch where the device holds both types alike, one otherwise."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, ew.Cast)
     same = _holds(y.dtype, x.dtype)
@@ -84,7 +72,7 @@ def cast(problem: Problem) -> Sequence[Candidate]:
             f"cast_{layout.value}",
             (layout,),
             (layout,),
-            _emit_cast(op, x, y, layout),
+            functools.partial(_emit_cast, op=op, x=x, y=y, layout=layout),
             0.0 if same else DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             view=0 if same else None,
         )
@@ -93,8 +81,8 @@ def cast(problem: Problem) -> Sequence[Candidate]:
     ]
 
 
-def _tail_layouts(epilogue: Epilogue, output: TensorType) -> list[Layout]:
-    """Layouts in which the tail can be applied to whole vec4s of the output."""
+def _epilogue_layouts(epilogue: Epilogue, output: TensorType) -> list[Layout]:
+    """Layouts in which the epilogue can be applied to whole vec4s of the output."""
     by_channel = any(step.mode & CHANNEL_FLAG for step in epilogue.steps)
     found = []
     if not by_channel or (output.rank == 2 and output.dims[1] % 4 == 0):
@@ -104,44 +92,55 @@ def _tail_layouts(epilogue: Epilogue, output: TensorType) -> list[Layout]:
     return found
 
 
-def _location(output: TensorType, layout: Layout) -> list[int]:
-    """Push constants by which a lane finds its channel: places and blocks, and channels."""
+def channel_location(output: TensorType, layout: Layout) -> dict[str, int]:
+    """Push constants by which a lane finds its channel: spatial places, blocks and channels."""
     if layout is Layout.C4:
         _, channels, *spatial = output.dims
-        return [math.prod(spatial), -(-channels // 4), channels]
-    return [1, max(1, output.dims[-1] // 4 if output.rank else 1), 0]
+        return {
+            "spatial": math.prod(spatial),
+            "blocks": ceil_div(channels, 4),
+            "channels": channels,
+        }
+    blocks = max(1, output.dims[-1] // 4 if output.rank else 1)
+    return {"spatial": 1, "blocks": blocks, "channels": 0}
 
 
 def _shared_constants(
     epilogue: Epilogue, output: TensorType, layout: Layout
-) -> dict[int, int | float]:
+) -> dict[str, int | float]:
     by_channel = any(step.mode & CHANNEL_FLAG for step in epilogue.steps)
-    tail = layout is Layout.C4 and output.dims[1] % 4 != 0
-    return {_LOCATE: int(by_channel or tail), _TAIL: int(tail), _WRAP: _WRAPS.get(output.dtype, 0)}
+    padded = layout is Layout.C4 and output.dims[1] % 4 != 0
+    return {
+        "LOCATE": int(by_channel or padded),
+        "TAIL": int(padded),
+        "WRAP": _WRAPS.get(output.dtype, 0),
+    }
 
 
-def _emit_unary(op: Op, x: TensorType, layout: Layout) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        is_float = x.dtype.is_float
-        step = unary_step(op)
-        noop = not is_float and isinstance(op, _INTEGER_NOOPS)
-        low, high = _integer_attributes(op, x.dtype)
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count)
-        spec = _shared_constants(emitter.problem.epilogue, x, layout)
-        spec |= share.spec | {_CODE: 0 if noop else step.code}
-        emitter.dispatch(
-            "elementwise/unary",
-            [read4(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, *_location(x, layout), low, high],
-            spec=spec | ({_A: step.a, _B: step.b} if is_float else {}),
-            defines={"ELEM": int(not is_float)},
-            epilogue=2 if is_float else None,
-        )
-
-    return emit
+def _emit_unary(emitter: Emitter, op: Op, x: TensorType, layout: Layout) -> None:
+    is_float = x.dtype.is_float
+    step = unary_step(op)
+    unchanged = not is_float and isinstance(op, _INTEGER_NOOPS)
+    low, high = _integer_attributes(op, x.dtype)
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count)
+    location = channel_location(x, layout)
+    emitter.dispatch(
+        "elementwise/unary",
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={"count": count, "chunk": share.chunk, **location, "a": low, "b": high},
+        spec={
+            **_shared_constants(emitter.problem.epilogue, x, layout),
+            **share.spec,
+            "CODE": 0 if unchanged else step.code,
+            "A": step.a if is_float else None,
+            "B": step.b if is_float else None,
+        },
+        defines={"ELEM": int(not is_float)},
+        epilogue=2 if is_float else None,
+    )
 
 
 def _integer_attributes(op: Op, dtype: DType) -> tuple[int, int]:
@@ -174,7 +173,7 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
         f"binary_{layout.value}",
         tuple(layouts),
         (layout,),
-        _emit_binary(problem.op, y, layout, plan),
+        functools.partial(_emit_binary, op=problem.op, y=y, layout=layout, plan=plan),
         DISPATCH_COST + cost,
         inplace=tuple(i for i, operand in enumerate(plan.operands) if operand.direct),
     )
@@ -184,26 +183,32 @@ def _location_needed(epilogue: Epilogue) -> bool:
     return any(step.mode & CHANNEL_FLAG for step in epilogue.steps)
 
 
-def _emit_binary(op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        is_float = y.dtype.is_float
-        count = vector_count(y, layout)
-        share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
-        read = read4 if plan.wide else read1
-        spec = _shared_constants(emitter.problem.epilogue, y, layout)
-        spec |= share.spec | plan.spec | {_CODE: BINARY[type(op)]}
-        emitter.dispatch(
-            "elementwise/binary",
-            [read(emitter.input(0)), read(emitter.input(1)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, y.size, *_location(y, layout), *plan.push],
-            spec=spec,
-            defines={"ELEM": int(not is_float), "WIDE": int(plan.wide)},
-            epilogue=1 if is_float else None,
-        )
-
-    return emit
+def _emit_binary(emitter: Emitter, op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> None:
+    is_float = y.dtype.is_float
+    count = vector_count(y, layout)
+    share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
+    read = read4 if plan.wide else read1
+    emitter.dispatch(
+        "elementwise/binary",
+        [read(emitter.input(0)), read(emitter.input(1)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": y.size,
+            **channel_location(y, layout),
+            **plan.sizes_and_strides,
+        },
+        spec={
+            **_shared_constants(emitter.problem.epilogue, y, layout),
+            **share.spec,
+            **plan.constants,
+            "CODE": BINARY[type(op)],
+        },
+        defines={"ELEM": int(not is_float), "WIDE": int(plan.wide)},
+        epilogue=1 if is_float else None,
+    )
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
@@ -218,28 +223,32 @@ def _holds(wide: DType, narrow: DType) -> bool:
     return bool(outer.min <= inner.min and outer.max >= inner.max)
 
 
-def _emit_cast(op: ew.Cast, x: TensorType, y: TensorType, layout: Layout) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count)
-        low, high = 0, 0
-        if y.dtype.is_integer:
-            info = np.iinfo(y.dtype.numpy)
-            low, high = int(info.min), int(info.max)
-        source, target = emitter.input(0), emitter.output()
-        emitter.dispatch(
-            "elementwise/cast",
-            [read4(source), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, float(low), float(high), low, high],
-            spec={
-                _WRAP: _WRAPS.get(y.dtype, 0),
-                _TO_BOOL: int(y.dtype is DType.BOOL),
-                _TO_HALF: int(y.dtype is DType.FLOAT16),
-                _NAN_HIGH: int(op.nan_to_most),
-            },
-            defines={"FROM_INT": int(not source.is_float), "TO_INT": int(not target.is_float)},
-        )
-
-    return emit
+def _emit_cast(emitter: Emitter, op: ew.Cast, x: TensorType, y: TensorType, layout: Layout) -> None:
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count)
+    low, high = 0, 0
+    if y.dtype.is_integer:
+        info = np.iinfo(y.dtype.numpy)
+        low, high = int(info.min), int(info.max)
+    source, target = emitter.input(0), emitter.output()
+    emitter.dispatch(
+        "elementwise/cast",
+        [read4(source), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "low": float(low),
+            "high": float(high),
+            "int_low": low,
+            "int_high": high,
+        },
+        spec={
+            "WRAP": _WRAPS.get(y.dtype, 0),
+            "TO_BOOL": int(y.dtype is DType.BOOL),
+            "TO_HALF": int(y.dtype is DType.FLOAT16),
+            "NAN_HIGH": int(op.nan_to_most),
+        },
+        defines={"FROM_INT": int(not source.is_float), "TO_INT": int(not target.is_float)},
+    )

@@ -176,8 +176,14 @@ def _emit_binary(op: QuantizedBinary, y: TensorType, layout: Layout, plan: Broad
             ],
             groups=share.groups,
             local=share.local,
-            push=[count, share.chunk, y.size, *location, *plan.push],
-            spec=share.spec | plan.spec | {_KIND: KINDS.index(op.kind), _TAIL: tail},
+            push={
+                "count": count,
+                "chunk": share.chunk,
+                "elements": y.size,
+                **dict(zip(("spatial", "blocks", "channels"), location, strict=True)),
+                **plan.sizes_and_strides,
+            },
+            spec=share.spec | plan.constants | {"KIND": KINDS.index(op.kind), "TAIL": tail},
             defines={"WIDE": int(plan.wide)},
         )
 
