@@ -1,14 +1,15 @@
-"""Concat: nothing or a copy for what stays in a row, otherwise a dispatch for each input."""
+"""Concat: in place or a copy where inputs stay in a row, otherwise a dispatch for each input."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Part
-from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, packed_shape, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -16,6 +17,7 @@ from vknn.ops.movement.shape import Concat
 
 
 def concat_candidates(problem: Problem) -> Sequence[Candidate]:
+    """Concatenation by rows in either layout, and by lanes where channels begin within a block."""
     types = [t for t in problem.inputs if t is not None]
     op, (y,) = problem.op, problem.outputs
     assert isinstance(op, Concat)
@@ -38,17 +40,7 @@ def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layo
     total = math.prod(packed_shape(y, layout)[axis:])
     rows = math.prod(packed_shape(y, layout)[:axis])
     starts = list(itertools.accumulate(lengths[:-1], initial=0))
-
-    def emit(emitter: Emitter) -> None:
-        for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            if index in emitter.placed:
-                continue
-            if rows == 1:
-                x, target = emitter.input(index), emitter.output()
-                emitter.copy(x, target, x.width * length, target_offset=x.width * start)
-            else:
-                _place(emitter, index, rows, length, total, start)
-
+    emit = functools.partial(_emit_rows, rows=rows, lengths=lengths, starts=starts, total=total)
     name, layouts = f"rows_{layout.value}", (layout,) * len(types)
     if rows > 1:
         cost = len(types) * DISPATCH_COST + 8 * rows * total * BYTE_COST
@@ -56,6 +48,19 @@ def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layo
     parts = _parts(problem, types, starts, layout)
     cost = sum(part.cost for part in parts)
     return Candidate(name, layouts, (layout,), emit, cost, parts=parts)
+
+
+def _emit_rows(
+    emitter: Emitter, rows: int, lengths: Sequence[int], starts: Sequence[int], total: int
+) -> None:
+    for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        if index in emitter.placed:
+            continue
+        if rows == 1:
+            x, target = emitter.input(index), emitter.output()
+            emitter.copy(x, target, x.width * length, target_offset=x.width * start)
+        else:
+            _place(emitter, index, rows, length, total, start)
 
 
 def _parts(
@@ -89,7 +94,13 @@ def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, sta
         [read4(x) if wide else read1(x), write(y)],
         groups=share.groups,
         local=share.local,
-        push=[count, share.chunk, length // unit, total // unit, start // unit],
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "row_size": length // unit,
+            "stride": total // unit,
+            "offset": start // unit,
+        },
         spec=share.spec,
         defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
     )
@@ -97,26 +108,27 @@ def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, sta
 
 def _lanes(types: Sequence[TensorType], y: TensorType) -> Candidate:
     """Channels of C4 tensors that begin within a block of four."""
-
-    def emit(emitter: Emitter) -> None:
-        if len(types) == 2:
-            _join_channels(emitter, types[0], types[1], y)
-            return
-        start = 0
-        for index, type_ in enumerate(types):
-            _place_channels(emitter, index, type_, y, start)
-            start += type_.dims[1]
-
+    emit = functools.partial(_emit_lanes, types=types, y=y)
     layouts = (Layout.C4,) * len(types)
     dispatches = 1 if len(types) == 2 else len(types)
     cost = dispatches * (DISPATCH_COST + 8 * y.size * BYTE_COST)
     return Candidate("lanes_c4", layouts, (Layout.C4,), emit, cost)
 
 
+def _emit_lanes(emitter: Emitter, types: Sequence[TensorType], y: TensorType) -> None:
+    if len(types) == 2:
+        _join_channels(emitter, types[0], types[1], y)
+        return
+    start = 0
+    for index, type_ in enumerate(types):
+        _place_channels(emitter, index, type_, y, start)
+        start += type_.dims[1]
+
+
 def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType) -> None:
     n, channels, *rest = y.dims
     spatial = math.prod(rest)
-    blocks_x, blocks_w, blocks = (-(-c // 4) for c in (x.dims[1], w.dims[1], channels))
+    blocks_x, blocks_w, blocks = (ceil_div(c, 4) for c in (x.dims[1], w.dims[1], channels))
     count = n * blocks * spatial
     share = grid(emitter.problem.limits, count)
     target = emitter.output()
@@ -125,10 +137,16 @@ def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType
         [read4(emitter.input(0)), read4(emitter.input(1)), write(target)],
         groups=share.groups,
         local=share.local,
-        push=[
-            *(count, share.chunk, spatial, x.dims[1], w.dims[1]),
-            *(blocks_x, blocks_w, blocks),
-        ],
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "spatial": spatial,
+            "channels_x": x.dims[1],
+            "channels_w": w.dims[1],
+            "blocks_x": blocks_x,
+            "blocks_w": blocks_w,
+            "blocks": blocks,
+        },
         spec=share.spec,
         defines={"ELEM": int(not target.is_float)},
     )
@@ -139,20 +157,26 @@ def _place_channels(emitter: Emitter, index: int, x: TensorType, y: TensorType, 
     spatial = math.prod(rest)
     end = start + channels
     last = index == len(emitter.inputs) - 1
-    first, covered = start // 4, -(-end // 4) - start // 4
+    first, covered = start // 4, ceil_div(end, 4) - start // 4
     count = n * covered * spatial
     share = grid(emitter.problem.limits, count)
-    blocks_in, blocks_out = -(-channels // 4), -(-y.dims[1] // 4)
     target = emitter.output()
     emitter.dispatch(
         "movement/place_channels",
         [read4(emitter.input(index)), write(target)],
         groups=share.groups,
         local=share.local,
-        push=[
-            *(count, share.chunk, spatial, start, channels),
-            *(blocks_in, blocks_out, first, covered),
-        ],
-        spec={10: int(last), **share.spec},
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "spatial": spatial,
+            "offset": start,
+            "channels": channels,
+            "blocks_in": ceil_div(channels, 4),
+            "blocks_out": ceil_div(y.dims[1], 4),
+            "first": first,
+            "covered": covered,
+        },
+        spec={"LAST": int(last), **share.spec},
         defines={"ELEM": int(not target.is_float)},
     )

@@ -1,4 +1,4 @@
-"""Outputs whose every element is an element of the input or a constant, in any pair of layouts.
+"""Gather by axes: each element of the output is one of the input's or a constant, in any layouts.
 
 :func:`gather` turns a description by axes into a dispatch of shaders/movement/gather.comp.
 """
@@ -20,8 +20,6 @@ from vknn.lowering.kit.layouts import Layout
 MAX_AXES = 6
 PAD_MODES = {"none": 0, "constant": 1, "edge": 2, "reflect": 3, "wrap": 4, "symmetric": 5}
 
-_RANK, _CHANNEL, _OUT_C4, _SPLIT, _PAD, _VALUES, _SHUFFLE, _TAIL = range(10, 18)
-
 
 @dataclass(frozen=True)
 class Axis:
@@ -40,7 +38,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Gather:
-    """What is moved where. ``fill``: constant of mode "constant"; ``shuffle``: channel groups."""
+    """Source of each element, by axes. ``fill``: constant of mode "constant"; ``shuffle``: channel
+    groups."""
 
     input: TensorType
     output: TensorType
@@ -109,28 +108,38 @@ def gather(
     share = grid(emitter.problem.limits, count, vectors)
     x, y = emitter.input(0), emitter.output()
     spec = share.spec | {
-        _RANK: max(1, len(program.dims)),
-        _CHANNEL: program.channel + lead if program.channel >= 0 else -1,
-        _OUT_C4: int(to_c4),
-        _SPLIT: program.split + lead if program.split >= 0 else -1,
-        _PAD: PAD_MODES[what.mode],
-        _VALUES: int(values is not None),
-        _SHUFFLE: what.shuffle if program.split >= 0 else 0,
-        _TAIL: int(wide and to_c4 and channels % 4 != 0),
+        "RANK": max(1, len(program.dims)),
+        "CHANNEL": program.channel + lead if program.channel >= 0 else -1,
+        "OUT_C4": int(to_c4),
+        "SPLIT": program.split + lead if program.split >= 0 else -1,
+        "PAD": PAD_MODES[what.mode],
+        "VALUES": int(values is not None),
+        "SHUFFLE": what.shuffle if program.split >= 0 else 0,
+        "TAIL": int(wide and to_c4 and channels % 4 != 0),
     }
-    push = [count, share.chunk, what.output.size, program.base, channels, program.split_step]
-    push.append(_fill_bits(what.fill, what.output.dtype))
-    for name in ("size", "stride", "before", "extent"):
-        push += [getattr(d, name) for d in dims]
     emitter.dispatch(
         "movement/gather",
         [read4(x) if wide else read1(x), read1(values if values is not None else x), write(y)],
         groups=share.groups,
         local=share.local,
-        push=push,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": what.output.size,
+            "base": program.base,
+            "channels": channels,
+            "split_step": program.split_step,
+            "fill": _fill_bits(what.fill, what.output.dtype),
+            **by_field(dims, "size", "stride", "before", "extent"),
+        },
         spec=spec,
         defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
     )
+
+
+def by_field(axes: Sequence[object], *names: str) -> dict[str, tuple[int, ...]]:
+    """Arrays of push constants from axes: the named attribute of each."""
+    return {name: tuple(getattr(axis, name) for axis in axes) for name in names}
 
 
 def _fill_bits(value: float, dtype: DType) -> int:

@@ -1,14 +1,15 @@
-"""Tiling, blocks between channels and space, parts put in."""
+"""Tile, DepthToSpace, SpaceToDepth, SliceUpdate, MatrixDiag and ReverseSequence."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
-from vknn.lowering.kernels.movement.gather import Axis, Gather, input_strides
+from vknn.lowering.kernels.movement.gather import Axis, Gather, by_field, input_strides
 from vknn.lowering.kernels.movement.rule import SCALAR_PENALTY, gather_candidates, view_candidates
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
@@ -21,6 +22,7 @@ from vknn.lowering.kit.layouts import (
     storage_bytes,
     vector_count,
 )
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.movement import rearrange as ops
@@ -42,16 +44,18 @@ def tile(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.DepthToSpace, ops.SpaceToDepth)
 def blocks(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch for each pair of layouts; a view for blocks of one element."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, ops.DepthToSpace | ops.SpaceToDepth)
     if op.blocksize == 1:
         return view_candidates(problem)
-    return [_Blocks(op, x, y, *pair).candidate() for pair in itertools.product(PLAIN, PLAIN)]
+    pairs = itertools.product(PLAIN, PLAIN)
+    return [_blocks_candidate(_BlockMove(op, x, y, *pair)) for pair in pairs]
 
 
 @dataclass(frozen=True)
-class _Blocks:
-    """Blocks between channels and space, for one pair of layouts."""
+class _BlockMove:
+    """DepthToSpace or SpaceToDepth for one pair of layouts."""
 
     op: ops.DepthToSpace | ops.SpaceToDepth
     x: TensorType
@@ -65,39 +69,47 @@ class _Blocks:
         packed = self.source is self.target is Layout.C4 and self.op.mode == "DCR"
         return packed and self.x.dims[1] % 4 == 0 and self.y.dims[1] % 4 == 0
 
-    def candidate(self) -> Candidate:
-        moved = storage_bytes(self.y, self.target) * BYTE_COST * 2
-        cost = DISPATCH_COST + moved * (1.0 if self.wide else SCALAR_PENALTY)
-        name = f"blocks_{self.source.value}_{self.target.value}"
-        return Candidate(name, (self.source,), (self.target,), self.emit, cost)
 
-    def emit(self, emitter: Emitter) -> None:
-        x, y = emitter.input(0), emitter.output()
-        unit = 4 if self.wide else 1
-        count = vector_count(self.y, self.target)
-        share = grid(emitter.problem.limits, count, math.prod(packed_shape(self.y, self.target)))
-        size = self.op.blocksize
-        spatial = self.x.rank - 2
-        block = (1,) * (_SPATIAL - spatial) + (size,) * spatial
-        push = [count, share.chunk, self.y.size, size**spatial, *block]
-        for type_ in (self.x, self.y):
-            space = (1,) * (_SPATIAL - spatial) + type_.dims[2:]
-            push += [type_.dims[1] // unit, *space]
-        spec = {
-            10: int(isinstance(self.op, ops.DepthToSpace)),
-            11: int(self.op.mode == "DCR"),
-            12: int(self.source is Layout.C4 and not self.wide),
-            13: int(self.target is Layout.C4),
-        }
-        emitter.dispatch(
-            "movement/blocks",
-            [read4(x) if self.wide else read1(x), write(y)],
-            groups=share.groups,
-            local=share.local,
-            push=push,
-            spec=share.spec | spec,
-            defines={"ELEM": int(not y.is_float), "WIDE": int(self.wide)},
-        )
+def _blocks_candidate(move: _BlockMove) -> Candidate:
+    moved = storage_bytes(move.y, move.target) * BYTE_COST * 2
+    cost = DISPATCH_COST + moved * (1.0 if move.wide else SCALAR_PENALTY)
+    name = f"blocks_{move.source.value}_{move.target.value}"
+    emit = functools.partial(_emit_blocks, move=move)
+    return Candidate(name, (move.source,), (move.target,), emit, cost)
+
+
+def _emit_blocks(emitter: Emitter, move: _BlockMove) -> None:
+    x, y = emitter.input(0), emitter.output()
+    count, elements = vector_count(move.y, move.target), packed_shape(move.y, move.target)
+    share = grid(emitter.problem.limits, count, math.prod(elements))
+    size, spatial = move.op.blocksize, move.x.rank - 2
+    lead = (1,) * (_SPATIAL - spatial)
+    unit = 4 if move.wide else 1
+    emitter.dispatch(
+        "movement/blocks",
+        [read4(x) if move.wide else read1(x), write(y)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": move.y.size,
+            "places": size**spatial,
+            **by_axis("block", lead + (size,) * spatial),
+            "in_c": move.x.dims[1] // unit,
+            **by_axis("in", lead + move.x.dims[2:]),
+            "out_c": move.y.dims[1] // unit,
+            **by_axis("out", lead + move.y.dims[2:]),
+        },
+        spec={
+            **share.spec,
+            "TO_SPACE": int(isinstance(move.op, ops.DepthToSpace)),
+            "DCR": int(move.op.mode == "DCR"),
+            "IN_C4": int(move.source is Layout.C4 and not move.wide),
+            "OUT_C4": int(move.target is Layout.C4),
+        },
+        defines={"ELEM": int(not y.is_float), "WIDE": int(move.wide)},
+    )
 
 
 @lowers(ops.SliceUpdate)
@@ -170,62 +182,79 @@ def _box(
 def _overlay(x: TensorType, box: tuple[_Side, ...], layout: Layout) -> Candidate:
     lane = 1 if layout is Layout.C4 else len(box) - 1
     vectors = [side.in_vectors(number == lane) for number, side in enumerate(box)]
-    whole = [side for side in vectors if side is not None]
+    whole = tuple(side for side in vectors if side is not None)
     wide = len(whole) == len(box)
-
-    def emit(emitter: Emitter) -> None:
-        lead = _OVERLAY_AXES - len(box)
-        sides = [_Side(1, 0, 1, 0)] * lead + (whole if wide else list(box))
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count, math.prod(packed_shape(x, layout)))
-        scalar_c4 = layout is Layout.C4 and not wide
-        sizes = [ceil_div(s.size, 4) if s.channel and scalar_c4 else s.size for s in sides]
-        push = [count, share.chunk, x.size, *sizes]
-        for name in ("start", "extent", "stride"):
-            push += [getattr(side, name) for side in sides]
-        update, target = emitter.input(1), emitter.output()
-        emitter.dispatch(
-            "movement/overlay",
-            [
-                read4(emitter.input(0)),
-                read4(update) if wide else read1(update),
-                write(target),
-            ],
-            groups=share.groups,
-            local=share.local,
-            push=push,
-            spec=share.spec | {10: lead + lane if scalar_c4 else -1},
-            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
-        )
-
+    emit = functools.partial(
+        _emit_overlay, x=x, box=whole if wide else box, layout=layout, lane=lane, wide=wide
+    )
     moved = storage_bytes(x, layout) * BYTE_COST * 2
     cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
     return Candidate(f"overlay_{layout.value}", (layout, layout), (layout,), emit, cost)
 
 
+def _emit_overlay(
+    emitter: Emitter,
+    x: TensorType,
+    box: tuple[_Side, ...],
+    layout: Layout,
+    lane: int,
+    wide: bool,
+) -> None:
+    lead = _OVERLAY_AXES - len(box)
+    sides = (_Side(1, 0, 1, 0),) * lead + box
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count, math.prod(packed_shape(x, layout)))
+    scalar_c4 = layout is Layout.C4 and not wide
+    sizes = tuple(ceil_div(s.size, 4) if s.channel and scalar_c4 else s.size for s in sides)
+    update, target = emitter.input(1), emitter.output()
+    emitter.dispatch(
+        "movement/overlay",
+        [read4(emitter.input(0)), read4(update) if wide else read1(update), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": x.size,
+            "size": sizes,
+            **by_field(sides, "start", "extent", "stride"),
+        },
+        spec=share.spec | {"CHANNEL": lead + lane if scalar_c4 else -1},
+        defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+    )
+
+
 @lowers(ops.MatrixDiag)
 def matrix_diag(problem: Problem) -> Sequence[Candidate]:
+    """One dispatch that looks at every element of the output."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, ops.MatrixDiag)
-    size, width = y.dims[-1], x.dims[-1]
-
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(y, Layout.LINEAR)
-        share = grid(emitter.problem.limits, count, y.size)
-        target = emitter.output()
-        offsets = [max(-op.offset, 0), max(op.offset, 0)]
-        emitter.dispatch(
-            "movement/matrix_diag",
-            [read1(emitter.input(0)), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, y.size, size, width, *offsets],
-            spec=share.spec,
-            defines={"ELEM": int(not target.is_float)},
-        )
-
+    emit = functools.partial(_emit_matrix_diag, op=op, x=x, y=y)
     cost = DISPATCH_COST + storage_bytes(y, Layout.LINEAR) * BYTE_COST * SCALAR_PENALTY
     return [Candidate("matrix", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
+
+
+def _emit_matrix_diag(emitter: Emitter, op: ops.MatrixDiag, x: TensorType, y: TensorType) -> None:
+    count = vector_count(y, Layout.LINEAR)
+    share = grid(emitter.problem.limits, count, y.size)
+    target = emitter.output()
+    emitter.dispatch(
+        "movement/matrix_diag",
+        [read1(emitter.input(0)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": y.size,
+            "size": y.dims[-1],
+            "width": x.dims[-1],
+            "down": max(-op.offset, 0),
+            "right": max(op.offset, 0),
+        },
+        spec=share.spec,
+        defines={"ELEM": int(not target.is_float)},
+    )
 
 
 @lowers(ops.ReverseSequence)
@@ -233,33 +262,35 @@ def reverse_sequence(problem: Problem) -> Sequence[Candidate]:
     """A copy of each element, or vec4 of those behind both axes."""
     (x, _), op = problem.inputs, problem.op
     assert x is not None and isinstance(op, ops.ReverseSequence)
-    batch, time = op.batch_axis % x.rank, op.time_axis % x.rank
-    first, second = sorted((batch, time))
-    inner = math.prod(x.dims[second + 1 :])
-    middle = math.prod(x.dims[first + 1 : second])
-    wide = inner % 4 == 0
-    unit = 4 if wide else 1
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, x.size // unit)
-        source, target = emitter.input(0), emitter.output()
-        emitter.dispatch(
-            "movement/reverse_sequence",
-            [read4(source) if wide else read1(source), read1(emitter.input(1)), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                x.size // unit,
-                share.chunk,
-                x.dims[first],
-                middle,
-                x.dims[second],
-                inner // unit,
-            ],
-            spec=share.spec | {10: int(time == first)},
-            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
-        )
-
+    _, second = sorted((op.batch_axis % x.rank, op.time_axis % x.rank))
+    wide = math.prod(x.dims[second + 1 :]) % 4 == 0
+    emit = functools.partial(_emit_reverse_sequence, op=op, x=x, wide=wide)
     moved = 2 * storage_bytes(x, Layout.LINEAR) * BYTE_COST
     cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
     return [Candidate("places", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
+
+
+def _emit_reverse_sequence(
+    emitter: Emitter, op: ops.ReverseSequence, x: TensorType, wide: bool
+) -> None:
+    time = op.time_axis % x.rank
+    first, second = sorted((op.batch_axis % x.rank, time))
+    unit = 4 if wide else 1
+    share = grid(emitter.problem.limits, x.size // unit)
+    source, target = emitter.input(0), emitter.output()
+    emitter.dispatch(
+        "movement/reverse_sequence",
+        [read4(source) if wide else read1(source), read1(emitter.input(1)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": x.size // unit,
+            "chunk": share.chunk,
+            "first": x.dims[first],
+            "middle": math.prod(x.dims[first + 1 : second]),
+            "second": x.dims[second],
+            "inner": math.prod(x.dims[second + 1 :]) // unit,
+        },
+        spec=share.spec | {"TIME_FIRST": int(time == first)},
+        defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
+    )

@@ -1,20 +1,20 @@
-"""Movement ops: views where the bytes stay, copies where they are in a row, gathers otherwise."""
+"""Movement operators: views where the bytes stay, copies where they are in a row, else gathers."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.movement.concat import concat_candidates
 from vknn.lowering.kernels.movement.gather import Axis, Gather, can_gather, gather, is_wide
 from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
-    BYTES_UNSIGNED,
     PLAIN,
     Layout,
     allows,
@@ -45,20 +45,26 @@ def repack(
         _repack_bytes(emitter, source, target, type_)
         return
     n, channels, *rest = type_.dims
-    spatial, blocks = math.prod(rest), -(-channels // 4)
+    spatial, blocks = math.prod(rest), ceil_div(channels, 4)
     wide, packs = spatial % 4 == 0, source_layout is Layout.LINEAR
     vectors = n * blocks * (spatial // 4 if wide else spatial)
-    count = vectors if wide or packs else -(-type_.size // 4)
+    count = vectors if wide or packs else ceil_div(type_.size, 4)
     share = grid(emitter.problem.limits, count, type_.size)
-    push = [count, share.chunk, channels, blocks, spatial]
+    push = {
+        "count": count,
+        "chunk": share.chunk,
+        "channels": channels,
+        "channels4": blocks,
+        "spatial": spatial,
+    }
     in_bytes = source.is_bytes or target.is_bytes
     emitter.dispatch(
         "movement/pack" if packs else "movement/unpack",
         [read4(source) if wide or source.is_bytes else read1(source), write(target)],
         groups=share.groups,
         local=share.local,
-        push=push if packs else [*push, n - 1],
-        spec={**share.spec, **(_sign(type_) if in_bytes else {})},
+        push=push if packs else push | {"last": n - 1},
+        spec=share.spec | (_signedness(type_) if in_bytes else {}),
         defines={
             "ELEM": int(not target.is_float),
             "WIDE": int(wide),
@@ -67,9 +73,9 @@ def repack(
     )
 
 
-def _sign(type_: TensorType) -> dict[int, int]:
-    """What bytes of this type are, as a specialization constant."""
-    return {BYTES_UNSIGNED: int(type_.dtype is DType.UINT8)}
+def _signedness(type_: TensorType) -> dict[str, int]:
+    """Specialization constant that tells uint8 from int8."""
+    return {"BYTES_UNSIGNED": int(type_.dtype is DType.UINT8)}
 
 
 def _repack_bytes(emitter: Emitter, source: Ref, target: Ref, type_: TensorType) -> None:
@@ -81,8 +87,8 @@ def _repack_bytes(emitter: Emitter, source: Ref, target: Ref, type_: TensorType)
         [read4(source), write(target)],
         groups=share.groups,
         local=share.local,
-        push=[count, share.chunk],
-        spec={**share.spec, **_sign(type_)},
+        push={"count": count, "chunk": share.chunk},
+        spec=share.spec | _signedness(type_),
         defines={"TO_BYTES": int(target.is_bytes)},
     )
 
@@ -95,6 +101,7 @@ def reshape(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.Expand)
 def expand(problem: Problem) -> Sequence[Candidate]:
+    """A view where no axis grows, else a gather whose grown axes stay in place."""
     (x,), (y,) = problem.inputs, problem.outputs
     assert x is not None
     if x.size == y.size:
@@ -108,6 +115,7 @@ def expand(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.Transpose)
 def transpose(problem: Problem) -> Sequence[Candidate]:
+    """A view where only axes of size 1 move, else a gather."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, ops.Transpose)
     views = []
@@ -139,6 +147,7 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.Pad)
 def pad(problem: Problem) -> Sequence[Candidate]:
+    """A gather whose places outside the input follow the mode; a view without any pads."""
     x, values = (*problem.inputs, None)[:2]
     (y,), op = problem.outputs, problem.op
     assert x is not None and isinstance(op, ops.Pad)
@@ -156,6 +165,7 @@ def pad(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.Concat)
 def concat(problem: Problem) -> Sequence[Candidate]:
+    """Parts in place, copies, or a dispatch for each input (see the module ``concat``)."""
     return concat_candidates(problem)
 
 
@@ -183,24 +193,31 @@ def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
 
 def _interleave(x: TensorType) -> Candidate:
     """The channels of two halves in turn, in C4."""
-    n, channels, *rest = x.dims
-    spatial, blocks = math.prod(rest), -(-channels // 4)
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, n * blocks * spatial)
-        target = emitter.output()
-        emitter.dispatch(
-            "movement/interleave",
-            [read4(emitter.input(0)), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[n * blocks * spatial, share.chunk, spatial, blocks, channels],
-            spec=share.spec,
-            defines={"ELEM": int(not target.is_float)},
-        )
-
+    emit = functools.partial(_emit_interleave, x=x)
     cost = DISPATCH_COST + 2 * storage_bytes(x, Layout.C4) * BYTE_COST
     return Candidate("interleave_c4", (Layout.C4,), (Layout.C4,), emit, cost)
+
+
+def _emit_interleave(emitter: Emitter, x: TensorType) -> None:
+    n, channels, *rest = x.dims
+    spatial, blocks = math.prod(rest), ceil_div(channels, 4)
+    share = grid(emitter.problem.limits, n * blocks * spatial)
+    target = emitter.output()
+    emitter.dispatch(
+        "movement/interleave",
+        [read4(emitter.input(0)), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": n * blocks * spatial,
+            "chunk": share.chunk,
+            "spatial": spatial,
+            "blocks": blocks,
+            "channels": channels,
+        },
+        spec=share.spec,
+        defines={"ELEM": int(not target.is_float)},
+    )
 
 
 def view_candidates(problem: Problem) -> list[Candidate]:
@@ -219,16 +236,17 @@ def _view(problem: Problem, layout: Layout, offset: int = 0) -> Candidate:
     assert x is not None
     whole, nbytes = storage_bytes(x, layout, half), storage_bytes(y, layout, half)
     able = offset % problem.limits.alignment == 0 and offset + nbytes <= whole
-
-    def emit(emitter: Emitter) -> None:
-        source, target = emitter.input(0), emitter.output()
-        length = min(source.nbytes - offset, target.nbytes)
-        emitter.copy(source, target, length, source_offset=offset)
-
+    emit = functools.partial(_emit_copy, offset=offset)
     name = f"view_{layout.value}"
     if able:
         return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
     return Candidate(name, (layout,), (layout,), emit, COPY_COST + 2 * nbytes * BYTE_COST)
+
+
+def _emit_copy(emitter: Emitter, offset: int) -> None:
+    source, target = emitter.input(0), emitter.output()
+    length = min(source.nbytes - offset, target.nbytes)
+    emitter.copy(source, target, length, source_offset=offset)
 
 
 def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
@@ -244,7 +262,7 @@ def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | Non
     if layout is Layout.LINEAR:
         outer, inner = math.prod(dims[:axis]), math.prod(dims[axis + 1 :])
         return start * inner if outer == 1 else None
-    blocks, spatial = -(-dims[1] // 4), math.prod(dims[2:])
+    blocks, spatial = ceil_div(dims[1], 4), math.prod(dims[2:])
     if axis == 0:
         return start * blocks * spatial * 4
     if axis == 1:
@@ -272,12 +290,10 @@ def _candidate(
     cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
     name = f"gather_{source.value}_{target.value}"
     inputs = (source,) if values is None else (source, values)
-    return Candidate(name, inputs, (target,), _emit_gather(what, source, target), cost)
+    emit = functools.partial(_emit_gather, what=what, source=source, target=target)
+    return Candidate(name, inputs, (target,), emit, cost)
 
 
-def _emit_gather(what: Gather, source: Layout, target: Layout) -> Callable[[Emitter], None]:
-    def emit(emitter: Emitter) -> None:
-        values = emitter.inputs[1] if len(emitter.inputs) > 1 else None
-        gather(emitter, what, source, target, values)
-
-    return emit
+def _emit_gather(emitter: Emitter, what: Gather, source: Layout, target: Layout) -> None:
+    values = emitter.inputs[1] if len(emitter.inputs) > 1 else None
+    gather(emitter, what, source, target, values)
