@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inputs import add_picture_arguments, picture_array
 from PIL import Image
 
 import vknn
+from inputs import add_picture_arguments, picture_array
 
 
 def classify(options: argparse.Namespace) -> dict[str, Any]:

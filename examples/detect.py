@@ -12,8 +12,8 @@ the picture:
 - TensorFlow Lite (TFLite_Detection_PostProcess): boxes (top, left, bottom, right), classes, scores
   and the number of boxes, each an output
 
-Prints a line for each object: label, score and box in pixels of the picture. Writes the picture with
-the boxes drawn.
+Prints a line for each object: label, score and box (left, top, right, bottom in pixels of the
+picture). Writes the picture with the boxes drawn.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from inputs import add_picture_arguments, picture_array
 from PIL import Image, ImageDraw
 
 import vknn
+from inputs import add_picture_arguments, picture_array
 
 COLOURS = ("yellow", "cyan", "magenta", "orange", "white")
 

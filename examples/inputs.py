@@ -19,7 +19,9 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say how the model wants its pictures: see the model's own description."""
     parser.add_argument("--size", type=_size, help="WxH; default: the model's, else the picture's")
     parser.add_argument("--order", choices=["rgb", "bgr", "gray"], help="order of the channels")
-    parser.add_argument("--mean", type=_numbers, default=[0.0], help="is subtracted, e.g. 104,117,123")
+    parser.add_argument(
+        "--mean", type=_numbers, default=[0.0], help="is subtracted, e.g. 104,117,123"
+    )
     parser.add_argument("--std", type=_numbers, default=[1.0], help="divides, e.g. 255")
 
 
@@ -35,12 +37,8 @@ def picture_array(
     spec = session.inputs[0]
     shape = spec.shape or (None, None, None)
     channels_last = len(shape) == 2 or shape[-1] in (1, 3)
-    if len(shape) == 2:
-        height, width, channels = *shape, 1
-    elif channels_last:
-        height, width, channels = shape[-3:]
-    else:
-        channels, height, width = shape[-3:]
+    axes = (*shape, 1) if len(shape) == 2 else shape[-3:]
+    height, width, channels = axes if channels_last else (*axes[1:], axes[0])
     order = options.order or ("gray" if channels == 1 else "rgb")
     asked = (width, height) if width is not None and height is not None else picture.size
     picture = picture.convert("L" if order == "gray" else "RGB")
@@ -85,9 +83,10 @@ def feeds_for(session: vknn.Session, options: argparse.Namespace) -> dict[str, n
         dtype = np.dtype(spec.dtype.numpy)
         if dtype.kind == "f":
             feeds[spec.name] = random.standard_normal(dims).astype(dtype)
+        elif dtype in (np.int8, np.uint8):
+            feeds[spec.name] = random.integers(0, 256, dims).astype(np.uint8).view(dtype)
         else:
-            low, high = (np.iinfo(dtype).min, 127) if dtype.itemsize == 1 else (0, 1)
-            feeds[spec.name] = random.integers(low, high, dims, endpoint=True).astype(dtype)
+            feeds[spec.name] = random.integers(0, 2, dims).astype(dtype)
     return feeds
 
 

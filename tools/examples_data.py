@@ -21,8 +21,8 @@ DIGIT = 5  # of the demo's held-out samples
 #: Squares on cells of 16 x 16 pixels: column, row, colour.
 SQUARES = ((0, 1, "red"), (3, 0, "lime"), (1, 3, "blue"), (5, 3, "red"))
 
-#: One convolution computes, from the mean colour of each cell of 16 x 16 pixels, what YOLO version 3
-#: reads: the offset of the centre (2 channels), the logarithm of the size (2), objectness, and a
+#: One convolution computes, from the mean colour of each cell of 16 x 16 pixels, what YOLO version
+#: 3 reads: the offset of the centre (2 channels), the logarithm of the size (2), objectness, and a
 #: score for each class.
 DETECTOR = """7767517
 4 4
