@@ -143,11 +143,54 @@ def test_a_tflite_detector(run: Run, device: str) -> None:
     assert boxes(lines) == SQUARES
 
 
+#: Two prior boxes a cell, of sides 8 and 12. The first is moved to twice its size.
+HEADS = """7767517
+9 10
+Input       data    0 1 data 0=96 1=64 2=3
+Pooling     means   1 1 data means 0=1 1=16 2=16
+Split       split   1 2 means left right
+Convolution scores  1 1 left scores 0=6 1=1 5=1 6=18
+Permute     last1   1 1 scores last1 0=3
+Reshape     rows1   1 1 last1 found 0=3 1=-1
+Convolution moves   1 1 right moves 0=8 1=1 5=1 6=24
+Permute     last2   1 1 moves last2 0=3
+Reshape     rows2   1 1 last2 boxes 0=4 1=-1
+"""
+
+
+def test_heads_without_a_last_layer(run: Run, device: str) -> None:
+    scores = np.zeros((6, 3), "<f4")
+    scores[[1, 2], [0, 1]], scores[[4, 5], [0, 1]] = 1, 0.9  # red and green; blue has no class
+    moves = np.zeros(8, "<f4")
+    moves[2:4] = np.log(2) / 0.2
+    arrays = (scores, np.zeros(6, "<f4"), np.zeros((8, 3), "<f4"), moves)
+    data = [bytes(4) * (array.ndim == 2) + array.tobytes() for array in arrays]
+    Path("heads.bin").write_bytes(b"".join(data))
+    Path("heads.param").write_text(HEADS)
+    Path("labels.txt").write_text("background\nred\ngreen\n")
+    arguments = ("heads.param", DATA / "squares.png", "--std", 255, "--labels", "labels.txt",
+                 "--device", device, "--priors")  # fmt: skip
+    assert boxes(run("detect", *arguments, "16:8,12")) == {s for s in SQUARES if s[0] != "blue"}
+    with pytest.raises(SystemExit, match="has 48 priors, --priors gives 24"):
+        run("detect", *arguments, "16:8")
+
+
+RFB = ("--priors", "8:10,16,24", "16:32,48", "32:64,96", "64:128,192,256")
+
+
+@pytest.mark.parametrize(
+    "model, options",
+    [
+        ("openvino/face-detection-retail-0004.v4-fp16.xml", ["--order", "bgr"]),
+        ("openvino/RFB-320.v7-fp16.xml", ["--order", "bgr", *RFB]),
+        ("ncnn/RFB-320.param", ["--size", "320x240", "--mean", "127", "--std", "128", *RFB]),
+        ("tflite/RFB-320_without_postprocessing.tflite", ["--mean", "127", "--std", "128", *RFB]),
+    ],
+)
 @pytest.mark.device
-def test_faces_are_detected(run: Run, shared: Path) -> None:
-    model = shared / "models" / "openvino" / "face-detection-retail-0004.v4-fp16.xml"
-    lines = run("detect", model, shared / "images" / "face.jpg", "--order", "bgr",
-                "--device", "vulkan")  # fmt: skip
+def test_faces_are_detected(model: str, options: list[str], run: Run, shared: Path) -> None:
+    lines = run("detect", shared / "models" / model, shared / "images" / "face.jpg",
+                "--device", "vulkan", *options)  # fmt: skip
     found = boxes(lines)
     assert len(found) == 4
     centres = sorted((box[1] + box[3]) // 2 for box in found)  # type: ignore[operator]
