@@ -13,6 +13,17 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Run = Callable[..., list[str]]
 
 
+@pytest.fixture(scope="module")
+def kept_pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for all tests of a file: none of them is about caches."""
+    return tmp_path_factory.mktemp("pipelines")
+
+
+@pytest.fixture(autouse=True)
+def _one_cache(_own_cache: None, kept_pipelines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VKNN_CACHE_DIR", str(kept_pipelines))
+
+
 @pytest.fixture(params=["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
 def device(request: pytest.FixtureRequest) -> str:
     """What --device says."""
