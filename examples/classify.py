@@ -16,18 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 import vknn
-from inputs import add_picture_arguments, picture_array
+from inputs import add_picture_arguments, open_picture, picture_array
 
 
 def classify(options: argparse.Namespace) -> dict[str, Any]:
     """The model's outputs for the picture, by name."""
-    with (
-        vknn.Session(options.model, options.weights, device=options.device) as session,
-        Image.open(options.picture) as picture,
-    ):
+    picture = open_picture(options.picture)
+    with vknn.Session(options.model, options.weights, device=options.device) as session:
         array = picture_array(session, picture, options)
         return session.run({session.inputs[0].name: array})
 
@@ -67,4 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except vknn.VknnError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -114,7 +114,7 @@ def with_wrong_pixels(picture: np.ndarray, share: float) -> np.ndarray:
     return np.where(chance > 1 - share / 2, np.float32(255), noisy)
 
 
-def error(picture: np.ndarray, original: np.ndarray) -> float:
+def mean_error(picture: np.ndarray, original: np.ndarray) -> float:
     """The mean absolute difference of two pictures, of 255."""
     return float(np.abs(picture - original).mean())
 
@@ -138,14 +138,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = Path(folder) / "median.param"
         path.write_text(NETWORK.format(strength=options.strength))
         path.with_suffix(".bin").touch()  # no weights
-        print(f"with wrong pixels: mean error {error(noisy, original):.3f}")
+        print(f"with wrong pixels: mean error {mean_error(noisy, original):.3f}")
         for device in ("numpy", options.device):
             with vknn.Session(path, device=device) as session:
                 filtered = session.run({"picture": noisy})["filtered"]
                 name = session.device.name if session.device is not None else "NumPy"
                 where = session.placement["filter"]
                 report = vknn.verify(session, {"picture": noisy})
-            print(f"filtered on {name} ({where}): mean error {error(filtered, original):.3f}")
+            print(f"filtered on {name} ({where}): mean error {mean_error(filtered, original):.3f}")
         print(report.summary())
     vknn.unregister_layer("ncnn", "Median")
     pixels = np.rint(filtered.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)
@@ -155,4 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except vknn.VknnError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -32,7 +32,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import vknn
-from inputs import add_picture_arguments, picture_array
+from inputs import add_picture_arguments, open_picture, picture_array
 
 COLOURS = ("yellow", "cyan", "magenta", "orange", "white")
 MAX_OVERLAP = 0.45
@@ -142,8 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_picture_arguments(parser)
     options = parser.parse_args(arguments)
     labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else []
-    with Image.open(options.picture) as file:
-        picture = file.convert("RGB")
+    picture = open_picture(options.picture).convert("RGB")
     rows = detect(picture, options)
     for number, score, *corners in rows.tolist():
         kind = int(number)
@@ -157,4 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except vknn.VknnError as error:
+        raise SystemExit(f"error: {error}") from None

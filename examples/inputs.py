@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 import vknn
 
@@ -23,6 +23,12 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
         "--mean", type=_numbers, default=[0.0], help="is subtracted, e.g. 104,117,123"
     )
     parser.add_argument("--std", type=_numbers, default=[1.0], help="divides, e.g. 255")
+
+
+def open_picture(path: Path) -> Image.Image:
+    """The picture, upright: cameras store how they were held."""
+    with Image.open(path) as file:
+        return ImageOps.exif_transpose(file)
 
 
 def picture_array(

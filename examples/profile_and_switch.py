@@ -11,7 +11,7 @@ else the machine does.
 Switches: --precision fp16 (half the memory and traffic), --arithmetic fp16 (faster where the GPU
 multiplies float16 faster), --disable (parts of vknn, to see what each is worth; docs/environment.md
 lists them) and --tuned (the kernels that "vknn tune MODEL" measured; the rest of the comparison is
-without them). Device time of NumPy is the time of each operator on the host.
+without them). With --device numpy the times are those of the operators on the host.
 """
 
 from __future__ import annotations
@@ -119,4 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except vknn.VknnError as error:
+        raise SystemExit(f"error: {error}") from None

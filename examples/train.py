@@ -85,4 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except vknn.VknnError as error:
+        raise SystemExit(f"error: {error}") from None

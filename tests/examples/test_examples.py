@@ -97,6 +97,16 @@ def test_squares_are_detected_and_drawn(run: Run, device: str) -> None:
     assert not changed[34:46, 34:78].any()  # no box is there
 
 
+def test_a_picture_lying_on_its_side_is_turned(run: Run) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the top of the picture is its right side
+    upright = Image.open(DATA / "squares.png").convert("RGB")
+    upright.transpose(Image.Transpose.ROTATE_90).save("lying.png", exif=exif)
+    lines = run("detect", DATA / "squares.param", "lying.png", "--std", 255,
+                "--labels", DATA / "squares.txt", "--device", "numpy")  # fmt: skip
+    assert boxes(lines) == SQUARES
+
+
 def test_nothing_is_detected_in_black(run: Run, device: str) -> None:
     Image.new("RGB", (96, 64)).save("black.png")
     lines = run("detect", DATA / "squares.param", "black.png", "--device", device)

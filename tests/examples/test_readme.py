@@ -77,6 +77,12 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("label:\n")
+    command[-2] = "missing.param"
+    failed = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert failed.returncode == 1
+    assert failed.stderr == "error: missing.param: no such file\n"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
