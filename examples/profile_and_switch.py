@@ -3,10 +3,10 @@
     python examples/profile_and_switch.py tools/demo_model/digits.param --shape image=1,8,8 \\
         --disable winograd,fusion
 
-vknn.profile times every dispatch on the device. The script prints the most expensive layers with
-the kernels that compute them, then the same layers with the switches given, then whole runs: the
-least and the median time of each of the two, taken in turn so that both suffer alike from whatever
-else the machine does.
+vknn.profile times every dispatch on the device. The script prints the most expensive layers, what
+they take without and with the switches given, and the kernels that compute them; then the least and
+the median time of whole runs without and with the switches. All are measured in turn, so that both
+suffer alike from whatever else the machine does.
 
 Switches: --precision fp16 (half the memory and traffic), --arithmetic fp16 (faster where the GPU
 multiplies float16 faster), --disable (parts of vknn, to see what each is worth; docs/environment.md
@@ -27,14 +27,15 @@ import numpy as np
 import vknn
 from inputs import add_feed_arguments, feeds_for
 
+ROUNDS = 4
+
 Layers = tuple[str, ...]
+Times = dict[Layers, tuple[float, str]]
 
 
-def by_layers(
-    session: vknn.Session, feeds: Mapping[str, np.ndarray], runs: int
-) -> dict[Layers, tuple[float, str]]:
+def by_layers(session: vknn.Session, feeds: Mapping[str, np.ndarray], runs: int) -> Times:
     """Median microseconds on the device, and the kernels, of each group of layers."""
-    found: dict[Layers, tuple[float, str]] = {}
+    found: Times = {}
     for timing in vknn.profile(session, feeds, runs=runs).timings:
         time_before, kernels = found.get(timing.entry.layers, (0.0, ""))
         kernels = f"{kernels}, {timing.entry.label}".removeprefix(", ")
@@ -42,7 +43,19 @@ def by_layers(
     return found
 
 
-def in_turn(
+def layers_in_turn(
+    sessions: Sequence[vknn.Session], feeds: Mapping[str, np.ndarray], runs: int
+) -> list[Times]:
+    """As ``by_layers`` for each session: the least of what rounds in turn give for its layers."""
+    found: list[Times] = [{} for _ in sessions]
+    for _ in range(ROUNDS):
+        for session, times in zip(sessions, found, strict=True):
+            for layers, item in by_layers(session, feeds, max(1, runs // ROUNDS)).items():
+                times[layers] = min(item, times.get(layers, item))
+    return found
+
+
+def runs_in_turn(
     sessions: Sequence[vknn.Session], feeds: Mapping[str, np.ndarray], runs: int
 ) -> list[list[float]]:
     """Milliseconds of whole runs, a list for each session; upload and download included."""
@@ -60,11 +73,7 @@ def parts(layers: Layers) -> set[str]:
     return {part for name in layers for part in name.split("+")}
 
 
-def print_layers(
-    before: Mapping[Layers, tuple[float, str]],
-    after: Mapping[Layers, tuple[float, str]],
-    limit: int,
-) -> None:
+def print_layers(before: Times, after: Times, limit: int) -> None:
     """The layers that took longest before, and what the same layers take after."""
     total = sum(duration for duration, _ in before.values()) or 1.0
     dearest = sorted(before.items(), key=lambda item: -item[1][0])[:limit]
@@ -107,9 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):
         feeds = feeds_for(before, options)
         print(f"on {before.device.name if before.device is not None else 'NumPy'}")
-        first, second = (by_layers(s, feeds, options.runs) for s in (before, after))
+        first, second = layers_in_turn((before, after), feeds, options.runs)
         print_layers(first, second, options.limit)
-        one, other = in_turn((before, after), feeds, options.runs)
+        one, other = runs_in_turn((before, after), feeds, options.runs)
     print(f"{'whole run':>10} {'min ms':>9} {'median ms':>10}")
     for name, series in (("before", one), ("after", other)):
         print(f"{name:>10} {min(series):9.3f} {statistics.median(series):10.3f}")
