@@ -22,24 +22,24 @@ layout(constant_id = 13) const int CLIPPED = 0;
 layout(constant_id = 14) const int WHOLE = 0;          // the image's size is cut to whole numbers
 
 layout(push_constant) uniform P {
-    int images, anchors_, width, height;
-    float step_, extra, coordinate_scale, size_scale;
+    int images, anchor_count, width, height;
+    float stride, extra, coordinate_scale, size_scale;
 } p;
 
 float delta(int image, int channel, int cell) {
     int cells = p.width * p.height;
-    int at = C4 != 0 ? ((image * p.anchors_ + (channel >> 2)) * cells + cell) * 4 + (channel & 3)
-                     : (image * 4 * p.anchors_ + channel) * cells + cell;
+    int at = C4 != 0 ? ((image * p.anchor_count + (channel >> 2)) * cells + cell) * 4 + (channel & 3)
+                     : (image * 4 * p.anchor_count + channel) * cells + cell;
     return LOAD1(deltas, at);
 }
 
 void main() {
     int cells = p.width * p.height;
     int at = linear_lane();
-    if (at >= p.images * p.anchors_ * cells) return;
-    int a = at % p.anchors_, place = at / p.anchors_;
+    if (at >= p.images * p.anchor_count * cells) return;
+    int a = at % p.anchor_count, place = at / p.anchor_count;
     int image = place / cells, cell = place % cells;
-    vec2 shift = p.step_ * vec2(cell % p.width, cell / p.width);
+    vec2 shift = p.stride * vec2(cell % p.width, cell / p.width);
     vec2 size = vec2(LOAD1(info, 1), LOAD1(info, 0));
     if (WHOLE != 0) size = trunc(size);
     if (SWAPPED != 0) {

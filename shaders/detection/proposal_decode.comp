@@ -17,8 +17,8 @@ OUTPUT4S(3, rows);
 layout(constant_id = 10) const int C4 = 0;
 
 layout(push_constant) uniform P {
-    int anchors_, width, height;
-    float step_;
+    int anchor_count, width, height;
+    float stride;
 } p;
 
 float delta(int channel, int cell) {
@@ -30,13 +30,13 @@ float delta(int channel, int cell) {
 void main() {
     int cells = p.width * p.height;
     int at = linear_lane();
-    if (at >= p.anchors_ * cells) return;
+    if (at >= p.anchor_count * cells) return;
     int a = at / cells, cell = at % cells;
     vec4 anchor = vec4(LOAD1(anchors, 4 * a), LOAD1(anchors, 4 * a + 1), LOAD1(anchors, 4 * a + 2),
                        LOAD1(anchors, 4 * a + 3));
     vec4 d = vec4(delta(4 * a, cell), delta(4 * a + 1, cell), delta(4 * a + 2, cell), delta(4 * a + 3, cell));
     vec2 size = anchor.zw - anchor.xy;
-    vec2 centre = anchor.xy + p.step_ * vec2(cell % p.width, cell / p.width) + 0.5 * size + size * d.xy;
+    vec2 centre = anchor.xy + p.stride * vec2(cell % p.width, cell / p.width) + 0.5 * size + size * d.xy;
     vec2 reach = 0.5 * size * m_exp(d).zw;
     vec2 last = vec2(LOAD1(info, 1), LOAD1(info, 0)) - 1.0;
     vec4 corners = max(min(vec4(centre - reach, centre + reach), last.xyxy), vec4(0.0));

@@ -17,15 +17,15 @@ OUTPUT1S(3, y);
 layout(constant_id = 10) const int C4 = 0;
 
 layout(push_constant) uniform P {
-    int anchors, width, height;
+    int anchor_count, width, height;
     float min_size;
 } p;
 
 void main() {
     int cells = p.width * p.height;
     int at = linear_lane();
-    if (at >= p.anchors * cells) return;
-    int channel = p.anchors + at / cells, cell = at % cells;
+    if (at >= p.anchor_count * cells) return;
+    int channel = p.anchor_count + at / cells, cell = at % cells;
     int from = C4 != 0 ? ((channel >> 2) * cells + cell) * 4 + (channel & 3) : channel * cells + cell;
     vec2 low = LOAD4(rows, 2 * at).zw, high = LOAD4(rows, 2 * at + 1).xy;
     bool large = all(greaterThanEqual(high - low + 1.0, vec2(p.min_size * LOAD1(info, 2))));

@@ -139,7 +139,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "TN=10 TM=11 BYTES_UNSIGNED?=98",
     ),
     "detection/anchor_decode": (
-        "images anchors_ width height step_:float extra:float coordinate_scale:float "
+        "images anchor_count width height stride:float extra:float coordinate_scale:float "
         "size_scale:float",
         "C4=10 SWAPPED=11 CLIP_ANCHORS=12 CLIPPED=13 WHOLE=14 BYTES_UNSIGNED?=98",
     ),
@@ -148,7 +148,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "FORM=10 SWAPPED=11 CLIPPED=12 NORMALIZED=13 MARKED=14 BYTES_UNSIGNED?=98",
     ),
     "detection/anchor_scores": (
-        "images anchors width height stride last_scale min_size:float extra:float",
+        "images anchor_count width height stride last_scale min_size:float extra:float",
         "C4=10 DROPPED=11 BYTES_UNSIGNED?=98",
     ),
     "detection/greedy": (
@@ -197,11 +197,11 @@ KERNELS: dict[str, tuple[str, str]] = {
         "CLIP=10 VARIANCES=11 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "detection/proposal_decode": (
-        "anchors_ width height step_:float",
+        "anchor_count width height stride:float",
         "C4=10 BYTES_UNSIGNED?=98",
     ),
     "detection/proposal_scores": (
-        "anchors width height min_size:float",
+        "anchor_count width height min_size:float",
         "C4=10 BYTES_UNSIGNED?=98",
     ),
     "detection/rank": (

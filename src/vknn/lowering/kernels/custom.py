@@ -1,7 +1,8 @@
-"""Layers of the user's own that bring a shader."""
+"""Custom: layers of the user's own that bring a shader."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -42,30 +43,36 @@ def custom(problem: Problem) -> Sequence[Candidate]:
         ) from error
     if size is None:
         return []
-    groups, local = size
     most = problem.limits.max_push_constants
     if 4 * len(push) > most:
         raise ShapeError(
             f"custom layer {op.layer.name}: {4 * len(push)} bytes of push constants; "
             f"this device has room for {most}"
         )
-
-    def emit(emitter: Emitter) -> None:
-        bound = [read1(emitter.input(i)) for i in range(len(inputs))]
-        bound += [write(emitter.output(i)) for i in range(len(outputs))]
-        emitter.dispatch(
-            f"custom/{op.layer.name}",
-            bound,
-            groups=groups,
-            local=local,
-            push=push,
-            access="storage",
-            source=shader.glsl,
-        )
-
+    name = f"custom/{op.layer.name}"
+    emit = functools.partial(_emit, name=name, source=shader.glsl, size=size, push=push)
     work = sum(t.size for t in [*inputs, *outputs] if t is not None)
     layouts = (Layout.LINEAR,) * len(inputs), (Layout.LINEAR,) * len(outputs)
     return [Candidate("shader", *layouts, emit, DISPATCH_COST + 4 * work * BYTE_COST)]
+
+
+def _emit(
+    emitter: Emitter,
+    name: str,
+    source: str,
+    size: tuple[tuple[int, int, int], tuple[int, int, int]],
+    push: Sequence[int | float],
+) -> None:
+    groups, local = size
+    emitter.dispatch(
+        name,
+        [*map(read1, map(emitter.input, range(len(emitter.inputs)))), *map(write, emitter.outputs)],
+        groups=groups,
+        local=local,
+        push=push,
+        access="storage",
+        source=source,
+    )
 
 
 def _size(

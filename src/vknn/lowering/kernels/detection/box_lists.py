@@ -1,4 +1,4 @@
-"""Lists of boxes sorted and suppressed on the device: what detection layers end with."""
+"""Box lists, sorted and suppressed on the device, with which detection layers end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.plan import DeviceLimits
 
@@ -19,7 +20,7 @@ _AT_ONCE = 4
 #: Dispatches that a heap sort may be cut into.
 _MOST_PASSES = 256
 
-#: What a row of a result holds (FORM of merge.comp).
+#: Contents of a row of a result (FORM of merge.comp).
 DETECTION, BOX, SCORE = range(3)
 
 
@@ -36,8 +37,7 @@ class BoxLists:
     one for each class. ``labelled``: an image is one group and its boxes have labels (behind their
     scores); only those of one label suppress each other. ``extra``, ``products``: see
     :func:`vknn.ops.detection.yolo.suppress`. Of equal scores the first come first, with
-    ``last_first``
-    the last, with ``heap`` as :func:`vknn.ops.detection.heap.heap_order` has it.
+    ``last_first`` the last, with ``heap`` as :func:`vknn.ops.detection.heap.heap_order` has it.
     """
 
     groups: int
@@ -105,7 +105,7 @@ class BoxLists:
     def select(
         self, emitter: Emitter, scores: Ref, rows: Ref, results: Sequence[tuple[int, Ref, Ref]]
     ) -> None:
-        """Writes what stays to ``results``: what a row holds, its buffer, that of the count."""
+        """Writes the boxes that stay to ``results``: row contents, buffer of rows, buffer of count."""
         ordered, kept = self.choose(emitter, scores, rows)
         for form, y, count in results:
             over_lanes(
@@ -113,8 +113,8 @@ class BoxLists:
                 "merge",
                 [read4(ordered), read1(kept), write(y), update(count)],
                 self.groups * self.most,
-                [self.groups, self.most, self.limit],
-                {10: form},
+                {"groups": self.groups, "most": self.most, "limit": self.limit},
+                {"FORM": form},
             )
 
     def choose(self, emitter: Emitter, scores: Ref, rows: Ref) -> tuple[Ref, Ref]:
@@ -134,22 +134,36 @@ class BoxLists:
                 "heap_start",
                 [write(heap)],
                 self.groups * (1 + self.most),
-                [self.groups, self.most],
+                {"groups": self.groups, "most": self.most},
             )
             bindings.append(update(heap))
-        push = [self.groups, self.entries, self.stride, self.most, self.skipped]
         over_lanes(
             emitter,
             "rank",
             bindings,
             self.groups * self.entries,
-            [*push, max(self.classes, 1), self.lists],
-            {10: form, 11: int(self.last_first)},
+            {
+                **self._sizes,
+                "skipped": self.skipped,
+                "classes": max(self.classes, 1),
+                "lists": self.lists,
+            },
+            {"ROWS": form, "LAST_FIRST": int(self.last_first)},
             {"TIES": int(self.heap)},
         )
         if heap is not None:
             self._as_heap(emitter, scores, rows, heap, ordered)
         return ordered
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        """Push constants that the sorting kernels have in common."""
+        return {
+            "groups": self.groups,
+            "count": self.entries,
+            "stride": self.stride,
+            "most": self.most,
+        }
 
     def _heap_steps(self, limits: DeviceLimits) -> int:
         """Steps of a heap sort that a lane may take in one dispatch."""
@@ -166,13 +180,13 @@ class BoxLists:
     def _as_heap(self, emitter: Emitter, scores: Ref, rows: Ref, heap: Ref, ordered: Ref) -> None:
         """Boxes in another order where equal scores are among them."""
         steps = self._heap_steps(emitter.problem.limits)
-        push = [self.groups, self.entries, self.stride, self.most]
         for first in range(0, self._heap_total, steps):
             last = min(first + steps, self._heap_total)
             bindings = [read1(scores), update(heap)]
-            over_lanes(emitter, "heap", bindings, self.groups, [*push, first, last])
+            push = self._sizes | {"first": first, "last": last}
+            over_lanes(emitter, "heap", bindings, self.groups, push)
         bindings = [read1(heap), read1(scores), read4(rows), write(ordered)]
-        over_lanes(emitter, "heap_rows", bindings, self.groups * self.most, push)
+        over_lanes(emitter, "heap_rows", bindings, self.groups * self.most, self._sizes)
 
     def _suppress(self, emitter: Emitter, ordered: Ref) -> Ref:
         limits = emitter.problem.limits
@@ -183,14 +197,21 @@ class BoxLists:
         emitter.fill(kept)
         chunk = max(1, limits.max_loop_rounds // 2 // self._rounds(limits))
         for first in range(0, self.most, chunk):
-            push = [self.groups, self.most, self.limit, first, min(first + chunk, self.most)]
             emitter.dispatch(
                 "detection/suppress",
                 [read4(ordered), update(gone), update(kept)],
                 groups=spread(self.groups, limits),
                 local=(lanes, 1, 1),
-                push=[*push, float(np.float32(self.threshold)), float(self.extra)],
-                spec={10: int(self.products), 11: int(self.labelled)},
+                push={
+                    "groups": self.groups,
+                    "most": self.most,
+                    "limit": self.limit,
+                    "first": first,
+                    "last": min(first + chunk, self.most),
+                    "threshold": float(np.float32(self.threshold)),
+                    "extra": float(self.extra),
+                },
+                spec={"PRODUCTS": int(self.products), "LABELLED": int(self.labelled)},
                 label=f"{emitter.problem.op.type_name} suppress",
             )
         return kept
@@ -201,8 +222,8 @@ def over_lanes(
     kernel: str,
     bindings: Sequence[Bound],
     count: int,
-    push: Sequence[int | float],
-    spec: Mapping[int, int | float] | None = None,
+    push: Push,
+    spec: Spec | None = None,
     defines: Mapping[str, int] | None = None,
 ) -> None:
     """A dispatch of shaders/detection/<kernel>.comp with a lane for each of ``count`` items."""

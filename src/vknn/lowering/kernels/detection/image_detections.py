@@ -1,7 +1,8 @@
-"""Detections of several images: boxes decoded once, each class of each image a list of its own."""
+"""ImageDetections: boxes decoded once, each class of each image a list of its own."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ def image_detections(problem: Problem) -> Sequence[Candidate]:
         lists=op.lists,
         labelled=op.best_class,
     )
-    work = _Work(op, lists, images, used, keep)
+    emit = functools.partial(_emit, op=op, sizes=_Sizes(lists, images, used, keep))
     halvings = most.bit_length() + 1
     good = most > 0 and keep > 0 and lists.fits(limits) and fits_buffer(limits, 7 * op.rows)
     good = good and fits_loops(limits, lists.groups, 1 + halvings)
@@ -52,75 +53,85 @@ def image_detections(problem: Problem) -> Sequence[Candidate]:
         return []
     count = sum(t is not None for t in problem.inputs)
     inputs = (Layout.LINEAR,) * len(problem.inputs)
-    return [Candidate("sorted", inputs, (Layout.LINEAR,), work.emit, (7 + count) * DISPATCH_COST)]
+    return [Candidate("sorted", inputs, (Layout.LINEAR,), emit, (7 + count) * DISPATCH_COST)]
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Sizes:
     """``used``: classes of an image that have lists. ``keep``: boxes of an image that stay."""
 
-    op: ImageDetections
     lists: BoxLists
     images: int
     used: int
     keep: int
 
-    def emit(self, emitter: Emitter) -> None:
-        op, lists = self.op, self.lists
-        scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
-        self._decode(emitter, rows)
-        push: list[int | float] = [self.images, self.used, lists.entries, lists.stride]
-        push += [op.num_class, op.background, float(np.float32(op.confidence_threshold))]
-        over_lanes(
-            emitter,
-            "image_scores",
-            [read1(emitter.input(1)), write(scores)],
-            lists.groups * lists.entries,
-            push,
-            {10: int(op.best_class)},
-        )
-        ordered, kept = lists.choose(emitter, scores, rows)
-        self._list(emitter, ordered, kept)
 
-    def _decode(self, emitter: Emitter, rows: Ref) -> None:
-        op, lists = self.op, self.lists
-        location, priors = emitter.input(0), emitter.input(2)
-        types = emitter.problem.inputs
-        refined = len(types) > 3 and types[3] is not None
-        assert types[2] is not None
-        count = self.images * op.lists * lists.entries
-        over_lanes(
-            emitter,
-            "image_decode",
-            [
-                read4(location),
-                read4(priors),
-                read4(emitter.input(3) if refined else location),
-                write(rows),
-            ],
-            count,
-            [self.images, op.lists, lists.entries, int(types[2].dims[0] > 1)],
-            {10: int(op.corners), 11: int(op.encoded), 12: int(refined), 13: int(op.clip_before)},
-        )
+def _emit(emitter: Emitter, op: ImageDetections, sizes: _Sizes) -> None:
+    lists = sizes.lists
+    scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
+    _decode(emitter, op, sizes, rows)
+    over_lanes(
+        emitter,
+        "image_scores",
+        [read1(emitter.input(1)), write(scores)],
+        lists.groups * lists.entries,
+        {
+            "images": sizes.images,
+            "used": sizes.used,
+            "count": lists.entries,
+            "stride": lists.stride,
+            "classes": op.num_class,
+            "background": op.background,
+            "threshold": float(np.float32(op.confidence_threshold)),
+        },
+        {"BEST": int(op.best_class)},
+    )
+    ordered, kept = lists.choose(emitter, scores, rows)
+    _list(emitter, op, sizes, ordered, kept)
 
-    def _list(self, emitter: Emitter, ordered: Ref, kept: Ref) -> None:
-        op, most = self.op, self.lists.most
-        count = self.lists.groups * most
-        places = emitter.scratch("places", count, dtype=DType.INT32)
-        push = [self.images, self.used, most, self.keep]
-        over_lanes(
-            emitter,
-            "image_places",
-            [read4(ordered), read1(kept), write(places)],
-            count,
-            push,
-            {10: int(op.best_class)},
-        )
-        over_lanes(
-            emitter,
-            "image_rows",
-            [read4(ordered), read1(kept), read1(places), write(emitter.output())],
-            op.rows,
-            [*push, op.rows],
-            {10: int(op.best_class), 11: int(op.clip_after)},
-        )
+
+def _decode(emitter: Emitter, op: ImageDetections, sizes: _Sizes, rows: Ref) -> None:
+    location, priors, types = emitter.input(0), emitter.input(2), emitter.problem.inputs
+    refined = len(types) > 3 and types[3] is not None
+    assert types[2] is not None
+    over_lanes(
+        emitter,
+        "image_decode",
+        [
+            read4(location),
+            read4(priors),
+            read4(emitter.input(3) if refined else location),
+            write(rows),
+        ],
+        sizes.images * op.lists * sizes.lists.entries,
+        {
+            "images": sizes.images,
+            "lists": op.lists,
+            "count": sizes.lists.entries,
+            "own_priors": int(types[2].dims[0] > 1),
+        },
+        {
+            "CORNERS": int(op.corners),
+            "ENCODED": int(op.encoded),
+            "REFINED": int(refined),
+            "CLIPPED": int(op.clip_before),
+        },
+    )
+
+
+def _list(emitter: Emitter, op: ImageDetections, sizes: _Sizes, ordered: Ref, kept: Ref) -> None:
+    most = sizes.lists.most
+    count = sizes.lists.groups * most
+    places = emitter.scratch("places", count, dtype=DType.INT32)
+    push = {"images": sizes.images, "classes": sizes.used, "most": most, "limit": sizes.keep}
+    labelled = {"LABELLED": int(op.best_class)}
+    bindings = [read4(ordered), read1(kept), write(places)]
+    over_lanes(emitter, "image_places", bindings, count, push, labelled)
+    over_lanes(
+        emitter,
+        "image_rows",
+        [read4(ordered), read1(kept), read1(places), write(emitter.output())],
+        op.rows,
+        push | {"rows": op.rows},
+        labelled | {"CLIPPED": int(op.clip_after)},
+    )

@@ -1,7 +1,8 @@
-"""Region proposals of several images: anchors decoded, sorted and suppressed on the device."""
+"""ImageProposals: anchors decoded, sorted and suppressed on the device, an image a list."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,9 +44,10 @@ def image_proposals(problem: Problem) -> Sequence[Candidate]:
     )
     if not lists.fits(problem.limits) or not fits_buffer(problem.limits, 5 * images * limit):
         return []
+    sizes = _Sizes(images, height, width, info.dims[0] - 1)
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
-        emit = _Emit(op, lists, (images, height, width), info.dims[0] - 1, layout)
+        emit = functools.partial(_emit, op=op, lists=lists, sizes=sizes, layout=layout)
         inputs, outputs = (layout, layout, Layout.LINEAR), (Layout.LINEAR,) * 2
         name = f"sorted_{layout.value}"
         found.append(Candidate(name, inputs, outputs, emit, 9 * DISPATCH_COST))
@@ -53,71 +55,103 @@ def image_proposals(problem: Problem) -> Sequence[Candidate]:
 
 
 @dataclass(frozen=True)
-class _Emit:
-    """``size``: images, height and width of the maps. ``last_scale``: where the last scale is."""
+class _Sizes:
+    """Sizes of the maps. ``last_scale``: place of the last scale in an image's information."""
 
-    op: ImageProposals
-    lists: BoxLists
-    size: tuple[int, int, int]
+    images: int
+    height: int
+    width: int
     last_scale: int
-    layout: Layout
 
-    def __call__(self, emitter: Emitter) -> None:
-        rows, listed = self.lists.new_rows(emitter), self.lists.new_scores(emitter)
-        self._decode(emitter, rows)
-        self._score(emitter, rows, listed)
-        ordered, kept = self.lists.choose(emitter, listed, rows)
-        op, limit = self.op, self.op.post_nms_top_n
-        spec = {11: int(op.swapped), 12: int(op.clip_after), 13: int(op.normalize)}
-        for form in (0, 1):
-            over_lanes(
-                emitter,
-                "anchor_rows",
-                [
-                    read4(ordered),
-                    read1(kept),
-                    read1(emitter.input(2)),
-                    write(emitter.output(form)),
-                ],
-                self.size[0] * limit,
-                [self.size[0], self.lists.most, limit],
-                {10: form, **spec, 14: int(not op.drop_small)},
-            )
+    def maps(self, op: ImageProposals) -> dict[str, int]:
+        """Push constants: images, anchors of a place, width and height."""
+        return {
+            "images": self.images,
+            "anchor_count": len(op.anchors),
+            "width": self.width,
+            "height": self.height,
+        }
 
-    @property
-    def _count(self) -> int:
-        return self.size[0] * self.lists.entries
 
-    def _decode(self, emitter: Emitter, rows: Ref) -> None:
-        op, (images, height, width) = self.op, self.size
-        anchors = np.asarray(op.anchors, np.float32)
-        key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
-        table = emitter.weight(key, lambda: anchors, single=True)
-        numbers = (op.stride, op.extra, op.coordinate_scale, op.size_scale)
+def _emit(
+    emitter: Emitter, op: ImageProposals, lists: BoxLists, sizes: _Sizes, layout: Layout
+) -> None:
+    rows, listed = lists.new_rows(emitter), lists.new_scores(emitter)
+    _decode(emitter, op, lists, sizes, layout, rows)
+    _score(emitter, op, lists, sizes, layout, (rows, listed))
+    ordered, kept = lists.choose(emitter, listed, rows)
+    limit = op.post_nms_top_n
+    for form in (0, 1):
+        info, y = emitter.input(2), emitter.output(form)
         over_lanes(
             emitter,
-            "anchor_decode",
-            [read1(emitter.input(1)), read1(emitter.input(2)), read1(table), write(rows)],
-            self._count,
-            [images, len(anchors), width, height, *(float(n) for n in numbers)],
+            "anchor_rows",
+            [read4(ordered), read1(kept), read1(info), write(y)],
+            sizes.images * limit,
+            {"images": sizes.images, "most": lists.most, "limit": limit},
             {
-                10: int(self.layout is Layout.C4),
-                11: int(op.swapped),
-                12: int(op.clip_anchors),
-                13: int(op.clip_before),
-                14: int(op.drop_small),
+                "FORM": form,
+                "SWAPPED": int(op.swapped),
+                "CLIPPED": int(op.clip_after),
+                "NORMALIZED": int(op.normalize),
+                "MARKED": int(not op.drop_small),
             },
         )
 
-    def _score(self, emitter: Emitter, rows: Ref, listed: Ref) -> None:
-        op, (images, height, width) = self.op, self.size
-        push: list[int | float] = [images, len(op.anchors), width, height, self.lists.stride]
-        push += [self.last_scale, float(op.min_size), float(op.extra)]
-        over_lanes(
-            emitter,
-            "anchor_scores",
-            [read1(emitter.input(0)), read1(emitter.input(2)), read4(rows), write(listed)],
-            self._count,
-            push,
-            {10: int(self.layout is Layout.C4), 11: int(op.drop_small)},
-        )
+
+def _decode(
+    emitter: Emitter,
+    op: ImageProposals,
+    lists: BoxLists,
+    sizes: _Sizes,
+    layout: Layout,
+    rows: Ref,
+) -> None:
+    anchors = np.asarray(op.anchors, np.float32)
+    key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
+    table = emitter.weight(key, lambda: anchors, single=True)
+    over_lanes(
+        emitter,
+        "anchor_decode",
+        [read1(emitter.input(1)), read1(emitter.input(2)), read1(table), write(rows)],
+        sizes.images * lists.entries,
+        {
+            **sizes.maps(op),
+            "stride": float(op.stride),
+            "extra": float(op.extra),
+            "coordinate_scale": float(op.coordinate_scale),
+            "size_scale": float(op.size_scale),
+        },
+        {
+            "C4": int(layout is Layout.C4),
+            "SWAPPED": int(op.swapped),
+            "CLIP_ANCHORS": int(op.clip_anchors),
+            "CLIPPED": int(op.clip_before),
+            "WHOLE": int(op.drop_small),
+        },
+    )
+
+
+def _score(
+    emitter: Emitter,
+    op: ImageProposals,
+    lists: BoxLists,
+    sizes: _Sizes,
+    layout: Layout,
+    scratch: tuple[Ref, Ref],
+) -> None:
+    rows, listed = scratch
+    over_lanes(
+        emitter,
+        "anchor_scores",
+        [read1(emitter.input(0)), read1(emitter.input(2)), read4(rows), write(listed)],
+        sizes.images * lists.entries,
+        {
+            **sizes.maps(op),
+            "stride": lists.stride,
+            "last_scale": sizes.last_scale,
+            "min_size": float(op.min_size),
+            "extra": float(op.extra),
+        },
+        {"C4": int(layout is Layout.C4), "DROPPED": int(op.drop_small)},
+    )

@@ -1,7 +1,8 @@
-"""Non-maximum suppression: the best box found and its neighbours removed, again and again."""
+"""NonMaxSuppression: the best box is found and its neighbours removed, again and again."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,33 +36,46 @@ def non_max_suppression(problem: Problem) -> Sequence[Candidate]:
     if 0 in (groups, most):
         return []
     lanes = _lanes(limits)
-    each = rounds(ceil_div(count, lanes)) + rounds(lanes.bit_length() - 1) + 1
-    at_once = (limits.max_loop_rounds - 1 - rounds(ceil_div(count, lanes))) // each
+    at_once = _at_once(count, lanes, limits)
     room = groups * (1 + 2 * most)
     small = fits_buffer(limits, max(room, groups * count)) and fits(groups, limits)
     if at_once < 1 or ceil_div(most, at_once) > _MOST_PASSES or not small:
         return []
-
-    def emit(emitter: Emitter) -> None:
-        left = emitter.scratch("left", groups * count)
-        found = emitter.scratch("found", room, dtype=DType.INT32)
-        emitter.fill(found)
-        for first in range(0, most, at_once):
-            _find(emitter, op, left, found, (first, min(first + at_once, most), most), lanes)
-        share = grid(limits, groups * op.max_output)
-        outputs = [write(emitter.output(i)) for i in range(3)]
-        emitter.dispatch(
-            "detection/greedy_rows",
-            [read1(found), *outputs],
-            groups=share.groups,
-            local=share.local,
-            push=[groups * op.max_output, share.chunk, op.max_output, most],
-            spec=share.spec,
-            access=None,
-        )
-
+    emit = functools.partial(_emit, op=op, groups=groups, count=count, most=most)
     cost = 2 * DISPATCH_COST + groups * most * (1.0 + ceil_div(count, lanes) * 24 * BYTE_COST)
     return [Candidate("greedy", (Layout.LINEAR,) * 2, (Layout.LINEAR,) * 3, emit, cost)]
+
+
+def _at_once(count: int, lanes: int, limits: DeviceLimits) -> int:
+    """Boxes that a dispatch may find of a list of ``count``."""
+    each = rounds(ceil_div(count, lanes)) + rounds(lanes.bit_length() - 1) + 1
+    return (limits.max_loop_rounds - 1 - rounds(ceil_div(count, lanes))) // each
+
+
+def _emit(emitter: Emitter, op: NonMaxSuppression, groups: int, count: int, most: int) -> None:
+    limits = emitter.problem.limits
+    lanes = _lanes(limits)
+    at_once = _at_once(count, lanes, limits)
+    left = emitter.scratch("left", groups * count)
+    found = emitter.scratch("found", groups * (1 + 2 * most), dtype=DType.INT32)
+    emitter.fill(found)
+    for first in range(0, most, at_once):
+        _find(emitter, op, left, found, (first, min(first + at_once, most), most), lanes)
+    share = grid(limits, groups * op.max_output)
+    outputs = [write(emitter.output(i)) for i in range(3)]
+    emitter.dispatch(
+        "detection/greedy_rows",
+        [read1(found), *outputs],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": groups * op.max_output,
+            "chunk": share.chunk,
+            "width": op.max_output,
+            "most": most,
+        },
+        spec=share.spec,
+    )
 
 
 def _lanes(limits: DeviceLimits) -> int:
@@ -90,14 +104,21 @@ def _find(
         [read4(emitter.input(0)), read1(emitter.input(1)), update(left), update(found)],
         groups=spread(groups, emitter.problem.limits),
         local=(lanes, 1, 1),
-        push=[
-            *(groups, scores.dims[1], boxes.dims[1], most, first, last),
-            *(float(np.float32(op.iou_threshold)), threshold, float(decay)),
-        ],
+        push={
+            "groups": groups,
+            "classes": scores.dims[1],
+            "count": boxes.dims[1],
+            "most": most,
+            "first": first,
+            "last": last,
+            "iou": float(np.float32(op.iou_threshold)),
+            "score": threshold,
+            "decay": float(decay),
+        },
         spec={
-            10: lanes,
-            11: int(op.soft_sigma > 0),
-            12: int(op.iou_inclusive),
-            13: int(op.score_inclusive),
+            "LANES": lanes,
+            "SOFT": int(op.soft_sigma > 0),
+            "IOU_INCLUSIVE": int(op.iou_inclusive),
+            "SCORE_INCLUSIVE": int(op.score_inclusive),
         },
     )

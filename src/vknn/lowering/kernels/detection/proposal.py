@@ -1,10 +1,10 @@
-"""Region proposals: anchors decoded, sorted and suppressed on the device."""
+"""Proposal (region proposals): anchors decoded, sorted and suppressed on the device."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,34 +32,29 @@ def proposal(problem: Problem) -> Sequence[Candidate]:
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
         inputs = (layout, layout, Layout.LINEAR)
-        emit = _Emit(op, lists, height, width, layout)
+        emit = functools.partial(_emit, op=op, lists=lists, size=(height, width), layout=layout)
         name = f"sorted_{layout.value}"
         outputs = (Layout.LINEAR, Layout.LINEAR)
         found.append(Candidate(name, inputs, outputs, emit, 6 * DISPATCH_COST))
     return found
 
 
-@dataclass(frozen=True)
-class _Emit:
-    op: Proposal
-    lists: BoxLists
-    height: int
-    width: int
-    layout: Layout
-
-    def __call__(self, emitter: Emitter) -> None:
-        op, count = self.op, self.lists.entries
-        rows, listed = self.lists.new_rows(emitter), self.lists.new_scores(emitter)
-        scores, deltas, info = (emitter.input(i) for i in range(3))
-        anchors = np.asarray(op.anchors, np.float32)
-        key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
-        table = emitter.weight(key, lambda: anchors, single=True)
-        size = [len(op.anchors), self.width, self.height]
-        spec = {10: int(self.layout is Layout.C4)}
-        decoded = [read1(deltas), read1(info), read1(table), write(rows)]
-        over_lanes(emitter, "proposal_decode", decoded, count, [*size, float(op.stride)], spec)
-        picked = [read1(scores), read1(info), read4(rows), write(listed)]
-        over_lanes(emitter, "proposal_scores", picked, count, [*size, float(op.min_size)], spec)
-        results = [(BOX, emitter.output(0), emitter.output(2))]
-        results.append((SCORE, emitter.output(1), emitter.output(3)))
-        self.lists.select(emitter, listed, rows, results)
+def _emit(
+    emitter: Emitter, op: Proposal, lists: BoxLists, size: tuple[int, int], layout: Layout
+) -> None:
+    rows, listed = lists.new_rows(emitter), lists.new_scores(emitter)
+    scores, deltas, info = (emitter.input(i) for i in range(3))
+    anchors = np.asarray(op.anchors, np.float32)
+    key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
+    table = emitter.weight(key, lambda: anchors, single=True)
+    sizes = {"anchor_count": len(op.anchors), "width": size[1], "height": size[0]}
+    spec = {"C4": int(layout is Layout.C4)}
+    decoded = [read1(deltas), read1(info), read1(table), write(rows)]
+    push: dict[str, int | float] = {**sizes, "stride": float(op.stride)}
+    over_lanes(emitter, "proposal_decode", decoded, lists.entries, push, spec)
+    picked = [read1(scores), read1(info), read4(rows), write(listed)]
+    push = {**sizes, "min_size": float(op.min_size)}
+    over_lanes(emitter, "proposal_scores", picked, lists.entries, push, spec)
+    results = [(BOX, emitter.output(0), emitter.output(2))]
+    results.append((SCORE, emitter.output(1), emitter.output(3)))
+    lists.select(emitter, listed, rows, results)

@@ -1,7 +1,8 @@
-"""SSD: prior boxes; detections decoded, sorted and suppressed class by class."""
+"""PriorBox, and DetectionOutput of SSD: boxes decoded, sorted and suppressed class by class."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 
@@ -27,25 +28,38 @@ def prior_box(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, PriorBox)
     if not fits_buffer(problem.limits, 2 * len(op.sizes)):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        rows, columns = op.feature
-        count = rows * columns * len(op.sizes)
-        share = grid(emitter.problem.limits, count, item_rounds=rounds(4))
-        sizes = np.asarray(op.sizes, np.float32)
-        key = f"sizes {hashlib.sha256(sizes.tobytes()).hexdigest()[:16]}"
-        numbers = (*op.step, *op.first, *op.image, *(op.variances or _NO_VARIANCES))
-        emitter.dispatch(
-            "detection/prior_box",
-            [read1(emitter.weight(key, lambda: sizes, single=True)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, len(op.sizes), columns, *(float(n) for n in numbers)],
-            spec=share.spec | {10: int(op.clip), 11: int(op.variances is not None)},
-        )
-
+    emit = functools.partial(_emit_prior_box, op=op)
     cost = DISPATCH_COST + 4 * y.size * BYTE_COST
     return [Candidate("boxes", (), (Layout.LINEAR,), emit, cost)]
+
+
+def _emit_prior_box(emitter: Emitter, op: PriorBox) -> None:
+    rows, columns = op.feature
+    count = rows * columns * len(op.sizes)
+    share = grid(emitter.problem.limits, count, item_rounds=rounds(4))
+    sizes = np.asarray(op.sizes, np.float32)
+    key = f"sizes {hashlib.sha256(sizes.tobytes()).hexdigest()[:16]}"
+    emitter.dispatch(
+        "detection/prior_box",
+        [read1(emitter.weight(key, lambda: sizes, single=True)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "boxes": len(op.sizes),
+            "columns": columns,
+            **_by_axis("step", "yx", op.step),
+            **_by_axis("first", "yx", op.first),
+            **_by_axis("image", "hw", op.image),
+            "variances": op.variances or _NO_VARIANCES,
+        },
+        spec=share.spec | {"CLIP": int(op.clip), "VARIANCES": int(op.variances is not None)},
+    )
+
+
+def _by_axis(stem: str, axes: str, values: Sequence[float]) -> dict[str, float]:
+    return {f"{stem}_{axis}": float(v) for axis, v in zip(axes, values, strict=True)}
 
 
 @lowers(DetectionOutput)
@@ -59,14 +73,11 @@ def detection_output(problem: Problem) -> Sequence[Candidate]:
     lists = BoxLists(groups, boxes, most, op.keep_top_k, op.nms_threshold, True, skipped)
     if min(groups, most) < 1 or not lists.fits(problem.limits):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        _emit(emitter, op, lists)
-
+    emit = functools.partial(_emit_detection_output, op=op, lists=lists)
     return [Candidate("sorted", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, 5 * DISPATCH_COST)]
 
 
-def _emit(emitter: Emitter, op: DetectionOutput, lists: BoxLists) -> None:
+def _emit_detection_output(emitter: Emitter, op: DetectionOutput, lists: BoxLists) -> None:
     location, confidence, priors = (emitter.input(i) for i in range(3))
     scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
     over_lanes(
@@ -74,16 +85,22 @@ def _emit(emitter: Emitter, op: DetectionOutput, lists: BoxLists) -> None:
         "ssd_decode",
         [read4(location), read4(priors), write(rows)],
         lists.entries,
-        [lists.entries, *(float(v) for v in op.variances or _NO_VARIANCES)],
-        {10: int(op.variances is None)},
+        {"count": lists.entries, "variances": op.variances or _NO_VARIANCES},
+        {"OWN_VARIANCES": int(op.variances is None)},
     )
-    push: list[int | float] = [lists.groups, lists.entries, lists.stride, op.num_class]
     over_lanes(
         emitter,
         "ssd_scores",
         [read1(confidence), write(scores)],
         lists.groups * lists.entries,
-        [*push, op.background, float(np.float32(op.confidence_threshold))],
-        {10: int(op.class_major)},
+        {
+            "groups": lists.groups,
+            "count": lists.entries,
+            "stride": lists.stride,
+            "classes": op.num_class,
+            "background": op.background,
+            "threshold": float(np.float32(op.confidence_threshold)),
+        },
+        {"CLASS_MAJOR": int(op.class_major)},
     )
     lists.select(emitter, scores, rows, [(DETECTION, emitter.output(0), emitter.output(1))])

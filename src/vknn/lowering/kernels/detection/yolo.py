@@ -1,10 +1,10 @@
-"""Detection: boxes decoded, sorted and suppressed on the device."""
+"""YoloDetection: boxes decoded, sorted and suppressed on the device."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,52 +35,64 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
         return []
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
-        emit = _Emit(op, maps, lists, layout)
+        emit = functools.partial(_emit, op=op, maps=maps, lists=lists, layout=layout)
         cost = (5 + len(maps)) * DISPATCH_COST
         name = f"sorted_{layout.value}"
         found.append(Candidate(name, (layout,) * len(maps), (Layout.LINEAR,), emit, cost))
     return found
 
 
-@dataclass(frozen=True)
-class _Emit:
-    op: YoloDetection
-    maps: tuple[TensorType, ...]
-    lists: BoxLists
-    layout: Layout
+def _emit(
+    emitter: Emitter,
+    op: YoloDetection,
+    maps: tuple[TensorType, ...],
+    lists: BoxLists,
+    layout: Layout,
+) -> None:
+    scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
+    first = 0
+    for number, map_ in enumerate(maps):
+        _decode(emitter, op, (number, first, *map_.dims[2:]), layout, (scores, rows))
+        first += op.num_box * map_.dims[2] * map_.dims[3]
+    lists.select(emitter, scores, rows, [(DETECTION, emitter.output(0), emitter.output(1))])
 
-    def __call__(self, emitter: Emitter) -> None:
-        scores, rows = self.lists.new_scores(emitter), self.lists.new_rows(emitter)
-        first = 0
-        for number, map_ in enumerate(self.maps):
-            self._decode(emitter, number, first, scores, rows)
-            first += self.op.num_box * map_.dims[2] * map_.dims[3]
-        results = [(DETECTION, emitter.output(0), emitter.output(1))]
-        self.lists.select(emitter, scores, rows, results)
 
-    def _decode(self, emitter: Emitter, number: int, first: int, scores: Ref, rows: Ref) -> None:
-        op = self.op
-        height, width = self.maps[number].dims[2:]
-        anchors = self._anchors(number, width, height)
-        key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
-        bindings = [
-            read1(emitter.input(number)),
-            read1(emitter.weight(key, lambda: anchors, single=True)),
-            write(scores),
-            write(rows),
-        ]
-        push: list[int | float] = [op.num_box, op.num_class, width, height, first]
-        push.append(float(np.float32(op.confidence_threshold)))
-        spec = {10: int(self.layout is Layout.C4), 11: int(op.softmax)}
-        over_lanes(emitter, "yolo_decode", bindings, op.num_box * height * width, push, spec)
+def _decode(
+    emitter: Emitter,
+    op: YoloDetection,
+    place: tuple[int, int, int, int],
+    layout: Layout,
+    scratch: tuple[Ref, Ref],
+) -> None:
+    """Boxes of one map. ``place``: its number, its first box among all, its height and width."""
+    number, first, height, width = place
+    scores, rows = scratch
+    anchors = _anchors(op, number, width, height)
+    key = f"anchors {hashlib.sha256(anchors.tobytes()).hexdigest()[:16]}"
+    table = emitter.weight(key, lambda: anchors, single=True)
+    over_lanes(
+        emitter,
+        "yolo_decode",
+        [read1(emitter.input(number)), read1(table), write(scores), write(rows)],
+        op.num_box * height * width,
+        {
+            "boxes": op.num_box,
+            "classes": op.num_class,
+            "width": width,
+            "height": height,
+            "first": first,
+            "threshold": float(np.float32(op.confidence_threshold)),
+        },
+        {"C4": int(layout is Layout.C4), "SOFTMAX": int(op.softmax)},
+    )
 
-    def _anchors(self, number: int, width: int, height: int) -> np.ndarray:
-        """[num_box, 4]: width and height of each box's anchor, those of the net."""
-        op = self.op
-        picked = np.asarray(op.mask[number * op.num_box :][: op.num_box], np.intp)
-        sizes = np.asarray(op.biases, np.float32).reshape(-1)
-        scale = np.float32(op.anchors_scale[number])
-        net = [np.float32(int(scale * np.float32(s))) for s in (width, height)]
-        columns = [sizes[2 * picked], sizes[2 * picked + 1]]
-        columns += [np.full(op.num_box, side, np.float32) for side in net]
-        return np.stack(columns, axis=1, dtype=np.float32)
+
+def _anchors(op: YoloDetection, number: int, width: int, height: int) -> np.ndarray:
+    """[num_box, 4]: width and height of each box's anchor, those of the net."""
+    picked = np.asarray(op.mask[number * op.num_box :][: op.num_box], np.intp)
+    sizes = np.asarray(op.biases, np.float32).reshape(-1)
+    scale = np.float32(op.anchors_scale[number])
+    net = [np.float32(int(scale * np.float32(s))) for s in (width, height)]
+    columns = [sizes[2 * picked], sizes[2 * picked + 1]]
+    columns += [np.full(op.num_box, side, np.float32) for side in net]
+    return np.stack(columns, axis=1, dtype=np.float32)
