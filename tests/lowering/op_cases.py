@@ -16,7 +16,7 @@ from tests.lowering import (
 )
 
 from vknn.graph import DType, Graph, Op
-from vknn.lowering.kit.epilogue import BINARY, UNARY
+from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.ops import elementwise as ew
 from vknn.ops.attention import Attention, RotaryEmbedding
 from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv

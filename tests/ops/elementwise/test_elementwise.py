@@ -11,10 +11,11 @@ from tests.helpers import check_op, run_graph, shared_device, single_op_graph
 
 from vknn.graph import DType, Op
 from vknn.lowering import LoweringOptions
-from vknn.lowering.kit import epilogue
+from vknn.lowering.kit import opcodes
 from vknn.ops import elementwise as ew
 
-OPCODES = Path(__file__).resolve().parents[2] / "shaders/common/opcodes.glsl"
+SHADERS = Path(__file__).resolve().parents[3] / "shaders" / "common"
+OPCODES = SHADERS / "opcodes.glsl"
 RANDOM = np.random.default_rng(7)
 SPECIAL = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, 1e30, -1e30], "f4")
 
@@ -30,24 +31,26 @@ def snake(name: str) -> str:
 
 
 def test_python_and_shaders_agree_on_the_codes() -> None:
-    text = OPCODES.read_text()
-    unary = {n: int(c) for n, c in re.findall(r"#define OP_(\w+) (\d+)", text)}
-    binary = {n: int(c) for n, c in re.findall(r"#define BOP_(\w+) (\d+)", text)}
-    table = {snake(op.__name__): code for op, (code, _) in epilogue.UNARY.items()}
-    assert table | {"GELU_TANH": epilogue.GELU_TANH} == unary
-    assert {snake(op.__name__): code for op, code in epilogue.BINARY.items()} == binary
+    numbers, cases = (SHADERS / "opcode_numbers.glsl").read_text(), OPCODES.read_text()
+    assert numbers == opcodes.glsl_constants(), "run python tools/opcodes.py"
+    unary = {n: int(c) for n, c in re.findall(r"#define OP_(\w+) (\d+)", numbers)}
+    binary = {n: int(c) for n, c in re.findall(r"#define BOP_(\w+) (\d+)", numbers)}
+    table = {snake(op.__name__): code for op, (code, _) in opcodes.UNARY.items()}
+    assert table | {"GELU_TANH": opcodes.GELU_TANH} == unary
+    assert {snake(op.__name__): code for op, code in opcodes.BINARY.items()} == binary
+    assert len(set(unary.values())) == len(unary) and len(set(binary.values())) == len(binary)
     for name in unary:
-        assert f"case OP_{name}:" in text
+        assert f"case OP_{name}:" in cases
     for name in binary:
-        assert f"case BOP_{name}:" in text
+        assert f"case BOP_{name}:" in cases
 
 
 def test_every_op_has_a_code() -> None:
     made = [getattr(ew, name) for name in ew.__all__]
     unary = {c for c in made if issubclass(c, ew.Unary) and c is not ew.Unary}
     binary = {c for c in made if issubclass(c, ew.Binary) and c is not ew.Binary}
-    assert unary == set(epilogue.UNARY)
-    assert binary == set(epilogue.BINARY)
+    assert unary == set(opcodes.UNARY)
+    assert binary == set(opcodes.BINARY)
 
 
 UNARY_CASES: list[tuple[Op, float, float]] = [

@@ -1,4 +1,4 @@
-"""Elementwise ops as the numbers that shaders know them by (shaders/common/opcodes.glsl)."""
+"""Epilogue: the steps of a fused elementwise tail as a kernel's specialization constants."""
 
 from __future__ import annotations
 
@@ -6,80 +6,10 @@ from collections.abc import Sequence
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
+from vknn.lowering.kit.opcodes import BINARY, GELU_TANH, UNARY
 from vknn.lowering.kit.problem import Epilogue, EpilogueStep
 from vknn.ops import elementwise as ew
 from vknn.ops.quantized.arithmetic import QuantizedBinary
-
-#: Class of a unary op -> its code and the attributes that the shader gets as a and b.
-UNARY: dict[type[Op], tuple[int, tuple[str, ...]]] = {
-    ew.Abs: (1, ()),
-    ew.Neg: (2, ()),
-    ew.Floor: (3, ()),
-    ew.Ceil: (4, ()),
-    ew.Square: (5, ()),
-    ew.Sqrt: (6, ()),
-    ew.Rsqrt: (7, ()),
-    ew.Exp: (8, ()),
-    ew.Log: (9, ()),
-    ew.Log10: (10, ()),
-    ew.Log1p: (11, ()),
-    ew.Expm1: (12, ()),
-    ew.Sin: (13, ()),
-    ew.Cos: (14, ()),
-    ew.Tan: (15, ()),
-    ew.Asin: (16, ()),
-    ew.Acos: (17, ()),
-    ew.Atan: (18, ()),
-    ew.Sinh: (19, ()),
-    ew.Cosh: (20, ()),
-    ew.Asinh: (21, ()),
-    ew.Acosh: (22, ()),
-    ew.Atanh: (23, ()),
-    ew.Reciprocal: (24, ()),
-    ew.Tanh: (25, ()),
-    ew.Sigmoid: (26, ()),
-    ew.Relu: (27, ()),
-    ew.Round: (28, ()),
-    ew.Trunc: (29, ()),
-    ew.Sign: (30, ()),
-    ew.Erf: (31, ()),
-    ew.Softplus: (32, ()),
-    ew.Mish: (33, ()),
-    ew.Swish: (34, ()),
-    ew.Gelu: (35, ()),
-    ew.LeakyRelu: (37, ("alpha",)),
-    ew.Elu: (38, ("alpha",)),
-    ew.Selu: (39, ("alpha", "gamma")),
-    ew.Celu: (40, ("alpha",)),
-    ew.HardSigmoid: (41, ("alpha", "beta")),
-    ew.HardSwish: (42, ("alpha", "beta")),
-    ew.Clip: (43, ("min", "max")),
-    ew.Threshold: (44, ("threshold",)),
-    ew.Shrink: (45, ("bias", "lambd")),
-    ew.Softsign: (46, ()),
-}
-#: Gelu with approximate="tanh".
-GELU_TANH = 36
-
-#: Class of a binary op -> its code.
-BINARY: dict[type[Op], int] = {
-    ew.Add: 1,
-    ew.Sub: 2,
-    ew.Mul: 3,
-    ew.Div: 4,
-    ew.Max: 5,
-    ew.Min: 6,
-    ew.Pow: 7,
-    ew.Atan2: 8,
-    ew.Fmod: 9,
-    ew.Remainder: 10,
-    ew.FloorDiv: 11,
-    ew.LogAddExp: 12,
-    ew.PRelu: 13,
-    ew.Mod: 14,
-    ew.Larger: 15,
-    ew.Smaller: 16,
-}
 
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.
 SCALAR_MODE, OPERAND_MODE, CHANNEL_FLAG, REVERSE_FLAG = 1, 2, 16, 32

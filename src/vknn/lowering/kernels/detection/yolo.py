@@ -52,8 +52,9 @@ def _emit(
     scores, rows = lists.new_scores(emitter), lists.new_rows(emitter)
     first = 0
     for number, map_ in enumerate(maps):
-        _decode(emitter, op, (number, first, *map_.dims[2:]), layout, (scores, rows))
-        first += op.num_box * map_.dims[2] * map_.dims[3]
+        height, width = map_.dims[2:]
+        _decode(emitter, op, (number, first, height, width), layout, (scores, rows))
+        first += op.num_box * height * width
     lists.select(emitter, scores, rows, [(DETECTION, emitter.output(0), emitter.output(1))])
 
 

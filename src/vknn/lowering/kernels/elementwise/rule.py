@@ -12,9 +12,10 @@ from vknn.graph import DType, Op, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
-from vknn.lowering.kit.epilogue import BINARY, CHANNEL_FLAG, UNARY, unary_step
+from vknn.lowering.kit.epilogue import CHANNEL_FLAG, unary_step
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops import elementwise as ew
