@@ -1,4 +1,4 @@
-"""A graph and a device's limits make a plan."""
+"""Lowering of a graph to a plan for a device's limits."""
 
 from __future__ import annotations
 

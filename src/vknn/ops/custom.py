@@ -1,4 +1,4 @@
-"""A user's own operator: shapes and values by Python functions, on the device by a GLSL shader."""
+"""Custom: a user's own operator, by Python functions and on the device by a GLSL shader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Shader:
-    """A compute shader for a layer of one's own; see docs/custom-layers.md.
+    """Compute shader of a layer of one's own; see docs/custom-layers.md.
 
     ``glsl``: its text. ``push(inputs, outputs, options)``: numbers for its push constants, ints and
     floats, in order (by default the number of elements of the first output).
@@ -41,7 +41,7 @@ class Shader:
 
 @dataclass(frozen=True, eq=False)
 class CustomLayer:
-    """What is known of a layer type of the user's; made by :func:`vknn.register_layer`."""
+    """Layer type of the user's, made by :func:`vknn.register_layer`."""
 
     format: str
     name: str

@@ -1,4 +1,4 @@
-"""Commands over unplaced buffers become a plan: lifetimes, offsets, barriers, submits."""
+"""Assembly of a plan from commands over unplaced buffers: lifetimes, offsets, barriers, submits."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ SLACK = 16
 
 
 class PlanError(AssertionError):
-    """A plan would compute on the wrong bytes."""
+    """Error of a plan that would compute on the wrong bytes."""
 
 
 def check_plan(plan: Plan, limits: DeviceLimits | None = None) -> None:
-    """Raises PlanError where the plan is unsafe. ``limits``: checks the buffers' places too."""
+    """Check of a plan; raises PlanError. With ``limits`` also of the buffers' places."""
     for buffer in plan.buffers:
         if buffer.role is Role.WEIGHT:
             continue
@@ -67,14 +67,14 @@ def _bytes(plan: Plan, touch: Touch) -> _Bytes:
 
 
 def _touched(plan: Plan, command: Command) -> tuple[list[_Bytes], list[_Bytes]]:
-    """What a command reads and what it writes, but for weights, which never change."""
+    """Ranges that a command reads and those that it writes; weights, which never change, left out."""
     found = [t for t in touches(command) if plan.buffers[t.buffer].role is not Role.WEIGHT]
     reads = [_bytes(plan, t) for t in found if t.access.reads]
     return reads, [_bytes(plan, t) for t in found if t.access.writes]
 
 
 class _Contents:
-    """Whose data lies where: ranges of bytes with the buffer that they were last written as.
+    """Owners of bytes: ranges with the buffer that they were last written as.
 
     A part or view of a buffer has that one's name before its own, a window onto a tensor a "+"
     behind that one's. A read must find data of its own buffer, or of parts of the same one, in all
@@ -156,7 +156,7 @@ def _check_contents(plan: Plan) -> None:
 
 
 def _check_in_place(plan: Plan, command: Command, read: _Bytes, writes: list[_Bytes]) -> None:
-    """What a command writes over while it reads it must be written lane by lane."""
+    """Bytes that a command writes over while it reads them must be written lane by lane."""
     for write in writes:
         if read.meets(write) and (isinstance(command, Copy) or not read.same(write)):
             names = f"{plan.buffers[read.buffer].name!r} and {plan.buffers[write.buffer].name!r}"

@@ -1,4 +1,4 @@
-"""A plan as text: stable from run to run, without weights' values (golden tests read it)."""
+"""Text of a plan: the same in every process, without weights' values (golden tests read it)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vknn.plan import Barrier, Copy, Dispatch, Fill, Plan, Step
 
 
 def format_plan(plan: Plan) -> str:
-    """The plan as text: arenas, buffers, then one line a step."""
+    """Text of a plan: arenas, buffers, then one line a step."""
     lines = [f"plan {plan.name}"]
     lines += [f"  arena {role.value}: {size} bytes" for role, size in plan.arenas.items()]
     numbers = {b.name: number for number, b in enumerate(plan.buffers)}
@@ -29,7 +29,7 @@ def format_plan(plan: Plan) -> str:
 
 
 def format_step(step: Step) -> str:
-    """One step as a line."""
+    """Text of one step, a line."""
     match step:
         case Barrier():
             return "barrier " + " ".join(f"%{b}" for b in step.buffers)

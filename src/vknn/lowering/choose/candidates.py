@@ -1,4 +1,4 @@
-"""From a node to the candidates that its family offers."""
+"""Candidates of a node: those of its family's rule that the device and the options allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vknn.plan import DeviceLimits
 
 
 def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> Problem:
-    """The node as its family sees it: base op, concrete types, tail apart."""
+    """Problem of a node: base op, concrete types, epilogue apart."""
     types = node.input_types
     constants = tuple(v.constant if v is not None else None for v in node.inputs)
     op = node.op
@@ -34,7 +34,7 @@ def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> 
 
 
 def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:
-    """The ways to run a node on the device, best filtered by ``options``; empty: on the host."""
+    """Candidates of a node on the device, filtered by ``options``; none: it runs on the host."""
     base = node.op.base if isinstance(node.op, Fused) else node.op
     rule = rule_for(type(base))
     if rule is None or not _possible(node):

@@ -17,7 +17,7 @@ from vknn.plan import Role
 
 
 def place_parts(inputs: Sequence[Ref | None], parts: Sequence[Part], output: Ref) -> frozenset[int]:
-    """Makes the buffers of inputs parts of ``output`` where they can be; gives their indices.
+    """Indices of the inputs whose buffers became parts of ``output``.
 
     Not constants and a plan's inputs, whose bytes lie elsewhere; not what is a part or view of
     another buffer, and so no tensor twice. A view of a whole buffer takes that along.
@@ -36,7 +36,7 @@ def place_parts(inputs: Sequence[Ref | None], parts: Sequence[Part], output: Ref
 
 
 class PartCosts:
-    """What the choice of layouts knows of concatenations in place (an estimate of place_parts)."""
+    """Estimate of the copies that concatenations in place save, for the choice of layouts."""
 
     def __init__(self, graph: Graph, options: Mapping[Node, Sequence[Candidate]]) -> None:
         self._producer = {v: (n, i) for n in graph.nodes for i, v in enumerate(n.outputs)}

@@ -34,7 +34,7 @@ def wanted_layouts(node: Node, candidate: Candidate) -> list[tuple[Value, Layout
 
 
 def repack_cost(value: Value, have: Layout, want: Layout) -> float:
-    """Estimated microseconds to bring a tensor from one layout to the other."""
+    """Repack cost in estimated microseconds, from one layout to the other."""
     if value.constant is not None or same_bytes(value.type, have, want):
         return 0.0
     moved = storage_bytes(value.type, have) + storage_bytes(value.type, want)
@@ -64,7 +64,7 @@ class _Assignment:
         return self._wants[key]
 
     def needed(self, value: Value) -> set[Layout]:
-        """The layouts in which anybody who has chosen wants the value."""
+        """Layouts in which readers that have a candidate already want the value."""
         layouts = {Layout.LINEAR} if value in self.results else set()
         for node in self.readers.get(value, ()):
             if node in self.choice:
@@ -89,7 +89,7 @@ class _Assignment:
 
 
 def _distinct(offers: Sequence[Candidate]) -> list[Candidate]:
-    """The cheapest of those that look alike to their neighbours: only these can be chosen."""
+    """Candidates without those that another of the same layouts is cheaper than."""
     best: dict[object, Candidate] = {}
     for candidate in offers:
         kind: object = (candidate.inputs, candidate.outputs, candidate.view, candidate.view_offset)

@@ -1,4 +1,4 @@
-"""Fewer kinds of pipelines: layers that differ in little else share a kernel's form.
+"""Pipeline sharing: layers whose candidates cost about the same take the same one.
 
 A driver compiles each pipeline when a model is first run, for some 100 milliseconds on a CPU. Two
 tile widths in one network, each the best for its layers by a hair, cost more there than a thousand
@@ -23,7 +23,7 @@ _NUMBERS = frozenset(("pads", "group", "output_size"))
 def with_fewer_pipelines(
     choice: Mapping[Node, Candidate], offers: Mapping[Node, Sequence[Candidate]]
 ) -> dict[Node, Candidate]:
-    """The choice, with nodes of a kind on one candidate by name where that costs next to nothing.
+    """Choice of candidates in which nodes of a kind share one where that costs next to nothing.
 
     A node only changes to a candidate that looks the same to its neighbours.
     """
@@ -39,7 +39,7 @@ def with_fewer_pipelines(
 
 
 def _kind(node: Node) -> Hashable:
-    """What makes pipelines of a kernel differ besides the candidate's own form."""
+    """Properties besides the candidate's name that make pipelines of a kernel differ."""
     op, steps = (node.op.base, node.op.steps) if isinstance(node.op, Fused) else (node.op, ())
     return type(op), tuple(i for i in op.attributes().items() if i[0] not in _NUMBERS), steps
 

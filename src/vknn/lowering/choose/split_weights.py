@@ -1,4 +1,4 @@
-"""Takes nodes apart that no kernel takes whole: weights larger than a shader can see."""
+"""Splitting of products whose weights are larger than a shader can see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vknn.ops.movement.shape import Concat
 
 
 def split_columns(node: Node, max_bytes: int) -> list[Node] | None:
-    """A matrix product with a constant second matrix as products with some of its columns each.
+    """Matrix products, each with some columns of the constant second matrix, in place of one.
 
     ``max_bytes``: what a shader can see of a buffer. None where the node is no such product or its
     matrix is not the reason that it does not fit.

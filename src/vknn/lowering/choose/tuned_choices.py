@@ -1,4 +1,4 @@
-"""Candidates by measurement instead of estimate: the names that tuning knows them by.
+"""Tuned choices: candidates taken by measurement instead of estimate, and their keys.
 
 A choice is made among candidates of one *form* (the layouts they take and give), so that the
 layouts of a whole network are assigned as freely with choices as without.
@@ -23,7 +23,7 @@ LONGEST_ATTRIBUTE = 200
 
 
 def problem_key(problem: Problem) -> str:
-    """A problem as text that is the same in every process: what its running time depends on.
+    """Key of a problem: text of all that its running time depends on, the same in every process.
 
     Op and attributes, types, which inputs are constants, the tail's operations, precision and
     arithmetic; not the data, and not the device.
@@ -39,12 +39,12 @@ def problem_key(problem: Problem) -> str:
 
 
 def form_of(candidate: Candidate) -> str:
-    """The layouts of a candidate's inputs and outputs: "c4 - -> c4"."""
+    """Form of a candidate, the layouts of its inputs and outputs: "c4 - -> c4"."""
     return f"{_layouts(candidate.inputs)} -> {_layouts(candidate.outputs)}"
 
 
 def choice_key(problem: str, form: str) -> str:
-    """What ``LoweringOptions.choices`` has a candidate's name for."""
+    """Key of ``LoweringOptions.choices``, whose value is a candidate's name."""
     return f"{problem} | {form}"
 
 
@@ -59,7 +59,7 @@ def forms(found: Sequence[Candidate]) -> dict[str, list[Candidate]]:
 def chosen(
     found: Sequence[Candidate], problem: Problem, choices: Mapping[str, str]
 ) -> list[Candidate]:
-    """Of each form that a choice is known for, the chosen candidate alone.
+    """Candidates with each form that a choice is known for reduced to the chosen one.
 
     It takes over the lowest estimate of its form: what is known is that none is faster. A choice
     that names no candidate (of another version, or switched off) changes nothing.

@@ -21,7 +21,7 @@ FLOP_COST = 2e-5
 
 @dataclass(frozen=True)
 class Part:
-    """An input that lies in output 0 as it is.
+    """Part of output 0 that one input makes up as it is.
 
     ``offset``: byte where it begins; None where its producer cannot write there (alignment, bytes
     behind its end). ``cost``: estimated microseconds of copying it there.
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One way to compute a node.
+    """Candidate: one way to compute a node, in given layouts, at an estimated cost.
 
     ``inputs``: the layout each input is wanted in; None for an absent input and for a constant
     that ``emit`` packs itself (``Emitter.weight``). ``outputs``: the layout each output gets.

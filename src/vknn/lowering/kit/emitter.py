@@ -74,7 +74,7 @@ class Ref:
 
     @property
     def root_offset(self) -> int:
-        """Where this buffer starts within its root."""
+        """Byte at which this buffer starts within its root."""
         return 0 if self.parent is None else self.offset + self.parent.root_offset
 
 
@@ -88,28 +88,28 @@ class Bound:
 
 
 def read4(ref: Ref) -> Bound:
-    """For INPUT4: read as vec4s."""
+    """Binding of an INPUT4: read as vec4s."""
     return Bound(ref, Access.READ, 4)
 
 
 def read1(ref: Ref) -> Bound:
-    """For INPUT1: read as scalars."""
+    """Binding of an INPUT1: read as scalars."""
     return Bound(ref, Access.READ, 1)
 
 
 def write(ref: Ref) -> Bound:
-    """For OUTPUT4 and OUTPUT1."""
+    """Binding of an OUTPUT4 or OUTPUT1: written."""
     return Bound(ref, Access.WRITE, 4)
 
 
 def update(ref: Ref) -> Bound:
-    """For INOUT1: read and written by the same dispatch."""
+    """Binding of an INOUT1: read and written by the same dispatch."""
     return Bound(ref, Access.READ_WRITE, 4)
 
 
 @dataclass(eq=False)
 class WeightCache:
-    """Packed weights by what they were packed from; shared by the plans of a program.
+    """Packed weights by their key and source arrays; shared by the plans of a program.
 
     Keeps a reference to each source array, so that an id is never reused while it is a key.
     """
@@ -132,7 +132,7 @@ class WeightCache:
 
 @dataclass(eq=False)
 class Emitter:
-    """Collects the dispatches of one node. Inputs and outputs lie in the candidate's layouts.
+    """Collector of one node's dispatches. Inputs and outputs lie in the candidate's layouts.
 
     ``placed``: inputs that lie in output 0 already, where ``Candidate.parts`` wants them.
     """
@@ -324,7 +324,7 @@ def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
 
 
 def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
-    """Specialization constants of a tail, as shaders/common/epilogue.glsl names them."""
+    """Specialization constants of an epilogue, as shaders/common/epilogue.glsl names them."""
     if len(epilogue.steps) > EPILOGUE_STEPS:
         raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
     constants: dict[str, Number] = {}
@@ -337,7 +337,7 @@ def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """a / b rounded up."""
+    """Quotient a / b of integers, rounded up."""
     return -(-a // b)
 
 
@@ -368,7 +368,7 @@ _FORMATS = {
 
 
 def _halved(packed: np.ndarray) -> np.ndarray:
-    """Floats as float16, rounded to nearest even; what is beyond its range becomes infinite."""
+    """Floats as float16, rounded to nearest even; values beyond its range become infinite."""
     if packed.dtype.kind != "f":
         return packed
     with np.errstate(over="ignore"):

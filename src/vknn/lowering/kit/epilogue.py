@@ -16,7 +16,7 @@ SCALAR_MODE, OPERAND_MODE, CHANNEL_FLAG, REVERSE_FLAG = 1, 2, 16, 32
 
 
 def unary_step(op: Op) -> EpilogueStep:
-    """The constants of a unary op."""
+    """Constants of a unary op as an epilogue step."""
     code, names = UNARY[type(op)]
     if isinstance(op, ew.Gelu) and op.approximate == "tanh":
         code = GELU_TANH
@@ -27,7 +27,7 @@ def unary_step(op: Op) -> EpilogueStep:
 def encode_steps(
     fused: ew.Fused, operand_types: Sequence[TensorType], output_type: TensorType
 ) -> Epilogue:
-    """The tail of a fused op as a kernel's epilogue takes it.
+    """Epilogue of a fused op: its steps as specialization constants.
 
     An operand has the shape of the output, or is a vector along the base op's channel axis (all
     other axes 1); raises ShapeError for any other.

@@ -1,4 +1,4 @@
-"""How the items of a dispatch are shared out among lanes (shaders/common/indexing.glsl)."""
+"""Grid loops: items of a dispatch shared out among lanes (shaders/common/indexing.glsl)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = 1 << 20
 
 @dataclass(frozen=True)
 class Grid:
-    """Workgroups, their size, and how many items in a row each takes (push constant ``chunk``).
+    """Workgroups, their size, and the items in a row that each takes (push constant ``chunk``).
 
     ``spec`` goes into the specialization constants of a shader that includes common/indexing.glsl.
     """
@@ -43,7 +43,7 @@ def group_size(limits: DeviceLimits) -> int:
 def grid(
     limits: DeviceLimits, items: int, indices: int | None = None, item_rounds: int = ITEM_ROUNDS
 ) -> Grid:
-    """Shares ``items`` out among workgroups in a row, with chunks of about equal size.
+    """Grid that shares ``items`` out among workgroups, with chunks of about equal size.
 
     ``indices``: how large the indices are that the shader takes apart (by default ``items``).
     ``item_rounds``: rounds of the loops within an item; a lane gets no more items than its loops

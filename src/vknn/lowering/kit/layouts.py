@@ -1,4 +1,4 @@
-"""How a tensor lies in a device buffer."""
+"""Layouts of tensors in device buffers: LINEAR, C4 and C4B."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def on_device(type_: TensorType) -> bool:
 
 
 def storage_dtype(dtype: DType, half: bool = False) -> np.dtype:
-    """dtype of an element in a device buffer."""
+    """NumPy dtype of an element in a device buffer."""
     if dtype.is_float:
         return np.dtype(np.float16 if half else np.float32)
     return np.dtype(np.int32)
@@ -95,7 +95,7 @@ def same_bytes(type_: TensorType, a: Layout, b: Layout) -> bool:
 
 
 def pack(array: np.ndarray, layout: Layout, half: bool = False) -> np.ndarray:
-    """``array`` as it lies in the buffer (contiguous, in its storage dtype)."""
+    """Packing of ``array`` into a layout (contiguous, in its storage dtype)."""
     with np.errstate(over="ignore"):  # beyond float16's range lies infinity
         array = np.ascontiguousarray(array, storage_dtype(DType.of(array), half))
     if layout is Layout.LINEAR:

@@ -15,7 +15,7 @@ from vknn.plan import DeviceLimits
 
 @dataclass(frozen=True)
 class LoweringOptions:
-    """Choices that hold for a whole plan.
+    """Options of a whole plan.
 
     ``disabled``: parts switched off for bisection ("texel", "aliasing", "winograd", ...; see
     docs/environment.md). ``guard``: bytes left behind every buffer to catch overruns.
@@ -42,13 +42,13 @@ class LoweringOptions:
 
     @property
     def half_sums(self) -> bool:
-        """True where kernels that can are to multiply and add in float16."""
+        """True where kernels that are able to multiply and add in float16 shall do so."""
         return self.half and self.arithmetic == "fp16"
 
 
 @dataclass(frozen=True)
 class EpilogueStep:
-    """A step of a fused tail, as the constants that shaders/common/epilogue.glsl reads."""
+    """Step of an epilogue, as the constants that shaders/common/epilogue.glsl reads."""
 
     code: int
     a: float = 0.0
@@ -58,7 +58,7 @@ class EpilogueStep:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """A fused tail: steps and the types of the extra tensors they read (outputs' layout).
+    """Fused elementwise steps, and the types of the tensors they read (in the output's layout).
 
     ``quantized``: the tail of a quantized op, in place of steps: its sum with the one operand.
     """

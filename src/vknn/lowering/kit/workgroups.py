@@ -1,4 +1,4 @@
-"""What a dispatch may be: workgroups numbered in a row (common/grid.glsl), loops, buffers."""
+"""Workgroup counts and sizes, loop rounds and buffer sizes that a device allows a dispatch."""
 
 from __future__ import annotations
 

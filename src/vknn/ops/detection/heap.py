@@ -1,4 +1,4 @@
-"""The order in which a heap leaves equal elements."""
+"""Heap order: the order in which std::partial_sort leaves equal elements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def heap_order(scores: np.ndarray, count: int) -> np.ndarray:
 
 
 def _sink(heap: list[int], values: Sequence[float], top: int, size: int, element: int) -> None:
-    """Puts ``element`` into the heap of ``size``, where ``top`` is free.
+    """Sift-down of ``element`` in a heap of ``size`` whose place ``top`` is free.
 
     The hole goes down to a leaf, always to the smaller child (of equal ones the right), and the
     element up from there, past all that are larger.

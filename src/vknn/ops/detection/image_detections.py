@@ -1,4 +1,4 @@
-"""Detections of several images: what SSD's heads say, decoded, suppressed and listed."""
+"""ImageDetections: SSD heads of several images decoded, suppressed and listed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ImageDetections(Op):
         return [c for c in range(self.num_class) if c != none]
 
     def sizes(self, *inputs: TensorType | None) -> tuple[int | None, int | None]:
-        """How many images and priors there are, None where that is not known; raises ShapeError."""
+        """Numbers of images and priors, None where they are not known; raises ShapeError."""
         location, confidence, priors, refinement = arguments(self, inputs, 3, optional=1)
         require(self.num_class >= 1, f"ImageDetections: {self.num_class} classes")
         require(min(self.top_k, self.keep_top_k) >= -1, f"ImageDetections: {self}")

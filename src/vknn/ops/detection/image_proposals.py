@@ -1,4 +1,4 @@
-"""Region proposals of several images, as OpenVINO's Proposal and SimplerNMS have them."""
+"""ImageProposals: region proposals of several images, as OpenVINO's Proposal and SimplerNMS."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ImageProposals(Op):
         return TensorType((rows, 5)), TensorType((rows,))
 
     def looked_at(self, scores: TensorType) -> int:
-        """How many boxes of an image suppression looks at, at the most."""
+        """Number of boxes of an image that suppression looks at, at the most."""
         boxes = len(self.anchors) * scores.dims[2] * scores.dims[3]
         return min(self.pre_nms_top_n, boxes)
 

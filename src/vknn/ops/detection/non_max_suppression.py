@@ -1,4 +1,4 @@
-"""Non-maximum suppression: of boxes that overlap the best stay."""
+"""NonMaxSuppression: of boxes that overlap, the one with the best score stays."""
 
 from __future__ import annotations
 

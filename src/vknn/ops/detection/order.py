@@ -1,4 +1,4 @@
-"""Results whose order hangs on comparisons of nearly equal numbers."""
+"""Row order of results that hangs on comparisons of nearly equal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Region proposals."""
+"""Proposal: region proposals of a region proposal network."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Proposal(Op):
         return TensorType((1, count, 1, 4)), TensorType((1, count, 1, 1))
 
     def looked_at(self, scores: TensorType) -> int:
-        """How many boxes suppression looks at, at the most."""
+        """Number of boxes that suppression looks at, at the most."""
         boxes = len(self.anchors) * scores.dims[2] * scores.dims[3]
         return min(self.pre_nms_top_n or boxes, boxes)
 

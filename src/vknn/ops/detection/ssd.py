@@ -1,4 +1,4 @@
-"""SSD: prior boxes, and detections from what a network says of them."""
+"""PriorBox and DetectionOutput of SSD."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class DetectionOutput(Op):
         return [c for c in range(self.num_class) if c != self.background]
 
     def boxes(self, *inputs: TensorType | None) -> int | None:
-        """How many boxes there are, None where that is not known; raises ShapeError."""
+        """Number of boxes, None where it is not known; raises ShapeError."""
         location, confidence, priors = arguments(self, inputs, 3)
         require(self.num_class >= 1, f"DetectionOutput: {self.num_class} classes")
         good = min(self.nms_top_k, self.keep_top_k) >= 0

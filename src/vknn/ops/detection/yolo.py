@@ -1,4 +1,4 @@
-"""Object detection."""
+"""YoloDetection, and greedy suppression of overlapping boxes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class YoloDetection(Op):
     def _confidence(
         self, objectness: np.ndarray, scores: np.ndarray, best: np.ndarray
     ) -> np.ndarray:
-        """In float64: rounded once, few of so many come out equal that are not."""
+        """Scores in float64: rounded once, few come out equal that are not."""
         away = np.exp(-objectness.astype(np.float64))
         if self.softmax:
             total = np.exp(scores - best[:, None], dtype=np.float64).sum(axis=1)

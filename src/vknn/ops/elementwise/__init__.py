@@ -1,4 +1,4 @@
-"""The elementwise family: one place to import it from.
+"""Elementwise operators: unary, binary, activations, comparisons, Fused.
 
 The ops themselves stand in ``unary`` (mathematical functions), ``activation``, ``binary`` (with
 Cast) and ``fused`` (an op with an elementwise tail).

@@ -1,4 +1,4 @@
-"""Elementwise ops of one input: activations."""
+"""Activations: unary elementwise operators."""
 
 from __future__ import annotations
 

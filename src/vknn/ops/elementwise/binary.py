@@ -1,4 +1,4 @@
-"""Elementwise ops of two inputs, and Cast."""
+"""Binary elementwise operators, and Cast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An op with an elementwise tail."""
+"""Fused: an operator with an epilogue of elementwise steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vknn.ops.quantized.arithmetic import QuantizedBinary
 
 @dataclass(frozen=True)
 class FusedStep:
-    """One elementwise op of a tail, applied to the running value v.
+    """Step of an epilogue: one elementwise operator, applied to the running value v.
 
     A unary op has neither ``operand`` nor ``scalar``. A binary op has one of them: ``operand``
     counts the extra inputs of the fused op, ``scalar`` is a number. ``reverse``: v is the second

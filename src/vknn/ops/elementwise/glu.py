@@ -1,4 +1,4 @@
-"""Ops in which one half of a tensor gates the other."""
+"""GLU, the gated linear unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic, and the choice between two tensors."""
+"""Comparison, logical operators and Where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that NumPy lacks, in float64."""
+"""Special functions that NumPy lacks, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elementwise ops of one input: mathematical functions (and the base class)."""
+"""Unary elementwise operators: mathematical functions, and the base class."""
 
 from __future__ import annotations
 

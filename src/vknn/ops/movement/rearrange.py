@@ -1,4 +1,4 @@
-"""Ops that move data in patterns: tiling, blocks between channels and space, parts put in."""
+"""Tile, DepthToSpace, SpaceToDepth, SliceUpdate, MatrixDiag and ReverseSequence."""
 
 from __future__ import annotations
 

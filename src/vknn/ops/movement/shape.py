@@ -1,4 +1,4 @@
-"""Ops that move data without computing: shapes, slices, padding, joining."""
+"""Identity, Reshape, Transpose, Slice, Pad, Concat, Expand and ChannelShuffle."""
 
 from __future__ import annotations
 

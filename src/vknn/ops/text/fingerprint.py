@@ -40,7 +40,7 @@ def _fetch(keys: np.ndarray, place: int, size: int = 8) -> Words:
 
 
 def _rotate(x: Words, bits: int) -> Words:
-    """To the right."""
+    """Rotation of 64-bit words to the right."""
     return (x >> np.uint64(bits)) | (x << np.uint64(64 - bits))
 
 
@@ -89,7 +89,7 @@ def _to_64(keys: np.ndarray, n: int) -> Words:
 
 
 def _weak(keys: np.ndarray, place: int, a: Words, b: Words) -> Pair:
-    """Of 32 bytes, with two seeds."""
+    """Hash of 32 bytes with two seeds."""
     w, x, y, z = (_fetch(keys, place + 8 * i) for i in range(4))
     a = a + w
     b = _rotate(b + a + z, 21)

@@ -1,4 +1,4 @@
-"""Hashes of rows as bits."""
+"""LshProjection: hashes of rows as bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops on text, which lives on the host."""
+"""SkipGram on text, which lives on the host."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SkipGram(Op):
         return (result,)
 
     def _groups(self, words: list[bytes], begun: list[int]) -> Iterator[list[int]]:
-        """Groups that begin so, larger ones first."""
+        """Groups that begin with these words, larger ones first."""
         if len(begun) < self.ngram_size:
             end = min(begun[-1] + self.max_skip_size + 2, len(words))
             for following in range(begun[-1] + 1, end):
