@@ -67,7 +67,7 @@ def _bytes(plan: Plan, touch: Touch) -> _Bytes:
 
 
 def _touched(plan: Plan, command: Command) -> tuple[list[_Bytes], list[_Bytes]]:
-    """Ranges that a command reads and those that it writes; weights, which never change, left out."""
+    """Ranges that a command reads and those that it writes, without weights, which never change."""
     found = [t for t in touches(command) if plan.buffers[t.buffer].role is not Role.WEIGHT]
     reads = [_bytes(plan, t) for t in found if t.access.reads]
     return reads, [_bytes(plan, t) for t in found if t.access.writes]

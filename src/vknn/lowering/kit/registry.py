@@ -14,7 +14,7 @@ _RULES: dict[type[Op], Rule] = {}
 
 
 def lowers(*ops: type[Op]) -> Callable[[Rule], Rule]:
-    """Decorator that registers a rule for op classes. A rule gives no candidate where it has none."""
+    """Decorator that registers a rule for op classes. A rule may give no candidate."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
