@@ -32,8 +32,6 @@ highlight_language = "text"  # indented blocks show files and tables
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-# A link that is no page of the site leads to a file of the repository, which the site does not hold.
-suppress_warnings = ["myst.xref_missing"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
