@@ -30,11 +30,11 @@ source_suffix = {".md": "markdown"}
 exclude_patterns: list[str] = []
 highlight_language = "text"  # indented blocks show files and tables
 
-myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 80
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autosummary_generate = False
@@ -43,10 +43,17 @@ napoleon_use_ivar = True
 napoleon_use_rtype = False
 
 nitpicky = True
-# The names of Python, NumPy and rich are known to their readers; their inventories are on the net.
-nitpick_ignore_regex = [
-    (r"py:.*", r"(numpy|np|rich|os|pathlib|collections|typing|types)\..*"),
-    (r"py:.*", r"(Any|Callable|Iterable|Iterator|Mapping|Sequence|Path|PathLike)"),
+# Names of Python, NumPy and rich in signatures: their inventories would have to be fetched.
+nitpick_ignore = [
+    *(
+        ("py:class", f"collections.abc.{n}")
+        for n in ("Callable", "Iterable", "Mapping", "Sequence")
+    ),
+    *(("py:class", f"numpy.{name}") for name in ("dtype", "ndarray")),
+    ("py:class", "os.PathLike"),
+    ("py:class", "pathlib.Path"),
+    ("py:class", "rich.table.Table"),
+    ("py:class", "vknn.profiling.records.TimedRun"),  # internal: the raw records of a profile
 ]
 
 html_theme = "furo"

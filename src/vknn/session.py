@@ -284,7 +284,7 @@ class Session:
         return {node.name: side for node, side in self._last.placement.items()}
 
     def close(self) -> None:
-        """Release of all device objects. A closed session cannot run again; closing twice is fine."""
+        """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._lock:
             if self._closed:
                 return

@@ -48,7 +48,7 @@ def verify(
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
     the operators before it on the device. What a model computes in loops, branches or behind
     computed shapes is checked the first time that it runs, on what the reference computed before
-    it. In fp16 isolated operators get inputs that float16 holds exactly, on the device and in NumPy.
+    it. In fp16 isolated operators get inputs that float16 holds exactly, on both sides.
 
     Args:
         subject: A model file or an open session.
