@@ -22,6 +22,7 @@ from vknn.graph import DType, Graph, TensorType, validate
 from vknn.intake import Intake
 from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
+from vknn.precision import check_precision, usable_arithmetic, usable_precision
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, environment, open_device
 from vknn.runtime.tuned import tuning_choices
@@ -33,18 +34,15 @@ if TYPE_CHECKING:
 MAX_PROGRAMS = 8
 
 HOST_DEVICES = ("numpy", "reference")
-PRECISIONS = ("fp32", "fp16")
-ARITHMETICS = ("fp32", "fp16")
 _warned_without_device = False
-_warned_without_half = False
 
 
 class Session:
     """A model on a device.
 
     A model with state (recurrent cells, memories) keeps it from run to run until
-    :meth:`reset_state`. Safe to use from several threads; runs of one session follow each other.
-    A context manager: the end of the ``with`` block closes it.
+    :meth:`reset_state`. The first run with new shapes compiles the network for them. Safe to use
+    from several threads; runs of one session follow each other. A context manager.
 
     Args:
         path: The model file. Its contents decide the format.
@@ -61,8 +59,7 @@ class Session:
             other operators keep to float32.
         disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``; "fp16" among
             them makes both precision and arithmetic "fp32".
-        tuned: Whether to take the kernels that ``vknn tune`` found to be the fastest on this
-            device.
+        tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
 
     Attributes:
         model: The model as its format's package read it, a :class:`vknn.formats.Model`.
@@ -88,10 +85,7 @@ class Session:
         disable: Iterable[str] = (),
         tuned: bool = True,
     ) -> None:
-        if precision not in PRECISIONS:
-            known = " or ".join(map(repr, PRECISIONS))
-            raise VknnError(f"precision {precision!r} is not supported; use {known}")
-        _check_arithmetic(arithmetic, precision)
+        check_precision(precision, arithmetic)
         self._owns_device = not isinstance(device, Device)
         self.model: Model
         self.device: Device | None
@@ -103,8 +97,8 @@ class Session:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
         try:
-            self.precision = _usable_precision(precision, self.device, self._disabled)
-            self.arithmetic = _usable_arithmetic(arithmetic, self.precision, self.device)
+            self.precision = usable_precision(precision, self.device, self._disabled)
+            self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
         except BaseException:
             if self.device is not None and self._owns_device:
                 self.device.close()
@@ -140,8 +134,6 @@ class Session:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs of the model for these inputs.
-
-        The first run with new shapes plans and compiles the network for them.
 
         Args:
             feeds: An array for every input, by name, in the format's own layout and dtype. A Core
@@ -208,7 +200,7 @@ class Session:
             beta2: Of Adam, the decay of the second moment.
             eps: Of Adam, added to the root of the second moment.
             shuffle: Whether each epoch takes the examples in another order.
-            seed: Makes the order of shuffled examples the same each time.
+            seed: Of that order.
             progress: True shows a line; a callable is told of each mini-batch
                 (:class:`vknn.training.Progress`) and ends the training by returning False.
 
@@ -235,13 +227,10 @@ class Session:
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """The model written to a file in its own format, with the weights that it has by now.
-
-        Args:
-            path: The file, which is replaced where it exists.
+        """The model with its present weights, written to ``path`` in its own format (Core ML).
 
         Raises:
-            vknn.VknnError: The format is not Core ML.
+            vknn.VknnError: The format is another one.
         """
         with self._lock:
             self.model.save(Path(path))
@@ -407,43 +396,3 @@ def _load_and_open(
             if opened is not None:
                 opened.close()
             raise
-
-
-def _usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:
-    """The precision that a session gets; raises VknnError where the device has no float16."""
-    global _warned_without_half
-    if precision == "fp32" or device is None:
-        return "fp32"
-    if "fp16" in disabled:
-        if not _warned_without_half:
-            _warned_without_half = True
-            warnings.warn(
-                "fp16 is disabled: precision='fp16' becomes 'fp32'", RuntimeWarning, stacklevel=3
-            )
-        return "fp32"
-    if "fp16_storage" not in device.limits.features:
-        raise VknnError(
-            f"{device.name} has no 16-bit storage (storageBuffer16BitAccess), which "
-            "precision='fp16' needs; use precision='fp32' or another device"
-        )
-    return precision
-
-
-def _check_arithmetic(arithmetic: str, precision: str) -> None:
-    if arithmetic not in ARITHMETICS:
-        known = " or ".join(map(repr, ARITHMETICS))
-        raise VknnError(f"arithmetic {arithmetic!r} is not supported; use {known}")
-    if arithmetic == "fp16" and precision != "fp16":
-        raise VknnError("arithmetic='fp16' is for what is stored so: it needs precision='fp16'")
-
-
-def _usable_arithmetic(arithmetic: str, precision: str, device: Device | None) -> str:
-    """The arithmetic that a session gets; raises VknnError where the device has no float16's."""
-    if precision == "fp32" or device is None or arithmetic == "fp32":
-        return "fp32"
-    if "fp16_arithmetic" not in device.limits.features:
-        raise VknnError(
-            f"{device.name} has no 16-bit arithmetic (shaderFloat16), which arithmetic='fp16' "
-            "needs; use arithmetic='fp32' (precision='fp16' may stay) or another device"
-        )
-    return arithmetic

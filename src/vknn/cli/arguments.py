@@ -12,8 +12,9 @@ from pathlib import Path
 
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
+from vknn.precision import ARITHMETICS, PRECISIONS
 from vknn.runtime.environment import PARTS
-from vknn.session import ARITHMETICS, PRECISIONS, Session
+from vknn.session import Session
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
