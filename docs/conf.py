@@ -53,6 +53,7 @@ nitpick_ignore = [
     ("py:class", "os.PathLike"),
     ("py:class", "pathlib.Path"),
     ("py:class", "rich.table.Table"),
+    ("py:class", "Callback"),  # imported for type checkers only, which Sphinx < 9 does not resolve
     ("py:class", "vknn.profiling.records.TimedRun"),  # internal: the raw records of a profile
 ]
 
