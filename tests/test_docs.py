@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import vknn
+from vknn import tuning
+from vknn.profiling import bench
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: As FENCE, in lists too.
+BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 
 RUN_EXAMPLE = """
 import pathlib, sys
@@ -100,7 +112,88 @@ def test_the_readmes_snippet_runs() -> None:
     assert done.stdout.splitlines()[-1] == str(label)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+TUTORIALS = [
+    ROOT / "docs" / "quickstart.md",
+    *(p for p in sorted((ROOT / "docs" / "tutorials").glob("*.md"))),
+]
+
+
+def commands(block: str) -> Iterator[tuple[str, int]]:
+    """The command lines of a block of shell and the exit codes stated behind them."""
+    for line in block.splitlines():
+        command, _, code = line.partition("  # exits with ")
+        yield command, int(code or 0)
+
+
+def run_in(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a reader would whose checkout has nothing but the demo model in it."""
+    scripts = folder / "bin"
+    path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.stem)
+def test_the_tutorial_runs(page: Path, tmp_path: Path) -> None:
+    """Its blocks in their order: Python whose first line names a file becomes that file, lines of
+    shell are run, and all other Python is one program, which runs at the end."""
+    shutil.copytree(ROOT / "tools" / "demo_model", tmp_path / "tools" / "demo_model")
+    scripts = tmp_path / "bin"
+    scripts.mkdir()
+    for name, arguments in {"python": "", "vknn": "-m vknn "}.items():
+        script = scripts / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
+        script.chmod(0o755)
+    program = []
+    for match in BLOCK.finditer(page.read_text()):
+        language, text = match["language"], textwrap.dedent(match["text"])
+        if language == "python":
+            named = re.match(r"# (\w+\.py)\n", text)
+            if named:
+                (tmp_path / named[1]).write_text(text)
+            else:
+                program.append(text)
+        elif language == "sh":
+            for command, code in commands(text):
+                done = run_in(tmp_path, ["sh", "-c", command])
+                assert done.returncode == code, (command, done.stdout, done.stderr)
+    if program:
+        (tmp_path / "program.py").write_text("\n".join(program))
+        done = run_in(tmp_path, [sys.executable, "program.py"])
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_api_pages_hold_every_public_name() -> None:
+    text = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    documented = set(re.findall(r"^\.\. auto(?!mod)\w+:: vknn\.(\w+)$", text, re.MULTILINE))
+    assert documented == set(vknn.__all__)
+
+
+def test_the_page_of_files_holds_every_field() -> None:
+    """Whatever the reports write as JSON for the demo model is named on the page."""
+    model = ROOT / "tools" / "demo_model" / "digits.param"
+    with vknn.Session(model, device="numpy") as session:
+        reports = [vknn.verify(session), vknn.profile(session, runs=1)]
+    reports.append(bench(model, device="numpy", runs=1))
+    reports.append(tuning.Report("", "", "", (tuning.Row("", ("x",), "", "", {}, {}, None, ""),)))
+    named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "files.md").read_text()))
+    for report in reports:
+        document = json.loads(report.to_json())
+        lists = [part for part in document.values() if isinstance(part, list)]
+        rows = [row for part in lists for row in part]
+        rows += [row["cumulative"] for row in rows if "cumulative" in row]
+        assert {*document, *(key for row in rows for key in row)} <= named, type(report)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_and_paths_exist(page: Path) -> None:
     """Relative links, and paths in code marks that start like one of ours."""
     text = FENCE.sub("", page.read_text())

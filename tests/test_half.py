@@ -152,7 +152,7 @@ def test_a_device_without_16_bit_arithmetic_is_refused(half: Path) -> None:
 
 
 def test_disabled_it_is_fp32_and_says_so_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vknn.session._warned_without_half", False)
+    monkeypatch.setattr("vknn.precision._warned_without_half", False)
     monkeypatch.setenv("VKNN_DISABLE", "fp16")
     with pytest.warns(RuntimeWarning, match="becomes 'fp32'"):
         session = vknn.Session(model, device="vulkan", precision="fp16")

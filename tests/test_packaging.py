@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import vknn
 from vknn.runtime.spirv import glsl, modules
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "tools" / "demo_model"
-BUILT_FROM = ["src", "shaders", "pyproject.toml", "setup.py", "README.md"]
+#: What the source distribution is made from, MANIFEST.in says of which.
+BUILT_FROM = [
+    *("src", "shaders", "docs"),
+    *("pyproject.toml", "setup.py", "MANIFEST.in"),
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+]
 
 
-def build_wheel(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Builds from a copy of the sources, so that the checkout stays as it is."""
-    source = folder / "source"
+def copy_sources(source: Path) -> None:
+    """A copy to build from, so that the checkout stays as it is."""
     for name in BUILT_FROM:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "_spirv")
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, source / name)
+
+
+def build_wheel(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    source = folder / "source"
+    copy_sources(source)
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     return subprocess.run(
         [*command, "--wheel-dir", str(folder), str(source)],
@@ -73,6 +85,32 @@ def test_wheel_lists_its_compiled_shaders(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:
         (record,) = (n for n in contents.namelist() if n.endswith(".dist-info/RECORD"))
         assert "vknn/_spirv/modules.zip,sha256=" in contents.read(record).decode()
+
+
+def test_wheel_says_version_and_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as contents:
+        (name,) = (n for n in contents.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(contents.read(name))
+        licence = contents.read(name.replace("METADATA", "licenses/LICENSE"))
+    assert metadata["Version"] == vknn.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert licence == (ROOT / "LICENSE").read_bytes()
+
+
+def test_source_distribution_holds_what_a_wheel_is_built_from(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    copy_sources(source)
+    program = f"from setuptools import build_meta; print(build_meta.build_sdist({str(tmp_path)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(tmp_path / f"vknn-{vknn.__version__}.tar.gz") as contents:
+        held = {name.partition("/")[2] for name in contents.getnames()}
+    assert {name for name in BUILT_FROM if (ROOT / name).is_file()} <= held
+    for folder in ("src/vknn", "shaders", "docs"):
+        files = [f for f in (source / folder).rglob("*") if f.is_file()]
+        assert {str(f.relative_to(source)) for f in files} <= held, folder
 
 
 def test_building_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -69,6 +70,20 @@ def test_nothing_is_done_twice(prepare: ModuleType, commands: list[list[str]]) -
     prepare.virtual_environment(["dev"])
     prepare.virtual_environment(["image"])
     assert commands == []
+
+
+def test_what_an_extra_brings_along_is_known(prepare: ModuleType) -> None:
+    """INCLUDED says the same as pyproject.toml, where extras name others."""
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer reads TOML")
+    project = tomllib.loads((TOOLS.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+
+    def included(extra: str) -> set[str]:
+        named = [re.match(r"vknn\[(.*)\]", requirement) for requirement in extras[extra]]
+        direct = {name for match in named if match for name in match[1].split(",")}
+        return direct.union(*(included(name) for name in direct))
+
+    assert {e: included(e) for e in extras if included(e)} == prepare.INCLUDED
 
 
 def test_a_changed_project_is_installed_anew(

@@ -16,7 +16,10 @@ class VknnError(Exception):
 class ModelFormatError(VknnError, ValueError):
     """A model file is damaged, truncated or contradicts itself.
 
-    ``file``, ``offset`` (bytes from the start) and ``layer`` say where, as far as known.
+    Attributes:
+        file: The file, where known.
+        offset: Bytes from its start, where known.
+        layer: The layer, where known.
     """
 
     def __init__(
@@ -35,7 +38,12 @@ class ModelFormatError(VknnError, ValueError):
 
 
 class UnsupportedLayerError(VknnError):
-    """The model holds layers that vknn cannot run; ``layers`` lists all of them."""
+    """The model holds layers that vknn cannot run.
+
+    Attributes:
+        layers: All of them, each with its name, its type and what is not supported.
+        file: The model file, where known.
+    """
 
     def __init__(self, layers: Sequence[str], *, file: str | None = None) -> None:
         self.layers = tuple(layers)

@@ -12,10 +12,14 @@ from vknn.graph.types import TensorType, Term
 
 @dataclass(frozen=True)
 class CooperativeMatrix:
-    """A product that a subgroup computes at once: ``m`` x ``k`` times ``k`` x ``n``.
+    """A product of matrices that a subgroup computes at once, ``m`` x ``k`` times ``k`` x ``n``.
 
-    ``factors``, ``sums``: what both factors, and what is added to and comes out, consist of
-    ("float16", "float32"...).
+    Attributes:
+        m: Rows of the first factor.
+        n: Columns of the second factor.
+        k: Columns of the first factor.
+        factors: Element type of both factors ("float16", "float32"...).
+        sums: Element type of what is added to and comes out.
     """
 
     m: int
@@ -27,9 +31,10 @@ class CooperativeMatrix:
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What lowering may know of a device. Sizes in bytes.
+    """Limits of a device that lowering may know of. Sizes in bytes.
 
-    The defaults are the minimum that Vulkan 1.1 guarantees (specification, "Required Limits").
+    The defaults are the minimum that Vulkan 1.1 guarantees (specification, "Required Limits");
+    fields are described at :class:`vknn.runtime.Snapshot`.
     """
 
     name: str = "vulkan-1.1-minimum"
@@ -50,13 +55,14 @@ class DeviceLimits:
     #: Rounds of all loops together that a shader invocation may run. Mesa's llvmpipe ends loops
     #: after 65,535 without a word; elsewhere it keeps a dispatch far from any watchdog.
     max_loop_rounds: int = 65535
-    #: Optional abilities that are present and switched on: "int64", "fp16_storage",
+    #: Optional abilities that are present and switched on, such as "int64", "fp16_storage",
     #: "fp16_arithmetic", "subgroup_shuffle", "integer_dot", "integer_dot_fast" (the device
-    #: computes it by itself), "cooperative_matrix", "timestamps"...
+    #: computes it by itself), "cooperative_matrix" and "timestamps".
     features: frozenset[str] = frozenset()
     #: Products of matrices that subgroups can compute; only with "cooperative_matrix".
     cooperative: tuple[CooperativeMatrix, ...] = ()
-    #: How shaders best read tensors here: "storage", "texel" (texelFetch) or "image" (imageLoad).
+    #: The way in which shaders best read tensors here, "storage", "texel" (texelFetch) or "image"
+    #: (imageLoad).
     preferred_access: str = "storage"
 
     @property

@@ -22,6 +22,7 @@ from vknn.graph import DType, Graph, TensorType, validate
 from vknn.input_encoder import Intake
 from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
+from vknn.precision import check_precision, usable_arithmetic, usable_precision
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, open_device
 from vknn.runtime.tuning_database import tuning_choices
@@ -33,32 +34,44 @@ if TYPE_CHECKING:
 MAX_PROGRAMS = 8
 
 HOST_DEVICES = ("numpy", "reference")
-PRECISIONS = ("fp32", "fp16")
-ARITHMETICS = ("fp32", "fp16")
 _warned_without_device = False
-_warned_without_half = False
 
 
 class Session:
     """A model on a device.
 
-    ``path``: the model file; ``weights``: its second file where the format has one and it does not
-    lie beside the first under the same stem. ``device``: "auto" (the best Vulkan device, or NumPy
-    without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
-    "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
-    "fp32", or "fp16" to store tensors and weights as float16 on the device, half the memory and
-    traffic; arithmetic stays in float32, and so does the NumPy reference. ``arithmetic``: "fp16"
-    (only with precision "fp16") lets convolutions and matrix products multiply in float16 and add
-    up as many as 16 products in it before the sums are added up in float32; products of one row,
-    depthwise ones, Winograd's and attention's and all other operators keep to float32. ``disable``:
-    names of passes and abilities to switch off, as in VKNN_DISABLE; "fp16" among them makes both
-    "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
+    A model with state (recurrent cells, memories) keeps it from run to run until
+    :meth:`reset_state`. The first run with new shapes compiles the network for them. Safe to use
+    from several threads; runs of one session follow each other. A context manager.
 
-    A model with state (recurrent cells, memories) keeps it from run to run until ``reset_state``.
+    Args:
+        path: The model file. Its contents decide the format.
+        weights: The model's second file, where the format has one and it does not lie beside the
+            first under the same stem.
+        device: "auto" (the best Vulkan device, or NumPy without one), "vulkan" (as auto, but an
+            error without one), "vulkan:1", part of a device's name, "numpy" (the reference), or an
+            open :class:`vknn.runtime.Device` to share.
+        precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
+            memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
+        arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
+            multiply in float16 and add up as many as 16 products in it before the sums are added up
+            in float32; products of one row, depthwise ones, Winograd's and attention's and all
+            other operators keep to float32.
+        disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``; "fp16" among
+            them makes both precision and arithmetic "fp32".
+        tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
 
-    Safe to use from several threads; runs of one session follow each other. Raises
-    ModelFormatError, UnsupportedLayerError or DeviceError, VknnError for a precision that the
-    device cannot have.
+    Attributes:
+        model: The model as its format's package read it, a :class:`vknn.formats.Model`.
+        device: The open device, or None where NumPy computes.
+        precision: The precision in use, "fp32" where NumPy computes.
+        arithmetic: The arithmetic in use.
+
+    Raises:
+        vknn.ModelFormatError: The file is missing, damaged or of no known format.
+        vknn.UnsupportedLayerError: It holds layers that vknn cannot run; all of them are named.
+        vknn.DeviceError: There is no device as asked for, or it cannot be opened.
+        vknn.VknnError: The device cannot have this precision or arithmetic.
     """
 
     def __init__(
@@ -72,10 +85,7 @@ class Session:
         disable: Iterable[str] = (),
         tuned: bool = True,
     ) -> None:
-        if precision not in PRECISIONS:
-            known = " or ".join(map(repr, PRECISIONS))
-            raise VknnError(f"precision {precision!r} is not supported; use {known}")
-        _check_arithmetic(arithmetic, precision)
+        check_precision(precision, arithmetic)
         self._owns_device = not isinstance(device, Device)
         self.model: Model
         self.device: Device | None
@@ -87,8 +97,8 @@ class Session:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._closed = False
         try:
-            self.precision = _usable_precision(precision, self.device, self._disabled)
-            self.arithmetic = _usable_arithmetic(arithmetic, self.precision, self.device)
+            self.precision = usable_precision(precision, self.device, self._disabled)
+            self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
         except BaseException:
             if self.device is not None and self._owns_device:
                 self.device.close()
@@ -123,17 +133,25 @@ class Session:
         return self.model.outputs
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name, arrays in the format's own layout and dtype.
+        """Outputs of the model for these inputs.
 
-        ``feeds`` has an array for every input. A Core ML model takes images too, knows inputs that
-        may be left out, and a classifier gives a label and a dictionary. Raises InputError for
-        names, dtypes or ranks that do not fit, ShapeError where a layer cannot take these shapes,
-        DeviceError from the driver.
+        Args:
+            feeds: An array for every input, by name, in the format's own layout and dtype. A Core
+                ML model takes images too and may have inputs that can be left out.
+
+        Returns:
+            Arrays by the names of the outputs, in the format's own layout and dtype. A classifier
+            of Core ML gives a label and a dictionary.
+
+        Raises:
+            vknn.InputError: Names, dtypes or ranks do not fit the model.
+            vknn.ShapeError: A layer cannot take these shapes.
+            vknn.DeviceError: The driver failed.
         """
         return self.model.results(self.decoded(feeds))
 
     def decoded(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """As :meth:`run`, by the names of the graph's outputs: a classifier's scores are one."""
+        """Outputs as of :meth:`run`, by the names in the graph: a classifier's scores are one."""
         feeds = self.model.complete(feeds)
         with self._lock:
             arrays = self._intake.recall(feeds)
@@ -165,18 +183,34 @@ class Session:
         seed: int | None = None,
         progress: Callback | bool | None = None,
     ) -> UpdateResult:
-        """Trains the updatable layers of a Core ML model; the session then predicts with them.
+        """Training of the updatable layers of a Core ML model; the session then predicts with them.
 
-        ``batches``: dicts with the features of one example each, the target among them, or one dict
-        of arrays whose first axis counts the examples. Settings left out are the model's own; it
-        says which values they may have. ``progress``: True shows a line; a callable is told of
-        each mini-batch (:class:`vknn.training.Progress`) and ends the training by returning False.
+        Gradients are computed on the session's device in float32, whatever its precision. After an
+        error the model is as it was. Settings left out are the model's own; it says which values
+        they may have. The page on training says what is computed.
 
-        Gradients are computed on the session's device in float32, whatever its precision. With a
-        ``seed`` the order of shuffled examples is the same each time. Raises VknnError for a model
-        that is not updatable, InputError for examples or settings that do not fit,
-        UnsupportedLayerError for layers that cannot be trained through; the model then stays as it
-        was. See docs/training.md.
+        Args:
+            batches: Dicts with the features of one example each, the target among them, or one dict
+                of arrays whose first axis counts the examples.
+            epochs: How often all examples are gone through.
+            mini_batch_size: Examples of a step.
+            learning_rate: Of either optimizer.
+            momentum: Of SGD.
+            beta1: Of Adam, the decay of the first moment.
+            beta2: Of Adam, the decay of the second moment.
+            eps: Of Adam, added to the root of the second moment.
+            shuffle: Whether each epoch takes the examples in another order.
+            seed: Of that order.
+            progress: True shows a line; a callable is told of each mini-batch
+                (:class:`vknn.training.Progress`) and ends the training by returning False.
+
+        Returns:
+            Losses and metrics of each epoch.
+
+        Raises:
+            vknn.VknnError: The model is not updatable.
+            vknn.InputError: Examples or settings do not fit.
+            vknn.UnsupportedLayerError: There are layers that cannot be trained through.
         """
         from vknn.training import train  # takes a while to import, and few need it
 
@@ -193,12 +227,16 @@ class Session:
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model, with the weights that it has by now, in its own format (Core ML)."""
+        """The model with its present weights, written to ``path`` in its own format (Core ML).
+
+        Raises:
+            vknn.VknnError: The format is another one.
+        """
         with self._lock:
             self.model.save(Path(path))
 
     def reset_state(self) -> None:
-        """Sets what the model keeps between runs (if it does) back to what it was at first."""
+        """The model's state, where it keeps one between runs, set back to what it was at first."""
         with self._lock:
             first = self.model.first_state
             self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
@@ -225,13 +263,17 @@ class Session:
 
     @property
     def placement(self) -> dict[str, str]:
-        """Where each node of the latest program runs: node name -> "vulkan" or "host"."""
+        """Placement of each node of the latest run, node name -> "vulkan" or "host".
+
+        Raises:
+            vknn.VknnError: There was no run yet; shapes decide the placement.
+        """
         if self._last is None:
             raise VknnError("placement is known after the first run (shapes decide it)")
         return {node.name: side for node, side in self._last.placement.items()}
 
     def close(self) -> None:
-        """Frees all device objects. A closed session cannot run again."""
+        """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._lock:
             if self._closed:
                 return
@@ -354,43 +396,3 @@ def _load_and_open(
             if opened is not None:
                 opened.close()
             raise
-
-
-def _usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:
-    """The precision that a session gets; raises VknnError where the device has no float16."""
-    global _warned_without_half
-    if precision == "fp32" or device is None:
-        return "fp32"
-    if "fp16" in disabled:
-        if not _warned_without_half:
-            _warned_without_half = True
-            warnings.warn(
-                "fp16 is disabled: precision='fp16' becomes 'fp32'", RuntimeWarning, stacklevel=3
-            )
-        return "fp32"
-    if "fp16_storage" not in device.limits.features:
-        raise VknnError(
-            f"{device.name} has no 16-bit storage (storageBuffer16BitAccess), which "
-            "precision='fp16' needs; use precision='fp32' or another device"
-        )
-    return precision
-
-
-def _check_arithmetic(arithmetic: str, precision: str) -> None:
-    if arithmetic not in ARITHMETICS:
-        known = " or ".join(map(repr, ARITHMETICS))
-        raise VknnError(f"arithmetic {arithmetic!r} is not supported; use {known}")
-    if arithmetic == "fp16" and precision != "fp16":
-        raise VknnError("arithmetic='fp16' is for what is stored so: it needs precision='fp16'")
-
-
-def _usable_arithmetic(arithmetic: str, precision: str, device: Device | None) -> str:
-    """The arithmetic that a session gets; raises VknnError where the device has no float16's."""
-    if precision == "fp32" or device is None or arithmetic == "fp32":
-        return "fp32"
-    if "fp16_arithmetic" not in device.limits.features:
-        raise VknnError(
-            f"{device.name} has no 16-bit arithmetic (shaderFloat16), which arithmetic='fp16' "
-            "needs; use arithmetic='fp32' (precision='fp16' may stay) or another device"
-        )
-    return arithmetic

@@ -13,7 +13,8 @@ from pathlib import Path
 from vknn.cli.inputs import add_image_arguments
 from vknn.environment import PARTS
 from vknn.errors import InputError, VknnError
-from vknn.session import ARITHMETICS, PRECISIONS, Session
+from vknn.precision import ARITHMETICS, PRECISIONS
+from vknn.session import Session
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:

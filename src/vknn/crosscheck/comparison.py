@@ -12,12 +12,17 @@ from vknn.crosscheck.tolerance import Allowance
 
 @dataclass(frozen=True)
 class Comparison:
-    """How an array compares with the reference.
+    """Comparison of an array with the reference's.
 
-    ``max_abs``: the largest error; ``max_rel``: the largest relative to the magnitude accumulated;
-    ``excess``: the largest as a multiple of what is allowed, found at index ``worst``, where the
-    reference has ``expected`` and the device ``actual``. ``problem``: why there is nothing to
-    compare, if so.
+    Attributes:
+        ok: Whether every element is within what is allowed.
+        max_abs: The largest absolute error.
+        max_rel: The largest error relative to the magnitude that the operator accumulated.
+        excess: The largest error as a multiple of what is allowed; at most 1 where ``ok``.
+        worst: Index of the element with that excess; None where there is none.
+        expected: The reference's number there.
+        actual: The device's number there.
+        problem: Why there is nothing to compare (another shape or dtype); else None.
     """
 
     ok: bool

@@ -21,8 +21,17 @@ from vknn.crosscheck.comparison import Comparison
 class Row:
     """One output of one operator.
 
-    ``isolated``: the operator alone, fed the reference's inputs (None on the host, which is the
-    reference). ``cumulative``: the value after everything before it ran on the device too.
+    Attributes:
+        node: Name of the node in the graph.
+        layer: Name of the layer in the model file.
+        op: Name of the operator.
+        placement: "vulkan" or "host".
+        output: Name of the value.
+        type: Its dtype and shape as text.
+        isolated: The operator alone, fed the reference's inputs; None on the host, which is the
+            reference.
+        cumulative: The value after everything before it ran on the device too; None where the
+            roundings of float16 decide what there is to compare.
     """
 
     node: str
@@ -36,16 +45,21 @@ class Row:
 
     @property
     def ok(self) -> bool:
+        """True where both comparisons are within their tolerances."""
         return all(c is None or c.ok for c in (self.isolated, self.cumulative))
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What :func:`vknn.verify` found.
+    """Result of :func:`vknn.verify`. ``print`` shows it as a table.
 
-    ``rows``: an output of an operator each, in the order of the graph. ``outputs``: those of the
-    model as :meth:`vknn.Session.run` gives them. ``arrays``: what was compared, by
-    "row/expected", "row/isolated", "row/cumulative".
+    Attributes:
+        model: The file, or the name of the graph.
+        device: Name of the device, "NumPy" without one.
+        rows: An output of an operator each, in the order of the graph.
+        outputs: The outputs of a plain run of the model, each its name and a comparison.
+        arrays: The arrays that were compared, by "<output>/expected", "<output>/isolated" and
+            "<output>/cumulative", with the names of the rows' outputs.
     """
 
     model: str
@@ -66,7 +80,7 @@ class Report:
         return next(iter(alone or [r for r in self.rows if not r.ok]), None)
 
     def summary(self) -> str:
-        """One line: all is well, or what is wrong and where."""
+        """The verdict in one line, with the operator that is wrong and its largest error."""
         checked = sum(r.isolated is not None for r in self.rows)
         if self.ok and not checked:
             return "no operator ran on a Vulkan device: there was nothing to compare"
@@ -98,12 +112,12 @@ class Report:
         return json.dumps(_plain(document), indent=2)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
-        """Writes ``arrays`` as a compressed .npz."""
+        """The arrays written to a compressed .npz file."""
         with open(path, "wb") as file:
             np.savez_compressed(file, **{_key(k): v for k, v in self.arrays.items()})  # type: ignore[arg-type]
 
     def table(self, failures_only: bool = False) -> Table:
-        """The rows as a rich table."""
+        """The rows as a rich table; ``failures_only`` leaves out those that agree."""
         table = Table(title=f"{self.model} on {self.device}", title_justify="left")
         table.add_column("layer", overflow="fold")
         table.add_column("operator", overflow="fold")

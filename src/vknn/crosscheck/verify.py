@@ -43,24 +43,38 @@ def verify(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
-    """Runs every operator of a model on the device and with NumPy, and compares.
-
-    ``subject``: a model file (with ``weights``, ``device``, ``precision`` and ``arithmetic`` as for
-    Session) or a session.
-    ``inputs``: arrays by name; random ones (``seed``) stand in for those that are missing, with
-    shapes from ``shapes`` or from the model.
+    """Comparison of every operator of a model on the device with NumPy.
 
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
     the operators before it on the device. What a model computes in loops, branches or behind
     computed shapes is checked the first time that it runs, on what the reference computed before
-    it. ``tolerance``: error allowed to one operator relative to
-    the magnitude that it accumulates, by default what its arithmetic explains
-    (vknn.crosscheck.tolerance). ``cumulative_tolerance``: error allowed to any intermediate result,
-    relative to its largest element, by default 1e-4, and 2e-2 in fp16 (4e-2 where that is what is
-    multiplied in). In fp16 isolated operators
-    get inputs that float16 holds exactly, on the device and in NumPy. ``passes``: checks the graph
-    as it is run, after all rewrites; False: as it was read, an operator for each that the file's
-    layers stand for.
+    it. In fp16 isolated operators get inputs that float16 holds exactly, on both sides.
+
+    Args:
+        subject: A model file or an open session.
+        inputs: Arrays by name, as for :meth:`vknn.Session.run`; random ones stand in for those that
+            are missing.
+        weights: The model's second file, as for :class:`vknn.Session`.
+        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+            ``precision`` and ``arithmetic``.
+        precision: As for :class:`vknn.Session`.
+        arithmetic: As for :class:`vknn.Session`.
+        shapes: Shapes of random inputs by name, where the model leaves them open.
+        tolerance: Error allowed to one operator relative to the magnitude that it accumulates; by
+            default what its arithmetic explains.
+        cumulative_tolerance: Error allowed to any intermediate result, relative to its largest
+            element; by default 1e-4, in precision "fp16" 2e-2, with arithmetic "fp16" 4e-2.
+        passes: True checks the graph as it is run, after all rewrites; False as it was read, an
+            operator for each that the file's layers stand for.
+        seed: Of random inputs.
+        progress: Told the number of steps done, of all steps, and what is being done.
+
+    Returns:
+        A report with a row for each output of each operator.
+
+    Raises:
+        vknn.InputError: An input is unknown, or neither an array nor a shape is known for one.
+        vknn.VknnError: What :class:`vknn.Session` and its ``run`` raise.
     """
     with opened(
         subject, weights, device=device, precision=precision, arithmetic=arithmetic

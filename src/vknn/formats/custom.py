@@ -48,19 +48,35 @@ def register_layer(
     index: int | None = None,
     replace: bool = False,
 ) -> None:
-    """Makes a layer type known that files of ``format`` call ``name``; see docs/custom-layers.md.
+    """Registration of a layer type that files of ``format`` call ``name``.
 
-    ``shape(shapes, options)`` gives the shape of the output (a list for several outputs), and
-    ``compute(arrays, weights, options)`` the output's array (or a list); all in the format's own
-    layout, without a batch axis for ncnn. ``shader``: how the device computes it (GLSL text, or a
-    Shader); without one the layer is computed by ``compute``, on the host.
+    Shapes and arrays are in the format's own layout, without a batch axis for ncnn. ``options`` is
+    a dict of the layer's parameters. Sessions that are open keep what they know. What the functions
+    raise later becomes a :class:`vknn.VknnError` that names the layer. The page on layers of one's
+    own has an example for each format.
 
-    ``parameters``: name -> (key in the file, default); a default's type is the parameter's. Without
-    them ``options`` are what stands in the file. ``weights(options)``: name -> shape of the arrays
-    that the layer reads, in the file's order. ``dtype``: of the outputs. ``index``: ncnn's number
-    of the type in a .param.bin. ``replace``: the name may be taken, by vknn's own layer too.
+    Args:
+        format: "ncnn", "tflite", "coreml" or "openvino".
+        name: The layer's type in the file; ``className`` in Core ML, ``custom_code`` in TensorFlow
+            Lite.
+        shape: ``shape(shapes, options)`` gives the shape of the output, from those of the inputs; a
+            list of shapes for several outputs.
+        compute: ``compute(arrays, weights, options)`` gives the output's array, with NumPy; a list
+            of them for several outputs. ``weights`` is a dict of arrays.
+        shader: How the device computes it, GLSL text or a :class:`vknn.Shader`; without one
+            ``compute`` does, on the host.
+        inputs: How many there are, a number or (least, most) where most None means any number.
+        outputs: As ``inputs``.
+        parameters: Name -> (key in the file, default). The type of the default is that of the
+            parameter. Without them ``options`` holds what stands in the file.
+        weights: ``weights(options)`` gives name -> shape of the arrays that the layer reads, in the
+            file's order.
+        dtype: Of the outputs.
+        index: The number of the type in ncnn's ``.param.bin``, from 0.
+        replace: Whether the name may be taken already, by a layer of vknn's too.
 
-    Raises ValueError for a name that is taken and an unknown format.
+    Raises:
+        ValueError: The name is taken, or the format is unknown.
     """
     if format not in FORMATS:
         raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(FORMATS)}")
@@ -74,7 +90,12 @@ def register_layer(
 
 
 def unregister_layer(format: str, name: str) -> None:
-    """Forgets a layer type that was registered; no error where there is none."""
+    """Removal of a layer type that was registered; no error where there is none.
+
+    Args:
+        format: As for :func:`vknn.register_layer`.
+        name: As for :func:`vknn.register_layer`.
+    """
     _LAYERS.pop((format, name), None)
 
 

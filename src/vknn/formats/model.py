@@ -17,7 +17,13 @@ from vknn.graph import DType, Graph, TensorType
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output as the user sees it; ``shape`` is None where any shape will do."""
+    """An input or output as the user sees it.
+
+    Attributes:
+        name: Its name in ``feeds`` and results.
+        shape: Sizes of its axes, None where one is free; None as a whole where any shape will do.
+        dtype: Its element type.
+    """
 
     name: str
     shape: tuple[int | None, ...] | None
@@ -25,10 +31,14 @@ class TensorSpec:
 
 
 class Model(ABC):
-    """A model that was read and checked. Its weights stay in the file until a graph is built."""
+    """A model that was read and checked. Its weights stay in the file until a graph is built.
 
-    #: Inputs and outputs in the format's own order, names, shapes and dtypes.
+    Formats add what only their files have, such as TensorFlow Lite's ``signatures``.
+    """
+
+    #: Inputs in the format's own order, names, shapes and dtypes.
     inputs: tuple[TensorSpec, ...]
+    #: Outputs, likewise.
     outputs: tuple[TensorSpec, ...]
     #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
     value_inputs: frozenset[str] = frozenset()
@@ -77,7 +87,14 @@ class Model(ABC):
         """The graph's array for an output as the user gets it."""
 
     def save(self, path: Path) -> None:
-        """Writes the model with its present weights in its own format, where vknn can do that."""
+        """The model written to a file in its own format, with its present weights.
+
+        Args:
+            path: The file, which is replaced where it exists.
+
+        Raises:
+            vknn.VknnError: vknn does not write this format; it does Core ML's.
+        """
         raise VknnError("only Core ML models can be written")
 
     def check_names(self, given: Mapping[str, object]) -> None:

@@ -18,7 +18,12 @@ class Term(enum.Enum):
 
 
 class DType(Term):
-    """Element type of a tensor. ``FLOAT64``, ``STRING`` and ``COMPLEX64`` live on the host only."""
+    """Element type of a tensor.
+
+    Members: ``FLOAT32``, ``FLOAT16``, ``INT8``, ``UINT8``, ``INT16``, ``INT32``, ``INT64``,
+    ``BOOL``, ``FLOAT64``, ``STRING``, ``COMPLEX64``; their values are the names in small letters.
+    ``FLOAT64``, ``STRING`` and ``COMPLEX64`` live on the host only.
+    """
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -44,14 +49,17 @@ class DType(Term):
 
     @property
     def is_float(self) -> bool:
+        """True for float32, float16 and float64."""
         return self in (DType.FLOAT32, DType.FLOAT16, DType.FLOAT64)
 
     @property
     def is_integer(self) -> bool:
+        """True for integers, signed or not; not for bool."""
         return self in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
 
     @property
     def host_only(self) -> bool:
+        """True where no device buffer can hold it."""
         return self in (DType.FLOAT64, DType.STRING, DType.COMPLEX64)
 
     @classmethod
@@ -66,7 +74,11 @@ class DType(Term):
 
     @classmethod
     def of(cls, array: np.ndarray) -> DType:
-        """As :meth:`find`; raises ShapeError for a dtype that vknn does not know."""
+        """The element type of ``array``.
+
+        Raises:
+            vknn.ShapeError: vknn does not know this dtype.
+        """
         found = cls.find(array)
         if found is None:
             raise ShapeError(f"arrays of dtype {array.dtype} are not supported")

@@ -18,13 +18,22 @@ Shapes = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Shader:
-    """Compute shader of a layer of one's own; see docs/custom-layers.md.
+    """Compute shader of a layer of one's own, see :func:`vknn.register_layer`.
 
-    ``glsl``: its text. ``push(inputs, outputs, options)``: numbers for its push constants, ints and
-    floats, in order (by default the number of elements of the first output).
-    ``lanes(inputs, outputs, options)``: how many lanes are needed (by default as many), in
-    workgroups of a size that suits the device; or ``groups``: the workgroups along x, y and z, each
-    of size ``local``. The functions get shapes.
+    Its bindings are the inputs, then the weights, then the outputs, from 0 on, in set 0. The
+    functions are given the shapes of inputs and outputs, and the layer's options.
+
+    Attributes:
+        glsl: The text of the shader. It may include the files of ``shaders/common``.
+        push: ``push(inputs, outputs, options)`` gives the push constants, ints as int32 and floats
+            as float32, in order, 128 bytes at the most; by default one int, the number of elements
+            of the first output.
+        lanes: ``lanes(inputs, outputs, options)`` gives the number of lanes that are needed, in
+            workgroups of a size that suits the device; by default the number of elements of the
+            first output.
+        groups: ``groups(inputs, outputs, options)`` gives, in place of ``lanes``, the number of
+            workgroups along x, y and z.
+        local: The size of each of these workgroups.
     """
 
     glsl: str
@@ -35,7 +44,10 @@ class Shader:
 
     @property
     def knows_half(self) -> bool:
-        """It reads its tensors by the macros, or looks at HALF itself."""
+        """True where it reads its tensors by the macros, or looks at HALF itself.
+
+        Only such a shader runs in precision "fp16".
+        """
         return "common/tensor.glsl" in self.glsl or "HALF" in self.glsl
 
 

@@ -2,7 +2,7 @@
 
 from vknn.profiling.bench import Benchmark, Series, bench
 from vknn.profiling.limits import Limits, measure_limits
-from vknn.profiling.profile import Profile, profile
+from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Limits",
     "Profile",
     "Series",
+    "Timing",
     "bench",
     "measure_limits",
     "profile",

@@ -28,31 +28,45 @@ PEERS = ("ncnn",)
 
 @dataclass(frozen=True)
 class Series:
-    """Times of one engine's runs, in seconds, upload and download included."""
+    """Times of one engine's runs.
+
+    Attributes:
+        name: The engine.
+        seconds: Seconds of each run, upload and download included.
+    """
 
     name: str
     seconds: tuple[float, ...]
 
     @property
     def least(self) -> float:
+        """Seconds of the shortest run."""
         return min(self.seconds)
 
     @property
     def median(self) -> float:
+        """Median of the runs, in seconds."""
         return statistics.median(self.seconds)
 
     @property
     def most(self) -> float:
+        """Seconds of the longest run."""
         return max(self.seconds)
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What :func:`bench` measured.
+    """Result of :func:`vknn.profiling.bench`. ``print`` shows it as tables.
 
-    ``cold``: seconds until the first result, by stage. ``memory``: peak bytes of device memory.
-    ``peer``: the other engine's runs, taken in turn with ours; ``difference``: the largest between
-    the outputs of the two, relative to the output's range.
+    Attributes:
+        model: The model file.
+        device: Name of the device, "NumPy" without one.
+        ours: Our runs.
+        cold: Seconds until the first result, by stage.
+        memory: Peak bytes of device memory; None without a device.
+        peer: The other engine's runs, taken in turn with ours; None without one.
+        difference: The largest difference between the outputs of the two, relative to the output's
+            range; None without a peer.
     """
 
     model: str
@@ -65,7 +79,7 @@ class Benchmark:
 
     @property
     def ratio(self) -> float | None:
-        """Our median time over the peer's: below 1 we are faster."""
+        """Our median time over the peer's (below 1 we are faster); None without a peer."""
         return self.ours.median / self.peer.median if self.peer is not None else None
 
     def to_json(self) -> str:
@@ -133,13 +147,30 @@ def bench(
     peer: str | None = None,
     progress: Progress | None = None,
 ) -> Benchmark:
-    """Times ``runs`` runs of a model after ``warmup`` others, and how it starts.
+    """Times of whole runs of a model, and of its cold start.
 
-    ``device``, ``precision``, ``arithmetic``, ``disable`` as for Session; ``inputs``, ``shapes``,
-    ``seed`` as for vknn.verify.
-    ``peer`` "ncnn": the ncnn wheel runs the same model on the same Vulkan device in 32-bit floats,
-    its runs in turn with ours, so that both meet the same machine. Raises VknnError where the peer
-    is not installed or cannot run the model.
+    Args:
+        path: The model file.
+        inputs: Arrays by name; random ones stand in for those that are missing.
+        weights: The model's second file, as for :class:`vknn.Session`.
+        device: As for :class:`vknn.Session`.
+        precision: As for :class:`vknn.Session`.
+        arithmetic: As for :class:`vknn.Session`.
+        disable: As for :class:`vknn.Session`.
+        runs: How many runs are measured.
+        warmup: How many go before them.
+        shapes: Shapes of random inputs by name, where the model leaves them open.
+        seed: Of random inputs.
+        peer: "ncnn" has the ncnn wheel run the same model on the same Vulkan device in 32-bit
+            floats, its runs in turn with ours, so that both meet the same machine.
+        progress: Told the number of runs done, of all runs, and what is being done.
+
+    Returns:
+        Times, and the peak of device memory.
+
+    Raises:
+        vknn.VknnError: ``runs`` is below 1, the peer is not installed or cannot run the model, or
+            what :class:`vknn.Session` and its ``run`` raise.
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")

@@ -31,8 +31,18 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """A device's peaks. ``fma``: GFLOP/s by form; ``copy``: GB/s (read and written) by form;
-    ``submit``, ``dispatch``, ``dispatch_barrier``, ``group``: seconds."""
+    """Peaks of a device, as measured. ``print`` shows them as tables.
+
+    Attributes:
+        device: Name of the device.
+        driver: Name and version of its driver.
+        fma: GFLOP/s of multiply-adds in registers, by form.
+        copy: GB/s of copies, read and written together, by form.
+        submit: Seconds of a submit that is waited for.
+        dispatch: Seconds of a dispatch.
+        dispatch_barrier: Seconds of a dispatch and a barrier.
+        group: Seconds of a workgroup.
+    """
 
     device: str
     driver: str
@@ -55,7 +65,7 @@ class Limits:
 
     @property
     def shader_gbytes(self) -> float:
-        """The most GB/s of copies by a shader: what a kernel can reach."""
+        """The most GB/s of copies by a shader, which is what a kernel can reach."""
         forms = (v for k, v in self.copy.items() if k != plans.TRANSFER)
         return max(forms, default=0.0)
 
@@ -94,8 +104,21 @@ def measure_limits(
     copy_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Limits:
-    """Measures a device. ``seconds``: how long one dispatch of the arithmetic is to take;
-    ``copy_bytes``: how much is copied. Raises DeviceError and its kin."""
+    """Peaks of a device, for kernels to be measured against.
+
+    Args:
+        device: An open device.
+        runs: How often each figure is measured; the best counts.
+        seconds: How long one dispatch of the arithmetic is to take.
+        copy_bytes: How much is copied; by default more than any cache holds.
+        progress: Told the number of steps done, of all steps, and what is being done.
+
+    Returns:
+        GFLOP/s, GB/s, and the seconds that submits, dispatches and workgroups cost.
+
+    Raises:
+        vknn.DeviceError: The driver failed, or the device has no timestamps.
+    """
     meter = _Meter(device, runs, progress)
     fma = {_form(*form): _fma(meter, *form, seconds) for form in plans.FMA_FORMS}
     nbytes = copy_bytes or COPY_BYTES.get(device.limits.kind, COPY_BYTES_ELSEWHERE)

@@ -26,7 +26,14 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """An entry with its times over all runs, in microseconds, and its share of their sum."""
+    """Times of a command or host operator over all runs.
+
+    Attributes:
+        entry: What was timed.
+        median: Median of the runs, in microseconds.
+        least: The shortest, in microseconds.
+        share: The median's part of the sum of all medians, from 0 to 1.
+    """
 
     entry: Entry
     median: float
@@ -35,19 +42,27 @@ class Timing:
 
     @property
     def gflops(self) -> float:
-        """Floating point operations, in thousands of millions a second."""
+        """Floating point operations a second, in thousands of millions; 0 where not known."""
         return self.entry.flops / self.median / 1e3 if self.median else 0.0
 
     @property
     def gbytes(self) -> float:
-        """Bytes read and written, in thousands of millions a second."""
+        """Bytes read and written a second, in thousands of millions; 0 where not known."""
         return self.entry.nbytes / self.median / 1e3 if self.median else 0.0
 
 
 @dataclass(eq=False)
 class Profile:
-    """What :func:`vknn.profile` measured. Runs with timestamps go submit by submit and so are a
-    little slower than plain runs, whose times are in ``plain`` (seconds)."""
+    """Result of :func:`vknn.profile`. ``print`` shows it as tables.
+
+    Runs with timestamps go submit by submit and so are a little slower than plain runs.
+
+    Attributes:
+        model: The file, or the name of the graph.
+        device: Name of the device, "NumPy" without one.
+        runs: The runs with timestamps, as they were recorded.
+        plain: Seconds of each run without timestamps.
+    """
 
     model: str
     device: str
@@ -56,7 +71,7 @@ class Profile:
 
     @cached_property
     def timings(self) -> list[Timing]:
-        """Every command and host op, in order."""
+        """Times of every command and host operator, in order."""
         entries = [e for s in self.runs[0].segments for e in s.entries]
         none = np.zeros((0, 2))  # a network may hold nothing that is computed
         spans = [np.concatenate([none, *(s.spans for s in r.segments)]) for r in self.runs]
@@ -70,7 +85,7 @@ class Profile:
 
     @property
     def total(self) -> dict[str, float]:
-        """Medians over the runs, in microseconds.
+        """Medians over the runs, in microseconds, by what the time was spent on.
 
         "wall": a plain run; "timed": a run with timestamps, which is made of "upload", "busy" (at
         least one command is running), "gaps" (between commands), "submit" (until the device begins
@@ -108,12 +123,17 @@ class Profile:
         return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"model": self.model}}
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes :meth:`to_trace` as JSON."""
+        """The trace of :meth:`to_trace` written to a file as JSON."""
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.to_trace(), file)
 
     def table(self, order: str = "plan", limit: int | None = None) -> Table:
-        """The commands; ``order`` "plan" or "time" (longest first), at most ``limit`` of them."""
+        """Commands as a rich table.
+
+        Args:
+            order: "plan", or "time" for the longest first.
+            limit: The most rows; None for all.
+        """
         title = f"{self.model} on {self.device}, median of {len(self.runs)} runs"
         table = Table(title=title, title_justify="left")
         table.add_column("layers", overflow="fold")
@@ -162,11 +182,30 @@ def profile(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Profile:
-    """Times every dispatch of a model on the device, and every op that runs on the host.
+    """Times of every dispatch of a model on the device, and of every operator on the host.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
-    :func:`vknn.verify`. Plain and timed runs take turns, ``runs`` of each after ``warmup``. Raises
-    DeviceError where the device has no timestamps.
+    Plain runs and runs with timestamps take turns.
+
+    Args:
+        subject: A model file or an open session.
+        inputs: Arrays by name; random ones stand in for those that are missing.
+        runs: How many runs of each kind are measured.
+        warmup: How many go before them.
+        weights: The model's second file, as for :class:`vknn.Session`.
+        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+            ``precision`` and ``arithmetic``.
+        precision: As for :class:`vknn.Session`.
+        arithmetic: As for :class:`vknn.Session`.
+        shapes: Shapes of random inputs by name, where the model leaves them open.
+        seed: Of random inputs.
+        progress: Told the number of runs done, of all runs, and what is being done.
+
+    Returns:
+        Times of each dispatch and of whole runs.
+
+    Raises:
+        vknn.DeviceError: The device has no timestamps.
+        vknn.VknnError: ``runs`` is below 1, or what :class:`vknn.Session` and its ``run`` raise.
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")

@@ -17,9 +17,16 @@ from vknn.runtime import Profile as TimedPlan
 
 @dataclass(frozen=True)
 class Entry:
-    """A piece of work that is timed: a command of a plan, or an op on the host.
+    """A piece of work that is timed, a command of a plan or an operator on the host.
 
-    ``layers`` in the words of the source file; ``flops`` and ``nbytes``: the work (0: unknown).
+    Attributes:
+        where: "vulkan" or "host".
+        kernel: The kernel as "family/name", "copy" or "fill"; "numpy" on the host.
+        label: The operator and the candidate that was chosen, or the purpose of the command.
+        layers: The layers that it computes, as the model file names them.
+        groups: Workgroups along x, y and z; None where there are none.
+        flops: Floating point operations; 0 where not known.
+        nbytes: Bytes read and written; 0 where not known.
     """
 
     where: str

@@ -50,10 +50,14 @@ _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 
 
 class Device(Closing):
-    """An opened device; made by :func:`open_device`. A context manager.
+    """An opened device, made by :func:`vknn.runtime.open_device`. A context manager.
 
-    Pipelines and staging memory are shared with everybody who has the same device open. Closing
-    it closes the executables and weight pools that were made with it.
+    Several sessions may share one. Pipelines and staging memory are shared with everybody who has
+    the same device open. Closing it closes the executables and weight pools that were made with it.
+
+    Attributes:
+        snapshot: What the physical device says of itself, a :class:`vknn.runtime.Snapshot`.
+        limits: What plans may use of it, a :class:`vknn.plan.DeviceLimits`.
     """
 
     close_order = 2  # after everything made with it
@@ -75,6 +79,7 @@ class Device(Closing):
 
     @property
     def name(self) -> str:
+        """Name of the device, as its driver gives it."""
         return self.snapshot.name
 
     @property
@@ -88,7 +93,7 @@ class Device(Closing):
         return self.shared.core.peak
 
     def reset_peak(self) -> None:
-        """Starts a new measurement of :attr:`memory_peak`."""
+        """Start of a new measurement of :attr:`memory_peak`."""
         self.shared.core.peak = self.shared.core.allocated
 
     def adopt(self, child: Closing) -> None:
@@ -96,7 +101,11 @@ class Device(Closing):
         self._children.add(child)
 
     def close(self) -> None:
-        """Releases the device; may be called twice."""
+        """Release of the device; may be called twice.
+
+        Raises:
+            vknn.ValidationError: With ``VKNN_VALIDATE`` the validation layer had something to say.
+        """
         with _lock:
             if self._closed:
                 return
@@ -112,7 +121,11 @@ class Device(Closing):
 
 
 def list_devices() -> list[Snapshot]:
-    """The Vulkan devices there are, usable or not; raises DeviceError without a loader."""
+    """The Vulkan devices there are, usable or not, in the order of the loader.
+
+    Raises:
+        vknn.DeviceError: There is no Vulkan loader.
+    """
     with _lock:
         host = instance.acquire()
         try:
@@ -123,8 +136,17 @@ def list_devices() -> list[Snapshot]:
 
 
 def open_device(selector: str = "auto") -> Device:
-    """Opens the device that ``selector`` means (see selection.choose); VKNN_DEVICE is what "auto"
-    stands for. Raises DeviceError, with a remedy, where there is none."""
+    """A device, opened; close it, or use it in a ``with`` block.
+
+    Args:
+        selector: "auto" (what ``VKNN_DEVICE`` says, else as "vulkan"); "vulkan" for the best one,
+            discrete before integrated before virtual before CPU; "vulkan:1" for the device of that
+            index; anything else for the best whose name or driver contains it.
+
+    Raises:
+        vknn.DeviceError: No such device is there or usable; the text names those there are, and the
+            remedy.
+    """
     env = environment.read()
     with _lock:
         sweep()

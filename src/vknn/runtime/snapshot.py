@@ -17,7 +17,12 @@ KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
 
 @dataclass(frozen=True)
 class MemoryType:
-    """``flags``: VkMemoryPropertyFlags; ``heap``: index of its heap."""
+    """A type of memory.
+
+    Attributes:
+        flags: VkMemoryPropertyFlags.
+        heap: Index of its heap.
+    """
 
     flags: int
     heap: int
@@ -25,7 +30,12 @@ class MemoryType:
 
 @dataclass(frozen=True)
 class QueueFamily:
-    """``flags``: VkQueueFlags; ``timestamp_bits``: 0 where timestamps are not possible."""
+    """A family of queues.
+
+    Attributes:
+        flags: VkQueueFlags.
+        timestamp_bits: Bits of a timestamp; 0 where timestamps are not possible.
+    """
 
     flags: int
     timestamp_bits: int = 0
@@ -33,11 +43,42 @@ class QueueFamily:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A physical device. Sizes in bytes. ``index`` is its place in the loader's list.
+    """What a physical device says about itself. The defaults are what Vulkan 1.1 guarantees.
 
-    ``features``: optional abilities the device offers (see plan.DeviceLimits.features), whether or
-    not they are used. ``driver``: VkDriverId where known, else 0. The defaults are the minimum
-    that Vulkan 1.1 guarantees.
+    Attributes:
+        index: Its place in the loader's list.
+        name: Its name.
+        kind: "discrete", "integrated", "virtual", "cpu" or "other".
+        api_version: The Vulkan version of its driver.
+        vendor_id: The vendor's PCI id.
+        device_id: The device's PCI id.
+        driver: VkDriverId where known, else 0.
+        driver_name: Name of the driver.
+        driver_info: Its version as text.
+        driver_version: Its version as a number.
+        uuid: VkPhysicalDeviceIDProperties::deviceUUID.
+        extensions: Names of the device extensions.
+        features: Optional abilities that the device offers, used or not (see
+            :class:`vknn.plan.DeviceLimits`).
+        memory_types: Types of memory.
+        heaps: Bytes of each heap.
+        queue_families: Families of queues.
+        max_storage_buffer_range: Bytes of the largest storage buffer.
+        max_texel_buffer_elements: Elements of the largest texel buffer.
+        storage_alignment: Bytes, of offsets of storage buffers.
+        texel_alignment: Bytes, of offsets of texel buffers.
+        max_push_constants: Bytes.
+        max_storage_buffers: Storage buffers of a shader.
+        max_group_count: Workgroups of a dispatch along x, y and z.
+        max_group_size: Lanes of a workgroup along x, y and z.
+        max_group_invocations: Lanes of a workgroup in all.
+        shared_memory: Bytes of shared memory of a workgroup.
+        subgroup_size: Lanes of a subgroup.
+        max_allocation: Bytes of the largest allocation.
+        non_coherent_atom: Bytes, of ranges of memory that is not coherent.
+        timestamp_period: Nanoseconds of a timestamp's unit.
+        pipeline_cache_uuid: VkPhysicalDeviceProperties::pipelineCacheUUID.
+        cooperative: Products of matrices that subgroups can compute.
     """
 
     index: int = 0
@@ -75,7 +116,7 @@ class Snapshot:
 
     @property
     def compute_family(self) -> int | None:
-        """The queue family to use: one that also has graphics comes last.
+        """The queue family to use. One that also has graphics comes last.
 
         Families with compute alone do not wait behind the desktop's drawing.
         """

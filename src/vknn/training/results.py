@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training is, behind a mini-batch: ``epoch`` and ``batch`` count from 1.
+    """Progress of a training, behind a mini-batch.
 
-    ``loss`` is the mean over the examples of this epoch so far, ``batch_loss`` that of the
-    mini-batch.
+    Attributes:
+        epoch: Number of the epoch, from 1.
+        epochs: How many there are.
+        batch: Number of the mini-batch in its epoch, from 1.
+        batches: How many there are in an epoch.
+        loss: Mean loss of the examples of this epoch so far.
+        batch_loss: Mean loss of the mini-batch.
     """
 
     epoch: int
@@ -28,12 +33,15 @@ Callback = Callable[[Progress], object]
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """A training at its end.
+    """Result of :meth:`vknn.Session.update`.
 
-    ``losses``: the mean loss of each epoch, taken before each step. ``metrics``: further numbers an
-    epoch by name ("accuracy" for classifiers: the share of examples whose largest score was the
-    right one, likewise before each step). ``examples``: how many there were; ``steps``: how often
-    the weights were changed; ``stopped``: the progress callable ended it.
+    Attributes:
+        losses: Mean loss of each epoch, taken before each step.
+        metrics: Further numbers an epoch by name; "accuracy" for classifiers is the share of
+            examples whose largest score was the right one, likewise before each step.
+        examples: How many examples there were.
+        steps: How often the weights were changed.
+        stopped: Whether the progress callable ended the training.
     """
 
     losses: list[float]
@@ -44,5 +52,5 @@ class UpdateResult:
 
     @property
     def epochs(self) -> int:
-        """Epochs that were begun."""
+        """Number of epochs that were begun."""
         return len(self.losses)

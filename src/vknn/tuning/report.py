@@ -16,9 +16,15 @@ from rich.text import Text
 class Row:
     """A problem in one form (the layouts that go in and come out).
 
-    ``key``: the problem as text; ``layers``: those of the network that pose it. ``times``:
-    microseconds of each candidate, the fastest first; ``failures``: why others were struck off.
-    ``previous``: what was taken before, by estimate or by an earlier tuning.
+    Attributes:
+        op: Name of the operator.
+        layers: The layers of the network that pose the problem.
+        key: The problem as text.
+        form: The layouts as text.
+        times: Microseconds of each candidate by name, the fastest first.
+        failures: Why other candidates were struck off, by name.
+        winner: The fastest candidate; None where all failed.
+        previous: The candidate taken before, by estimate or by an earlier tuning.
     """
 
     op: str
@@ -32,7 +38,7 @@ class Row:
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast the winner is as what was taken before (None: not known)."""
+        """Time of what was taken before over the winner's; None where not known."""
         if self.winner is None or not self.times.get(self.previous):
             return None
         return self.times[self.previous] / max(self.times[self.winner], 1e-9)
@@ -47,7 +53,14 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What :func:`vknn.tuning.tune` found; ``database``: the file that remembers it."""
+    """Result of :func:`vknn.tuning.tune`. ``print`` shows it as a table.
+
+    Attributes:
+        model: The file, or the name of the graph.
+        device: Name of the device.
+        database: The file that remembers the winners.
+        rows: One for each problem in one form.
+    """
 
     model: str
     device: str
@@ -60,7 +73,7 @@ class Report:
         return tuple(r for r in self.rows if r.winner not in (None, r.previous))
 
     def summary(self) -> str:
-        """One line: how much was measured, and what it changes."""
+        """The result in one line, how much was measured and what it changes."""
         if not self.rows:
             return "no layer has a choice of kernels: there was nothing to measure"
         tried = sum(len(r.times) + len(r.failures) for r in self.rows)

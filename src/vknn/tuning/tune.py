@@ -37,17 +37,35 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Report:
-    """Times every kernel that could run a layer, and has later sessions take the fastest.
+    """Measurement of every kernel that could run a layer; later sessions take the fastest.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
-    :func:`vknn.verify`; the inputs' shapes are what matters. Each distinct problem is measured
-    alone, on random data, with all its candidates ``runs`` times in turn; the shortest time counts.
-    A candidate whose results are wrong, or that fails or takes longer than ``timeout`` seconds to
-    get ready and run, is struck off: candidates run in a process of their own.
+    Each distinct problem is measured alone, on random data, with all its candidates in turn; the
+    shortest time counts. A candidate whose results are wrong, or that fails or takes too long, is
+    struck off: candidates run in a process of their own. The winners go into a database in the
+    user's cache directory, by device and driver version; sessions opened from then on use them.
 
-    The winners go into a database in the user's cache directory, by device and driver version;
-    sessions opened from then on use them. Raises DeviceError without a Vulkan device that has
-    timestamps.
+    Args:
+        subject: A model file or an open session.
+        inputs: Arrays by name; their shapes are what matters. Random ones stand in for those that
+            are missing.
+        runs: How often each candidate is timed.
+        timeout: Seconds that a candidate may take to get ready and run.
+        weights: The model's second file, as for :class:`vknn.Session`.
+        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+            ``precision`` and ``arithmetic``.
+        precision: As for :class:`vknn.Session`.
+        arithmetic: As for :class:`vknn.Session`.
+        shapes: Shapes of random inputs by name, where the model leaves them open.
+        seed: Of random inputs and data.
+        progress: Told the number of problems done, of all problems, and what is being measured.
+
+    Returns:
+        A report with a row for each problem.
+
+    Raises:
+        vknn.DeviceError: There is no Vulkan device that has timestamps.
+        vknn.VknnError: ``runs`` or ``timeout`` is not above 0, the results cannot be kept, or what
+            :class:`vknn.Session` and its ``run`` raise.
     """
     if runs < 1 or timeout <= 0:
         raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
