@@ -24,6 +24,7 @@ from vknn.lowering import LoweringOptions, WeightCache
 from vknn.passes import run_passes
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, environment, open_device
+from vknn.runtime.selection import is_host
 from vknn.runtime.tuned import tuning_choices
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
 
-HOST_DEVICES = ("numpy", "reference")
 PRECISIONS = ("fp32", "fp16")
 ARITHMETICS = ("fp32", "fp16")
 _warned_without_device = False
@@ -45,14 +45,14 @@ class Session:
     ``path``: the model file; ``weights``: its second file where the format has one and it does not
     lie beside the first under the same stem. ``device``: "auto" (the best Vulkan device, or NumPy
     without one), "vulkan" (as auto, but an error without one), "vulkan:1", part of a device's name,
-    "numpy" (the reference), or an open :class:`vknn.runtime.Device` to share. ``precision``:
-    "fp32", or "fp16" to store tensors and weights as float16 on the device, half the memory and
-    traffic; arithmetic stays in float32, and so does the NumPy reference. ``arithmetic``: "fp16"
-    (only with precision "fp16") lets convolutions and matrix products multiply in float16 and add
-    up as many as 16 products in it before the sums are added up in float32; products of one row,
-    depthwise ones, Winograd's and attention's and all other operators keep to float32. ``disable``:
-    names of passes and abilities to switch off, as in VKNN_DISABLE; "fp16" among them makes both
-    "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
+    "numpy" or "cpu" (the reference, in NumPy), or an open :class:`vknn.runtime.Device` to share.
+    ``precision``: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
+    memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
+    ``arithmetic``: "fp16" (only with precision "fp16") lets convolutions and matrix products
+    multiply in float16 and add up as many as 16 products in it before the sums are added up in
+    float32; products of one row, depthwise ones, Winograd's and attention's and all other operators
+    keep to float32. ``disable``: names of passes and abilities to switch off, as in VKNN_DISABLE;
+    "fp16" among them makes both "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
 
     A model with state (recurrent cells, memories) keeps it from run to run until ``reset_state``.
 
@@ -318,7 +318,7 @@ def choose_device(selector: str) -> Device | None:
     global _warned_without_device
     if selector == "auto":
         selector = environment.device()
-    if selector in HOST_DEVICES:
+    if is_host(selector):
         return None
     try:
         return open_device("auto" if selector == "vulkan" else selector)

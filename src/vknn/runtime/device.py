@@ -16,7 +16,7 @@ from vknn.runtime.core import Core
 from vknn.runtime.environment import Environment
 from vknn.runtime.lifetime import Closing, sweep
 from vknn.runtime.pipelines import Pipelines
-from vknn.runtime.selection import choose
+from vknn.runtime.selection import choose, refuse_host
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.transfer import Transfer
 
@@ -123,13 +123,16 @@ def list_devices() -> list[Snapshot]:
 
 def open_device(selector: str = "auto") -> Device:
     """Opens the device that ``selector`` means (see selection.choose); VKNN_DEVICE is what "auto"
-    stands for. Raises DeviceError, with a remedy, where there is none."""
+    stands for. Raises DeviceError, with a remedy, where there is none, and for "numpy" or "cpu":
+    the NumPy reference has no device to open."""
     env = environment.read()
+    wanted = env.device if selector == "auto" else selector
+    refuse_host(wanted)
     with _lock:
         sweep()
         instance.acquire()  # keeps the instance across the listing and the opening
         try:
-            snapshot = choose(list_devices(), env.device if selector == "auto" else selector)
+            snapshot = choose(list_devices(), wanted)
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:
