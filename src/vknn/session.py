@@ -52,7 +52,8 @@ class Session:
     multiply in float16 and add up as many as 16 products in it before the sums are added up in
     float32; products of one row, depthwise ones, Winograd's and attention's and all other operators
     keep to float32. ``disable``: names of passes and abilities to switch off, as in VKNN_DISABLE;
-    "fp16" among them makes both "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be the fastest on this device.
+    "fp16" among them makes both "fp32". ``tuned``: takes the kernels that ``vknn tune`` found to be
+    the fastest on this device.
 
     A model with state (recurrent cells, memories) keeps it from run to run until ``reset_state``.
 
