@@ -38,6 +38,7 @@ def resident_kib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
+@pytest.mark.device
 def test_runs_on_both_backends_and_they_agree(net):
     with vknn.Session(net) as device, vknn.Session(net, device="numpy") as host:
         x = {"data": picture(3, 8, 8)}

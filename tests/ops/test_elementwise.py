@@ -28,6 +28,7 @@ def snake(name: str) -> str:
     return {"PRelu": "PRELU"}.get(name, "_".join(words).upper())
 
 
+@pytest.mark.host
 def test_python_and_shaders_agree_on_the_codes() -> None:
     text = OPCODES.read_text()
     unary = {n: int(c) for n, c in re.findall(r"#define OP_(\w+) (\d+)", text)}
@@ -41,6 +42,7 @@ def test_python_and_shaders_agree_on_the_codes() -> None:
         assert f"case BOP_{name}:" in text
 
 
+@pytest.mark.host
 def test_every_op_has_a_code() -> None:
     made = [getattr(ew, name) for name in ew.__all__]
     unary = {c for c in made if issubclass(c, ew.Unary) and c is not ew.Unary}

@@ -41,6 +41,7 @@ def test_sum(name: str, dtype: str, reverse: bool) -> None:
     np.testing.assert_array_equal(op.reference(x, w, bias, q, shift, other)[0], expected[0])
 
 
+@pytest.mark.host
 def test_a_depthwise_convolution_takes_none() -> None:
     settings, x_shape, w_shape = GEOMETRIES["depthwise"]
     x, w, bias, q, shift = operands(x_shape, w_shape, w_shape[0])

@@ -67,6 +67,7 @@ def is_spirv(module: bytes) -> bool:
     return module[:4] == b"\x03\x02\x23\x07" and len(module) % 4 == 0
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize("kernel", glsl.kernels(REAL_ROOT))
 def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
     listed = glsl.variants(glsl.read_kernel(REAL_ROOT, kernel), kernel)
@@ -75,6 +76,7 @@ def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
     assert {dict(v).get("ACCESS") for v in listed} in ({"0", "1", "2"}, {"0"}, {None})
 
 
+@pytest.mark.glsl
 def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
     before = shaders.spirv("family/kernel", VARIANT)
     assert is_spirv(before)
@@ -83,10 +85,12 @@ def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
     assert shaders.spirv("family/kernel", VARIANT) != before
 
 
+@pytest.mark.glsl
 def test_the_order_of_a_variants_defines_does_not_matter(checkout: Path) -> None:
     assert shaders.spirv("family/kernel", VARIANT) == shaders.spirv("family/kernel", VARIANT[::-1])
 
 
+@pytest.mark.glsl
 def test_a_damaged_cached_module_is_compiled_anew(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +134,7 @@ def test_an_unknown_kernel_is_an_error(checkout: Path) -> None:
         shaders.spirv("family/other", ())
 
 
+@pytest.mark.glsl
 def test_an_error_names_file_and_line(checkout: Path) -> None:
     tensor = checkout / "common/tensor.glsl"
     tensor.write_text(tensor.read_text() + "\nfloat broken() { return nonsense; }\n")
@@ -156,6 +161,7 @@ def test_a_bad_include_names_its_place(checkout: Path, include: str, message: st
         shaders.compile_glsl(f'#version 450\n#include "{include}"\n')
 
 
+@pytest.mark.glsl
 def test_users_glsl_may_include_ours() -> None:
     text = KERNEL.replace("ADDED", "GIVEN")
     assert is_spirv(shaders.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))
@@ -168,18 +174,21 @@ def test_glsl_without_a_version_is_an_error() -> None:
         shaders.compile_glsl("void main() {}")
 
 
+@pytest.mark.glsl
 def test_an_installed_package_needs_no_compiler(installed: Path) -> None:
     assert is_spirv(shaders.spirv("family/kernel", VARIANT))
     with pytest.raises(ShaderError, match="apt install glslc"):
         shaders.compile_glsl(KERNEL)
 
 
+@pytest.mark.glsl
 def test_stale_spirv_is_refused(installed: Path) -> None:
     (installed / "sources/common/constants.glsl").write_text("#define ADDED 2\n")
     with pytest.raises(ShaderError, match=r"'family/kernel ACCESS=0 ELEM=1' is stale"):
         shaders.spirv("family/kernel", VARIANT)
 
 
+@pytest.mark.glsl
 def test_a_damaged_archive_is_refused(installed: Path) -> None:
     archive = installed / shaders.ARCHIVE
     with zipfile.ZipFile(archive) as old:
@@ -194,6 +203,7 @@ def test_a_damaged_archive_is_refused(installed: Path) -> None:
         shaders.spirv("family/kernel", VARIANT)
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize("content", [None, b"", b"not a zip"])
 def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) -> None:
     (installed / shaders.ARCHIVE).unlink()
@@ -203,6 +213,7 @@ def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) ->
         shaders.spirv("family/kernel", VARIANT)
 
 
+@pytest.mark.glsl
 def test_builds_reproduce(root: Path, tmp_path: Path) -> None:
     assert shaders.build(root, tmp_path / "a") == 4
     shaders.build(root, tmp_path / "b", workers=1)

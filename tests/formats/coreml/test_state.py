@@ -59,6 +59,7 @@ def test_a_seed_repeats() -> None:
     assert np.array_equal(first[1:3], first[3:5])
 
 
+@pytest.mark.device
 def test_backends_agree_from_the_same_start() -> None:
     pytest.importorskip("vulkan")
     message = drawing(3)
