@@ -17,6 +17,7 @@ import pytest
 from vknn.runtime import glsl, shaders
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.long
 DEMO = ROOT / "tools" / "demo_model"
 BUILT_FROM = ["src", "shaders", "pyproject.toml", "setup.py", "README.md"]
 

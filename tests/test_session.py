@@ -122,6 +122,7 @@ def test_without_a_driver_auto_runs_on_numpy_and_says_so_once(net, monkeypatch):
     def refuse(_):
         raise vknn.DeviceError("no Vulkan driver")
 
+    monkeypatch.delenv("VKNN_DEVICE", raising=False)
     monkeypatch.setattr(module, "open_device", refuse)
     monkeypatch.setattr(module, "_warned_without_device", False)
     with pytest.warns(RuntimeWarning, match="NumPy"):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +66,12 @@ def lower_each(case: Case, limits: DeviceLimits) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+def thinned(names: Iterable[str], kept: str) -> list[Any]:
+    """Parameters of which ``tools/test --quick`` takes one."""
+    return [pytest.param(n, marks=() if n == kept else pytest.mark.long) for n in names]
+
+
+@pytest.mark.parametrize("device", thinned(DEVICES, "minimum"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_op_fits_the_device(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())
@@ -72,7 +79,7 @@ def test_every_op_fits_the_device(family: str, device: str) -> None:
         assert lower_each(case, DEVICES[device]), f"{case}: no candidate"
 
 
-@pytest.mark.parametrize("device", NARROW)
+@pytest.mark.parametrize("device", thinned(NARROW, "short loops"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_does_not_fit_is_left_to_the_host(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())

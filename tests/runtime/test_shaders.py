@@ -120,7 +120,7 @@ def test_a_malformed_pragma_names_its_line(pragma: str) -> None:
 @pytest.mark.parametrize(
     "variant", [(), (("ACCESS", "2"), ("ELEM", "0")), (*VARIANT, ("MORE", "1"))]
 )
-@pytest.mark.parametrize("mode", ["checkout", "installed"])
+@pytest.mark.parametrize("mode", ["checkout", pytest.param("installed", marks=pytest.mark.glsl)])
 def test_a_variant_that_is_not_listed_is_an_error(
     mode: str, variant: glsl.Variant, request: pytest.FixtureRequest
 ) -> None:
