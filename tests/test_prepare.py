@@ -173,6 +173,7 @@ def test_on_the_host(): pass
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("required", "outcome"), [("", "1 passed, 3 skipped"), ("1", "2 errors")])
 def test_without_device_and_compiler(tmp_path: Path, required: str, outcome: str) -> None:
     """Skips with a reason; errors where the machine has been prepared for all of the tests."""

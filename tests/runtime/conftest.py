@@ -33,7 +33,8 @@ def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 def alone() -> dict[str, str]:
     """Environment for a process of its own, with the sources on the path."""
     paths = [os.path.join(os.path.dirname(__file__), "../../src"), os.path.dirname(__file__)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    inherited = {k: v for k, v in os.environ.items() if k != "VKNN_DEVICE"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @pytest.fixture(autouse=True)

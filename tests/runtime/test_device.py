@@ -147,6 +147,8 @@ def test_memory_exhausted_while_building(function: str, failing: dict[str, int])
         Executable(device, plan, shaders=shaders)
     failing.clear()
     assert live_objects() == before
+    with open_device() as device, Executable(device, plan, shaders=shaders) as executable:
+        np.testing.assert_allclose(executable.run(FEEDS)["y"], 1 + 3 * WEIGHT)
 
 
 @pytest.mark.device

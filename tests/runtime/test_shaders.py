@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,7 @@ def installed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """vknn believes that it is installed, built from these shaders; there is no compiler."""
     target = tmp_path / "_spirv"
     shaders.build(root, target)
+    shutil.copytree(target, tmp_path / "wheel")
     monkeypatch.setattr(glsl, "checkout_root", lambda: None)
     monkeypatch.setattr(glsl, "INSTALLED", target)
     monkeypatch.setattr(shaderc, "compiler", no_compiler)
@@ -61,6 +64,14 @@ def installed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 def no_compiler() -> shaderc.Compiler:
     raise ShaderError(shaderc.MISSING)
+
+
+def reinstall(installed: Path) -> None:
+    """Puts the files in place again, for a new process."""
+    shutil.rmtree(installed)
+    shutil.copytree(installed.parent / "wheel", installed)
+    shaders._archive.cache_clear()
+    shaders._packaged.cache_clear()
 
 
 def is_spirv(module: bytes) -> bool:
@@ -186,21 +197,39 @@ def test_stale_spirv_is_refused(installed: Path) -> None:
     (installed / "sources/common/constants.glsl").write_text("#define ADDED 2\n")
     with pytest.raises(ShaderError, match=r"'family/kernel ACCESS=0 ELEM=1' is stale"):
         shaders.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
+
+
+def change_module(archive: Path, changed: Callable[[bytes], bytes | None]) -> None:
+    """Writes an archive anew with another module, or without it."""
+    with zipfile.ZipFile(archive) as old:
+        contents: dict[str, bytes | None] = {name: old.read(name) for name in old.namelist()}
+    manifest = json.loads(contents[shaders.MANIFEST] or b"")
+    file = manifest["modules"]["family/kernel ACCESS=0 ELEM=1"]["file"]
+    contents[file] = changed(contents[file] or b"")
+    with zipfile.ZipFile(archive, "w") as new:
+        for name, data in contents.items():
+            if data is not None:
+                new.writestr(name, data)
 
 
 @pytest.mark.glsl
 def test_a_damaged_archive_is_refused(installed: Path) -> None:
-    archive = installed / shaders.ARCHIVE
-    with zipfile.ZipFile(archive) as old:
-        contents = {name: old.read(name) for name in old.namelist()}
-    manifest = json.loads(contents[shaders.MANIFEST])
-    file = manifest["modules"]["family/kernel ACCESS=0 ELEM=1"]["file"]
-    contents[file] = contents[file][:-4] + b"abcd"
-    with zipfile.ZipFile(archive, "w") as new:
-        for name, data in contents.items():
-            new.writestr(name, data)
-    with pytest.raises(ShaderError, match="is damaged"):
+    change_module(installed / shaders.ARCHIVE, lambda module: module[:-4] + b"abcd")
+    with pytest.raises(ShaderError, match="is damaged; reinstall vknn"):
         shaders.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
+
+
+@pytest.mark.glsl
+def test_a_missing_module_is_refused(installed: Path) -> None:
+    change_module(installed / shaders.ARCHIVE, lambda module: None)
+    with pytest.raises(ShaderError, match="no item named .*; reinstall vknn"):
+        shaders.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
 
 
 @pytest.mark.glsl
@@ -211,6 +240,8 @@ def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) ->
         (installed / shaders.ARCHIVE).write_bytes(content)
     with pytest.raises(ShaderError, match="missing or damaged .* reinstall vknn"):
         shaders.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(shaders.spirv("family/kernel", VARIANT))
 
 
 @pytest.mark.glsl
