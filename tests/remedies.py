@@ -7,6 +7,7 @@ the table of environment switches are no messages.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ REMEDY = re.compile(
 OTHERS = ("Switch", "add_argument")
 
 
+@functools.cache
 def remedies() -> dict[str, str]:
     """Texts with a remedy -> the file that has them."""
     found: dict[str, str] = {}
@@ -51,23 +53,23 @@ def pattern(text: str) -> str:
 
 def _texts(tree: ast.Module) -> Iterator[str]:
     """The texts of a module, neighbours joined by Python itself."""
-    left_out: set[int] = set()
-    for node in ast.walk(tree):
-        parts: list[ast.AST] = []
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            parts = [node.value]
-        elif isinstance(node, ast.Call) and _name(node.func) in OTHERS:
-            parts = [*node.args, *node.keywords]
-        elif isinstance(node, ast.JoinedStr):
-            parts = list(node.values)
-        left_out.update(id(inner) for part in parts for inner in ast.walk(part))
-    for node in ast.walk(tree):
-        if id(node) in left_out:
-            continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node.value
         elif isinstance(node, ast.JoinedStr):
             yield "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
+        elif not _left_out(node):
+            left.extend(ast.iter_child_nodes(node))
+
+
+def _left_out(node: ast.AST) -> bool:
+    """Whether it is a docstring, or a call whose texts are no messages."""
+    if isinstance(node, ast.Call):
+        return _name(node.func) in OTHERS
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _name(function: ast.expr) -> str:

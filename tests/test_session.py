@@ -154,6 +154,7 @@ def test_threads_may_share_a_session(net):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.long
 def test_two_hundred_sessions_leave_nothing_behind(net):
     x = {"data": picture(3, 8, 8)}
 
