@@ -129,12 +129,15 @@ ROOMY = dataclasses.replace(MINIMUM, max_storage_buffer_range=1 << 30)
 @pytest.mark.parametrize(
     "limits",
     [
-        ROOMY,
-        dataclasses.replace(ROOMY, kind="cpu"),
-        dataclasses.replace(ROOMY, kind="cpu", subgroup_size=8, max_group_invocations=1024),
-        DISCRETE,
+        pytest.param(ROOMY, id="other"),
+        pytest.param(dataclasses.replace(ROOMY, kind="cpu"), id="cpu", marks=pytest.mark.long),
+        pytest.param(
+            dataclasses.replace(ROOMY, kind="cpu", subgroup_size=8, max_group_invocations=1024),
+            id="cpu, subgroups of 8",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(DISCRETE, id="discrete", marks=pytest.mark.long),
     ],
-    ids=["other", "cpu", "cpu, subgroups of 8", "discrete"],
 )
 @pytest.mark.parametrize("number", range(len(LARGE)), ids=lambda i: f"{i} {LARGE[i][0].type_name}")
 def test_large_tensors(number: int, limits: DeviceLimits) -> None:
