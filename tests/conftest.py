@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import needs
 
 # The Vulkan loader reads its environment when the first instance is made, so this comes before any
 # import of vknn: every test runs with the validation layer, and any of its messages is an error.
@@ -16,6 +18,17 @@ for _switch in ("VKNN_DEVICE", "VKNN_DEBUG", "VKNN_DISABLE"):
     os.environ.pop(_switch, None)
 
 ROOT = Path(__file__).resolve().parents[1]
+
+#: Files whose tests get the marker ``device``: an operator's tests run it on the device.
+DEVICE_FILES = ("ops/*test_*.py", "runtime/test_executor.py")
+#: Those among them that need none.
+HOST_FILES = (
+    "ops/*/test_*_reference.py",
+    "ops/detection/test_heap.py",
+    "ops/detection/test_order.py",
+    "ops/text/test_text.py",
+)
+
 # Child processes of tests import the same vknn as the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -27,30 +40,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--slow"):
-        return
     skip = pytest.mark.skip(reason="slow; runs with --slow")
     for item in items:
-        if "slow" in item.keywords:
+        if _by_folder(item.path.relative_to(ROOT / "tests")) and "host" not in item.keywords:
+            item.add_marker("device")
+        if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(skip)
+
+
+def _by_folder(path: Path) -> bool:
+    """Whether the tests of a file (relative to tests/) need a device unless marked ``host``."""
+    on_host = any(fnmatch(path.as_posix(), pattern) for pattern in HOST_FILES)
+    return not on_host and any(fnmatch(path.as_posix(), pattern) for pattern in DEVICE_FILES)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what this machine cannot run; fails it where the machine was prepared for it."""
+    for marker, missing in needs.NEEDS.items():
+        if item.get_closest_marker(marker) is not None and (reason := missing()) is not None:
+            needs.refuse(reason)
 
 
 def pytest_report_header() -> str:
     """The device of the tests."""
-    from vknn.errors import VknnError
+    reason = needs.missing_device()
+    if reason is not None:
+        return f"vulkan: no tests on a device: {reason}"
     from vknn.runtime import list_devices
 
-    try:
-        devices = list_devices()
-    except VknnError as error:
-        return f"vulkan: {error}"
-    return f"vulkan: {', '.join(device.name for device in devices) or 'no device'}"
+    return f"vulkan: {', '.join(device.name for device in list_devices())}"
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees pipelines or tuning results that another one, or the user, left behind."""
     monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(autouse=True)
+def _auto_is_the_reference_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chosen so, the reference comes without the warning that some one test would meet first."""
+    if needs.missing_device() is not None:
+        monkeypatch.setenv("VKNN_DEVICE", "cpu")
 
 
 @pytest.fixture(autouse=True)

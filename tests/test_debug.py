@@ -28,6 +28,7 @@ def test_silent_by_default(run):
     assert "vknn:" not in run(0)
 
 
+@pytest.mark.device
 def test_level_1_says_what_ran(run):
     text = run(1)
     assert "2 nodes on vulkan in" in text
@@ -39,12 +40,14 @@ def test_level_1_on_the_host(run):
     assert "2 nodes on host in" in run(1, "numpy")
 
 
+@pytest.mark.device
 def test_level_2_shows_the_plan(run):
     text = run(2)
     assert "arena activation" in text
     assert " us " not in text
 
 
+@pytest.mark.device
 def test_level_3_shows_each_dispatch_with_its_time(run):
     text = run(3)
     assert text.count(" us  ") == 2

@@ -28,13 +28,14 @@ def probabilities(device: str, count: int) -> np.ndarray:
     return np.stack([run["probabilities"] for run in runs])
 
 
-@pytest.mark.parametrize("device", ["vulkan", "numpy"])
+@pytest.mark.parametrize("device", [pytest.param("vulkan", marks=pytest.mark.device), "numpy"])
 def test_held_out_accuracy(device: str) -> None:
     images, labels = held_out()
     right = probabilities(device, len(images)).argmax(axis=1) == labels
     assert right.mean() > 0.97
 
 
+@pytest.mark.device
 def test_backends_agree() -> None:
     np.testing.assert_allclose(
         probabilities("vulkan", 40), probabilities("numpy", 40), rtol=0, atol=1e-5

@@ -44,6 +44,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
 
 
+@pytest.mark.device
 def test_the_worked_example_runs(tmp_path: Path) -> None:
     page = ROOT / "docs" / "adding-an-op.md"
     shaders = tmp_path / "shaders"

@@ -50,6 +50,7 @@ def error(path: Path, weights: Path | None = None) -> float:
     return worst
 
 
+@pytest.mark.device
 def test_a_small_network(half: Path) -> None:
     assert 0 < error(half) < 5e-3
 
@@ -62,6 +63,7 @@ def test_a_benchmark_network(network: str, shared: Path, tmp_path: Path) -> None
     assert 0 < error(path, weights) < 1e-2
 
 
+@pytest.mark.device
 def test_half_the_memory(half: Path) -> None:
     sizes = []
     for precision in ("fp32", "fp16"):
@@ -72,6 +74,7 @@ def test_half_the_memory(half: Path) -> None:
     assert sizes[1] < 0.7 * sizes[0]
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("passes", [True, False])
 def test_verify(half: Path, passes: bool) -> None:
     report = vknn.verify(half, device="vulkan", precision="fp16", passes=passes)
@@ -80,6 +83,7 @@ def test_verify(half: Path, passes: bool) -> None:
     assert max(isolated) > 1e-5  # float16 leaves its traces
 
 
+@pytest.mark.device
 def test_verify_finds_what_float16_does_not_explain(
     half: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +103,7 @@ def test_verify_finds_what_float16_does_not_explain(
     assert row.layer == "pool"
 
 
+@pytest.mark.device
 def test_a_device_without_16_bit_storage_is_refused(model: Path) -> None:
     with open_device() as device:
         features = device.limits.features - {"fp16_storage"}
@@ -115,6 +120,7 @@ def skip_without_half_arithmetic() -> None:
             pytest.skip(f"{device.name} has no 16-bit arithmetic")
 
 
+@pytest.mark.device
 def test_arithmetic(half: Path) -> None:
     skip_without_half_arithmetic()
     results = []
@@ -142,6 +148,7 @@ def test_arithmetic_needs_what_it_needs(model: Path) -> None:
         assert session.arithmetic == "fp32"
 
 
+@pytest.mark.device
 def test_a_device_without_16_bit_arithmetic_is_refused(half: Path) -> None:
     with open_device() as device:
         features = device.limits.features - {"fp16_arithmetic"}
@@ -151,6 +158,7 @@ def test_a_device_without_16_bit_arithmetic_is_refused(half: Path) -> None:
         vknn.Session(half, device=device, precision="fp16").close()
 
 
+@pytest.mark.device
 def test_disabled_it_is_fp32_and_says_so_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vknn.precision._warned_without_half", False)
     monkeypatch.setenv("VKNN_DISABLE", "fp16")
@@ -174,11 +182,13 @@ def test_numpy_computes_as_ever(model: Path) -> None:
     np.testing.assert_array_equal(a["out"], b["out"])
 
 
+@pytest.mark.device
 def test_a_staged_device(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKNN_DISABLE", "unified")
     assert error(half) < 5e-3
 
 
+@pytest.mark.device
 def test_tuning_keeps_precisions_apart(half: Path) -> None:
     with vknn.Session(half, device="vulkan", precision="fp16", tuned=False) as session:
         if "timestamps" not in session.device.limits.features:  # type: ignore[union-attr]
@@ -190,6 +200,7 @@ def test_tuning_keeps_precisions_apart(half: Path) -> None:
     assert error(half) < 5e-3
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("command", ["run", "verify", "profile", "bench"])
 def test_on_the_command_line(
     command: str, half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -198,6 +198,7 @@ def test_what_was_turned_is_not_known_again():
     assert intake.recall({"x": numbers(shape=(2, 3))}) is None
 
 
+@pytest.mark.device
 def test_a_run_takes_few_calls(tmp_path):
     """Functions of Python that a run calls: what the host adds grows with them."""
     calls = []

@@ -20,6 +20,7 @@ import vknn
 from vknn.runtime.spirv import glsl, modules
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.long
 DEMO = ROOT / "tools" / "demo_model"
 #: What the source distribution is made from, MANIFEST.in says of which.
 BUILT_FROM = [
@@ -62,6 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.glsl
 def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
     root = glsl.source_root()
     expected = {
@@ -81,6 +83,7 @@ def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "tools/", "shaders/"))]
 
 
+@pytest.mark.glsl
 def test_wheel_lists_its_compiled_shaders(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:
         (record,) = (n for n in contents.namelist() if n.endswith(".dist-info/RECORD"))
@@ -123,6 +126,7 @@ def test_building_without_a_compiler_says_what_to_install(tmp_path: Path) -> Non
     assert "apt install glslc" in done.stdout + done.stderr
 
 
+@pytest.mark.glsl
 def test_installed_wheel_runs_the_demo_model_without_a_compiler(
     wheel: Path, tmp_path: Path
 ) -> None:

@@ -46,7 +46,7 @@ def array(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.fixture(params=["vulkan", "host"])
+@pytest.fixture(params=[pytest.param("vulkan", marks=pytest.mark.device), "host"])
 def target(request):
     return Target(shared_device() if request.param == "vulkan" else None)
 
@@ -172,6 +172,7 @@ def test_parts_of_a_fused_node_mean_what_it_means():
         )
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed, bias):

@@ -38,6 +38,7 @@ def resident_kib():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
+@pytest.mark.device
 def test_runs_on_both_backends_and_they_agree(net):
     with vknn.Session(net) as device, vknn.Session(net, device="numpy") as host:
         x = {"data": picture(3, 8, 8)}
@@ -121,6 +122,7 @@ def test_without_a_driver_auto_runs_on_numpy_and_says_so_once(net, monkeypatch):
     def refuse(_):
         raise vknn.DeviceError("no Vulkan driver")
 
+    monkeypatch.delenv("VKNN_DEVICE", raising=False)
     monkeypatch.setattr(module, "open_device", refuse)
     monkeypatch.setattr(module, "_warned_without_device", False)
     with pytest.warns(RuntimeWarning, match="NumPy"):
@@ -152,6 +154,7 @@ def test_threads_may_share_a_session(net):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.long
 def test_two_hundred_sessions_leave_nothing_behind(net):
     x = {"data": picture(3, 8, 8)}
 

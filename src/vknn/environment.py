@@ -26,9 +26,10 @@ class Switch:
 SWITCHES = (
     Switch(
         "VKNN_DEVICE",
-        "`auto`, `vulkan`, `vulkan:1`, part of a name, `cpu`",
+        "`auto`, `vulkan`, `vulkan:1`, part of a name, `numpy` or `cpu`",
         "`auto`",
-        "The device that `auto` stands for. `vknn devices` lists those there are.",
+        "The device that `auto` stands for. `vknn devices` lists those there are; `numpy` and "
+        "`cpu` are the reference, in NumPy.",
     ),
     Switch(
         "VKNN_DEBUG",

@@ -25,6 +25,7 @@ from vknn.passes import run_passes
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
 from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, open_device
+from vknn.runtime.device_selection import is_host
 from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
 
-HOST_DEVICES = ("numpy", "reference")
 _warned_without_device = False
 
 
@@ -49,8 +49,8 @@ class Session:
         weights: The model's second file, where the format has one and it does not lie beside the
             first under the same stem.
         device: "auto" (the best Vulkan device, or NumPy without one), "vulkan" (as auto, but an
-            error without one), "vulkan:1", part of a device's name, "numpy" (the reference), or an
-            open :class:`vknn.runtime.Device` to share.
+            error without one), "vulkan:1", part of a device's name, "numpy" or "cpu" (the
+            reference), or an open :class:`vknn.runtime.Device` to share.
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
@@ -360,7 +360,7 @@ def choose_device(selector: str) -> Device | None:
     global _warned_without_device
     if selector == "auto":
         selector = environment.device()
-    if selector in HOST_DEVICES:
+    if is_host(selector):
         return None
     try:
         return open_device("auto" if selector == "vulkan" else selector)

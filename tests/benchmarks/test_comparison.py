@@ -168,6 +168,7 @@ def test_peaks_of_memory(tmp_path: Path) -> None:
     assert memory.peak(log) == 7
 
 
+@pytest.mark.device
 def test_the_layer_counts_what_the_device_counts(tmp_path: Path) -> None:
     layer = memory.build_layer(tmp_path)
     if layer is None:
@@ -190,6 +191,7 @@ def test_the_layer_counts_what_the_device_counts(tmp_path: Path) -> None:
     assert memory.peak(log) == int(done.stdout.split()[-1]) > 2 << 20
 
 
+@pytest.mark.device
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     place = measure.Workplace(tmp_path, measure.Settings(device="no such device"))
     with pytest.raises(measure.Failed, match="no such device"):

@@ -41,6 +41,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0): 
     return json.loads(out)
 
 
+@pytest.mark.device
 def test_devices(capsys: pytest.CaptureFixture[str]) -> None:
     devices = run_json(capsys, "devices")
     assert sum(d["default"] for d in devices) == 1
@@ -62,6 +63,7 @@ def test_info(capsys: pytest.CaptureFixture[str], model: Path) -> None:
     assert "the file suggests 3, 8, 8" in out
 
 
+@pytest.mark.device
 def test_info_graph_and_plan(capsys: pytest.CaptureFixture[str], model: Path) -> None:
     code, before, _ = run(capsys, "info", model, "--graph", "before")
     assert code == 0
@@ -97,6 +99,7 @@ def test_run_prints_the_best_scores(
     assert "zero" in out
 
 
+@pytest.mark.device
 def test_run_writes_npz(
     capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +115,7 @@ def test_run_writes_npz(
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
 
 
+@pytest.mark.device
 def test_verify(
     capsys: pytest.CaptureFixture[str],
     model: Path,
@@ -148,6 +152,7 @@ def test_profile(capsys: pytest.CaptureFixture[str], model: Path, tmp_path: Path
     assert "GPU busy" in out
 
 
+@pytest.mark.device
 def test_bench(capsys: pytest.CaptureFixture[str], model: Path) -> None:
     argv = ("bench", model, "--runs", 1, "--warmup", 0)
     found = run_json(capsys, *argv, "--random-weights", "--empty-caches", "--device", "vulkan")
@@ -175,7 +180,14 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "message"), ERRORS, ids=[" ".join(a) for a, _ in ERRORS])
+def needs_device(argv: list[str]) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.device] if "--device" in argv or "--plan" in argv else []
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [pytest.param(*case, marks=needs_device(case[0]), id=" ".join(case[0])) for case in ERRORS],
+)
 def test_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
     model: Path,

@@ -76,6 +76,7 @@ def test_run(capsys: pytest.CaptureFixture[str], model: Path, feeds: Path, tmp_p
     assert y.tolist() == [[-8.0, -16, -24], [-32, -40, -48]]  # 42, 84, 168
 
 
+@pytest.mark.device
 def test_verify_checks_what_is_built_at_run_time(
     capsys: pytest.CaptureFixture[str], model: Path, feeds: Path, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def report(model: Path) -> Report:
     return vknn.verify(model, device="vulkan")
 
 
+@pytest.mark.device
 def test_a_network_agrees_with_numpy(report: Report) -> None:
     assert report.ok, str(report)
     assert report.first_failure is None
@@ -35,6 +36,7 @@ def test_a_network_agrees_with_numpy(report: Report) -> None:
     assert [name for name, _ in report.outputs] == ["out"]
 
 
+@pytest.mark.device
 def test_the_report_as_text_json_and_arrays(report: Report, tmp_path: Path) -> None:
     text = str(report)
     assert "conv1" in text
@@ -52,6 +54,7 @@ def test_the_report_as_text_json_and_arrays(report: Report, tmp_path: Path) -> N
         assert f"{first}/cumulative" in arrays
 
 
+@pytest.mark.device
 def test_the_first_wrong_operator_is_named(
     model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -81,6 +84,7 @@ def test_the_first_wrong_operator_is_named(
     assert vknn.verify(model, device="vulkan", tolerance=1e-2, cumulative_tolerance=1e-2).ok
 
 
+@pytest.mark.device
 def test_nan_is_out_of_tolerance(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Relu, "compute", lambda self, x: np.where(x > 0, x, np.nan))
     report = vknn.verify(model, device="vulkan")
@@ -88,6 +92,7 @@ def test_nan_is_out_of_tolerance(model: Path, monkeypatch: pytest.MonkeyPatch) -
     assert json.loads(report.to_json())["rows"][0]["isolated"]["max_abs"] == "inf"
 
 
+@pytest.mark.device
 def test_before_the_passes(model: Path) -> None:
     report = vknn.verify(model, device="vulkan", passes=False)
     assert report.ok, str(report)

@@ -179,11 +179,13 @@ GRAPHS = {
 }
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("name", GRAPHS)
 def test_results_are_the_references(name):
     agrees(GRAPHS[name]())
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("name", ["nested", "sliced", "unaligned", "odd_rows"])
 def test_results_are_the_references_with_other_alignments(name):
     """As on devices that align to 64 and to 256 bytes: less can be done in place."""

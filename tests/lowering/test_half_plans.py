@@ -94,6 +94,7 @@ SHUFFLING = dataclasses.replace(
 LIMITS = {**DEVICES, "shuffling": SHUFFLING}
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize(
     ("device", "access"),
     [("shuffling", "image"), ("shuffling", "texel"), ("cpu", "storage"), ("discrete", "storage")],

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +57,12 @@ def lower_each(case: Case, limits: DeviceLimits) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("device", DEVICES)
+def thinned(names: Iterable[str], kept: str) -> list[Any]:
+    """Parameters of which ``tools/test --quick`` takes one."""
+    return [pytest.param(n, marks=() if n == kept else pytest.mark.long) for n in names]
+
+
+@pytest.mark.parametrize("device", thinned(DEVICES, "minimum"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_op_fits_the_device(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())
@@ -63,7 +70,7 @@ def test_every_op_fits_the_device(family: str, device: str) -> None:
         assert lower_each(case, DEVICES[device]), f"{case}: no candidate"
 
 
-@pytest.mark.parametrize("device", NARROW)
+@pytest.mark.parametrize("device", thinned(NARROW, "short loops"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_does_not_fit_is_left_to_the_host(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())
@@ -113,12 +120,15 @@ ROOMY = dataclasses.replace(MINIMUM, max_storage_buffer_range=1 << 30)
 @pytest.mark.parametrize(
     "limits",
     [
-        ROOMY,
-        dataclasses.replace(ROOMY, kind="cpu"),
-        dataclasses.replace(ROOMY, kind="cpu", subgroup_size=8, max_group_invocations=1024),
-        DISCRETE,
+        pytest.param(ROOMY, id="other"),
+        pytest.param(dataclasses.replace(ROOMY, kind="cpu"), id="cpu", marks=pytest.mark.long),
+        pytest.param(
+            dataclasses.replace(ROOMY, kind="cpu", subgroup_size=8, max_group_invocations=1024),
+            id="cpu, subgroups of 8",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(DISCRETE, id="discrete", marks=pytest.mark.long),
     ],
-    ids=["other", "cpu", "cpu, subgroups of 8", "discrete"],
 )
 @pytest.mark.parametrize("number", range(len(LARGE)), ids=lambda i: f"{i} {LARGE[i][0].type_name}")
 def test_large_tensors(number: int, limits: DeviceLimits) -> None:

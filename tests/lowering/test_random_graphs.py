@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.helpers import ACCESS_MODES, GUARD_BYTES, assert_close, run_graph, shared_device
@@ -120,6 +121,7 @@ def test_plans_are_sound(graph, device, alignment, precision, disabled, guard):
     check_plan(lower(graph, limits, options), limits)
 
 
+@pytest.mark.device
 @settings(max_examples=40, **COMMON)
 @given(
     graphs(),

@@ -29,6 +29,7 @@ def test_series() -> None:
     assert (series.least, series.median, series.most) == (1.0, 2.5, 10.0)
 
 
+@pytest.mark.device
 def test_times_cold_start_and_memory(model: Path) -> None:
     result = bench(model, runs=2, warmup=1, device="vulkan")
     assert len(result.ours.seconds) == 2
@@ -48,6 +49,7 @@ def test_on_numpy(model: Path) -> None:
     assert result.device == "NumPy"
 
 
+@pytest.mark.device
 @pytest.mark.skipif(importlib.util.find_spec("ncnn") is None, reason="needs the ncnn wheel")
 def test_a_peer_runs_in_turn_and_agrees(model: Path) -> None:
     result = bench(model, runs=2, warmup=1, device="vulkan", peer="ncnn")
@@ -77,6 +79,7 @@ def test_detections_that_are_equally_sure_may_change_places() -> None:
     assert difference(graph, {"relu": swapped}, {"relu": table}) > 0.1
 
 
+@pytest.mark.device
 def test_what_cannot_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(VknnError, match="at least one run"):
         bench(model, runs=0, device="numpy")

@@ -25,6 +25,7 @@ def measured(device: Device) -> Limits:
     return measure_limits(device, runs=1, seconds=1e-5, copy_bytes=1 << 16)
 
 
+@pytest.mark.device
 def test_every_figure_is_there(measured: Limits) -> None:
     assert len(measured.fma) == len(limit_plans.FMA_FORMS)
     assert min(measured.fma.values()) > 0
@@ -34,6 +35,7 @@ def test_every_figure_is_there(measured: Limits) -> None:
     assert min(measured.dispatch, measured.dispatch_barrier, measured.group) >= 0
 
 
+@pytest.mark.device
 def test_text_and_json(measured: Limits) -> None:
     text = str(measured)
     assert "GFLOP/s" in text
@@ -49,6 +51,7 @@ def test_the_peak_of_shaders_leaves_out_the_drivers_copy() -> None:
     assert Limits("d", "v").gflops == 0.0
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("view", list(View))
 @pytest.mark.parametrize("items", limits.ITEMS)
 def test_a_copy_copies_all(device: Device, view: View, items: int) -> None:
@@ -70,6 +73,7 @@ def test_plans_keep_within_the_smallest_device() -> None:
     assert limit_plans.lanes(least) <= least.max_group_invocations
 
 
+@pytest.mark.device
 def test_texel_forms_are_left_out_where_the_buffers_are_too_long(device: Device) -> None:
     meter = limits._Meter(device, 1, None)
     meter.limits = DeviceLimits(max_texel_buffer_elements=16)
@@ -77,6 +81,7 @@ def test_texel_forms_are_left_out_where_the_buffers_are_too_long(device: Device)
     assert {name.split(",")[0] for name in found} == {"storage buffer", limit_plans.TRANSFER}
 
 
+@pytest.mark.device
 def test_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

@@ -40,6 +40,7 @@ def test_union_of_spans(spans: list[tuple[int, int]], length: int) -> None:
     assert covered(np.array(spans, float).reshape(-1, 2)) == length
 
 
+@pytest.mark.device
 def test_every_dispatch_is_timed(result: Profile) -> None:
     layers = [name for t in result.timings for name in t.entry.layers]
     assert {"conv1", "dw+sum", "pool", "fc", "prob"} <= set(layers)
@@ -52,6 +53,7 @@ def test_every_dispatch_is_timed(result: Profile) -> None:
     assert conv.entry.groups is not None
 
 
+@pytest.mark.device
 def test_totals_add_up(result: Profile) -> None:
     total = result.total
     parts = ("upload", "busy", "gaps", "submit", "download", "host")
@@ -60,6 +62,7 @@ def test_totals_add_up(result: Profile) -> None:
     assert total["wall"] > 0
 
 
+@pytest.mark.device
 def test_text_json_and_trace(result: Profile, tmp_path: Path) -> None:
     text = str(result)
     assert "GPU busy" in text

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests.needs import need_device
 
 from vknn.runtime import Device, check_validation, open_device
 
@@ -13,6 +14,7 @@ from vknn.runtime import Device, check_validation, open_device
 @pytest.fixture(scope="session")
 def device() -> Iterator[Device]:
     """An open device; its validation layer is on."""
+    need_device()
     with open_device() as opened:
         yield opened
 
@@ -20,6 +22,7 @@ def device() -> Iterator[Device]:
 @pytest.fixture
 def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """A device whose memory the host cannot reach, as on a discrete GPU."""
+    need_device()
     monkeypatch.setenv("VKNN_DISABLE", "unified")
     with open_device() as opened:
         assert not opened.limits.unified_memory
@@ -30,7 +33,8 @@ def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 def alone() -> dict[str, str]:
     """Environment for a process of its own, with the sources on the path."""
     paths = [os.path.join(os.path.dirname(__file__), "../../src"), os.path.dirname(__file__)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    inherited = {k: v for k, v in os.environ.items() if k != "VKNN_DEVICE"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 @pytest.fixture(autouse=True)

@@ -84,6 +84,7 @@ def test_what_a_type_names_must_be_there() -> None:
         completed(assembled(*HEAD, *TYPES, (TYPE, (40, 12322029)), *REST))
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize("kernel", ["matmul/shared", "convolution/shared"])
 def test_kernels(kernel: str) -> None:
     more = (("B_BY_4", "1"), ("SEPARATE_BIAS", "0")) if kernel == "matmul/shared" else ()

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from vknn.errors import DeviceError
-from vknn.runtime.device_selection import choose, rejection
+from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
     Quirk,
     device_limits,
@@ -67,6 +67,21 @@ def test_choice(selector: str, devices: list[Snapshot], expected: Snapshot) -> N
 def test_no_match_names_what_there_is(selector: str, text: str) -> None:
     with pytest.raises(DeviceError, match=text):
         choose(ALL, selector)
+
+
+@pytest.mark.parametrize("selector", ["cpu", "CPU", "numpy", " reference "])
+def test_the_reference_is_no_vulkan_device(selector: str) -> None:
+    """Not even where the name of a device has it in it."""
+    named = dataclasses.replace(CPU, name="pocl-cpu numpy reference")
+    assert is_host(selector)
+    for devices in ([named], []):
+        with pytest.raises(DeviceError, match="is the NumPy reference; a Vulkan device is needed"):
+            choose(devices, selector)
+
+
+@pytest.mark.parametrize("selector", ["auto", "vulkan", "vulkan:0", "cpu llvm", ""])
+def test_other_selectors_mean_vulkan_devices(selector: str) -> None:
+    assert not is_host(selector)
 
 
 def test_no_device_has_a_remedy() -> None:

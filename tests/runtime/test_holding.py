@@ -17,6 +17,7 @@ from vknn.runtime import Device, Executable, WeightPool, live_objects, open_devi
 from vknn.runtime.weights import LEAST_BYTES, MOST_BYTES, block_bytes
 
 
+@pytest.mark.device
 def test_weights_are_shared_and_freed(device: Device) -> None:
     with WeightPool(device) as pool:
         first = Executable(device, chain_plan(WEIGHT), pool, shaders=shaders)
@@ -33,6 +34,7 @@ def test_weights_are_shared_and_freed(device: Device) -> None:
         assert (pool.used, pool.nbytes) == (0, 0)
 
 
+@pytest.mark.device
 def test_weights_of_a_plan_leave_no_room_over(device: Device) -> None:
     arrays = [np.zeros(n, np.float32) for n in (300_000, 5, 4_000_000, 12_000_000, 1_000_000)]
     with WeightPool(device) as pool:
@@ -60,6 +62,7 @@ def test_blocks_hold_what_is_coming(coming: list[int], size: int) -> None:
     assert block_bytes(coming, 64) == size
 
 
+@pytest.mark.device
 def test_reused_id_is_not_the_same_weight(device: Device) -> None:
     with WeightPool(device) as pool:
         for turn in range(20):
@@ -72,6 +75,7 @@ def test_reused_id_is_not_the_same_weight(device: Device) -> None:
             np.testing.assert_array_equal(y, np.full((1, 1, 4), turn))
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("size", [3, 4 << 20, (9 << 20) + 12])
 def test_large_weights_go_through_the_ring(staged_device: Device, size: int) -> None:
     weight = np.arange(-(-size // 16) * 4, dtype=np.float32).reshape(1, -1, 4)
@@ -80,6 +84,7 @@ def test_large_weights_go_through_the_ring(staged_device: Device, size: int) -> 
         np.testing.assert_array_equal(executable.read(1).view(np.float32), weight.ravel())
 
 
+@pytest.mark.device
 def test_no_live_objects_after_many_cycles(device: Device) -> None:
     def cycle() -> None:
         with (
@@ -96,6 +101,7 @@ def test_no_live_objects_after_many_cycles(device: Device) -> None:
     assert live_objects() == before
 
 
+@pytest.mark.device
 def test_forgotten_objects_are_swept(device: Device) -> None:
     opened = open_device()
     before = live_objects()
@@ -111,6 +117,7 @@ def test_forgotten_objects_are_swept(device: Device) -> None:
     assert after["device"] == before["device"] - 1
 
 
+@pytest.mark.device
 def test_closing_the_device_closes_its_children(device: Device) -> None:
     before = live_objects()
     opened = open_device()
@@ -127,6 +134,7 @@ def test_closing_the_device_closes_its_children(device: Device) -> None:
     opened.close()
 
 
+@pytest.mark.device
 def test_memory_is_counted(device: Device) -> None:
     before = device.memory_allocated
     with Executable(device, chain_plan(WEIGHT), shaders=shaders) as executable:
@@ -139,6 +147,7 @@ def test_memory_is_counted(device: Device) -> None:
     assert device.memory_peak == before
 
 
+@pytest.mark.device
 def test_a_failed_build_leaves_nothing(device: Device) -> None:
     before = live_objects()
     plan = chain_plan(WEIGHT)

@@ -84,6 +84,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[precompile.Task]:
     return tasks
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("view", View)
 def test_helpers_compile_every_pipeline(
     late: Device, compiled: list[precompile.Task], view: View
@@ -95,6 +96,7 @@ def test_helpers_compile_every_pipeline(
         check_factors(executable)
 
 
+@pytest.mark.device
 def test_the_run_compiles_what_nobody_began(late: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     dispatched = []
     dispatch = precompile._Hand.dispatch
@@ -109,6 +111,7 @@ def test_the_run_compiles_what_nobody_began(late: Device, monkeypatch: pytest.Mo
     assert len(dispatched) == len(FACTORS)
 
 
+@pytest.mark.device
 def test_a_helper_gives_up_where_nothing_is_found_again(
     late: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +124,7 @@ def test_a_helper_gives_up_where_nothing_is_found_again(
         check_factors(executable)
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("error", [DeviceError("no"), ZeroDivisionError()])
 def test_errors_of_helpers_are_none(
     late: Device, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -133,6 +137,7 @@ def test_errors_of_helpers_are_none(
         check_factors(executable)
 
 
+@pytest.mark.device
 def test_a_process_without_room_for_threads(late: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -145,6 +150,7 @@ def test_a_process_without_room_for_threads(late: Device, monkeypatch: pytest.Mo
         check_factors(executable)
 
 
+@pytest.mark.device
 def test_errors_of_the_runs_own_part_are_none(
     late: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +162,7 @@ def test_errors_of_the_runs_own_part_are_none(
         check_factors(executable)
 
 
+@pytest.mark.device
 def test_what_was_compiled_once_is_left_alone(
     late: Device, compiled: list[precompile.Task]
 ) -> None:
@@ -172,6 +179,7 @@ def test_what_was_compiled_once_is_left_alone(
         assert len({task.digest for task in compiled}) == 4
 
 
+@pytest.mark.device
 def test_closing_does_not_wait_for_the_rest(late: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     held, began = threading.Event(), threading.Event()
     begun = []
@@ -195,6 +203,7 @@ def test_closing_does_not_wait_for_the_rest(late: Device, monkeypatch: pytest.Mo
     assert not helpers()
 
 
+@pytest.mark.device
 def test_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precompile, "compiles_late", lambda snapshot: True)
     for cores, disable in ((1, ""), (4, "ahead"), (4, "pipeline-cache")):
@@ -225,6 +234,7 @@ print(live_objects())
 """
 
 
+@pytest.mark.device
 def test_the_run_finds_what_helpers_compiled(
     device: Device, alone: dict[str, str], tmp_path: Path
 ) -> None:
@@ -250,6 +260,7 @@ def counted() -> dict[str, int]:
     return {kind: count for kind, count in live_objects().items() if kind not in kept}
 
 
+@pytest.mark.device
 def test_nothing_is_left(late: Device) -> None:
     before = counted()
     with Executable(late, factors_plan(), shaders=shaders) as executable:

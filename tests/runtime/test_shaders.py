@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,7 @@ def installed(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """vknn believes that it is installed, built from these shaders; there is no compiler."""
     target = tmp_path / "_spirv"
     modules.build(root, target)
+    shutil.copytree(target, tmp_path / "wheel")
     monkeypatch.setattr(glsl, "checkout_root", lambda: None)
     monkeypatch.setattr(glsl, "INSTALLED", target)
     monkeypatch.setattr(shaderc, "compiler", no_compiler)
@@ -63,10 +66,19 @@ def no_compiler() -> shaderc.Compiler:
     raise ShaderError(shaderc.MISSING)
 
 
+def reinstall(installed: Path) -> None:
+    """Puts the files in place again, for a new process."""
+    shutil.rmtree(installed)
+    shutil.copytree(installed.parent / "wheel", installed)
+    modules._archive.cache_clear()
+    modules._packaged.cache_clear()
+
+
 def is_spirv(module: bytes) -> bool:
     return module[:4] == b"\x03\x02\x23\x07" and len(module) % 4 == 0
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize("kernel", glsl.kernels(REAL_ROOT))
 def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
     listed = glsl.variants(glsl.read_kernel(REAL_ROOT, kernel), kernel)
@@ -75,6 +87,7 @@ def test_every_kernel_compiles_in_every_variant(kernel: str) -> None:
     assert {dict(v).get("ACCESS") for v in listed} in ({"0", "1", "2"}, {"0"}, {None})
 
 
+@pytest.mark.glsl
 def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
     before = modules.spirv("family/kernel", VARIANT)
     assert is_spirv(before)
@@ -83,10 +96,12 @@ def test_a_changed_include_is_compiled_anew(checkout: Path) -> None:
     assert modules.spirv("family/kernel", VARIANT) != before
 
 
+@pytest.mark.glsl
 def test_the_order_of_a_variants_defines_does_not_matter(checkout: Path) -> None:
     assert modules.spirv("family/kernel", VARIANT) == modules.spirv("family/kernel", VARIANT[::-1])
 
 
+@pytest.mark.glsl
 def test_a_damaged_cached_module_is_compiled_anew(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +131,7 @@ def test_a_malformed_pragma_names_its_line(pragma: str) -> None:
 @pytest.mark.parametrize(
     "variant", [(), (("ACCESS", "2"), ("ELEM", "0")), (*VARIANT, ("MORE", "1"))]
 )
-@pytest.mark.parametrize("mode", ["checkout", "installed"])
+@pytest.mark.parametrize("mode", ["checkout", pytest.param("installed", marks=pytest.mark.glsl)])
 def test_a_variant_that_is_not_listed_is_an_error(
     mode: str, variant: glsl.Variant, request: pytest.FixtureRequest
 ) -> None:
@@ -130,6 +145,7 @@ def test_an_unknown_kernel_is_an_error(checkout: Path) -> None:
         modules.spirv("family/other", ())
 
 
+@pytest.mark.glsl
 def test_an_error_names_file_and_line(checkout: Path) -> None:
     tensor = checkout / "common/tensor.glsl"
     tensor.write_text(tensor.read_text() + "\nfloat broken() { return nonsense; }\n")
@@ -156,6 +172,7 @@ def test_a_bad_include_names_its_place(checkout: Path, include: str, message: st
         modules.compile_glsl(f'#version 450\n#include "{include}"\n')
 
 
+@pytest.mark.glsl
 def test_users_glsl_may_include_ours() -> None:
     text = KERNEL.replace("ADDED", "GIVEN")
     assert is_spirv(modules.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))
@@ -168,32 +185,54 @@ def test_glsl_without_a_version_is_an_error() -> None:
         modules.compile_glsl("void main() {}")
 
 
+@pytest.mark.glsl
 def test_an_installed_package_needs_no_compiler(installed: Path) -> None:
     assert is_spirv(modules.spirv("family/kernel", VARIANT))
     with pytest.raises(ShaderError, match="apt install glslc"):
         modules.compile_glsl(KERNEL)
 
 
+@pytest.mark.glsl
 def test_stale_spirv_is_refused(installed: Path) -> None:
     (installed / "sources/common/constants.glsl").write_text("#define ADDED 2\n")
     with pytest.raises(ShaderError, match=r"'family/kernel ACCESS=0 ELEM=1' is stale"):
         modules.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(modules.spirv("family/kernel", VARIANT))
 
 
-def test_a_damaged_archive_is_refused(installed: Path) -> None:
-    archive = installed / modules.ARCHIVE
+def change_module(archive: Path, changed: Callable[[bytes], bytes | None]) -> None:
+    """Writes an archive anew with another module, or without it."""
     with zipfile.ZipFile(archive) as old:
-        contents = {name: old.read(name) for name in old.namelist()}
-    manifest = json.loads(contents[modules.MANIFEST])
+        contents: dict[str, bytes | None] = {name: old.read(name) for name in old.namelist()}
+    manifest = json.loads(contents[modules.MANIFEST] or b"")
     file = manifest["modules"]["family/kernel ACCESS=0 ELEM=1"]["file"]
-    contents[file] = contents[file][:-4] + b"abcd"
+    contents[file] = changed(contents[file] or b"")
     with zipfile.ZipFile(archive, "w") as new:
         for name, data in contents.items():
-            new.writestr(name, data)
-    with pytest.raises(ShaderError, match="is damaged"):
+            if data is not None:
+                new.writestr(name, data)
+
+
+@pytest.mark.glsl
+def test_a_damaged_archive_is_refused(installed: Path) -> None:
+    change_module(installed / modules.ARCHIVE, lambda module: module[:-4] + b"abcd")
+    with pytest.raises(ShaderError, match="is damaged; reinstall vknn"):
         modules.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(modules.spirv("family/kernel", VARIANT))
 
 
+@pytest.mark.glsl
+def test_a_missing_module_is_refused(installed: Path) -> None:
+    change_module(installed / modules.ARCHIVE, lambda module: None)
+    with pytest.raises(ShaderError, match="no item named .*; reinstall vknn"):
+        modules.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(modules.spirv("family/kernel", VARIANT))
+
+
+@pytest.mark.glsl
 @pytest.mark.parametrize("content", [None, b"", b"not a zip"])
 def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) -> None:
     (installed / modules.ARCHIVE).unlink()
@@ -201,8 +240,11 @@ def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) ->
         (installed / modules.ARCHIVE).write_bytes(content)
     with pytest.raises(ShaderError, match="missing or damaged .* reinstall vknn"):
         modules.spirv("family/kernel", VARIANT)
+    reinstall(installed)
+    assert is_spirv(modules.spirv("family/kernel", VARIANT))
 
 
+@pytest.mark.glsl
 def test_builds_reproduce(root: Path, tmp_path: Path) -> None:
     assert modules.build(root, tmp_path / "a") == 4
     modules.build(root, tmp_path / "b", workers=1)

@@ -48,6 +48,7 @@ def switch_targets(module: bytes) -> set[int]:
     return {int(code[first + 2])}
 
 
+@pytest.mark.glsl
 def test_size_and_constants_stay(spirv: bytes) -> None:
     folded = specialized(spirv, [(7, 1), (8, True)])
     assert len(folded) == len(spirv)
@@ -55,12 +56,14 @@ def test_size_and_constants_stay(spirv: bytes) -> None:
     assert 0 < np.count_nonzero(~same) < 40
 
 
+@pytest.mark.glsl
 def test_each_case_goes_its_own_way(spirv: bytes) -> None:
     targets = [switch_targets(specialized(spirv, [(7, v)])) for v in (1, -2, 5, 6)]
     assert targets[0] != targets[1] != targets[2]
     assert targets[2] == targets[3]  # both the default
 
 
+@pytest.mark.glsl
 def test_conditions_on_floats_are_left(spirv: bytes) -> None:
     folded = specialized(spirv, [(7, 1), (8, True), (9, 2.0)])
     assert np.count_nonzero(words(folded) == SELECTION_MERGE) == 1
@@ -92,6 +95,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.glsl
 @pytest.mark.parametrize(("condition", "meaning"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
 def test_conditions(condition: str, meaning: Callable[[int, int], bool]) -> None:
     """The side taken is the one that holds the store; every pair of values is tried."""

@@ -30,6 +30,7 @@ def stage(entries: int) -> structs.Struct:
     )
 
 
+@pytest.mark.device
 def test_nested_parts_survive_churn() -> None:
     infos = [structs.array("VkComputePipelineCreateInfo", [stage(9), stage(3)]) for _ in range(50)]
     _kept = churn()
@@ -44,6 +45,7 @@ def test_nested_parts_survive_churn() -> None:
             assert [data[i] for i in range(entries)] == list(range(entries))
 
 
+@pytest.mark.device
 def test_chain_survives_churn() -> None:
     names = ["VkPhysicalDeviceFeatures2", "VkPhysicalDevice16BitStorageFeatures"]
     heads = [
@@ -58,6 +60,7 @@ def test_chain_survives_churn() -> None:
         assert third.sType == vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES
 
 
+@pytest.mark.device
 def test_strings_and_none() -> None:
     info = structs.make(
         "VkInstanceCreateInfo",
@@ -72,10 +75,12 @@ def test_strings_and_none() -> None:
     assert info.ppEnabledExtensionNames == ffi.NULL
 
 
+@pytest.mark.device
 def test_whole_size_fits() -> None:
     assert structs.make("VkMappedMemoryRange", size=structs.WHOLE_SIZE).size == 2**64 - 1
 
 
+@pytest.mark.device
 def test_unknown_field() -> None:
     with pytest.raises(KeyError):
         structs.make("VkBufferCreateInfo", length=4)

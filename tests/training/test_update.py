@@ -43,6 +43,7 @@ class TorchClassifier:
         return f.cross_entropy(y, self.torch.tensor([LABELS.index(n) for n in label]))
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_classifier_learns_what_it_learns_in_pytorch(
     tmp_path: Path, device: Any, optimizer: str

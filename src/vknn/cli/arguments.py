@@ -27,7 +27,9 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--random-weights", action="store_true", help="make up weights (ncnn .param without .bin)"
     )
     group.add_argument(
-        "--device", default="auto", help="auto, vulkan, vulkan:1, part of a name, or numpy"
+        "--device",
+        default="auto",
+        help="auto, vulkan, vulkan:1, part of a name, or numpy or cpu (the reference, in NumPy)",
     )
     group.add_argument(
         "--precision",

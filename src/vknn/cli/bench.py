@@ -23,7 +23,7 @@ from vknn.errors import VknnError
 from vknn.profiling import bench, measure_limits
 from vknn.profiling.bench import PEERS
 from vknn.runtime import open_device
-from vknn.session import HOST_DEVICES
+from vknn.runtime.device_selection import is_host
 
 #: Where vknn and the drivers keep compiled shaders.
 _CACHES = ("VKNN_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH")
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 def _device_limits(args: argparse.Namespace) -> None:
     if args.model is not None:
         raise VknnError("--device-limits measures the device: it takes no model")
-    if args.device in HOST_DEVICES:
+    if is_host(args.device):
         raise VknnError("--device-limits needs a Vulkan device")
     selector = "auto" if args.device == "vulkan" else args.device
     with open_device(selector) as device, progress("limits", args.json) as tell:

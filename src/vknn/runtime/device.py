@@ -12,7 +12,7 @@ from vknn import environment
 from vknn.environment import Environment
 from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
-from vknn.runtime.device_selection import choose
+from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Ahead
 from vknn.runtime.snapshot import Snapshot
@@ -145,14 +145,16 @@ def open_device(selector: str = "auto") -> Device:
 
     Raises:
         vknn.DeviceError: No such device is there or usable; the text names those there are, and the
-            remedy.
+            remedy. Also for "numpy" and "cpu": the NumPy reference has no device to open.
     """
     env = environment.read()
+    wanted = env.device if selector == "auto" else selector
+    refuse_host(wanted)
     with _lock:
         sweep()
         instance.acquire()  # keeps the instance across the listing and the opening
         try:
-            snapshot = choose(list_devices(), env.device if selector == "auto" else selector)
+            snapshot = choose(list_devices(), wanted)
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:

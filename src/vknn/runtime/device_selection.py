@@ -10,6 +10,8 @@ from vknn.runtime.quirks import unusable
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan.vk_result import no_driver
 
+#: Selectors of the NumPy reference, which is no Vulkan device; never taken as parts of names.
+HOST_DEVICES = ("numpy", "cpu", "reference")
 ORDER = ("discrete", "integrated", "virtual", "other", "cpu")
 OLDEST_API = (1, 1)
 
@@ -24,13 +26,26 @@ def rejection(snapshot: Snapshot) -> str | None:
     return unusable(snapshot)
 
 
+def is_host(selector: str) -> bool:
+    """Whether a selector means the NumPy reference, whatever the devices are called."""
+    return selector.strip().lower() in HOST_DEVICES
+
+
+def refuse_host(selector: str) -> None:
+    """Raises DeviceError for a selector of the NumPy reference."""
+    if is_host(selector):
+        raise DeviceError(f"{selector!r} is the NumPy reference; a Vulkan device is needed here")
+
+
 def choose(snapshots: Sequence[Snapshot], selector: str = "auto") -> Snapshot:
     """The device that ``selector`` means.
 
     "auto" and "vulkan": the first of the best kind (discrete, integrated, virtual, CPU);
     "vulkan:1": the device of that index; anything else: the best whose name or driver contains it.
-    Raises DeviceError, naming the devices there are, where none fits.
+    Raises DeviceError, naming the devices there are, where none fits, and for "numpy" or "cpu",
+    which are no Vulkan device.
     """
+    refuse_host(selector)
     if not snapshots:
         raise no_driver()
     if match := re.fullmatch(r"vulkan:(\d+)", selector.strip().lower()):

@@ -85,6 +85,7 @@ def _damage(data: bytearray, rng: random.Random) -> None:
         data += b"\0"
 
 
+@pytest.mark.long
 def test_damaged_fields(seeds: list[bytes]) -> None:
     """Messages that are well formed, but not what Core ML would write."""
     rng = random.Random(2)

@@ -41,7 +41,8 @@ def test_every_round_draws_other_numbers(rounds: str | int, backend: str) -> Non
         again = [s.run(feeds)["y"] for _ in range(3)]
     drawn = np.concatenate([y[1:] for y in runs])
     assert len(drawn) == 3 * 2 * many
-    assert len(np.unique(drawn)) == len(drawn)
+    # Of 240 numbers of 24 bits two are equal by chance once in 600 times.
+    assert len(np.unique(drawn)) >= len(drawn) - 1
     assert ((drawn >= 0) & (drawn <= 1)).all()
     assert all(np.array_equal(a, b) for a, b in zip(runs, again, strict=True))
 
@@ -59,6 +60,7 @@ def test_a_seed_repeats() -> None:
     assert np.array_equal(first[1:3], first[3:5])
 
 
+@pytest.mark.device
 def test_backends_agree_from_the_same_start() -> None:
     pytest.importorskip("vulkan")
     message = drawing(3)

@@ -77,6 +77,7 @@ def test_the_undamaged_network_builds(files: Path) -> None:
     assert graph.outputs["out"].type.rank in (2, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_changed_tokens(seed: int, files: Path) -> None:
     rng = random.Random(seed)
@@ -116,6 +117,7 @@ def test_changed_bytes(seed: int, files: Path) -> None:
         attempt(files, (4, 9, 9))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_changed_weights(seed: int, files: Path) -> None:
     """Tags decide how much is read; values may be anything."""

@@ -50,6 +50,7 @@ def build(path: Path) -> tuple[int, ...]:
     return next(iter(graph.outputs.values())).type.dims
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_changed_parameters(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -77,7 +77,7 @@ def int8_lstm(steps: int) -> Net:
     return net
 
 
-@pytest.fixture(params=["numpy", "vulkan"])
+@pytest.fixture(params=["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
 def device(request: pytest.FixtureRequest) -> str:
     return "numpy" if request.param == "numpy" else shared_device()
 

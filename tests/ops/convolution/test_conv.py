@@ -155,6 +155,7 @@ def test_special_values_pass_through() -> None:
     check_op(depthwise, x, np.ones((5, 1, 1, 1), np.float32), constants=(1,), access=("image",))
 
 
+@pytest.mark.host
 def test_pack_conv_puts_channels_in_vectors() -> None:
     w = np.arange(2 * 5 * 3, dtype=np.float32).reshape(5, 3, 1, 2)
     packed = pack_conv(1, 1, w, np.arange(5, dtype=np.float32))
@@ -166,6 +167,7 @@ def test_pack_conv_puts_channels_in_vectors() -> None:
     np.testing.assert_array_equal(bias, [0, 1, 2, 3, 4, 0, 0, 0])
 
 
+@pytest.mark.host
 def test_pack_depthwise_puts_channels_in_vectors() -> None:
     w = np.arange(5 * 6, dtype=np.float32).reshape(5, 1, 2, 3)
     packed = pack_depthwise(w, np.arange(5, dtype=np.float32)).reshape(14, 4)

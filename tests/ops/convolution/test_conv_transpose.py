@@ -125,6 +125,7 @@ def test_a_long_kernel_with_a_long_stride_is_not_a_long_sum() -> None:
     check_op(base, x, w, constants=(1,), access=("storage",), max_loop_rounds=40)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 def test_pack_span_keeps_groups_apart(transposed: bool) -> None:
     spans = Spans(channels_in=6, channels_out=9, group=3, taps=2, block=1)

@@ -58,6 +58,7 @@ def test_windows_too_large_for_the_loops_of_a_lane() -> None:
     check_op(op, x, host=True, max_loop_rounds=20)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("name", WINDOWS)
 def test_by_loops(name: str) -> None:
     *window, image = WINDOWS[name]
@@ -85,6 +86,7 @@ def test_by_loops(name: str) -> None:
     np.testing.assert_allclose(back, total, rtol=1e-6)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "shape"),
     [

@@ -67,6 +67,7 @@ def offered(op: Op, x: tuple[int, ...], w: tuple[int, ...], limits: DeviceLimits
     return [c.name for c in found]
 
 
+@pytest.mark.host
 def test_who_is_offered_rows() -> None:
     x, w = (1, 256, 1, 1), (64, 256, 1, 1)
     assert offered(conv(2), x, w, DISCRETE)[0] == "row"
@@ -76,6 +77,7 @@ def test_who_is_offered_rows() -> None:
     assert "row" not in offered(around, x, (64, 256, 3, 3), DISCRETE)
 
 
+@pytest.mark.host
 def test_long_rows_are_split_the_more_the_fewer_lanes_there_are() -> None:
     short, long = (Product(1, 40, k, k, 1, 40, 1, 40) for k in (64, 4096))
     assert row_split(short, DISCRETE).lanes_k == 16
@@ -85,6 +87,7 @@ def test_long_rows_are_split_the_more_the_fewer_lanes_there_are() -> None:
     assert row_split(wide, DISCRETE).lanes_n * row_split(wide, DISCRETE).lanes_k == 128
 
 
+@pytest.mark.host
 def test_packed_rows_are_channels_then_taps() -> None:
     w = np.arange(2 * 5 * 2, dtype=np.float32).reshape(2, 5, 1, 2)
     packed = pack_row(1, w, np.float32([7, 8]))

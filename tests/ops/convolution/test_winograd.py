@@ -116,6 +116,7 @@ def test_what_winograd_takes() -> None:
     assert not any(c.name.startswith("winograd") for c in found)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("size", SIZES)
 def test_matrices_filter(size: int) -> None:
     """A^T [(G w) * (B^T d)] is the correlation of d with w, in float64."""
@@ -126,6 +127,7 @@ def test_matrices_filter(size: int) -> None:
     np.testing.assert_allclose(at @ ((g @ w) * (bt @ d)), expected, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("size", SIZES)
 def test_pack_winograd(size: int) -> None:
     w = random(5, 3, 3, 3)
@@ -160,6 +162,7 @@ def test_rounding_errors_stay_small(channels: int, size: int) -> None:
     assert np.all(np.abs(y.astype(np.float64) - expected) <= bound.allowed)
 
 
+@pytest.mark.host
 def test_sums_of_whole_numbers_are_left_to_others() -> None:
     def offered(whole: bool) -> set[str]:
         op = (WholeConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))

@@ -127,6 +127,7 @@ def test_as_on_other_devices() -> None:
     check_op(detector(6, nms_threshold=2.0), *x, precision="fp16", tolerance=1e-3)
 
 
+@pytest.mark.host
 def test_wrong_shapes() -> None:
     op = detector(3)
     good = ((2, 40), (2, 30), (1, 2, 40))

@@ -97,6 +97,7 @@ def test_in_fp16() -> None:
     check_op(op, scores, deltas, np.round(info), precision="fp16", tolerance=1e-3)
 
 
+@pytest.mark.host
 def test_wrong_shapes() -> None:
     good = ((2, 12, 4, 5), (2, 24, 4, 5), (3,))
     found = proposer().infer(*map(TensorType, good))

@@ -35,6 +35,7 @@ SIX = np.array(
 SCORES = np.array([0.9, 0.75, 0.6, 0.95, 0.5, 0.3], np.float32)
 
 
+@pytest.mark.host
 def test_by_hand() -> None:
     op = NonMaxSuppression(4, 0.5, 0.0)
     indices, scores, counts = op.reference(SIX[None], SCORES[None, None])
@@ -47,6 +48,7 @@ def test_by_hand() -> None:
     assert equal.reference(SIX[None], SCORES[None, None])[0].tolist() == [[[3, 0, -1, -1]]]
 
 
+@pytest.mark.host
 def test_equal_scores_and_overlaps() -> None:
     boxes = np.array([[0, 0, 2, 2], [0, 0, 2, 1], [0, 0, 0, 2], [0, 0, 2, 2]], np.float32)[None]
     scores = np.full((1, 1, 4), 0.5, np.float32)
@@ -81,6 +83,7 @@ def by_queue(
     return chosen, kept
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("sigma", [0.0, 0.3, 2.0])
 def test_reference_by_queue(sigma: float) -> None:
     boxes, scores = some(1, 1, 40)
@@ -92,6 +95,7 @@ def test_reference_by_queue(sigma: float) -> None:
     np.testing.assert_allclose(best[0, 0, : len(kept)], kept, rtol=1e-5)
 
 
+@pytest.mark.host
 def test_refused() -> None:
     op = NonMaxSuppression(3, 0.5)
     refuses(op, f32(1, 5, 4), f32(1, 2, 6), match="do not suit")

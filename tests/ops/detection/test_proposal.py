@@ -85,6 +85,7 @@ def naive(op: Proposal, x: list[np.ndarray]) -> list[tuple[float, ...]]:
     return kept[: op.post_nms_top_n]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     "changes", [{}, {"pre_nms_top_n": 0}, {"nms_threshold": 0.2, "post_nms_top_n": 5}], ids=str
 )
@@ -98,6 +99,7 @@ def test_by_loops(changes: dict[str, float]) -> None:
     np.testing.assert_allclose(scores[0, :, 0, 0], want[:, 0], atol=1e-6)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "shapes"),
     [

@@ -24,6 +24,7 @@ def test_priors(clip: bool, variances: tuple[float, float, float, float] | None)
     check_op(op, precision="fp16")
 
 
+@pytest.mark.host
 def test_priors_by_hand() -> None:
     op = PriorBox((1, 2), ((4.0, 2.0), (1.0, 6.0)), (10.0, 8.0), (5.0, 4.0), (10.0, 16.0))
     (y,) = op.reference()
@@ -139,6 +140,7 @@ def naive(op: DetectionOutput, x: list[np.ndarray]) -> list[tuple[float, ...]]:
     return sorted(found, key=lambda row: -row[1])[: op.keep_top_k]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     "changes",
     [{}, {"nms_threshold": 0.1}, {"nms_top_k": 5, "keep_top_k": 11}, {"keep_top_k": 0}],
@@ -153,6 +155,7 @@ def test_by_loops(changes: dict[str, object]) -> None:
     assert op.bound(*(TensorType.of(a) for a in x))[0].dims[1] >= len(want)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "shapes"),
     [
@@ -170,6 +173,7 @@ def test_what_does_not_fit(op: DetectionOutput, shapes: list[tuple[int, ...]]) -
         op.infer(*(TensorType(s) for s in shapes))
 
 
+@pytest.mark.host
 def test_priors_that_do_not_fit() -> None:
     for op in (PriorBox((0, 2), SIZES, (1, 1), (0, 0)), PriorBox((2, 2), (), (1, 1), (0, 0))):
         with pytest.raises(ShapeError, match="PriorBox"):

@@ -30,6 +30,7 @@ def snake(name: str) -> str:
     return {"PRelu": "PRELU"}.get(name, "_".join(words).upper())
 
 
+@pytest.mark.host
 def test_python_and_shaders_agree_on_the_codes() -> None:
     numbers, cases = (SHADERS / "opcode_numbers.glsl").read_text(), OPCODES.read_text()
     assert numbers == opcodes.glsl_constants(), "run python tools/opcodes.py"
@@ -45,6 +46,7 @@ def test_python_and_shaders_agree_on_the_codes() -> None:
         assert f"case BOP_{name}:" in cases
 
 
+@pytest.mark.host
 def test_every_op_has_a_code() -> None:
     made = [getattr(ew, name) for name in ew.__all__]
     unary = {c for c in made if issubclass(c, ew.Unary) and c is not ew.Unary}

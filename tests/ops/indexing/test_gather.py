@@ -15,6 +15,7 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int32)
 
 
+@pytest.mark.host
 def test_by_hand() -> None:
     x = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
     y = np.array([[5, 6], [1, 2], [5, 6]], np.float32)
@@ -26,6 +27,7 @@ def test_by_hand() -> None:
     check(Gather(0), ints(7, 8, 9), np.array(1, np.int32), expected=np.array(8, np.int32))
 
 
+@pytest.mark.host
 def test_zeros_outside_by_hand() -> None:
     x = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
     op = Gather(0, from_end=False, outside="zero")
@@ -48,6 +50,7 @@ def test_zeros_outside_on_the_device(from_end: bool, shape: tuple[int, ...]) -> 
         check_op(op, x, places, tolerance=0.0, access=("storage", "image"))
 
 
+@pytest.mark.host
 def test_refused() -> None:
     refuses(Gather(2), f32(3, 4), i32(5), match="axis 2")
     refuses(Gather(0), f32(3, 4), f32(5), match="int32")
@@ -67,6 +70,7 @@ def test_device(from_end: bool, precision: str) -> None:
                 check_op(op, places, places, access=("storage", "texel"))
 
 
+@pytest.mark.host
 def test_tuples_by_hand() -> None:
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     pairs = ints(1, 2, 0, -1, 5, -9).reshape(3, 2)
@@ -77,6 +81,7 @@ def test_tuples_by_hand() -> None:
     check(GatherND(), x, np.zeros((5, 0), np.int32), expected=whole)
 
 
+@pytest.mark.host
 def test_tuples_refused() -> None:
     refuses(GatherND(), f32(3, 4), i32(2, 3), match="do not suit")
     refuses(GatherND(1), f32(3, 4), i32(2, 1), match="batch axes")
@@ -101,6 +106,7 @@ def test_tuples_on_the_device(precision: str) -> None:
         check_op(op, x.view(np.int32), places, access=("storage",))
 
 
+@pytest.mark.host
 def test_sorted_keys() -> None:
     keys, values = ints(1, 3, 3, 8), ints(0, 1, 3, 4, 8, 9).reshape(2, 3)
     check(SearchSorted(), keys, values, expected=ints(0, 0, 1, 3, 3, 4).reshape(2, 3))
@@ -120,6 +126,7 @@ def test_sorted_keys_on_the_device(count: int, right: bool) -> None:
     check_op(SearchSorted(right), *halves, precision="fp16")
 
 
+@pytest.mark.host
 def test_bounds() -> None:
     pairs = np.array([[0, 2], [1, 0]], np.int64)
     check(Bounded(0, (1, 2)), pairs, expected=pairs)

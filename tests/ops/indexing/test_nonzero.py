@@ -15,6 +15,7 @@ def some_zeros(dtype: type, *shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).integers(0, 2, shape).astype(dtype)
 
 
+@pytest.mark.host
 def test_by_hand() -> None:
     x = np.array([[0, 1.5, np.nan], [0, 0, -2]], np.float32)
     (y,) = NonZero().reference(x)
@@ -30,6 +31,7 @@ def test_by_hand() -> None:
     assert which.tolist() == [0, 1, 2, 1]
 
 
+@pytest.mark.host
 def test_refused() -> None:
     refuses(NonZero(), f32(), match="no axes")
     refuses(NonZero(DType.INT8), f32(2), match="int8")

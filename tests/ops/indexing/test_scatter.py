@@ -18,6 +18,7 @@ def places(*tuples: tuple[int, ...]) -> np.ndarray:
     return np.array(tuples, np.int32)
 
 
+@pytest.mark.host
 def test_by_hand() -> None:
     x = ints(1, 2, 3, 4)
     where, new = places((1,), (3,), (1,)), ints(10, 20, 30)
@@ -28,6 +29,7 @@ def test_by_hand() -> None:
     check(ScatterND("min"), x, where, -new, expected=ints(1, -30, 3, -20))
 
 
+@pytest.mark.host
 def test_places_outside_are_left_out() -> None:
     x = np.zeros((2, 3), np.float32)
     new = np.array([1, 2, 3, 4], np.float32)
@@ -38,6 +40,7 @@ def test_places_outside_are_left_out() -> None:
     check(ScatterND("add", from_end=False), x, where, new, expected=y)
 
 
+@pytest.mark.host
 def test_rows_and_truth() -> None:
     x = np.zeros((3, 2), bool)
     new = np.array([[True, False], [True, True]])
@@ -52,11 +55,13 @@ def test_rows_and_truth() -> None:
     )
 
 
+@pytest.mark.host
 def test_bytes_wrap_around() -> None:
     x, new = np.array([100, 0], np.int8), np.array([100, 100], np.int8)
     check(ScatterND("add"), x, places((0,), (0,)), new, expected=np.array([44, 0], np.int8))
 
 
+@pytest.mark.host
 def test_refused() -> None:
     refuses(ScatterND("sub"), f32(3), i32(1, 1), f32(1), match="no reduction")
     refuses(ScatterND(), f32(3), f32(1, 1), f32(1), match="int32")

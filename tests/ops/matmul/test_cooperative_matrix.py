@@ -115,6 +115,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, options=HALF
     return [c.name for c in found]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("subgroup", [4, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize(
     "matrix",
@@ -146,6 +147,7 @@ def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> No
             assert spec[15] % 2 == spec[16] % 2 == 0
 
 
+@pytest.mark.host
 def test_who_is_offered_them() -> None:
     first = offered(MatMul(), SQUARES, gpu(32, SQUARE))[0]
     assert first.startswith("cooperative")

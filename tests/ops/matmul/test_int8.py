@@ -43,6 +43,7 @@ def whole(v: np.float32) -> int:
     return int(abs(float(v)) + 0.5) * (1 if v >= 0 else -1)
 
 
+@pytest.mark.host
 def test_by_hand() -> None:
     a = np.array([[1, -2], [0, 0]], np.float32)  # scales 63.5 and 1: 64 (half away), -127
     b = np.array([[127], [1]], np.float32)  # scale 1
@@ -51,6 +52,7 @@ def test_by_hand() -> None:
     check(QuantizedMatMul(transpose_b=True), a, b.T.copy(), None, None, expected=y)
 
 
+@pytest.mark.host
 def test_given_scales_by_hand() -> None:
     a, b = np.array([[2, 3], [-4, 5]], np.int8), np.array([[1, 10], [7, -1]], np.int8)
     y = np.array([[23, 17], [31, -45]]) / np.array([[2], [4]]) / np.array([8, 16])
@@ -58,6 +60,7 @@ def test_given_scales_by_hand() -> None:
     check(QuantizedMatMul(), a, b, *scales, expected=y.astype(np.float32))
 
 
+@pytest.mark.host
 def test_naive() -> None:
     a, b = floats(5, 7), floats(7, 3)
     a[2] = 0
@@ -72,6 +75,7 @@ def test_naive() -> None:
 I8 = TensorType((5, 5), DType.INT8)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("types", "words"),
     [
@@ -145,6 +149,7 @@ def test_all_zero_and_large() -> None:
 # --- rounding in blocks -------------------------------------------------------------------------
 
 
+@pytest.mark.host
 def test_round_blocks_by_hand() -> None:
     x = np.array([[127, 0.5, -1.4, 254, 3, 0], [0, 0, 0, 1, 2, -0.1]], np.float32)
     y = [[127, 1, -1, 254, 4, 0], [0, 0, 0, 127 / 127 * 64 / 63.5, 2, -6 / 63.5]]

@@ -160,6 +160,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits) -> list[str]
     return [c.name for c in sorted(found, key=lambda c: c.cost)]
 
 
+@pytest.mark.host
 def test_tuning_tries_all_blocks() -> None:
     arrays = [np.ones((300, 64), np.float32), np.ones((64, 300), np.float32)]
     graph = single_op_graph(MatMul(), arrays, (1,))
@@ -181,6 +182,7 @@ def gpu(**changes: object) -> DeviceLimits:
     )
 
 
+@pytest.mark.host
 def test_gpus_take_blocks_for_large_products() -> None:
     ones = np.ones
     large = [ones((1024, 1024), np.float32), ones((1024, 1024), np.float32)]
@@ -195,6 +197,7 @@ def test_gpus_take_blocks_for_large_products() -> None:
     assert not any(n.startswith("shared") for n in offered(conv(2), images, gpu(kind="cpu")))
 
 
+@pytest.mark.host
 def test_blocks_keep_to_what_the_device_allows() -> None:
     ones = [np.ones((200, 8), np.float32), np.ones((8, 200), np.float32)]
 
@@ -211,6 +214,7 @@ def test_blocks_keep_to_what_the_device_allows() -> None:
     assert names(gpu(shared_memory=5 << 10)) == {"shared32x32"}
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
 def test_blocks_are_brought_by_all_lanes_alike(block: Block) -> None:
     assert block.height % block.lanes == 0 or block.lanes % block.height == 0
@@ -219,6 +223,7 @@ def test_blocks_are_brought_by_all_lanes_alike(block: Block) -> None:
     assert block.depth % max(1, block.lanes // block.height) == 0
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
 def test_eight_lanes_meet_eight_groups_of_banks(block: Block, down: bool) -> None:

@@ -147,6 +147,7 @@ def loops(op: RoiAlign, x: np.ndarray, roi: np.ndarray) -> np.ndarray:
     return y
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("name", ALIGNMENTS)
 def test_align_by_loops(name: str) -> None:
     x, rois = normal(1, 2, *SIZE), boxes(9)
@@ -157,6 +158,7 @@ def test_align_by_loops(name: str) -> None:
             np.testing.assert_allclose(y[row, c], want, atol=1e-5)
 
 
+@pytest.mark.host
 def test_maximum_by_hand() -> None:
     x = np.arange(20, dtype=np.float32).reshape(1, 1, 4, 5)
     rois = np.array([[2, 2, 6, 6], [9, 9, 30, 30], [-5, -5, 2.9, 1.1]], np.float32)
@@ -169,6 +171,7 @@ def test_maximum_by_hand() -> None:
     np.testing.assert_array_equal(y[2, 0], [[0, 0], [0, 6]])
 
 
+@pytest.mark.host
 def test_position_sensitive_by_hand() -> None:
     x = np.zeros((1, 8, 4, 4), np.float32)
     x += np.arange(8, dtype=np.float32).reshape(1, 8, 1, 1) * 100
@@ -180,6 +183,7 @@ def test_position_sensitive_by_hand() -> None:
     assert not y[1].any()
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "x", "rois"),
     [
@@ -328,6 +332,7 @@ def test_moved_bins(op: DeformableRoiPool) -> None:
         np.testing.assert_allclose(op.reference(x, rois, by)[0], want, atol=2e-4)
 
 
+@pytest.mark.host
 def test_sampled_pools_check_their_shapes() -> None:
     image, rois = TensorType((1, 12, 5, 5)), TensorType((3, 5))
     with pytest.raises(ShapeError):

@@ -11,8 +11,12 @@ from vknn.graph import DType, GraphBuilder, Op, TensorType
 from vknn.lowering import Layout, LoweringOptions, candidates, lower
 from vknn.lowering.kernels.quantized.requantize import as_bytes
 from vknn.ops.elementwise import Cast
-from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose, bias_words
+from vknn.ops.quantized.arithmetic import fixed_point as fp
+from vknn.ops.quantized.convolution import (
+    QuantizedConv,
+    QuantizedConvTranspose,
+    bias_words,
+)
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.plan import DeviceLimits
 
@@ -164,6 +168,7 @@ def test_transposed(name: str) -> None:
     check_op(op, x, w, bias, q, shift, constants=(1, 2, 3, 4), access=("storage",))
 
 
+@pytest.mark.host
 def test_meaning() -> None:
     """By a naive loop over int64, and rounding by hand."""
     x, w, bias, q, shift = operands((1, 2, 4, 5), (3, 2, 2, 3), 3)
@@ -177,6 +182,7 @@ def test_meaning() -> None:
         assert abs(int(y[place]) - np.clip(exact, -90, 91)) <= 0.5 + 1e-6
 
 
+@pytest.mark.host
 def test_transposed_meaning() -> None:
     """Each input adds its own copy of the kernel."""
     x, w, bias, q, shift = operands((1, 2, 3, 2), (2, 3, 2, 3), 3)
@@ -192,6 +198,7 @@ def test_transposed_meaning() -> None:
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "wrong"),
     [
@@ -217,6 +224,7 @@ def test_errors(op: Op, wrong: dict[str, object]) -> None:
         op.infer(*types)
 
 
+@pytest.mark.host
 def test_weights_as_bytes() -> None:
     """Four numbers of a column are the bytes of one."""
     rows = np.array([[1, -1], [2, -128], [127, 0], [-3, 5], [9, 9]], np.int32)
@@ -242,6 +250,7 @@ def test_dot_products_of_every_sign(dtype: str) -> None:
     check_op(gemm, x[0, :, 0, :].T.copy(), flat, None, q, shift, constants=(1, 3, 4))
 
 
+@pytest.mark.host
 def test_kernels_of_bytes() -> None:
     """Weights of 8 bits are bytes where the device has something from it; wider ones are not."""
     x, w, bias, q, shift = operands((1, 8, 5, 5), (8, 8, 1, 1), 8)

@@ -30,6 +30,7 @@ def test_rows_of_one_sign_and_of_zeros(rounding: str) -> None:
     check_op(DynamicRound(rounding), x, precision="fp16")
 
 
+@pytest.mark.host
 def test_symmetric_by_hand() -> None:
     # 127 levels for 254: steps of 2, halves away from zero; the row of zeros stays zero.
     x = np.array([[254.0, 3.0, -3.0, 0.9], [0.0, 0.0, 0.0, 0.0]], np.float32)
@@ -37,6 +38,7 @@ def test_symmetric_by_hand() -> None:
     np.testing.assert_allclose(y, [[254.0, 4.0, -4.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
 
 
+@pytest.mark.host
 def test_asymmetric_by_hand() -> None:
     # A range of 510: steps of 2; -128 + 150 / 2 = -53 stands for 0.
     x = np.array([[360.0, -150.0, 1.2, 0.9, -3.1]], np.float32)
@@ -47,6 +49,7 @@ def test_asymmetric_by_hand() -> None:
     np.testing.assert_allclose(y, [[510.0, 300.0]])
 
 
+@pytest.mark.host
 def test_nonsense_is_refused() -> None:
     with pytest.raises(ShapeError, match="no rounding 'none'"):
         DynamicRound("none").infer(TensorType((3,)))

@@ -9,8 +9,14 @@ import pytest
 from tests.helpers import check_op
 
 from vknn.graph import DType
-from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized.arithmetic import KINDS, FloatRescale, QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.arithmetic import (
+    KINDS,
+    FloatRescale,
+    QuantizedBinary,
+    Rescale,
+    TableLookup,
+)
+from vknn.ops.quantized.arithmetic import fixed_point as fp
 
 SHAPES = [(3,), (2, 7, 3), (1, 6, 5, 3)]
 
@@ -24,6 +30,7 @@ def _half_away(value: Fraction) -> int:
     return sign * int(abs(value) + Fraction(1, 2))
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("a", [-(2**31), -7, -1, 0, 1, 12345, 2**31 - 1])
 @pytest.mark.parametrize("b", [-(2**31), -3, 2**30, 2**31 - 1])
 def test_doubling_high_multiply(a: int, b: int) -> None:
@@ -35,12 +42,14 @@ def test_doubling_high_multiply(a: int, b: int) -> None:
     assert found == (a * b + 2**30) >> 31
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("x", [-17, -8, -5, -4, -1, 0, 3, 4, 12, 1000])
 @pytest.mark.parametrize("e", [0, 1, 3, 31])
 def test_rounding_divide(x: int, e: int) -> None:
     assert int(fp.rounding_divide_by_pot(np.int64(x), e)) == _half_away(Fraction(x, 2**e))
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("real", [1e-12, 0.0003, 0.5, 0.75, 1.0, 3.7, 1000.25])
 def test_multipliers_are_within_half_a_unit(real: float) -> None:
     q, shift = fp.quantize_multiplier(real)
@@ -126,6 +135,7 @@ def test_high_halves_of_doubled_products() -> None:
     np.testing.assert_allclose(y[1:], halves_away[1:], atol=1)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("kind", ["add", "sub", "mul", "div"])
 def test_binary_is_near_the_real_result(kind: str) -> None:
     """With scales 0.1, 0.2 and 0.5 (mul 0.05) the results are those of the real numbers.

@@ -8,7 +8,7 @@ from tests.helpers import check_op
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
-from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized.arithmetic import fixed_point as fp
 from vknn.ops.quantized.convolution import bias_words
 from vknn.ops.quantized.matmul import QuantizedGemm
 
@@ -93,6 +93,7 @@ def test_numbers(dtype: str) -> None:
     check_op(op, a, b, bias, *factors(5, 1e-7), constants=(1, 2, 3, 4), access=("storage",))
 
 
+@pytest.mark.host
 def test_meaning() -> None:
     a, b = integers((3, 5)), integers((4, 5), "uint8", 1)
     q, shift = factors(4, 1e-3)
@@ -105,6 +106,7 @@ def test_meaning() -> None:
         assert abs(int(y[m, n]) - np.clip(exact, -100, 100)) <= 0.5 + 1e-6
 
 
+@pytest.mark.host
 def test_errors() -> None:
     types = [TensorType(s, DType.INT8) for s in ((2, 3), (4, 5))]
     vector = TensorType((5,), DType.INT32)

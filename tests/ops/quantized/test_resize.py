@@ -39,6 +39,7 @@ def corners(x: np.ndarray, place: int, size: int) -> tuple[int, int, int]:
     return low, high, 0 if low == high else place - 1024 * low
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_reference_place_by_place(coordinates: str) -> None:
     x, (rows, columns) = image(np.int8, 1, 1, 5, 3), (7, 4)
@@ -64,12 +65,14 @@ def test_reference_place_by_place(coordinates: str) -> None:
     assert np.array_equal(got, y)
 
 
+@pytest.mark.host
 def test_floats_are_rounded_halves_up() -> None:
     x = np.array([0, 3, 10], np.uint8).reshape(1, 1, 1, 3)
     (y,) = QuantizedResize((1, 5), "align_corners", True).reference(x)
     assert y.reshape(-1).tolist() == [0, 2, 3, 7, 10]
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "x", "message"),
     [

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import check_op
 
 from vknn.graph import DType
-from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized.arithmetic import fixed_point as fp
 from vknn.ops.quantized.rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
@@ -92,6 +92,7 @@ def test_reduce_prod(shape: tuple[int, ...], dtype: str, real: float) -> None:
     check_op(QuantizedReduceProd(int(q), int(shift), 2, -3), _codes(shape, dtype))
 
 
+@pytest.mark.host
 def test_reduce_prod_is_near_the_real_product() -> None:
     q, shift = fp.quantize_multiplier(0.05)
     x = np.array([[100, 30, -20], [1, 1, 1], [-90, 80, 70]], np.int8)

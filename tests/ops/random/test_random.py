@@ -27,6 +27,7 @@ def draw(number: int = 0) -> np.ndarray:
     return np.array([number], np.int32)
 
 
+@pytest.mark.host
 def test_known_words() -> None:
     """The known answers that come with the authors' library (Random123, kat_vectors)."""
     full = 0xFFFFFFFF
@@ -39,6 +40,7 @@ def test_known_words() -> None:
     assert [hex(v) for v in pi[0]] == ["0xd16cfe09", "0x94fdcceb", "0x5001e420", "0x24126ea1"]
 
 
+@pytest.mark.host
 def test_words_depend_on_seed_draw_and_place() -> None:
     found = [words(8, seed, draw(n)) for seed in (0, 1, 1 << 32, -1) for n in (0, 1, -1)]
     assert len({w.tobytes() for w in found}) == len(found)
@@ -68,6 +70,7 @@ def test_uniform_is_the_same_to_the_bit() -> None:
         check_op(RandomUniform((999,), 5, low, high), draw(9), access=("storage",), tolerance=0.0)
 
 
+@pytest.mark.host
 def test_uniform_stays_below_its_end() -> None:
     op = RandomUniform((MANY,), 3, 1e6, 1e6 + 1)
     (y,) = op.reference(draw())
@@ -77,6 +80,7 @@ def test_uniform_stays_below_its_end() -> None:
     assert y.tolist() == [2.0] * 5
 
 
+@pytest.mark.host
 def test_uniform_is_distributed_so() -> None:
     (y,) = RandomUniform((MANY,), 11, -1.0, 3.0).reference(draw())
     assert y.min() >= -1
@@ -88,6 +92,7 @@ def test_uniform_is_distributed_so() -> None:
     assert abs(np.corrcoef(y[:-1], y[1:])[0, 1]) < 6 / math.sqrt(MANY)
 
 
+@pytest.mark.host
 def test_normal_is_distributed_so() -> None:
     (y,) = RandomNormal((MANY,), 11, 2.0, 0.5).reference(draw())
     z = (y.astype(np.float64) - 2.0) / 0.5
@@ -105,6 +110,7 @@ def test_normal_is_distributed_so() -> None:
     assert y.tolist() == [1.5] * 4
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("probability", [0.0, 0.1, 0.5, 0.99, 1.0])
 def test_bernoulli_is_distributed_so(probability: float) -> None:
     (y,) = RandomBernoulli((MANY,), 4, probability).reference(draw())
@@ -113,6 +119,7 @@ def test_bernoulli_is_distributed_so(probability: float) -> None:
     assert abs(y.mean(dtype=np.float64) - probability) <= 5 * error
 
 
+@pytest.mark.host
 def test_categorical_is_distributed_so() -> None:
     weights = np.array([[1, 2, 0, 3, 4], [0, 0, 5, 0, 0]], np.float32)
     (y,) = RandomCategorical(MANY, 3).reference(weights, draw())
@@ -141,6 +148,7 @@ def test_too_many_classes_for_a_lane() -> None:
     check_op(RandomCategorical(5), weights, draw(), host=True, max_loop_rounds=100)
 
 
+@pytest.mark.host
 def test_refused() -> None:
     refuses(RandomUniform((2,), 0, 2.0, 1.0), DRAW, match="from 2.0 to 1.0")
     refuses(RandomUniform((2,), 0, 0.0, math.inf), DRAW, match="from")

@@ -11,8 +11,8 @@ from tests.helpers import check_op, shared_device, single_op_graph
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
 from vknn.lowering import LoweringOptions, candidates
-from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized import gemmlowp as ff
+from vknn.ops.quantized.arithmetic import fixed_point as fp
+from vknn.ops.quantized.arithmetic import gemmlowp as ff
 from vknn.ops.recurrent.integer_lstm import IntegerLSTM
 
 Arrays = list[np.ndarray | None]
@@ -143,6 +143,7 @@ def real_lstm(given: Arrays) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(steps), c
 
 
+@pytest.mark.host
 def test_near_an_lstm_on_floats() -> None:
     given = arguments(OPS["plain"], 5, 3, 4, 6)
     assert given[4] is not None and given[3] is not None
@@ -156,6 +157,7 @@ def test_near_an_lstm_on_floats() -> None:
     assert np.abs(real).max() > 0.5
 
 
+@pytest.mark.host
 def test_functions_are_near_the_real_ones() -> None:
     raw = np.arange(-32768, 32768)
     assert np.abs(ff.logistic(raw) / 32768 - 1 / (1 + np.exp(-raw / 4096))).max() < 4e-4
@@ -166,6 +168,7 @@ def test_functions_are_near_the_real_ones() -> None:
         np.testing.assert_array_equal(found[1:], -found[1:][::-1])  # odd
 
 
+@pytest.mark.host
 def test_functions_of_zero_and_of_both_signs() -> None:
     raw = np.arange(1, 32768)
     assert ff.logistic(np.array([0])).tolist() == [16384]
@@ -177,6 +180,7 @@ def types(given: Arrays) -> list[TensorType | None]:
     return [None if a is None else TensorType.of(a) for a in given]
 
 
+@pytest.mark.host
 def test_nonsense_is_refused() -> None:
     op = OPS["plain"]
     given = types(arguments(op, 2, 1, 3, 4))

@@ -111,6 +111,7 @@ def naive(op: GridSample, x: np.ndarray, point: list[float]) -> np.ndarray:
     return total
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("align", [False, True], ids=["edges", "corners"])
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize("mode", MODES)
@@ -124,6 +125,7 @@ def test_reference_by_the_definition(mode: str, padding: str, align: bool) -> No
         assert np.isfinite(value)
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("op", "x", "grid"),
     [

@@ -190,9 +190,6 @@ def _extract(extractor: Any, name: str) -> np.ndarray:
     return np.array(mat)
 
 
-_device: Any = None
-
-
 def run_vknn(path: Path, inputs: Arrays, backend: str) -> dict[str, np.ndarray]:
     """vknn's answers: the reference alone ("numpy"), or a session on the first device."""
     if backend == "numpy":
@@ -216,13 +213,6 @@ def _type_of(given: np.ndarray, encoded: np.ndarray) -> Any:
 
 def device() -> Any:
     """One device for all tests; skips where there is none."""
-    global _device
-    if _device is None:
-        from vknn.errors import DeviceError
-        from vknn.runtime import open_device
+    from tests.helpers import shared_device
 
-        try:
-            _device = open_device("auto")
-        except DeviceError as error:
-            pytest.skip(f"no Vulkan device: {error}")
-    return _device
+    return shared_device()

@@ -1,0 +1,73 @@
+"""What tests need of the machine: a Vulkan device, a GLSL compiler. Looked for once a process."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import NoReturn
+
+import pytest
+
+#: Set to 1 by tools/test, which has installed both: what is missing is then an error, not a skip.
+REQUIRE = "VKNN_TEST_REQUIRE_DEVICE"
+
+
+def required() -> bool:
+    """Whether this machine was prepared for every test."""
+    return os.environ.get(REQUIRE, "") == "1"
+
+
+@functools.cache
+def missing_compiler() -> str | None:
+    """Why GLSL cannot be compiled here; None where it can."""
+    from vknn.errors import ShaderError
+    from vknn.runtime.spirv import shaderc
+
+    try:
+        shaderc.compiler()
+    except ShaderError as error:
+        return f"needs a GLSL compiler: {error}"
+    return None
+
+
+@functools.cache
+def missing_device() -> str | None:
+    """Why tests cannot run on a Vulkan device here; None where they can.
+
+    Running anything in a checkout takes a GLSL compiler too.
+    """
+    from vknn.errors import DeviceError
+    from vknn.runtime import list_devices
+    from vknn.runtime.device_selection import choose
+
+    try:
+        choose(list_devices())
+    except DeviceError as error:
+        return f"needs a Vulkan device: {error}"
+    return missing_compiler()
+
+
+def need_device() -> None:
+    """Skips the test, or fails it, where there is no device."""
+    reason = missing_device()
+    if reason is not None:
+        refuse(reason)
+
+
+def device_is_there() -> bool:
+    """Whether to compare with the device too; fails the test where there must be one."""
+    reason = missing_device()
+    if reason is not None and required():
+        refuse(reason)
+    return reason is None
+
+
+#: Marker -> why the tests that have it cannot run, None where they can.
+NEEDS = {"device": missing_device, "glsl": missing_compiler}
+
+
+def refuse(reason: str) -> NoReturn:
+    """Skips the test, or fails it where the machine was prepared to run it."""
+    if required():
+        pytest.fail(f"{REQUIRE}=1, but the test {reason}", pytrace=False)
+    pytest.skip(reason)
