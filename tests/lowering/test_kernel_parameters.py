@@ -73,6 +73,7 @@ def test_every_kernel_is_in_the_table() -> None:
     assert sorted(KERNELS) == glsl.kernels(glsl.source_root())
 
 
+@pytest.mark.glsl
 def test_table_is_what_the_generator_writes() -> None:
     sys.path.insert(0, str(ROOT / "tools"))
     try:

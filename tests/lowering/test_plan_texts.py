@@ -18,6 +18,8 @@ from tests.peers.ncnn.networks import NETWORKS
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 
+pytestmark = pytest.mark.long
+
 GOLDEN = Path(__file__).parent / "golden" / "plan_digests.json"
 
 
