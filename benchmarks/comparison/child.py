@@ -65,7 +65,9 @@ def steady(job: Job) -> dict[str, Any]:
                 errors.append(f"{name}: {error}")
         away = None
         if NCNN in engines:
-            away = difference(session.graph(feeds), session.run(feeds), engines[NCNN](feeds))
+            away = difference(
+                session._engine.graph(feeds), session.run(feeds), engines[NCNN](feeds)
+            )
         runs = _rounds(engines, feeds, job)
         profiled = profile(session, feeds, runs=LEAST_ROUNDS, warmup=1)
         kernels = _kernels(profiled.timings)

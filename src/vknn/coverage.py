@@ -41,7 +41,7 @@ def coverage(
         nodes.setdefault(node.origin.type, []).append(node)
     for type_ in nodes.keys() - counts.keys():  # what a format adds: the means of inputs
         counts[type_] = len({node.origin.name for node in nodes[type_]})
-    later = set(graph.rest.layers) if graph.rest is not None else set()
+    later = set(graph.continuation.layers) if graph.continuation is not None else set()
     return [
         _covered(type_, count, nodes.get(type_, []), type_ in later, limits, options)
         for type_, count in counts.most_common()

@@ -40,9 +40,9 @@ def run(
         for value in last.get(index, ()):
             arrays.pop(value, None)
     outputs = {name: _output(name, value, arrays) for name, value in graph.outputs.items()}
-    if graph.rest is not None:
-        taken = {name: outputs.pop(name) for name in graph.rest.takes}
-        outputs |= graph.rest.resume(
+    if graph.continuation is not None:
+        taken = {name: outputs.pop(name) for name in graph.continuation.takes}
+        outputs |= graph.continuation.resume(
             taken, lambda _, make, arrays: run(make(), arrays, observe=observe, free=free)
         )
     return outputs

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import reference
+from vknn.compile import compile_graph
 from vknn.crosscheck.comparison import Comparison, compare
 from vknn.crosscheck.report import Report, Row
 from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
-from vknn.graph import Graph, Node, Rest, TensorType, Value
+from vknn.graph import Continuation, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
-from vknn.program import Program, Target, refine
+from vknn.partition import refine
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds, opened
 
@@ -66,7 +67,7 @@ def verify(
         subject, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        graph = session.program(feeds).graph if passes else session.graph(feeds)
+        graph = session._engine.program(feeds).graph if passes else session._engine.graph(feeds)
         share = CUMULATIVE[session.precision, session.arithmetic]
         share = share if cumulative_tolerance is None else cumulative_tolerance
         check = _Check(session, graph, feeds, tolerance, share, progress, passes)
@@ -85,11 +86,11 @@ class _Check:
     rows: list[Row] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     makers: dict[str, Node] = field(default_factory=dict)
-    #: Graphs checked so far; those behind the first one come of what a graph leaves to its rest.
+    #: Graphs checked so far; those behind the first one come of continuations.
     stages: int = 0
 
     def report(self, model: str) -> Report:
-        arrays = self.session.encode(self.feeds)
+        arrays = self.session._engine.encode(self.feeds)
         results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
         return Report(model, device, tuple(self.rows), self._outputs(results), self.arrays)
@@ -97,7 +98,7 @@ class _Check:
     def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compares all operators of a graph and what follows it; its outputs by the reference."""
         self.stages += 1
-        rest = graph.rest
+        continuation = graph.continuation
         graph = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
         known = self._reference(graph, feeds)
         after, placement = self._cumulative(graph, feeds)
@@ -108,12 +109,15 @@ class _Check:
         made = {v: node for node in graph.nodes for v in node.outputs}
         self.makers.update((name, made[v]) for name, v in graph.outputs.items() if v in made)
         results = {name: known[v] for name, v in graph.outputs.items()}
-        if rest is not None:
-            results |= self._rest(rest, {name: results.pop(name) for name in rest.takes})
+        if continuation is not None:
+            taken = {name: results.pop(name) for name in continuation.takes}
+            results |= self._continued(continuation, taken)
         return results
 
-    def _rest(self, rest: Rest, taken: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs of a graph's rest; each graph of it is compared the first time it runs."""
+    def _continued(
+        self, continuation: Continuation, taken: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """The outputs of a continuation; each graph of it is compared the first time it runs."""
         seen: dict[Hashable, Graph] = {}
 
         def call(
@@ -124,13 +128,14 @@ class _Check:
             seen[key] = self._prepared(make())
             return self._stage(seen[key], feeds)
 
-        return rest.resume(taken, call)
+        return continuation.resume(taken, call)
 
     def _prepared(self, graph: Graph) -> Graph:
         """A graph as it is run, or as it was read where that is asked for."""
         if not self.passes:
             return graph
-        with _program(self.session.target.prepare(graph), self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(graph, target)) as program:
             return program.graph
 
     def _tell(self, done: int, graph: Graph, what: str) -> None:
@@ -157,7 +162,8 @@ class _Check:
         results = {f"{i}": v for i, v in enumerate(values)}
         whole = Graph(graph.inputs, results, graph.nodes, graph.name)
         self._tell(0, graph, "all operators in a row")
-        with _program(whole, self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(whole, target, passes=False)) as program:
             outputs = program.run(feeds)
             return {results[name]: array for name, array in outputs.items()}, program.placement
 
@@ -224,7 +230,8 @@ class _Check:
         types = {v: TensorType.of(known[v]) for v in present}
         names = {f"{i}": v for i, v in enumerate(node.outputs)}
         graph = refine([node], types, names)
-        with _program(graph, self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(graph, target, passes=False)) as program:
             side = program.placement[graph.nodes[0]]
             if side == "host":
                 return None, side
@@ -248,7 +255,7 @@ class _Check:
     def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
         """The outputs of a plain run, which shares memory as no other run here does."""
         found = []
-        actual = {name: np.asarray(a) for name, a in self.session.decoded(self.feeds).items()}
+        actual = {name: np.asarray(a) for name, a in self.session._engine.run(self.feeds).items()}
         for name, result in actual.items():
             if result.dtype.kind not in "fiubc":
                 continue  # a label
@@ -262,15 +269,6 @@ class _Check:
                 result = in_order_of(self.makers[name].op, result, expected)
             found.append((name, compare(result, expected, bound)))
         return tuple(found)
-
-
-@contextlib.contextmanager
-def _program(graph: Graph, target: Target) -> Iterator[Program]:
-    program = Program(graph, target)
-    try:
-        yield program
-    finally:
-        program.close()
 
 
 def _widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:

@@ -93,7 +93,11 @@ class Rewriter:
                 self._release(current.inputs)
         outputs = {name: self._final(v) for name, v in self._graph.outputs.items()}
         return Graph(
-            list(self._graph.inputs), outputs, list(self._nodes), self._graph.name, self._graph.rest
+            list(self._graph.inputs),
+            outputs,
+            list(self._nodes),
+            self._graph.name,
+            self._graph.continuation,
         )
 
     def _with_mapped_inputs(self, node: Node) -> Node:

@@ -167,7 +167,9 @@ def bench(
             cold=cold,
             memory=opened.memory_peak if opened is not None else None,
             peer=Series(other.name, tuple(theirs[warmup:])) if other else None,
-            difference=difference(session.graph(feeds), outputs, expected) if expected else None,
+            difference=difference(session._engine.graph(feeds), outputs, expected)
+            if expected
+            else None,
         )
 
 
@@ -203,7 +205,7 @@ def _first_run(
     session: Session, feeds: Mapping[str, np.ndarray], cold: dict[str, float]
 ) -> dict[str, np.ndarray]:
     begin = time.perf_counter()
-    program = session.program(feeds)
+    program = session._engine.program(feeds)
     compiled = time.perf_counter()
     outputs = session.run(feeds)
     first = time.perf_counter() - compiled

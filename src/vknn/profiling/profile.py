@@ -174,7 +174,7 @@ def profile(
         subject, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program, encoded = session.program(feeds), session.encode(feeds)
+        program, encoded = session._engine.program(feeds), session._engine.encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
         timed: list[TimedRun] = []
         plain: list[float] = []

@@ -11,8 +11,8 @@ import numpy as np
 from vknn import reference
 from vknn.graph import Node
 from vknn.plan import Command, Dispatch
-from vknn.program import Segment
 from vknn.runtime import Profile as TimedPlan
+from vknn.segment import Segment
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from vknn.errors import UnsupportedLayerError, VknnError
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.ops.movement.shape import Identity, Reshape, Transpose
-from vknn.program import Program, Target
 from vknn.training.gradients import differentiate, obstacles
 from vknn.training.losses import LOSS, with_losses
 from vknn.training.task import Arrays, Task
@@ -189,8 +188,8 @@ def _cut(
 
 def check_whole(graph: Graph) -> None:
     """Raises UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
-    if graph.rest is not None:
-        layers = graph.rest.layers
+    if graph.continuation is not None:
+        layers = graph.continuation.layers
         what = f"one of the layers {', '.join(dict.fromkeys(layers))}" if layers else "a layer"
         raise UnsupportedLayerError(
             [f"{what} needs data before it can be computed; such a network cannot be trained"]
@@ -202,11 +201,6 @@ def check_whole(graph: Graph) -> None:
     ]
     if open_shapes:
         raise UnsupportedLayerError(open_shapes)
-
-
-def compiled(graph: Graph, target: Target) -> Program:
-    """The graph on the target's device."""
-    return Program(target.prepare(graph), target)
 
 
 def as_one(arrays: Sequence[np.ndarray], axis: int | None) -> np.ndarray:

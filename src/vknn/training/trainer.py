@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from vknn.compile import Target
 from vknn.errors import InputError, VknnError
 from vknn.lowering import WeightCache
-from vknn.program import Target
 from vknn.training.optimizers import Optimizer
 from vknn.training.progress import reporting
 from vknn.training.results import Callback, Progress, UpdateResult
@@ -96,7 +96,7 @@ def _single_precision(target: Target) -> Target:
     options = target.options
     if options.half:
         options = replace(options, precision="fp32", arithmetic="fp32", choices={})
-    return Target(target.device, options, WeightCache(), target.pool, 0, target.prepare)
+    return Target(target.device, options, WeightCache(), target.pool)
 
 
 def _check_alike(examples: Sequence[Example]) -> None:

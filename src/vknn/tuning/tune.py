@@ -56,10 +56,10 @@ def tune(
     ) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program = session.program(feeds)
+        program = session._engine.program(feeds)
         if not all(_is_static(node) for node in program.graph.nodes):
             session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
-        jobs = find_jobs(_static_nodes(program), device_.limits, session.target.options)
+        jobs = find_jobs(_static_nodes(program), device_.limits, session._engine.target.options)
         model = program.graph.name if isinstance(subject, Session) else str(subject)
         return tune_jobs(
             jobs, device_, model, runs=runs, timeout=timeout, seed=seed, progress=progress
@@ -104,10 +104,10 @@ def _is_static(node: Node) -> bool:
 
 
 def _static_nodes(program: Program) -> Iterator[Node]:
-    """The nodes whose types are known, those of continuations included."""
+    """The nodes whose types are known, those of subprograms included."""
     yield from filter(_is_static, program.graph.nodes)
-    for rest in program.continuations:
-        yield from _static_nodes(rest)
+    for subprogram in program.subprograms:
+        yield from _static_nodes(subprogram)
 
 
 def _entry(result: Result) -> Entry:
