@@ -179,7 +179,7 @@ def test_of_two_errors_the_models_is_shown(tmp_path, device):
     assert live_objects() == before
 
 
-def test_the_collector_is_left_as_it_was(net):
+def test_garbage_collection_is_left_as_it_was(net):
     feeds = {"data": picture(3, 8, 8)}
     for enabled in (True, False):
         (gc.enable if enabled else gc.disable)()

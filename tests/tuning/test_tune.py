@@ -16,7 +16,7 @@ from vknn.cli import main
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
-from vknn.runtime.tuning_database import Entry, database_file, load, store
+from vknn.runtime.tuning_database import TuningEntry, database_file, load, store
 from vknn.tuning import Report, tune
 from vknn.tuning.jobs import find_jobs
 from vknn.tuning.trial import MARGIN, Result
@@ -81,7 +81,7 @@ def test_a_session_takes_what_the_database_says(net: Path, monkeypatch: pytest.M
     (contest,) = job.contests
     last = contest.names[-1]
     assert f"Conv {last}" not in usual
-    store(database(), {job.choice_key(contest): Entry(last, 1.0, {last: 1.0})})
+    store(database(), {job.choice_key(contest): TuningEntry(last, 1.0, {last: 1.0})})
     with vknn.Session(net) as session:
         assert f"Conv {last}" in labels(session)
         assert format_plan(session._engine.program(picture()).plans[0]) != usual_plan

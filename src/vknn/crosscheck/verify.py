@@ -19,18 +19,15 @@ from vknn.graph import Continuation, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
 #: and arithmetic.
 CUMULATIVE = {("fp32", "fp32"): 1e-4, ("fp16", "fp32"): 2e-2, ("fp16", "fp16"): 4e-2}
 
-#: Told how many steps are done, how many there are, and what is being done.
-Progress = Callable[[int, int, str], None]
-
 
 def verify(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     weights: str | os.PathLike[str] | None = None,
@@ -42,11 +39,11 @@ def verify(
     cumulative_tolerance: float | None = None,
     passes: bool = True,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Runs every operator of a model on the device and with NumPy, and compares.
 
-    ``subject``: a model file (with ``weights``, ``device``, ``precision`` and ``arithmetic`` as for
+    ``model``: a model file (with ``weights``, ``device``, ``precision`` and ``arithmetic`` as for
     Session) or a session.
     ``inputs``: arrays by name; random ones (``seed``) stand in for those that are missing, with
     shapes from ``shapes`` or from the model.
@@ -64,14 +61,14 @@ def verify(
     layers stand for.
     """
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         graph = session._engine.program(feeds).graph if passes else session._engine.graph(feeds)
         share = CUMULATIVE[session.precision, session.arithmetic]
         share = share if cumulative_tolerance is None else cumulative_tolerance
         check = _Check(session, graph, feeds, tolerance, share, progress, passes)
-        return check.report(str(subject) if not isinstance(subject, Session) else graph.name)
+        return check.report(graph.name if isinstance(model, Session) else str(model))
 
 
 @dataclass(eq=False)
@@ -81,7 +78,7 @@ class _Check:
     feeds: Mapping[str, np.ndarray]
     tolerance: float | None
     cumulative_tolerance: float
-    progress: Progress | None
+    progress: ProgressCallback | None
     passes: bool
     rows: list[Row] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)

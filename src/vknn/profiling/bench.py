@@ -19,9 +19,8 @@ from vknn.graph import Graph
 from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
 from vknn.session import Session, choose_device
-from vknn.tool_inputs import Shapes, complete_feeds
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
-Progress = Callable[[int, int, str], None]
 Path = str | os.PathLike[str]
 PEERS = ("ncnn",)
 
@@ -131,7 +130,7 @@ def bench(
     shapes: Shapes | None = None,
     seed: int = 0,
     peer: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Benchmark:
     """Times ``runs`` runs of a model after ``warmup`` others, and how it starts.
 

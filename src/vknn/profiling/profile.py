@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,7 @@ from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
-
-Progress = Callable[[int, int, str], None]
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class Profile:
 
 
 def profile(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     runs: int = 10,
@@ -160,18 +158,18 @@ def profile(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Profile:
     """Times every dispatch of a model on the device, and every op that runs on the host.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
+    ``model``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
     :func:`vknn.verify`. Plain and timed runs take turns, ``runs`` of each after ``warmup``. Raises
     DeviceError where the device has no timestamps.
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         program, encoded = session._engine.program(feeds), session._engine.encode(feeds)
@@ -186,7 +184,7 @@ def profile(
             plain.append(time.perf_counter() - begin)
             timed.append(_timed_run(program, arrays))
         where = session.device.name if session.device is not None else "NumPy"
-        name = program.graph.name if isinstance(subject, Session) else str(subject)
+        name = program.graph.name if isinstance(model, Session) else str(model)
         return Profile(name, where, _alike(timed[warmup:]), plain[warmup:])
 
 

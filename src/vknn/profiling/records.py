@@ -11,7 +11,7 @@ import numpy as np
 from vknn import reference
 from vknn.graph import Node
 from vknn.plan import Command, Dispatch
-from vknn.runtime import Profile as TimedPlan
+from vknn.runtime import PlanProfile
 from vknn.segment import Segment
 
 
@@ -40,7 +40,7 @@ class SegmentRun:
     start: float
     seconds: float
     spans: np.ndarray
-    timed: TimedPlan | None = None
+    timed: PlanProfile | None = None
 
     @property
     def busy(self) -> float:

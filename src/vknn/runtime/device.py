@@ -14,7 +14,7 @@ from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
 from vknn.runtime.device_selection import choose
 from vknn.runtime.pipelines import Pipelines
-from vknn.runtime.precompile import Ahead
+from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import discovery, instance, messages
 from vknn.runtime.vulkan.core import Core
@@ -29,14 +29,14 @@ class Shared:
         self.core = Core(snapshot, env)
         folder = None if "pipeline-cache" in env.disabled else env.cache_path()
         self.pipelines = Pipelines(self.core, folder)
-        self.ahead = Ahead(self.core, folder)
+        self.precompiler = Precompiler(self.core, folder)
         self.transfer = Transfer(self.core, env.timeout)
         self.timeout = env.timeout
         self.users = 0
 
     def destroy(self) -> None:
         """Releases everything, in reverse order."""
-        self.ahead.destroy()
+        self.precompiler.destroy()
         self.transfer.destroy()
         self.pipelines.destroy()
         self.core.destroy()
@@ -167,7 +167,7 @@ def _after_fork() -> None:
     for device in list(_devices):
         core = device._shared.core
         core.lost, core.abandoned = "the process was forked", True
-        device._shared.ahead.abandon()
+        device._shared.precompiler.abandon()
     _open.clear()
     instance.abandon()
 

@@ -19,7 +19,7 @@ GUARD_BYTE = 0xA5
 POISON = 0x7FC17FC1
 
 
-class Residence:
+class PlanMemory:
     """Arenas of a plan and the weights it holds. ``places`` says where each buffer lies."""
 
     def __init__(self, device: Device, plan: Plan, pool: WeightPool | None) -> None:

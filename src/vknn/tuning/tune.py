@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,19 +12,16 @@ from vknn.errors import DeviceError, VknnError
 from vknn.graph import Node
 from vknn.program import Program
 from vknn.runtime import Device
-from vknn.runtime.tuning_database import FAILED, Entry, database_file, store, tuning_choices
+from vknn.runtime.tuning_database import FAILED, TuningEntry, database_file, store, tuning_choices
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 from vknn.tuning.jobs import Contest, Job, find_jobs
 from vknn.tuning.report import Report, Row
 from vknn.tuning.trial import Result, Trials
 
-#: Told how many steps are done, how many there are, and what is being done.
-Progress = Callable[[int, int, str], None]
-
 
 def tune(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     runs: int = 5,
@@ -35,11 +32,11 @@ def tune(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Times every kernel that could run a layer, and has later sessions take the fastest.
 
-    ``subject``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
+    ``model``, ``inputs``, ``shapes``, ``weights``, ``device``, ``precision``: as for
     :func:`vknn.verify`; the inputs' shapes are what matters. Each distinct problem is measured
     alone, on random data, with all its candidates ``runs`` times in turn; the shortest time counts.
     A candidate whose results are wrong, or that fails or takes longer than ``timeout`` seconds to
@@ -52,7 +49,7 @@ def tune(
     if runs < 1 or timeout <= 0:
         raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
@@ -60,9 +57,9 @@ def tune(
         if not all(_is_static(node) for node in program.graph.nodes):
             session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
         jobs = find_jobs(_static_nodes(program), device_.limits, session._engine.target.options)
-        model = program.graph.name if isinstance(subject, Session) else str(subject)
+        name = program.graph.name if isinstance(model, Session) else str(model)
         return tune_jobs(
-            jobs, device_, model, runs=runs, timeout=timeout, seed=seed, progress=progress
+            jobs, device_, name, runs=runs, timeout=timeout, seed=seed, progress=progress
         )
 
 
@@ -74,7 +71,7 @@ def tune_jobs(
     runs: int = 5,
     timeout: float = 60.0,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Measures jobs on a device and remembers the winners as they come."""
     tell = progress or (lambda done, total, what: None)
@@ -110,11 +107,11 @@ def _static_nodes(program: Program) -> Iterator[Node]:
         yield from _static_nodes(subprogram)
 
 
-def _entry(result: Result) -> Entry:
+def _entry(result: Result) -> TuningEntry:
     assert result.winner is not None
     tried: dict[str, float | str] = dict(result.times)
     tried.update(dict.fromkeys(result.failures, FAILED))
-    return Entry(result.winner, result.times[result.winner], tried)
+    return TuningEntry(result.winner, result.times[result.winner], tried)
 
 
 def _row(job: Job, contest: Contest, result: Result, before: Mapping[str, str]) -> Row:
