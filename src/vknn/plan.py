@@ -1,4 +1,4 @@
-"""The plan: what a device is asked to do, as pure data. No Vulkan handle, no op, no graph in it."""
+"""Plan: the steps that a device is asked to take, as pure data. No Vulkan handle, op or graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CooperativeMatrix:
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What lowering may know of a device. Sizes in bytes.
+    """Limits and abilities of a device, as far as lowering may know them. Sizes in bytes.
 
     The defaults are the minimum that Vulkan 1.1 guarantees (specification, "Required Limits").
     """
@@ -66,7 +66,7 @@ class DeviceLimits:
 
 
 class Role(Term):
-    """What a buffer is for; the buffers of a role lie in one arena."""
+    """Purpose of a buffer; the buffers of a role lie in one arena."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -264,7 +264,7 @@ class Touch:
 
 
 def touches(step: Command) -> list[Touch]:
-    """What a step touches: a copy a part of its buffers, anything else may touch all of them."""
+    """The bytes that a step touches: a copy part of its buffers, other steps maybe all of them."""
     match step:
         case Dispatch():
             return [Touch(b.buffer, b.access) for b in step.bindings]

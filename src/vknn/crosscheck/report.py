@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What :func:`vknn.verify` found.
+    """Result of :func:`vknn.verify`.
 
     ``rows``: an output of an operator each, in the order of the graph. ``outputs``: those of the
     model as :meth:`vknn.Session.run` gives them. ``arrays``: what was compared, by

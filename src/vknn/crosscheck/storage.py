@@ -1,4 +1,4 @@
-"""What float16 storage does to the numbers that an operator works on (precision "fp16")."""
+"""Float16 storage (precision "fp16"): what it makes of the numbers an operator works on."""
 
 from __future__ import annotations
 

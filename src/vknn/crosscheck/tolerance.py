@@ -102,7 +102,7 @@ def allowances(
     sums: float = 0.0,
     tolerance: float | None = None,
 ) -> list[Allowance]:
-    """What each output of ``op`` may err by, given the reference's inputs and outputs.
+    """The error allowed to each output of ``op``, given the reference's inputs and outputs.
 
     ``sums``: error of a convolution's or product's partial sums, where they are in float16.
     ``tolerance`` takes the place of ``unit * factor``: an error relative to the magnitude.

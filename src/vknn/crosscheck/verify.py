@@ -206,7 +206,7 @@ class _Check:
     def _goals(
         self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
     ) -> tuple[list[np.ndarray], list[Allowance]]:
-        """What the node by itself should give on the device, and what it may err by."""
+        """The results that the node by itself should give on the device, and their tolerances."""
         if self.session.precision == "fp32":
             return expected, allowances(node.op, inputs, expected, tolerance=self.tolerance)
         held = as_held(node.op, inputs)

@@ -31,7 +31,7 @@ else:
 
 @functools.cache
 def _defaults(cls: Any) -> dict[str, Callable[[], Any] | None]:
-    """What gives the default of each field of the class, in order; None where there is none."""
+    """Maker of the default of each field of the class, in order; None where there is none."""
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     return {field.name: _default(field) for field in fields}
 

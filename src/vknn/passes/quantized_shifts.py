@@ -43,7 +43,7 @@ def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
 
 
 def _added(node: Node) -> int | None:
-    """What the node adds to each value its input may have; None where it does anything else."""
+    """The number that the node adds to any input it may have; None where it does anything else."""
     if not isinstance(node.op, TableLookup):
         return None
     x, table = node.inputs

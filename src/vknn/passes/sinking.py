@@ -102,7 +102,10 @@ def _moved(
 
 
 def _without(rewriter: Rewriter, value: Value, perm: Perm, origin: Origin) -> Value | None:
-    """What ``value`` is a transpose of; turned back where it is a constant or a Reshape does it."""
+    """The value that ``value`` is a transpose of.
+
+    Of a constant it is made here, and where a Reshape does the same as the transpose, by one.
+    """
     mover = rewriter.producer(value)
     if mover is not None and isinstance(mover.op, Transpose):
         return mover.inputs[0] if value.type.rank == len(perm) else None

@@ -47,7 +47,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What :func:`bench` measured.
+    """Result of :func:`bench`.
 
     ``cold``: seconds until the first result, by stage. ``memory``: peak bytes of device memory.
     ``peer``: the other engine's runs, taken in turn with ours; ``difference``: the largest between

@@ -44,8 +44,8 @@ class Timing:
 
 @dataclass(eq=False)
 class Profile:
-    """What :func:`vknn.profile` measured. Runs with timestamps go submit by submit and so are a
-    little slower than plain runs, whose times are in ``plain`` (seconds)."""
+    """Result of :func:`vknn.profile`. Runs with timestamps go submit by submit and so are a little
+    slower than plain runs, whose times are in ``plain`` (seconds)."""
 
     model: str
     device: str

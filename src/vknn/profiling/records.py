@@ -1,4 +1,4 @@
-"""What is written down during a timed run."""
+"""Records of a timed run: each command and host op with its times."""
 
 from __future__ import annotations
 

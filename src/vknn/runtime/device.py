@@ -23,7 +23,7 @@ from vknn.runtime.vulkan.transfer import Transfer
 
 
 class Shared:
-    """What all who opened a device have in common: logical device, pipelines, staging."""
+    """Parts shared by all who opened a device: logical device, pipelines, staging memory."""
 
     def __init__(self, snapshot: Snapshot, env: Environment) -> None:
         self.core = Core(snapshot, env)
@@ -123,8 +123,10 @@ def list_devices() -> list[Snapshot]:
 
 
 def open_device(selector: str = "auto") -> Device:
-    """Opens the device that ``selector`` means (see selection.choose); VKNN_DEVICE is what "auto"
-    stands for. Raises DeviceError, with a remedy, where there is none."""
+    """Opens the device that ``selector`` means (see device_selection.choose).
+
+    VKNN_DEVICE is what "auto" stands for. Raises DeviceError, with a remedy, where there is none.
+    """
     env = environment.read()
     with _lock:
         sweep()

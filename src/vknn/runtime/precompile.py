@@ -55,7 +55,7 @@ class CompileTask:
 
 @dataclass(eq=False)
 class Batch:
-    """What is new in a plan: ``tasks`` nobody has begun, ``begun`` by workers and not done."""
+    """New pipelines of a plan: ``tasks`` nobody has begun, ``begun`` by workers and not done."""
 
     tasks: deque[CompileTask]
     begun: int = 0

@@ -65,7 +65,7 @@ def with_losses(graph: Graph, losses: Sequence[Loss], axes: Sequence[int | None]
 def targets_of(
     index: int, loss: Loss, targets: Sequence[object], weights: np.ndarray, width: int
 ) -> Arrays:
-    """What a loss is fed for examples with these targets and weights."""
+    """Feeds of a loss for examples with these targets and weights."""
     if loss.kind == CROSS_ENTROPY:
         hot = np.zeros((len(targets), width), np.float32)
         hot[np.arange(len(targets)), np.asarray(targets, np.int64)] = weights

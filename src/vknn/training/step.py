@@ -155,7 +155,7 @@ def _frozen(graph: Graph, data: Sequence[Value]) -> list[Node]:
 
 
 def _boundary(graph: Graph, frozen: Sequence[Node]) -> list[Value]:
-    """What the rest reads of the frozen nodes."""
+    """The results of frozen nodes that other nodes read."""
     inside = set(frozen)
     made = {v for n in frozen for v in n.outputs}
     read = dict.fromkeys(v for n in graph.nodes if n not in inside for v in n.inputs if v in made)

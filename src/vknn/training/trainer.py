@@ -136,6 +136,6 @@ class _History:
         self.steps += 1
 
     def report(self, classifies: bool, examples: int) -> UpdateResult:
-        """What the caller gets."""
+        """The result for the caller."""
         metrics = {"accuracy": self.accuracies} if classifies else {}
         return UpdateResult(self.losses, metrics, examples, self.steps, self.stopped)

@@ -1,4 +1,4 @@
-"""What there is to measure: the distinct problems of a network that have a choice."""
+"""Jobs of a tuning: the distinct problems of a network that have a choice of kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Job:
     layers: list[str] = field(default_factory=list)
 
     def choice_key(self, contest: Contest) -> str:
-        """What the database has the winner of a contest under."""
+        """Key of a contest's winner in the database."""
         return choice_key(self.key, contest.form)
 
     def before(self, contest: Contest, choices: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What tuning found: rows, a table, JSON."""
+"""Report of a tuning: rows, a table, JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What :func:`vknn.tuning.tune` found; ``database``: the file that remembers it."""
+    """Result of :func:`vknn.tuning.tune`; ``database``: the file that keeps it."""
 
     model: str
     device: str

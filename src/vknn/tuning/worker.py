@@ -92,7 +92,7 @@ class Worker:
         self._made = ExitStack()
 
     def answer(self, request: Request) -> dict[str, Any]:
-        """What is sent back; "failed" says why a request came to nothing."""
+        """The answer to a request; its "failed" says why the request came to nothing."""
         try:
             match request:
                 case Open():

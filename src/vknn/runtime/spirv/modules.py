@@ -56,7 +56,7 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
 
 
 def _arithmetic(variant: Variant) -> tuple[bool, ...]:
-    """What is the same for all kernels of a session."""
+    """The choices of a variant that are the same for all kernels of a session."""
     return tuple(name in dict(variant) for name in ("HALF", "HALF_SUMS", "COOPERATIVE"))
 
 
@@ -106,7 +106,7 @@ def _compile(jobs: Sequence[ShaderJob]) -> list[bytes]:
 
 
 def _maker(job: ShaderJob, compiler: shaderc.Compiler) -> str:
-    """What besides its text and defines a module is made from."""
+    """Name and compiler of a module: what its hash covers besides text and defines."""
     own = f" {cooperative.VERSION}" if cooperative.DEFINE in job.defines else ""
     return f"{job.name} {compiler.identity}{own}"
 
@@ -141,7 +141,7 @@ def _write_cached(path: Path, module: bytes) -> None:
 
 
 def entry_name(kernel: str, variant: Variant) -> str:
-    """What a module is called in manifest and archive."""
+    """Name of a module in manifest and archive."""
     return " ".join([kernel, *(f"{k}={v}" for k, v in variant)])
 
 

@@ -82,7 +82,7 @@ class ShaderJob:
 
 
 class Compiler(Protocol):
-    """What compiles. Safe to use from several threads."""
+    """A compiler of GLSL. Safe to use from several threads."""
 
     @property
     def identity(self) -> str:
