@@ -52,6 +52,15 @@ class Session:
     device cannot have.
     """
 
+    #: The model as its format reads it, with what the file says of itself.
+    model: Model
+    #: The device that runs it; None: the host, with NumPy.
+    device: Device | None
+    #: Precision of what is stored, "fp32" or "fp16", as asked for and possible.
+    precision: str
+    #: Arithmetic of convolutions and products, "fp32" or "fp16", as asked for and possible.
+    arithmetic: str
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -68,8 +77,6 @@ class Session:
             raise VknnError(f"precision {precision!r} is not supported; use {known}")
         _check_arithmetic(arithmetic, precision)
         self._owns_device = not isinstance(device, Device)
-        self.model: Model
-        self.device: Device | None
         with gc_pause.paused():
             files = (Path(path), Path(weights) if weights is not None else None)
             self.model, self.device = _load_and_open(*files, device)

@@ -58,7 +58,7 @@ class Pipeline:
 
 
 def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
-    """The key of each dispatch's pipeline, with its module cut to what the constants leave of it."""
+    """The key of each dispatch's pipeline, its module cut to what the constants leave of it."""
     spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
     folded: dict[tuple[_Kernel, Constants], bytes] = {}
     return [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
