@@ -1,4 +1,4 @@
-"""The public names, listed here so that adding or losing one is a decision, and their docstrings."""
+"""The public names, listed so that a change of them is a decision, and their docstrings."""
 
 from __future__ import annotations
 

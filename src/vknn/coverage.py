@@ -1,4 +1,4 @@
-"""Which layers a model has, what they become, and where that runs."""
+"""Coverage of a model: its layers, the operators they become, and where these run."""
 
 from __future__ import annotations
 

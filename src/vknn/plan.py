@@ -14,7 +14,7 @@ from vknn.graph.types import TensorType, Term
 class CooperativeMatrix:
     """A product that a subgroup computes at once: ``m`` x ``k`` times ``k`` x ``n``.
 
-    ``factors``, ``sums``: what both factors, and what is added to and comes out, consist of
+    ``factors``, ``sums``: component types of both factors, and of the summand and the result
     ("float16", "float32"...).
     """
 
@@ -48,7 +48,7 @@ class DeviceLimits:
     subgroup_size: int = 4
     unified_memory: bool = False
     #: Rounds of all loops together that a shader invocation may run. Mesa's llvmpipe ends loops
-    #: after 65,535 without a word; elsewhere it keeps a dispatch far from any watchdog.
+    #: after 65,535 without an error; elsewhere it keeps a dispatch far from any watchdog.
     max_loop_rounds: int = 65535
     #: Optional abilities that are present and switched on: "int64", "fp16_storage",
     #: "fp16_arithmetic", "subgroup_shuffle", "integer_dot", "integer_dot_fast" (the device
@@ -190,7 +190,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Makes all earlier writes visible to all later work; ``buffers`` says for whose sake."""
+    """Makes all earlier writes visible to all later work; ``buffers`` made it necessary."""
 
     buffers: tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""The reference: a graph run with NumPy, op by op.
+"""Reference: a graph run with NumPy, op by op.
 
 Every op says in its ``reference`` what it means; this module only passes arrays along. It is what
 results of a device are held against, and what runs where there is no device.
@@ -98,7 +98,7 @@ def _fits(array: np.ndarray, type_: TensorType) -> bool:
 
 
 def _last_readers(graph: Graph) -> dict[int, list[Value]]:
-    """Which values may be let go behind each node."""
+    """The values that nothing reads any more behind each node, by the node's index."""
     last: dict[Value, int] = {}
     for index, node in enumerate(graph.nodes):
         last.update((v, index) for v in node.outputs)

@@ -1,4 +1,4 @@
-"""A model file made ready to run."""
+"""Session: a model file made ready to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs every operator on both backends."""
+"""Verification: every operator run on the device and with NumPy, and compared."""
 
 from __future__ import annotations
 
@@ -44,21 +44,19 @@ def verify(
     """Runs every operator of a model on the device and with NumPy, and compares.
 
     ``model``: a model file (with ``weights``, ``device``, ``precision`` and ``arithmetic`` as for
-    Session) or a session.
-    ``inputs``: arrays by name; random ones (``seed``) stand in for those that are missing, with
-    shapes from ``shapes`` or from the model.
+    Session) or a session. ``inputs``: arrays by name; random ones (``seed``) stand in for those
+    that are missing, with shapes from ``shapes`` or from the model.
 
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
     the operators before it on the device. What a model computes in loops, branches or behind
     computed shapes is checked the first time that it runs, on what the reference computed before
-    it. ``tolerance``: error allowed to one operator relative to
-    the magnitude that it accumulates, by default what its arithmetic explains
-    (vknn.crosscheck.tolerance). ``cumulative_tolerance``: error allowed to any intermediate result,
-    relative to its largest element, by default 1e-4, and 2e-2 in fp16 (4e-2 where that is what is
-    multiplied in). In fp16 isolated operators
-    get inputs that float16 holds exactly, on the device and in NumPy. ``passes``: checks the graph
-    as it is run, after all rewrites; False: as it was read, an operator for each that the file's
-    layers stand for.
+    it. In fp16 isolated operators get inputs that float16 holds exactly, on both sides.
+
+    ``tolerance``: error allowed to one operator relative to the magnitude that it accumulates, by
+    default what its arithmetic explains (vknn.crosscheck.tolerance). ``cumulative_tolerance``:
+    error allowed to any intermediate result, relative to its largest element, by default 1e-4 in
+    fp32, 2e-2 in precision fp16 and 4e-2 in arithmetic fp16. ``passes``: checks the graph as it is
+    run, after all rewrites; False: as it was read, with every operator of the file's layers.
     """
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
@@ -197,9 +195,9 @@ class _Check:
             )
 
     def _at_random(self, value: Value) -> bool:
-        """True where the roundings of float16 decide what there is to compare: detections.
+        """True where roundings of float16 decide how many rows there are: detections.
 
-        What comes behind all other operators then says nothing; alone, an operator gets the same.
+        Cumulative results then cannot be compared; isolated ones can, as inputs are the same.
         """
         return not value.type.is_static and self.session.precision == "fp16"
 
@@ -250,7 +248,7 @@ class _Check:
             self.arrays[f"{name}/isolated"] = isolated
 
     def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
-        """The outputs of a plain run, which shares memory as no other run here does."""
+        """The outputs of a plain run, compared: the only run here whose tensors share memory."""
         found = []
         actual = {name: np.asarray(a) for name, a in self.session._engine.run(self.feeds).items()}
         for name, result in actual.items():
@@ -269,7 +267,7 @@ class _Check:
 
 
 def _widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
-    """An allowance for what has gathered errors: a share of the range, a step for integers."""
+    """An allowance for cumulative results: a share of the range, for integers at least 1."""
     if expected.size == 0 or expected.dtype.kind not in "fiu":
         return allowance
     size = np.abs(expected.astype(np.float64))

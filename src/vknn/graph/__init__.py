@@ -1,4 +1,4 @@
-"""The graph: what every format is read into and everything else works on."""
+"""Graph: every format is read into it, and everything else works on it."""
 
 from vknn.graph.attributes import Attributes, attributes
 from vknn.graph.builder import GraphBuilder

@@ -1,4 +1,4 @@
-"""Classes that are their attributes: frozen, compared and shown by them.
+"""Attributes: base of frozen classes that are compared, hashed and shown by their fields.
 
 ``dataclass(frozen=True)`` writes and compiles six methods a class. There are hundreds of operators
 and layers, all of which are made when vknn is imported, so that most of the time of an import went

@@ -1,4 +1,4 @@
-"""Building graphs: the one way for formats and passes to add nodes."""
+"""Builder of graphs: the one way for formats and passes to add nodes."""
 
 from __future__ import annotations
 

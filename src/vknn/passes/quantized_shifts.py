@@ -1,4 +1,4 @@
-"""Folds a constant added to quantized data into the convolution that reads them."""
+"""Shifts of quantized data (a constant added) folded into the convolution that reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _BYTES = (DType.INT8, DType.UINT8)
 def fold_shifts(graph: Graph) -> Graph:
     """conv(x + d) with zero point z = conv(x) with z - d, for tables that only add d to a byte.
 
-    So begins many a model in int8 that is given uint8. What moves elements may stand between.
+    Many models begin like this that compute in int8 and are given uint8. Ops that only move
+    elements may lie between the two.
     """
     return sweep(graph, _fold, (TableLookup,))
 

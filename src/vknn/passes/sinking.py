@@ -1,4 +1,4 @@
-"""Transposes moved below the ops that read them.
+"""Sinking of transposes: moved below the ops that read them.
 
 op(transpose(x)) = transpose(op'(x)), where op' has its axes renamed. Models that keep their
 channels last have a transpose on either side of each convolution; sunk through what stands between
@@ -78,7 +78,7 @@ _SINKING: tuple[tuple[tuple[type[Op], ...], int], ...] = (
 def _moved(
     rewriter: Rewriter, values: Sequence[Value | None]
 ) -> tuple[Perm, list[Value], Origin] | None:
-    """The one order that all are transposed by (constants aside), and what they are without it."""
+    """The order that all (but constants) are transposed by, the values before that, an origin."""
     perm: Perm | None = None
     origin: Origin | None = None
     for value in values:

@@ -1,4 +1,4 @@
-"""``vknn bench``: how long a run takes, how long the first one takes, and how much memory."""
+"""Benchmark (``vknn bench``): time of a run and of the first one, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vknn bench --device-limits``: what a device can do at best, for kernels to be measured against.
+"""Limits of a device (``vknn bench --device-limits``): its best speeds, to hold kernels against.
 
 Arithmetic: multiply-adds in registers. Memory: a copy, read and written bytes together. Overheads:
 a submit that is waited for, a dispatch, a workgroup. Each figure is the best of several runs.

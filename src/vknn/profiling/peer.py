@@ -1,4 +1,4 @@
-"""Another engine to measure against: the ncnn wheel."""
+"""Peer: another engine to measure against, the ncnn wheel."""
 
 from __future__ import annotations
 

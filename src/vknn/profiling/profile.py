@@ -1,4 +1,4 @@
-"""``vknn.profile``: a table of everything that runs, with its time."""
+"""Profile (``vknn.profile``): a table of everything that runs, with its time."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _timed_run(program: Program, arrays: Mapping[str, np.ndarray]) -> TimedRun:
 
 
 def _alike(runs: Sequence[TimedRun]) -> list[TimedRun]:
-    """The runs that went the way of the last one: data may decide which plans run."""
+    """The runs that ran the same commands as the last one: data may decide which plans run."""
     ways = [[s.entries for s in r.segments] for r in runs]
     return [r for r, way in zip(runs, ways, strict=True) if way == ways[-1]]
 

@@ -1,4 +1,4 @@
-"""Runs plans on Vulkan devices: ``Plan`` + arrays -> arrays, timestamps.
+"""Runtime: plans run on Vulkan devices, ``Plan`` + arrays -> arrays, timestamps.
 
 with open_device("auto") as device, Executable(device, plan) as executable:
     outputs = executable.run({"data": array})

@@ -1,4 +1,4 @@
-"""Opening devices."""
+"""Devices: listed, opened, shared and closed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shared:
         self.core.destroy()
 
 
-#: Devices are shared where everything that shapes them is the same.
+#: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.
 _Key = tuple[int, bytes, frozenset[str], Path, float]
 _lock = threading.RLock()
 _open: dict[_Key, Shared] = {}

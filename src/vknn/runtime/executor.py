@@ -1,4 +1,4 @@
-"""Runs a plan: copy in, submit, wait, copy out."""
+"""Executable: a plan made ready to run; a run copies in, submits, waits, copies out."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Executable(Closing):
             self._core.ensure_alive()
 
     def _execute(self, submits: Sequence[Struct]) -> None:
-        """Submits one behind another; only the last signals the fence, as they run in order."""
+        """Submits all and waits; only the last signals the fence, as they run in order."""
         self._fence.reset()
         self._in_flight = True
         try:

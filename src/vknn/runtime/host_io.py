@@ -1,4 +1,4 @@
-"""The edge between arrays and device buffers."""
+"""Input and output of a plan on the host: arrays copied and converted to and from buffers."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ class HostIO:
 
     def store(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Copies the inputs in, converting to the device's dtypes as it goes."""
-        if self._narrows:  # beyond float16's range lies infinity
-            with np.errstate(over="ignore"):  # entering it takes longer than a copy
+        if self._narrows:  # numbers beyond float16's range become infinite, without a warning
+            with np.errstate(over="ignore"):  # errstate takes longer than a small copy
                 self._copy_in(feeds)
         else:
             self._copy_in(feeds)

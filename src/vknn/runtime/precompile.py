@@ -31,12 +31,12 @@ from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.memory import Allocation
 
-#: Fewer new pipelines than these are not worth a worker. At most so many workers at a time: each
-#: takes 20 to 30 MB of the process while it compiles (but no device memory to speak of).
+#: Least number of new pipelines that is worth a worker. Most workers at a time: each takes 20 to
+#: 30 MB of the process while it compiles (but no device memory to speak of).
 LEAST_TASKS, MAX_WORKERS = 4, 3
 #: Seconds that a driver may take for a pipeline before it is taken to hang.
 PATIENCE = 300.0
-#: Pipelines are remembered by so many bytes each, and so many of them.
+#: Bytes of a pipeline's digest, and most digests that are kept.
 _DIGEST_BYTES, _MOST_DIGESTS = 16, 1 << 12
 #: Sizes of the buffers that stand in for real ones. Which sizes are powers of two goes into
 #: llvmpipe's code where a shader reads texels.
@@ -45,7 +45,10 @@ _STAND_IN_BYTES = (48, 64)
 
 @dataclass(frozen=True, eq=False)
 class CompileTask:
-    """A pipeline to compile: a dispatch that needs it. ``powers``: bindings in such buffers."""
+    """A pipeline to compile, with a dispatch that needs it.
+
+    ``powers``: for each binding, whether it reads texels of a buffer whose size is a power of 2.
+    """
 
     dispatch: Dispatch
     key: PipelineKey
@@ -124,7 +127,7 @@ class Precompiler:
             cachefile.write(self._path, b"".join([*known][-_MOST_DIGESTS:]))
 
     def drop(self, batch: Batch) -> None:
-        """Nobody is to begin anything more of the batch."""
+        """Takes the batch from the workers: none begins another task of it."""
         with self._changed:
             batch.tasks.clear()
             with contextlib.suppress(ValueError):
@@ -149,7 +152,7 @@ class Precompiler:
             return batch.tasks.popleft() if batch.tasks else None
 
     def _next(self) -> tuple[Batch, CompileTask] | None:
-        """Something to do for a worker, which says when it is through."""
+        """A task for a worker, which is to call :meth:`_through` when it is done."""
         with self._changed:
             for batch in self._batches:
                 if batch.tasks and not self._closed:
@@ -247,7 +250,7 @@ class _Worker:
         self._undo.close()
 
     def compile(self, task: CompileTask) -> bool:
-        """Whether going on makes sense: whether the driver finds what it compiled before."""
+        """Compiles; False where that is useless: the driver does not find what it compiled before."""
         self._timed.append((task, self._seconds(task, self._pipelines)))
         if len(self._timed) != 2:  # the first has had time to reach the disk
             return True
@@ -288,7 +291,10 @@ def _tasks(
 
 
 def _digest(dispatch: Dispatch, key: PipelineKey, *kind: object) -> bytes:
-    """A hint, so a module's size stands for its words: megabytes that warm starts do not hash."""
+    """The digest of a pipeline. A module's size stands for its words, which are too many to hash.
+
+    Where two pipelines have the same digest, one is compiled later than it could be.
+    """
     views = tuple(view.value for view in key.views)
     what = dispatch.kernel, dispatch.variant, len(key.spirv), key.constants, views, key.push, kind
     return hashlib.sha256(repr(what).encode()).digest()[:_DIGEST_BYTES]

@@ -16,7 +16,7 @@ SHARED_KINDS = frozenset(("cpu", "integrated"))
 
 @dataclass(frozen=True)
 class Quirk:
-    """A driver that is known wrong: what to keep off it, and why. ``unusable``: keep off it all."""
+    """A fault of a driver: the features not to use, and why. ``unusable``: use nothing of it."""
 
     name: str
     reason: str

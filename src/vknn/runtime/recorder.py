@@ -1,4 +1,4 @@
-"""Turns a plan into command buffers over real buffers."""
+"""Recorder: the steps of a plan as Vulkan commands over real buffers."""
 
 from __future__ import annotations
 

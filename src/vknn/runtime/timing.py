@@ -1,4 +1,4 @@
-"""Runs a plan with timestamps."""
+"""Timer: a plan run with timestamps around its commands."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tuning database: what ``vknn tune`` measured, a JSON file for each device and driver.
+"""Tuning database: results of ``vknn tune``, a JSON file for each device and driver.
 
-It is made of plain names: the runtime does not know what they stand for.
+Keys and candidates are plain names here: the runtime does not know what they stand for.
 """
 
 from __future__ import annotations

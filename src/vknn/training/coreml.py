@@ -1,4 +1,4 @@
-"""Core ML's updatable networks: training inputs, the graph up to the losses, weights."""
+"""Task of Core ML's updatable networks: training inputs, the graph up to the losses, weights."""
 
 from __future__ import annotations
 

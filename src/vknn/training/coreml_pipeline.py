@@ -1,4 +1,4 @@
-"""An updatable pipeline: its last model is trained on what the others make of the examples."""
+"""Task of an updatable pipeline: its last model is trained on the results of the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Losses as parts of a graph, for examples that lie along an axis of the losses' inputs.
 
 Each loss reads an input that the trainer feeds: a row of weights for each example, which sum up
-to 1 over a mini-batch, so that what pads it can weigh nothing.
+to 1 over a mini-batch. Examples that only fill the graph's batch have weight 0.
 """
 
 from __future__ import annotations

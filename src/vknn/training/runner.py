@@ -24,9 +24,9 @@ from vknn.training.step import (
 )
 from vknn.training.task import CROSS_ENTROPY, Arrays, Example, Task
 
-#: Of the range of a loss's input, by how much joined examples may differ from single ones.
+#: Share of the range of a loss's input by which joined examples may differ from single ones.
 _SAME = 1e-4
-#: Elements of all results of a graph that NumPy computes sooner than a device's plan is made.
+#: Elements in all results of a graph below which NumPy is done before a plan would be made.
 _SMALL = 1 << 21
 
 
@@ -69,7 +69,7 @@ class Runner:
         return loss, right, gradients
 
     def _part(self, places: np.ndarray, weight: np.float32) -> Arrays:
-        """One run of the program: what is missing to its number of examples weighs nothing."""
+        """One run of the program; examples that only fill it up have weight 0."""
         count = self._network.count
         padded = [*places, *[places[0]] * (count - len(places))]
         shares = np.zeros(count, np.float32)

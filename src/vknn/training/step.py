@@ -1,7 +1,7 @@
-"""The graphs of a training: what stays the same for good, and a step for a few examples.
+"""Graphs of a training: a frozen part that is run once, and a step for a few examples.
 
-What lies before the first trained layer gives the same for an example every time. It is cut off and
-computed once for each example, as long as its results do not take too much memory.
+The layers before the first trained one give the same for an example every time. They are cut off
+and computed once for each example, as long as their results do not take too much memory.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Forward:
 def forward(task: Task, inputs: Arrays, count: int) -> Forward:
     """The graph for ``count`` examples like ``inputs`` (those of one, with an axis to join along).
 
-    Where examples lie is seen by comparison with the graph for one more of them.
+    The axis of the examples is the one whose size changes in the graph for one example more.
     """
     graph = task.graph(_repeated(task, inputs, count))
     more = task.graph(_repeated(task, inputs, count + 1))
@@ -204,5 +204,5 @@ def check_whole(graph: Graph) -> None:
 
 
 def as_one(arrays: Sequence[np.ndarray], axis: int | None) -> np.ndarray:
-    """Arrays of examples joined; what is the same for all once."""
+    """Arrays of examples joined along ``axis``; the first, where it is the same for all (None)."""
     return arrays[0] if axis is None or len(arrays) == 1 else np.concatenate(arrays, axis)

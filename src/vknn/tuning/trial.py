@@ -1,4 +1,4 @@
-"""Measures the candidates of a problem in turn, whatever becomes of the process that runs them."""
+"""Trials: the candidates of a problem measured in turn, in a process that may fail."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Trials:
         result.times.pop(name, None)
 
     def _pose(self, job: Job) -> str | None:
-        """Sees to it that a worker has the problem; why that failed, if it did."""
+        """Hands the problem to a worker, if none has it; the reason, where that fails."""
         if self._child is None:
             self._child, self._posed = Child(), None
             uuid = self._snapshot.uuid

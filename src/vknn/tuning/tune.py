@@ -1,4 +1,4 @@
-"""Measures every candidate of every problem of a network and remembers the fastest."""
+"""Tuning: every candidate of every problem of a network measured, the fastest kept."""
 
 from __future__ import annotations
 

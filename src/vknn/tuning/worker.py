@@ -1,4 +1,4 @@
-"""The process in which candidates are tried: what goes wrong in it, goes wrong in it alone.
+"""Worker: the process in which candidates are tried, so that a crash is not the user's.
 
 Requests come in pickled, behind their length, through standard input; answers go out as JSON, a
 line each, through what was standard output.
@@ -135,7 +135,7 @@ class Worker:
     def _measure(self, request: Measure) -> float:
         """Microseconds from the begin of the candidate's first command to the end of its last.
 
-        What is short is run several times over, as it is the more disturbed by anything else.
+        Short candidates are run several times over: other work of the machine disturbs them more.
         """
         posed = self._posed
         assert posed is not None

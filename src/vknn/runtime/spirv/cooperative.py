@@ -1,4 +1,4 @@
-"""Completes SPIR-V that multiplies cooperative matrices (SPV_KHR_cooperative_matrix).
+"""Cooperative matrices (SPV_KHR_cooperative_matrix): modules that use them, completed.
 
 Compilers of before 2023 know no such type; GL_EXT_spirv_intrinsics gives them the instructions,
 but the type's operands (a type, constants) are beyond it. So shaders/matmul/cooperative.glsl

@@ -1,4 +1,4 @@
-"""Cuts the branches of a SPIR-V module that its specialization constants decide.
+"""Specialization: the branches of a SPIR-V module that its constants decide, cut.
 
 A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers
 fold the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at

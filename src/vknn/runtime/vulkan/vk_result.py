@@ -1,4 +1,4 @@
-"""Turns every VkResult into a typed exception with a remedy."""
+"""VkResult codes as typed exceptions, each with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations. At kinks the gradient is PyTorch's: that of the side where the function is flat."""
+"""Gradients of activations; at kinks PyTorch's, that of the side where the function is flat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries looked up and written by indices: gradients go the other way."""
+"""Gradients of entries looked up or written by indices: they go the other way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Gradients of matrix products."""
 
 from __future__ import annotations
 

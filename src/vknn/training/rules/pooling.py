@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Gradients of pooling."""
 
 from __future__ import annotations
 

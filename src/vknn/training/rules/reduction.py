@@ -1,4 +1,4 @@
-"""Reductions, softmax and running sums."""
+"""Gradients of reductions, softmax and running sums."""
 
 from __future__ import annotations
 
