@@ -9,12 +9,13 @@ from tests.helpers import shared_device
 
 from vknn import reference
 from vknn.compile import Target, compile_graph
+from vknn.errors import DeviceError
 from vknn.graph import GraphBuilder, Op, TensorType, validate
 from vknn.lowering.choose.split_weights import split_columns
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.passes.fusion import unfuse
-from vknn.runtime import open_device
+from vknn.runtime import Executable, live_objects, open_device
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,29 @@ def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed
     assert sum(isinstance(n.op, MatMul) for n in program.graph.nodes) > 2
     program.close()
     device.close()
+
+
+def test_a_segment_that_fails_leaves_nothing_behind(monkeypatch):
+    """The second of two device segments cannot be made ready."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3)))
+    graph = g.finish({"y": g.add(Relu(), g.add(OnHost(), g.add(Relu(), x)))})
+    target = Target(shared_device())
+    made = []
+
+    def fails_later(*args):
+        if made:
+            raise DeviceError("no more of it")
+        made.append(Executable(*args))
+        return made[0]
+
+    compile_graph(graph, target, passes=False).close()  # what all programs share stays
+    before = live_objects()
+    monkeypatch.setattr("vknn.compile.Executable", fails_later)
+    with pytest.raises(DeviceError, match="no more of it"):
+        compile_graph(graph, target, passes=False)
+    assert made
+    assert live_objects() == before
 
 
 def test_a_small_matrix_is_not_split():

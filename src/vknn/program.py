@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from vknn.graph import Graph, TensorType, Value
+from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
 from vknn.plan import Plan
 from vknn.runtime import Executable
@@ -22,7 +22,7 @@ from vknn.segment import Segment
 #: Programs kept for different shapes of data-dependent tensors, and for a continuation's graphs.
 MAX_SUBPROGRAMS = 16
 
-Execute = Callable[[Segment, dict[str, np.ndarray]], dict[str, np.ndarray]]
+Execute = Callable[[Segment, Arrays], Arrays]
 #: Compiles a graph; False: one whose passes have run.
 Compile = Callable[[Graph, bool], "Program"]
 
@@ -64,9 +64,7 @@ class Program:
         """The programs compiled so far for deferred nodes and for the graph's continuation."""
         return list(self._subprograms.values())
 
-    def run(
-        self, feeds: Mapping[str, np.ndarray], execute: Execute | None = None
-    ) -> dict[str, np.ndarray]:
+    def run(self, feeds: Mapping[str, np.ndarray], execute: Execute | None = None) -> Arrays:
         """Outputs by name; ``feeds`` by the names of the graph's inputs, with their exact types.
 
         ``execute`` runs a segment on its arrays, by name, in place of :meth:`Segment.run`.
@@ -74,7 +72,7 @@ class Program:
         execute = execute or self._execute
         graph = self.graph
         known: dict[Value, np.ndarray] = {}
-        outputs: dict[str, np.ndarray] = {}
+        outputs: Arrays = {}
         # Loops and not comprehensions, which were function calls before Python 3.12.
         with self._lock:
             for v in graph.inputs:
@@ -93,8 +91,7 @@ class Program:
             continuation = graph.continuation
             if continuation is not None:
                 taken = {name: outputs.pop(name) for name in continuation.takes}
-                call = lambda key, make, feeds: self._kept(key, make).run(feeds, execute)  # noqa: E731
-                outputs |= continuation.resume(taken, call)
+                outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
 
     def close(self) -> None:
@@ -105,6 +102,16 @@ class Program:
             for program in self._subprograms.values():
                 program.close()
             self._subprograms.clear()
+
+    def _caller(self, execute: Execute) -> Call:
+        """The call with which a continuation runs its graphs."""
+
+        def call(
+            key: Hashable, make: Callable[[], Graph], feeds: Mapping[str, np.ndarray]
+        ) -> Arrays:
+            return self._kept(key, make).run(feeds, execute)
+
+        return call
 
     def _run_deferred(
         self, known: Mapping[Value, np.ndarray], execute: Execute

@@ -250,7 +250,7 @@ class _Worker:
         self._undo.close()
 
     def compile(self, task: CompileTask) -> bool:
-        """Compiles; False where that is useless: the driver does not find what it compiled before."""
+        """Compiles; False where that is useless: the driver finds nothing of what it compiled."""
         self._timed.append((task, self._seconds(task, self._pipelines)))
         if len(self._timed) != 2:  # the first has had time to reach the disk
             return True
