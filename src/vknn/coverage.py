@@ -65,6 +65,6 @@ def _covered(
 
 
 def _place(node: Node, limits: DeviceLimits, options: LoweringOptions) -> str:
-    if any(t is not None and not t.is_static for t in node.input_types):
+    if not node.is_static:
         return LATER
     return DEVICE if candidates(node, limits, options) else HOST

@@ -104,7 +104,7 @@ class _Kernels:
 
     def parts(self, node: Node) -> list[Node]:
         """The node, or where no kernel takes it whole and those of its parts fit better, these."""
-        if self._limits is None or not _is_static(node) or self.of(node):
+        if self._limits is None or not node.is_static or self.of(node):
             return [node]
         if isinstance(node.op, Fused):
             parts: list[Node] | None = unfuse(node)
@@ -127,16 +127,12 @@ def _split_static(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
     deferred: list[Node] = []
     late: set[Value | None] = set()
     for node in nodes:
-        if not _is_static(node) or not late.isdisjoint(node.inputs):
+        if not node.is_static or not late.isdisjoint(node.inputs):
             deferred.append(node)
             late.update(node.outputs)
         else:
             ready.append(node)
     return ready, deferred
-
-
-def _is_static(node: Node) -> bool:
-    return all(t is None or t.is_static for t in node.input_types)
 
 
 def _group(nodes: list[Node], on_device: set[Node]) -> list[list[Node]]:

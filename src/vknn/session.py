@@ -229,8 +229,8 @@ def _load_and_open(
     """The model and its device, at the same time: opening waits for the driver mostly."""
     if isinstance(device, Device):
         return load(path, weights), device
-    # The model has the thread of its own: what drivers allocate in ever new threads stays spread
-    # over as many heaps.
+    # The model is loaded by the other thread and the driver called by this one: the C library has a
+    # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
         loading = executor.submit(load, path, weights)
         try:

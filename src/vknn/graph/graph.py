@@ -57,6 +57,11 @@ class Node:
     def input_types(self) -> tuple[TensorType | None, ...]:
         return tuple(v.type if v is not None else None for v in self.inputs)
 
+    @property
+    def is_static(self) -> bool:
+        """True when the types of all inputs are known (those of outputs may still be open)."""
+        return all(v is None or v.type.is_static for v in self.inputs)
+
     @functools.cached_property
     def bounds(self) -> tuple[TensorType, ...]:
         """Largest possible types of the outputs (:meth:`Op.bound`); raises ShapeError."""

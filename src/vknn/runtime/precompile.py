@@ -35,7 +35,7 @@ from vknn.runtime.vulkan.memory import Allocation
 #: 30 MB of the process while it compiles (but no device memory to speak of).
 LEAST_TASKS, MAX_WORKERS = 4, 3
 #: Seconds that a driver may take for a pipeline before it is taken to hang.
-PATIENCE = 300.0
+COMPILE_SECONDS = 300.0
 #: Bytes of a pipeline's digest, and most digests that are kept.
 _DIGEST_BYTES, _MOST_DIGESTS = 16, 1 << 12
 #: Sizes of the buffers that stand in for real ones. Which sizes are powers of two goes into
@@ -214,7 +214,7 @@ class _DryDispatcher:
         core = self._core
         try:
             core.submit(self._info.ptr, self._fence.handle)
-            if not core.wait(self._fence.array, PATIENCE):
+            if not core.wait(self._fence.array, COMPILE_SECONDS):
                 core.lost, core.abandoned = "compiling a pipeline never finished", True
                 raise DeviceLostError(core.lost)
         except BaseException:

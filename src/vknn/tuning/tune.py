@@ -54,7 +54,7 @@ def tune(
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
         program = session._engine.program(feeds)
-        if not all(_is_static(node) for node in program.graph.nodes):
+        if not all(node.is_static for node in program.graph.nodes):
             session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
         jobs = find_jobs(_static_nodes(program), device_.limits, session._engine.target.options)
         name = program.graph.name if isinstance(model, Session) else str(model)
@@ -96,13 +96,9 @@ def _device(session: Session) -> Device:
     return session.device
 
 
-def _is_static(node: Node) -> bool:
-    return all(t is None or t.is_static for t in node.input_types)
-
-
 def _static_nodes(program: Program) -> Iterator[Node]:
     """The nodes whose types are known, those of subprograms included."""
-    yield from filter(_is_static, program.graph.nodes)
+    yield from (node for node in program.graph.nodes if node.is_static)
     for subprogram in program.subprograms:
         yield from _static_nodes(subprogram)
 

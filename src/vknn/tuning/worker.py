@@ -35,7 +35,7 @@ from vknn.tuning.jobs import LAYER, Contest, Job
 REPEATS, SHORT = 5, 0.005
 #: Bytes of a request.
 HEAD = struct.Struct("<Q")
-#: Behind these the device is not fit for the next candidate.
+#: Errors after which the device cannot be used for the next candidate.
 FATAL = (DeviceLostError, DeviceTimeoutError)
 
 
