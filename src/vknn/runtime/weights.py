@@ -16,7 +16,7 @@ from vknn.runtime.range_allocator import RangeAllocator, align_up
 from vknn.runtime.vulkan.lifetime import Closing
 from vknn.runtime.vulkan.memory import Allocation
 
-#: Bounds of a block's size, which is that of the arrays about to be placed: so no room is left over,
+#: Bounds of a block's size, which is that of the arrays about to be placed: no room is left over,
 #: and arrays that come one by one do not take an allocation each.
 LEAST_BYTES = 256 << 10
 MOST_BYTES = 64 << 20
