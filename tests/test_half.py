@@ -68,7 +68,7 @@ def test_half_the_memory(half: Path) -> None:
     sizes = []
     for precision in ("fp32", "fp16"):
         with vknn.Session(half, device="vulkan", precision=precision) as session:
-            (plan,) = session.program(picture()).plans
+            (plan,) = session._engine.program(picture()).plans
             sizes.append(sum(b.nbytes for b in plan.buffers))
             assert {a.itemsize for a in plan.constants.values()} == {4 if len(sizes) == 1 else 2}
     assert sizes[1] < 0.7 * sizes[0]
@@ -130,7 +130,7 @@ def test_arithmetic(half: Path) -> None:
         ) as session:
             assert session.arithmetic == arithmetic
             results.append(session.run(picture())["out"])
-            (plan,) = session.program(picture()).plans
+            (plan,) = session._engine.program(picture()).plans
             used = any(("HALF_SUMS", "1") in d.variant for d in plan.dispatches)
             assert used == (arithmetic == "fp16")
     difference = np.abs(results[1] - results[0]).max() / np.abs(results[0]).max()

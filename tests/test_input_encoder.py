@@ -11,7 +11,7 @@ from tests.tflite_writer import Net
 import vknn
 from vknn.formats import Model, TensorSpec
 from vknn.graph import DType
-from vknn.input_encoder import Intake
+from vknn.input_encoder import InputEncoder
 
 ADD = net("Input i 0 1 a", "Input j 0 1 b", "BinaryOp add 2 1 a b sum 0=0", "ReLU r 1 1 sum y")
 SHAPE = (2, 3, 4)
@@ -92,7 +92,7 @@ def test_shapes_in_turn(session):
     for width in (4, 5, 4, 4, 5, 5, *range(1, 12), 4):
         shape = (2, 3, width)
         check(session, numbers(shape=shape), numbers(shape=shape, seed=width))
-        session.program({"a": numbers(), "b": numbers()})
+        session._engine.program({"a": numbers(), "b": numbers()})
 
 
 @pytest.mark.parametrize(
@@ -177,25 +177,25 @@ class OneInput(Model):
     ],
 )
 def test_only_what_is_reshaped_is_known_again(encode, plain):
-    intake = Intake(OneInput(encode))
+    encoder = InputEncoder(OneInput(encode))
     feeds = {"x": numbers()}
-    assert intake.recall(feeds) is None
-    made = intake.encode(feeds)
-    intake.remember(feeds, made)
-    found = intake.recall(feeds)
+    assert encoder.recall(feeds) is None
+    made = encoder.encode(feeds)
+    encoder.remember(feeds, made)
+    found = encoder.recall(feeds)
     assert (found is not None) == plain
     if found is not None:
         assert found["x"].shape == made["x"].shape
         np.testing.assert_array_equal(found["x"], made["x"])
-    intake.forget()
-    assert intake.recall(feeds) is None
+    encoder.forget()
+    assert encoder.recall(feeds) is None
 
 
 def test_what_was_turned_is_not_known_again():
-    intake = Intake(OneInput(np.transpose))
+    encoder = InputEncoder(OneInput(np.transpose))
     feeds = {"x": np.asfortranarray(numbers(shape=(2, 3)))}
-    intake.remember(feeds, intake.encode(feeds))
-    assert intake.recall({"x": numbers(shape=(2, 3))}) is None
+    encoder.remember(feeds, encoder.encode(feeds))
+    assert encoder.recall({"x": numbers(shape=(2, 3))}) is None
 
 
 @pytest.mark.device

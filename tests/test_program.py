@@ -1,4 +1,4 @@
-"""Programs: device and host segments, data-dependent shapes, continuations."""
+"""Programs: device and host segments, data-dependent shapes, subprograms."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ import pytest
 from tests.helpers import shared_device
 
 from vknn import reference
+from vknn.compile import Target, compile_graph
+from vknn.errors import DeviceError
 from vknn.graph import GraphBuilder, Op, TensorType, validate
 from vknn.lowering.choose.split_weights import split_columns
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
 from vknn.passes.fusion import unfuse
-from vknn.program import Program, Target
-from vknn.runtime import open_device
+from vknn.runtime import Executable, live_objects, open_device
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def test_one_plan_for_a_network_the_device_can_run_whole(target):
     g = GraphBuilder()
     x = g.input("x", TensorType((2, 3)))
     y = g.add(Add(), g.add(Relu(), x), x)
-    program = Program(g.finish({"y": y}), target)
+    program = compile_graph(g.finish({"y": y}), target, passes=False)
     a = array(2, 3)
     np.testing.assert_allclose(program.run({"x": a})["y"], np.maximum(a, 0) + a)
     assert len(program.segments) == 1
@@ -68,7 +69,7 @@ def test_host_steps_stand_between_device_segments(target):
     mid = g.add(OnHost(), g.add(Relu(), x))
     side = g.add(Relu(), x)
     y = g.add(Add(), g.add(Relu(), mid), side)
-    program = Program(g.finish({"y": y, "mid": mid}), target)
+    program = compile_graph(g.finish({"y": y, "mid": mid}), target, passes=False)
     a = array(2, 3)
     out = program.run({"x": a})
     np.testing.assert_allclose(out["mid"], np.maximum(a, 0) + 1)
@@ -84,7 +85,7 @@ def test_nodes_behind_a_data_dependent_shape_are_compiled_when_it_is_known(targe
     x = g.input("x", TensorType((5, 3)))
     rows = g.add(PositiveRows(), g.add(Relu(), x))
     y = g.add(Add(), rows, rows)
-    program = Program(g.finish({"rows": rows, "y": y, "x": x}), target)
+    program = compile_graph(g.finish({"rows": rows, "y": y, "x": x}), target, passes=False)
     for seed in range(4):
         a = array(5, 3, seed=seed)
         out = program.run({"x": a})
@@ -92,22 +93,22 @@ def test_nodes_behind_a_data_dependent_shape_are_compiled_when_it_is_known(targe
         np.testing.assert_allclose(out["rows"], expected)
         np.testing.assert_allclose(out["y"], expected * 2)
         np.testing.assert_array_equal(out["x"], a)
-    shapes = {c.graph.inputs[0].type.shape for c in program.continuations}
-    assert len(shapes) == len(program.continuations)
+    shapes = {c.graph.inputs[0].type.shape for c in program.subprograms}
+    assert len(shapes) == len(program.subprograms)
     program.close()
 
 
-def test_continuations_are_kept_by_shape(target):
+def test_subprograms_are_kept_by_shape(target):
     g = GraphBuilder()
     x = g.input("x", TensorType((4, 2)))
     y = g.add(Relu(), g.add(PositiveRows(), x))
-    program = Program(g.finish({"y": y}), target)
+    program = compile_graph(g.finish({"y": y}), target, passes=False)
     a = np.abs(array(4, 2))
     for _ in range(3):
         assert program.run({"x": a})["y"].shape == (4, 2)
-    assert len(program.continuations) == 1
+    assert len(program.subprograms) == 1
     assert program.run({"x": -a})["y"].shape == (0, 2)
-    assert len(program.continuations) == 2
+    assert len(program.subprograms) == 2
     program.close()
 
 
@@ -116,7 +117,7 @@ def test_constants_and_inputs_may_be_outputs(target):
     x = g.input("x", TensorType((3,)))
     c = g.constant(np.arange(3, dtype=np.float32), "c")
     y = g.add(Add(), x, c)
-    program = Program(g.finish({"x": x, "c": c, "y": y, "again": y}), target)
+    program = compile_graph(g.finish({"x": x, "c": c, "y": y, "again": y}), target, passes=False)
     a = array(3)
     out = program.run({"x": a})
     np.testing.assert_array_equal(out["x"], a)
@@ -133,7 +134,7 @@ def test_values_of_one_name_are_kept_apart(target):
     b = g.add(OnHost(), a)
     a.name = b.name = "same"
     y = g.add(Add(), a, b)
-    program = Program(g.finish({"y": y}), target)
+    program = compile_graph(g.finish({"y": y}), target, passes=False)
     data = array(3)
     np.testing.assert_allclose(program.run({"x": data})["y"], 2 * data + 3, rtol=1e-6)
     program.close()
@@ -147,7 +148,7 @@ def test_a_fused_node_that_no_kernel_takes_whole_runs_on_the_device_in_parts(tar
     steps = (FusedStep(Mul(), operand=0), FusedStep(Sub(), scalar=2.0, reverse=True))
     steps += (FusedStep(Relu()),)
     y = g.add(Fused(Add(), steps), x, w, channel)
-    program = Program(g.finish({"y": y}), target)
+    program = compile_graph(g.finish({"y": y}), target, passes=False)
     a, b = array(2, 3, 1, 5), array(3, 4, 1)
     expected = np.maximum(2 - (a + b) * array(1, 3, 1, 1), 0)
     np.testing.assert_allclose(program.run({"x": a, "w": b})["y"], expected, rtol=1e-5, atol=1e-6)
@@ -184,7 +185,9 @@ def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed
     b = g.constant(matrix.T.copy() if transposed else matrix, "b")
     offset = g.constant(array(120), "bias") if bias else None
     product = Fused(MatMul(transpose_b=transposed), (FusedStep(Relu()),))
-    program = Program(g.finish({"y": g.add(product, x, b, offset)}), Target(device))
+    program = compile_graph(
+        g.finish({"y": g.add(product, x, b, offset)}), Target(device), passes=False
+    )
     a = array(3, 37, seed=1)
     expected = np.maximum(a @ matrix + (array(120) if bias else 0), 0)
     np.testing.assert_allclose(program.run({"x": a})["y"], expected, rtol=1e-4, atol=1e-5)
@@ -192,6 +195,29 @@ def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed
     assert sum(isinstance(n.op, MatMul) for n in program.graph.nodes) > 2
     program.close()
     device.close()
+
+
+def test_a_segment_that_fails_leaves_nothing_behind(monkeypatch):
+    """The second of two device segments cannot be made ready."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3)))
+    graph = g.finish({"y": g.add(Relu(), g.add(OnHost(), g.add(Relu(), x)))})
+    target = Target(shared_device())
+    made = []
+
+    def fails_later(*args):
+        if made:
+            raise DeviceError("no more of it")
+        made.append(Executable(*args))
+        return made[0]
+
+    compile_graph(graph, target, passes=False).close()  # what all programs share stays
+    before = live_objects()
+    monkeypatch.setattr("vknn.compile.Executable", fails_later)
+    with pytest.raises(DeviceError, match="no more of it"):
+        compile_graph(graph, target, passes=False)
+    assert made
+    assert live_objects() == before
 
 
 def test_a_small_matrix_is_not_split():

@@ -52,9 +52,9 @@ def test_runs_on_both_backends_and_they_agree(net):
 
 def test_a_program_is_made_once_for_each_shape(net):
     with vknn.Session(net) as session:
-        first = session.program({"data": picture(3, 8, 8)})
-        assert session.program({"data": picture(3, 8, 8, seed=1)}) is first
-        other = session.program({"data": picture(3, 9, 7)})
+        first = session._engine.program({"data": picture(3, 8, 8)})
+        assert session._engine.program({"data": picture(3, 8, 8, seed=1)}) is first
+        other = session._engine.program({"data": picture(3, 9, 7)})
         assert other is not first
         assert session.run({"data": picture(3, 9, 7)})["prob"].shape == (5,)
 
@@ -182,7 +182,7 @@ def test_of_two_errors_the_models_is_shown(tmp_path, device):
     assert live_objects() == before
 
 
-def test_the_collector_is_left_as_it_was(net):
+def test_garbage_collection_is_left_as_it_was(net):
     feeds = {"data": picture(3, 8, 8)}
     for enabled in (True, False):
         (gc.enable if enabled else gc.disable)()

@@ -150,7 +150,7 @@ def _pairs(graph: Graph, feeds: Arrays) -> list[Pair]:
     """The operators of a graph and of what follows it, with the layers that they come of."""
     found: list[Pair] = []
     with contextlib.suppress(VknnError):  # the page of the format says so
-        _walk(graph, feeds, found, graph.rest is not None)
+        _walk(graph, feeds, found, graph.continuation is not None)
     return found
 
 
@@ -160,7 +160,7 @@ def _walk(graph: Graph, feeds: Arrays, found: list[Pair], computed: bool) -> dic
     if not computed:
         return {}
     outputs = reference.run(Graph(graph.inputs, graph.outputs, graph.nodes, graph.name), feeds)
-    if graph.rest is None:
+    if graph.continuation is None:
         return outputs
 
     def call(
@@ -168,7 +168,9 @@ def _walk(graph: Graph, feeds: Arrays, found: list[Pair], computed: bool) -> dic
     ) -> dict[str, np.ndarray]:
         return _walk(make(), arrays, found, True)
 
-    return outputs | graph.rest.resume({n: outputs.pop(n) for n in graph.rest.takes}, call)
+    return outputs | graph.continuation.resume(
+        {n: outputs.pop(n) for n in graph.continuation.takes}, call
+    )
 
 
 if __name__ == "__main__":

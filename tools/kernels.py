@@ -9,9 +9,9 @@ import numpy as np
 from vknn import reference
 from vknn.graph import Graph, TensorType, Value
 from vknn.lowering import LoweringOptions, candidates
+from vknn.partition import refine
 from vknn.passes import run_passes
 from vknn.plan import DeviceLimits
-from vknn.program import refine
 
 _LIMITS, _OPTIONS = DeviceLimits(), LoweringOptions()
 
@@ -21,7 +21,7 @@ def evaluate(
 ) -> dict[str, np.ndarray]:
     """The graph's outputs, computed with NumPy; ``hosted`` collects the ops without a kernel."""
     graph = run_passes(graph, frozenset({"fusion"}))
-    rest = graph.rest
+    continuation = graph.continuation
     known: dict[Value, np.ndarray] = {v: feeds[v.name] for v in graph.inputs}
     alone = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
     outputs = reference.run(
@@ -34,12 +34,13 @@ def evaluate(
         filled = any(known[v].size for v in node.outputs)  # else there is nothing to compute
         if filled and not candidates(refined, _LIMITS, _OPTIONS):
             hosted.add(node.op.type_name)
-    if rest is not None:
+    if continuation is not None:
 
         def call(
             key: Hashable, make: Callable[[], Graph], arrays: Mapping[str, np.ndarray]
         ) -> dict[str, np.ndarray]:
             return evaluate(make(), arrays, hosted)
 
-        outputs |= rest.resume({name: outputs.pop(name) for name in rest.takes}, call)
+        taken = {name: outputs.pop(name) for name in continuation.takes}
+        outputs |= continuation.resume(taken, call)
     return outputs

@@ -32,7 +32,7 @@ Job = Mapping[str, Any]
 Feeds = dict[str, np.ndarray]
 Run = Callable[[Feeds], dict[str, np.ndarray]]
 
-VARIANTS = {NCNN: "fp32", NCNN_DEFAULT: "default", NCNN_CPU: "cpu"}
+MODES = {NCNN: "fp32", NCNN_DEFAULT: "default", NCNN_CPU: "cpu"}
 WARMUP, LEAST_ROUNDS = 2, 3
 
 
@@ -65,7 +65,9 @@ def steady(job: Job) -> dict[str, Any]:
                 errors.append(f"{name}: {error}")
         away = None
         if NCNN in engines:
-            away = difference(session.graph(feeds), session.run(feeds), engines[NCNN](feeds))
+            away = difference(
+                session._engine.graph(feeds), session.run(feeds), engines[NCNN](feeds)
+            )
         runs = _rounds(engines, feeds, job)
         profiled = profile(session, feeds, runs=LEAST_ROUNDS, warmup=1)
         kernels = _kernels(profiled.timings)
@@ -105,7 +107,7 @@ def _feeds(job: Job) -> Feeds:
 
 
 def _ncnn(job: Job, device: str, name: str, stack: ExitStack) -> NcnnPeer:
-    peer = NcnnPeer(job["param"], job["weights"], device, job["outputs"], VARIANTS[name])
+    peer = NcnnPeer(job["param"], job["weights"], device, job["outputs"], MODES[name])
     stack.callback(peer.close)
     return peer
 

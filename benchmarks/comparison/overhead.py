@@ -41,7 +41,7 @@ def measure_overhead(device: str, folder: Path, runs: int) -> dict[str, Any]:
         write_random_weights(param, param.with_suffix(".bin"))
         with Session(param, device=device) as session:
             feeds = {session.inputs[0].name: np.ones((CHANNELS, WIDTH, WIDTH), np.float32)}
-            (executable,) = session.program(feeds).executables
+            (executable,) = session._engine.program(feeds).executables
             extra = len(executable.plan.dispatches) - DISPATCHES
             if extra == 0 or length != DISPATCHES:
                 rounds = [_measure(session, feeds, executable, runs) for _ in range(ROUNDS)]

@@ -1,7 +1,7 @@
 """vknn: neural networks on any GPU with a Vulkan driver.
 
-The public names. They are loaded when first used, so that ``import vknn`` is quick and a part of
-the package can be imported without the rest.
+The public names: all that a user needs, each with a docstring. They are loaded when first used, so
+that ``import vknn`` is quick and a part of the package can be imported without the rest.
 """
 
 from importlib import import_module
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from vknn.formats.custom import register_layer, unregister_layer
     from vknn.ops.custom import Shader
     from vknn.profiling.profile import profile
+    from vknn.runtime.device import Device, list_devices, open_device
     from vknn.session import Session
+    from vknn.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -36,9 +38,14 @@ _HOMES = {
     "register_layer": "vknn.formats.custom",
     "unregister_layer": "vknn.formats.custom",
     "Shader": "vknn.ops.custom",
+    "Device": "vknn.runtime",
+    "list_devices": "vknn.runtime",
+    "open_device": "vknn.runtime",
+    "tune": "vknn.tuning",
 }
 
 __all__ = [
+    "Device",
     "DeviceError",
     "DeviceLostError",
     "DeviceTimeoutError",
@@ -52,8 +59,11 @@ __all__ = [
     "UnsupportedLayerError",
     "ValidationError",
     "VknnError",
+    "list_devices",
+    "open_device",
     "profile",
     "register_layer",
+    "tune",
     "unregister_layer",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""Which layers a model has, what they become, and where that runs."""
+"""Coverage of a model: its layers, the operators they become, and where these run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def coverage(
         nodes.setdefault(node.origin.type, []).append(node)
     for type_ in nodes.keys() - counts.keys():  # what a format adds: the means of inputs
         counts[type_] = len({node.origin.name for node in nodes[type_]})
-    later = set(graph.rest.layers) if graph.rest is not None else set()
+    later = set(graph.continuation.layers) if graph.continuation is not None else set()
     return [
         _covered(type_, count, nodes.get(type_, []), type_ in later, limits, options)
         for type_, count in counts.most_common()
@@ -65,6 +65,6 @@ def _covered(
 
 
 def _place(node: Node, limits: DeviceLimits, options: LoweringOptions) -> str:
-    if any(t is not None and not t.is_static for t in node.input_types):
+    if not node.is_static:
         return LATER
     return DEVICE if candidates(node, limits, options) else HOST

@@ -1,19 +1,16 @@
-"""What VKNN_DEBUG prints: what ran, plans, dispatches, values. To stderr, a line an item."""
+"""Lines that VKNN_DEBUG prints to stderr: what ran, plans, dispatches, values."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vknn.lowering import format_plan
 from vknn.lowering.assemble.plan_text import format_step
-
-if TYPE_CHECKING:
-    from vknn.program import Segment
+from vknn.segment import Segment
 
 RUNS, PLANS, DISPATCHES, VALUES = 1, 2, 3, 4
 
@@ -64,7 +61,7 @@ def _with_timestamps(segment: Segment, feeds: Results) -> Results:
 
 
 def _say_values(segment: Segment, feeds: Mapping[str, np.ndarray], results: Results) -> None:
-    named = dict(zip((v.name for v in segment.outputs), results.values(), strict=True))
+    named = {v.name: results[name] for name, v in segment.graph.outputs.items()}
     for name, array in (*feeds.items(), *named.items()):
         say(f"  {name}: {describe(array)}")
 

@@ -1,4 +1,4 @@
-"""The environment switches, in one table, and the one place that reads them.
+"""Environment switches: all of them in one table, and the one place that reads them.
 
 docs/environment.md is :func:`markdown`; a test keeps the two alike.
 """

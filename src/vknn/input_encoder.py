@@ -1,4 +1,4 @@
-"""What a session is given, as its model's graph takes it."""
+"""Encoder of inputs: a session's arrays as its model's graph takes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vknn.formats import Model
 Plain = tuple[str, np.dtype, tuple[int, ...], tuple[int, ...]]
 
 
-class Intake:
+class InputEncoder:
     """Encodes the inputs of a model; knows arrays like the last ones again and then only reshapes.
 
     A run on the device with small inputs takes less time than looking at each of them anew.
@@ -37,7 +37,7 @@ class Intake:
         self._plain = [(n, a.dtype, feeds[n].shape, a.shape) for n, a in arrays.items()]
 
     def recall(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
-        """What :meth:`encode` gives for arrays of the very types that were noted; else None."""
+        """The result of :meth:`encode` for arrays of the very types that were noted; else None."""
         plain = self._plain
         if plain is None or len(feeds) != len(plain):
             return None

@@ -1,4 +1,4 @@
-"""The plan: what a device is asked to do, as pure data. No Vulkan handle, no op, no graph in it."""
+"""Plan: the steps that a device is asked to take, as pure data. No Vulkan handle, op or graph."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DeviceLimits:
     subgroup_size: int = 4
     unified_memory: bool = False
     #: Rounds of all loops together that a shader invocation may run. Mesa's llvmpipe ends loops
-    #: after 65,535 without a word; elsewhere it keeps a dispatch far from any watchdog.
+    #: after 65,535 without an error; elsewhere it keeps a dispatch far from any watchdog.
     max_loop_rounds: int = 65535
     #: Optional abilities that are present and switched on, such as "int64", "fp16_storage",
     #: "fp16_arithmetic", "subgroup_shuffle", "integer_dot", "integer_dot_fast" (the device
@@ -72,7 +72,7 @@ class DeviceLimits:
 
 
 class Role(Term):
-    """What a buffer is for; the buffers of a role lie in one arena."""
+    """Purpose of a buffer; the buffers of a role lie in one arena."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -196,7 +196,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Makes all earlier writes visible to all later work; ``buffers`` says for whose sake."""
+    """Makes all earlier writes visible to all later work; ``buffers`` made it necessary."""
 
     buffers: tuple[int, ...]
 
@@ -270,7 +270,7 @@ class Touch:
 
 
 def touches(step: Command) -> list[Touch]:
-    """What a step touches: a copy a part of its buffers, anything else may touch all of them."""
+    """The bytes that a step touches: a copy part of its buffers, other steps maybe all of them."""
     match step:
         case Dispatch():
             return [Touch(b.buffer, b.access) for b in step.bindings]

@@ -1,4 +1,4 @@
-"""The reference: a graph run with NumPy, op by op.
+"""Reference: a graph run with NumPy, op by op.
 
 Every op says in its ``reference`` what it means; this module only passes arrays along. It is what
 results of a device are held against, and what runs where there is no device.
@@ -40,9 +40,9 @@ def run(
         for value in last.get(index, ()):
             arrays.pop(value, None)
     outputs = {name: _output(name, value, arrays) for name, value in graph.outputs.items()}
-    if graph.rest is not None:
-        taken = {name: outputs.pop(name) for name in graph.rest.takes}
-        outputs |= graph.rest.resume(
+    if graph.continuation is not None:
+        taken = {name: outputs.pop(name) for name in graph.continuation.takes}
+        outputs |= graph.continuation.resume(
             taken, lambda _, make, arrays: run(make(), arrays, observe=observe, free=free)
         )
     return outputs
@@ -98,7 +98,7 @@ def _fits(array: np.ndarray, type_: TensorType) -> bool:
 
 
 def _last_readers(graph: Graph) -> dict[int, list[Value]]:
-    """Which values may be let go behind each node."""
+    """The values that nothing reads any more behind each node, by the node's index."""
     last: dict[Value, int] = {}
     for index, node in enumerate(graph.nodes):
         last.update((v, index) for v in node.outputs)

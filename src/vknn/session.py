@@ -1,38 +1,29 @@
-"""A model file made ready to run."""
+"""Session: a model file made ready to run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from vknn import environment, gc_pause
-from vknn.errors import DeviceError, OutOfMemoryError, VknnError
+from vknn.compile import Target
+from vknn.engine import Engine
+from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
-from vknn.graph import DType, Graph, TensorType, validate
-from vknn.input_encoder import Intake
-from vknn.lowering import LoweringOptions, WeightCache
-from vknn.passes import run_passes
+from vknn.lowering import LoweringOptions
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.program import Program, Target
 from vknn.runtime import Device, WeightPool, open_device
 from vknn.runtime.device_selection import is_host
 from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
-
-#: Programs kept for different input shapes; the least recently used is closed first.
-MAX_PROGRAMS = 8
 
 _warned_without_device = False
 
@@ -74,6 +65,15 @@ class Session:
         vknn.VknnError: The device cannot have this precision or arithmetic.
     """
 
+    #: The model as its format reads it, with what the file says of itself.
+    model: Model
+    #: The device that runs it; None: the host, with NumPy.
+    device: Device | None
+    #: Precision of what is stored, "fp32" or "fp16", as asked for and possible.
+    precision: str
+    #: Arithmetic of convolutions and products, "fp32" or "fp16", as asked for and possible.
+    arithmetic: str
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -87,17 +87,12 @@ class Session:
     ) -> None:
         check_precision(precision, arithmetic)
         self._owns_device = not isinstance(device, Device)
-        self.model: Model
-        self.device: Device | None
         with gc_pause.paused():
             files = (Path(path), Path(weights) if weights is not None else None)
             self.model, self.device = _load_and_open(*files, device)
-        self._disabled = frozenset(disable) | environment.disabled()
-        self._lock = threading.RLock()
-        self._programs: OrderedDict[object, Program] = OrderedDict()
-        self._closed = False
+        disabled = frozenset(disable) | environment.disabled()
         try:
-            self.precision = usable_precision(precision, self.device, self._disabled)
+            self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
         except BaseException:
             if self.device is not None and self._owns_device:
@@ -105,21 +100,16 @@ class Session:
             raise
         pool = WeightPool(self.device) if self.device is not None else None
         choices: Mapping[str, str] = {}
-        if tuned and self.device is not None and "tuning" not in self._disabled:
+        if tuned and self.device is not None and "tuning" not in disabled:
             choices = tuning_choices(self.device.snapshot)
         options = LoweringOptions(
-            disabled=self._disabled,
+            disabled=disabled,
             choices=choices,
             precision=self.precision,
             arithmetic=self.arithmetic,
         )
-        self._target = Target(
-            self.device, options, pool=pool, debug=environment.debug(), prepare=self._prepare
-        )
-        self._intake = Intake(self.model)
-        #: The program of the latest run, which is that of the arrays that the intake knows again.
-        self._last: Program | None = None
-        self._state: dict[str, np.ndarray] = {}
+        target = Target(self.device, options, pool=pool, debug=environment.debug())
+        self._engine = Engine(self.model, target)
         self.reset_state()
 
     @property
@@ -148,25 +138,7 @@ class Session:
             vknn.ShapeError: A layer cannot take these shapes.
             vknn.DeviceError: The driver failed.
         """
-        return self.model.results(self.decoded(feeds))
-
-    def decoded(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs as of :meth:`run`, by the names in the graph: a classifier's scores are one."""
-        feeds = self.model.complete(feeds)
-        with self._lock:
-            arrays = self._intake.recall(feeds)
-            program = self._last
-            if arrays is None or program is None:
-                arrays = self._encode(feeds)
-                program = self._program(feeds, arrays)
-            if self._state:
-                arrays.update(self._state)
-            results: dict[str, Any] = program.run(arrays)
-            if self._state:
-                self._state = {name: results.pop(name) for name in self._state}
-        for name, array in results.items():
-            results[name] = self.model.decode(name, array)
-        return results
+        return self.model.results(self._engine.run(feeds))
 
     def update(
         self,
@@ -219,11 +191,10 @@ class Session:
             "momentum": momentum, "beta1": beta1, "beta2": beta2, "eps": eps, "shuffle": shuffle,
             "seed": seed,
         }  # fmt: skip
-        with self._lock:
-            if self._closed:
-                raise VknnError("the session is closed")
-            result = train(self.model, self._target, batches, given, progress)
-            self._forget()
+        with self._engine.lock:
+            self._engine.check_open()
+            result = train(self.model, self._engine.target, batches, given, progress)
+            self._engine.forget()
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -232,34 +203,12 @@ class Session:
         Raises:
             vknn.VknnError: The format is another one.
         """
-        with self._lock:
+        with self._engine.lock:
             self.model.save(Path(path))
 
     def reset_state(self) -> None:
         """The model's state, where it keeps one between runs, set back to what it was at first."""
-        with self._lock:
-            first = self.model.first_state
-            self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
-
-    def program(self, feeds: Mapping[str, Any]) -> Program:
-        """The compiled program for inputs of these shapes (compiling it where needed)."""
-        feeds = self.model.complete(feeds)
-        with self._lock:
-            return self._program(feeds, self._encode(feeds))
-
-    def graph(self, feeds: Mapping[str, Any]) -> Graph:
-        """The graph of the model for inputs of these shapes, before any pass."""
-        feeds = self.model.complete(feeds)
-        return self._build(feeds, self._encode(feeds))
-
-    @property
-    def target(self) -> Target:
-        """Where the session's programs run; for compiling other graphs beside them."""
-        return self._target
-
-    def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """The arrays as the graph takes them, with the state as it is; checks names and types."""
-        return {**self._encode(self.model.complete(feeds)), **self._state}
+        self._engine.reset_state()
 
     @property
     def placement(self) -> dict[str, str]:
@@ -268,19 +217,15 @@ class Session:
         Raises:
             vknn.VknnError: There was no run yet; shapes decide the placement.
         """
-        if self._last is None:
+        program = self._engine.latest
+        if program is None:
             raise VknnError("placement is known after the first run (shapes decide it)")
-        return {node.name: side for node, side in self._last.placement.items()}
+        return {node.name: side for node, side in program.placement.items()}
 
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._forget()
-            if self._target.pool is not None:
-                self._target.pool.close()
+        with self._engine.lock:
+            self._engine.close()
             if self.device is not None and self._owns_device:
                 self.device.close()
 
@@ -298,61 +243,6 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
-
-    def _forget(self) -> None:
-        """Closes all programs: the next run builds its own."""
-        self._last = None
-        self._intake.forget()
-        for program in self._programs.values():
-            program.close()
-        self._programs.clear()
-        self._target.weights = WeightCache()
-
-    def _encode(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        if self._closed:
-            raise VknnError("the session is closed")
-        return self._intake.encode(feeds)
-
-    def _program(
-        self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]
-    ) -> Program:
-        decisive = [np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)]
-        key = (
-            tuple((n, a.shape, a.dtype) for n, a in arrays.items()),
-            tuple(a.tobytes() for a in decisive),
-        )
-        program = self._programs.get(key)
-        if program is None:
-            with gc_pause.paused():
-                program = Program(self._prepare(self._build(feeds, arrays)), self._target)
-            self._programs[key] = program
-            if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)[1].close()
-        self._programs.move_to_end(key)
-        self._last = program
-        self._intake.remember(feeds, arrays)
-        return program
-
-    def _build(self, feeds: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> Graph:
-        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
-        types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
-        return self.model.build(types, values)
-
-    def _prepare(self, graph: Graph) -> Graph:
-        """A graph, checked and rewritten."""
-        validate(graph)
-        return run_passes(graph, self._disabled)
-
-
-def _filled(type_: TensorType, number: float) -> np.ndarray:
-    """An array of one number; zeros take no memory before they are written."""
-    try:
-        array = np.zeros(type_.dims, type_.dtype.numpy)
-    except MemoryError as error:
-        raise OutOfMemoryError(f"host memory is exhausted by the state {type_}") from error
-    if number:
-        array.fill(number)
-    return array
 
 
 def choose_device(selector: str) -> Device | None:
@@ -381,8 +271,8 @@ def _load_and_open(
     """The model and its device, at the same time: opening waits for the driver mostly."""
     if isinstance(device, Device):
         return load(path, weights), device
-    # The model has the thread of its own: what drivers allocate in ever new threads stays spread
-    # over as many heaps.
+    # The model is loaded by the other thread and the driver called by this one: the C library has a
+    # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
         loading = executor.submit(load, path, weights)
         try:

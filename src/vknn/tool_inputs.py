@@ -1,10 +1,10 @@
-"""What a tool works on: a session and the arrays that it is fed."""
+"""Inputs of the tools (verify, profile, bench, tune): a session and the arrays it is fed."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,6 +17,8 @@ from vknn.session import Session
 
 Path = str | os.PathLike[str]
 Shapes = Mapping[str, tuple[int, ...]]
+#: Told how many steps are done, how many there are, and what is being done.
+ProgressCallback = Callable[[int, int, str], None]
 
 #: Elements that are made up at most: the shape may come from a file.
 MAX_RANDOM = 1 << 28
@@ -24,7 +26,7 @@ MAX_RANDOM = 1 << 28
 
 @contextmanager
 def opened(
-    subject: Path | Session,
+    model: Path | Session,
     weights: Path | None = None,
     *,
     device: str | Device = "auto",
@@ -33,11 +35,11 @@ def opened(
     disable: Iterable[str] = (),
 ) -> Iterator[Session]:
     """The session given, or one made for the duration from a file with these options."""
-    if isinstance(subject, Session):
-        yield subject
+    if isinstance(model, Session):
+        yield model
         return
     with Session(
-        subject,
+        model,
         weights,
         device=device,
         precision=precision,

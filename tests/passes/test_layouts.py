@@ -22,7 +22,7 @@ def _rewritten(path: Path) -> Graph:
         feeds = {
             s.name: np.zeros([d or 1 for d in s.shape or ()], s.dtype.numpy) for s in session.inputs
         }
-        return run_passes(session.graph(feeds))
+        return run_passes(session._engine.graph(feeds))
 
 
 def _transposes(graph: Graph) -> tuple[int, int]:

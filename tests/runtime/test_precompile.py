@@ -1,4 +1,4 @@
-"""Compiling ahead: helpers take part, agree with the run, and never disturb it."""
+"""Compiling ahead: workers take part, agree with the run, and never disturb it."""
 
 from __future__ import annotations
 
@@ -55,42 +55,42 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     monkeypatch.setattr(precompile, "_cores", lambda: 3)
     with open_device() as opened:
         yield opened
-    assert not helpers()
+    assert not workers()
 
 
-def helpers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "vknn ahead"]
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "vknn precompile"]
 
 
-def wait_for_helpers() -> None:
-    for thread in helpers():
+def wait_for_workers() -> None:
+    for thread in workers():
         thread.join(60)
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[precompile.Task]:
-    """What helpers have compiled; each finds everything in the cache."""
-    tasks: list[precompile.Task] = []
-    dispatch = precompile._Helper._seconds
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[precompile.CompileTask]:
+    """What workers have compiled; each finds everything in the cache."""
+    tasks: list[precompile.CompileTask] = []
+    dispatch = precompile._Worker._seconds
 
     def seconds(
-        self: precompile._Helper, task: precompile.Task, pipelines: precompile.Pipelines
+        self: precompile._Worker, task: precompile.CompileTask, pipelines: precompile.Pipelines
     ) -> float:
         dispatch(self, task, pipelines)
         tasks.append(task)
         return 0.0 if sum(t is task for t in tasks) > 1 else 1.0
 
-    monkeypatch.setattr(precompile._Helper, "_seconds", seconds)
+    monkeypatch.setattr(precompile._Worker, "_seconds", seconds)
     return tasks
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("view", View)
-def test_helpers_compile_every_pipeline(
-    late: Device, compiled: list[precompile.Task], view: View
+def test_workers_compile_every_pipeline(
+    late: Device, compiled: list[precompile.CompileTask], view: View
 ) -> None:
     with Executable(late, factors_plan(view), shaders=shaders) as executable:
-        wait_for_helpers()
+        wait_for_workers()
         assert len({task.digest for task in compiled}) == len(FACTORS)
         check_factors(executable)
         check_factors(executable)
@@ -99,10 +99,12 @@ def test_helpers_compile_every_pipeline(
 @pytest.mark.device
 def test_the_run_compiles_what_nobody_began(late: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     dispatched = []
-    dispatch = precompile._Hand.dispatch
-    monkeypatch.setattr(precompile._Helper, "__enter__", lambda self: 1 / 0)
+    dispatch = precompile._DryDispatcher.dispatch
+    monkeypatch.setattr(precompile._Worker, "__enter__", lambda self: 1 / 0)
     monkeypatch.setattr(
-        precompile._Hand, "dispatch", lambda *args: dispatched.append(args) or dispatch(*args)
+        precompile._DryDispatcher,
+        "dispatch",
+        lambda *args: dispatched.append(args) or dispatch(*args),
     )
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
@@ -112,27 +114,27 @@ def test_the_run_compiles_what_nobody_began(late: Device, monkeypatch: pytest.Mo
 
 
 @pytest.mark.device
-def test_a_helper_gives_up_where_nothing_is_found_again(
+def test_a_worker_gives_up_where_nothing_is_found_again(
     late: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precompile, "_cores", lambda: 2)
     timed = []
-    monkeypatch.setattr(precompile._Helper, "_seconds", lambda *args: timed.append(args) or 1.0)
+    monkeypatch.setattr(precompile._Worker, "_seconds", lambda *args: timed.append(args) or 1.0)
     with Executable(late, factors_plan(), shaders=shaders) as executable:
-        wait_for_helpers()
+        wait_for_workers()
         assert len(timed) == 3  # two, and the first again
         check_factors(executable)
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("error", [DeviceError("no"), ZeroDivisionError()])
-def test_errors_of_helpers_are_none(
+def test_errors_of_workers_are_none(
     late: Device, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def broken(*args: object) -> bool:
         raise error
 
-    monkeypatch.setattr(precompile._Helper, "compile", broken)
+    monkeypatch.setattr(precompile._Worker, "compile", broken)
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
 
@@ -157,25 +159,25 @@ def test_errors_of_the_runs_own_part_are_none(
     def broken(*args: object) -> None:
         raise DeviceError("no")
 
-    monkeypatch.setattr(precompile._Hand, "dispatch", broken)
+    monkeypatch.setattr(precompile._DryDispatcher, "dispatch", broken)
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
 
 
 @pytest.mark.device
 def test_what_was_compiled_once_is_left_alone(
-    late: Device, compiled: list[precompile.Task]
+    late: Device, compiled: list[precompile.CompileTask]
 ) -> None:
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
     late.close()
     compiled.clear()
     with open_device() as again, Executable(again, factors_plan(), shaders=shaders) as executable:
-        assert not helpers()
+        assert not workers()
         check_factors(executable)
     more = factors_plan(factors=(*FACTORS, 7.0, 8.0, 9.0, 10.0))
     with open_device() as again, Executable(again, more, shaders=shaders):
-        wait_for_helpers()
+        wait_for_workers()
         assert len({task.digest for task in compiled}) == 4
 
 
@@ -184,23 +186,23 @@ def test_closing_does_not_wait_for_the_rest(late: Device, monkeypatch: pytest.Mo
     held, began = threading.Event(), threading.Event()
     begun = []
 
-    def slow(self: precompile._Helper, task: precompile.Task) -> bool:
+    def slow(self: precompile._Worker, task: precompile.CompileTask) -> bool:
         begun.append(task)
         began.set()
         return held.wait(60)
 
-    monkeypatch.setattr(precompile._Helper, "compile", slow)
+    monkeypatch.setattr(precompile._Worker, "compile", slow)
     with Executable(late, factors_plan(), shaders=shaders):
         assert began.wait(60)
     closer = threading.Thread(target=late.close)
     closer.start()
     time.sleep(0.05)
-    assert closer.is_alive()  # a helper is still at work
+    assert closer.is_alive()  # a worker is still at work
     held.set()
     closer.join(60)
     assert not closer.is_alive()
     assert len(begun) <= 2
-    assert not helpers()
+    assert not workers()
 
 
 @pytest.mark.device
@@ -210,7 +212,7 @@ def test_off(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(precompile, "_cores", lambda cores=cores: cores)
         monkeypatch.setenv("VKNN_DISABLE", disable)
         with open_device() as opened, Executable(opened, factors_plan(), shaders=shaders) as e:
-            assert not helpers()
+            assert not workers()
             check_factors(e)
 
 
@@ -221,24 +223,24 @@ def test_which_drivers_compile_late() -> None:
 
 
 EVERY_VIEW = """
-from tests.runtime.test_precompile import check_factors, factors_plan, shaders, wait_for_helpers
+from tests.runtime.test_precompile import check_factors, factors_plan, shaders, wait_for_workers
 from vknn.plan import View
 from vknn.runtime import Executable, live_objects, open_device, precompile
 precompile._cores = lambda: 2
 for view in View:
     with open_device() as device, Executable(device, factors_plan(view), shaders=shaders) as e:
         print("helped:", e._batch is not None)
-        wait_for_helpers()
+        wait_for_workers()
         check_factors(e)
 print(live_objects())
 """
 
 
 @pytest.mark.device
-def test_the_run_finds_what_helpers_compiled(
+def test_the_run_finds_what_workers_compiled(
     device: Device, alone: dict[str, str], tmp_path: Path
 ) -> None:
-    """The driver's cache holds nothing more than without helpers: it is the same code."""
+    """The driver's cache holds nothing more than without workers: it is the same code."""
     if not is_llvmpipe(device.snapshot):
         pytest.skip("llvmpipe's cache")
     entries = []
@@ -265,5 +267,5 @@ def test_nothing_is_left(late: Device) -> None:
     before = counted()
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
-    wait_for_helpers()
+    wait_for_workers()
     assert counted() == before

@@ -11,6 +11,7 @@ from tests.training.case import Case
 from tests.training.cases import CASES
 
 from vknn import reference
+from vknn.compile import Target, compile_graph
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, GraphBuilder, TensorType, validate
 from vknn.lowering import LoweringOptions, candidates
@@ -20,7 +21,6 @@ from vknn.ops.movement.shape import Reshape
 from vknn.ops.pooling.pool import AdaptiveMaxPool
 from vknn.ops.reduction import ReduceSum
 from vknn.passes import run_passes
-from vknn.program import Program, Target
 from vknn.training import differentiable_ops, differentiate
 from vknn.training.rules import convolution
 
@@ -145,7 +145,7 @@ ON_DEVICE = (
 def test_the_device_agrees(case: Case) -> None:
     graph = gradient_graph(case)
     feeds = feeds_of(case, graph)
-    program = Program(run_passes(graph), Target(shared_device()))
+    program = compile_graph(graph, Target(shared_device()))
     try:
         results = program.run(feeds)
     finally:

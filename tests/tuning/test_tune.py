@@ -16,7 +16,7 @@ from vknn.cli import main
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
-from vknn.runtime.tuning_database import Entry, database_file, load, store
+from vknn.runtime.tuning_database import TuningEntry, database_file, load, store
 from vknn.tuning import Report, tune
 from vknn.tuning.jobs import find_jobs
 from vknn.tuning.trial import MARGIN, Result
@@ -48,7 +48,7 @@ def picture() -> dict[str, np.ndarray]:
 
 
 def labels(session: vknn.Session) -> list[str]:
-    return [d.label for plan in session.program(picture()).plans for d in plan.dispatches]
+    return [d.label for plan in session._engine.program(picture()).plans for d in plan.dispatches]
 
 
 def test_a_network_is_tuned_and_sessions_use_it(net: Path) -> None:
@@ -71,20 +71,20 @@ def test_a_network_is_tuned_and_sessions_use_it(net: Path) -> None:
 def test_a_session_takes_what_the_database_says(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with vknn.Session(net) as session:
         (job,) = find_jobs(
-            session.program(picture()).graph.nodes,
+            session._engine.program(picture()).graph.nodes,
             shared_device().limits,
-            session.target.options,
+            session._engine.target.options,
         )
         expected = session.run(picture())["out"]
         usual = labels(session)
-        usual_plan = format_plan(session.program(picture()).plans[0])
+        usual_plan = format_plan(session._engine.program(picture()).plans[0])
     (contest,) = job.contests
     last = contest.names[-1]
     assert f"Conv {last}" not in usual
-    store(database(), {job.choice_key(contest): Entry(last, 1.0, {last: 1.0})})
+    store(database(), {job.choice_key(contest): TuningEntry(last, 1.0, {last: 1.0})})
     with vknn.Session(net) as session:
         assert f"Conv {last}" in labels(session)
-        assert format_plan(session.program(picture()).plans[0]) != usual_plan
+        assert format_plan(session._engine.program(picture()).plans[0]) != usual_plan
         np.testing.assert_allclose(session.run(picture())["out"], expected, rtol=1e-4, atol=1e-5)
     with vknn.Session(net, tuned=False) as session:
         assert labels(session) == usual

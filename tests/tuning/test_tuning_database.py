@@ -10,9 +10,11 @@ import pytest
 
 from vknn.errors import VknnError
 from vknn.runtime.snapshot import Snapshot
-from vknn.runtime.tuning_database import Entry, database_file, load, store, tuning_choices
+from vknn.runtime.tuning_database import TuningEntry, database_file, load, store, tuning_choices
 
-ENTRIES = {"Conv | c4 -> c4": Entry("fast", 12.5, {"fast": 12.5, "slow": 80, "bad": "failed"})}
+ENTRIES = {
+    "Conv | c4 -> c4": TuningEntry("fast", 12.5, {"fast": 12.5, "slow": 80, "bad": "failed"})
+}
 
 
 def document(**changes: Any) -> bytes:
@@ -31,9 +33,9 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_new_entries_join_the_old_ones(tmp_path: Path) -> None:
     path = tmp_path / "database.json"
     store(path, ENTRIES)
-    other = {"other": Entry("one", 1.0, {})}
+    other = {"other": TuningEntry("one", 1.0, {})}
     store(path, other)
-    again = {"other": Entry("two", 2.0, {"two": 2.0})}
+    again = {"other": TuningEntry("two", 2.0, {"two": 2.0})}
     store(path, again)
     assert load(path) == {**ENTRIES, **again}
 
@@ -76,7 +78,7 @@ def test_a_damaged_file_is_ignored_with_a_warning_and_replaced(tmp_path: Path, r
 def test_what_is_not_damaged_is_read(tmp_path: Path) -> None:
     path = tmp_path / "database.json"
     path.write_bytes(document())
-    assert load(path) == {"key": Entry("fast", 1.5, {"fast": 1.5})}
+    assert load(path) == {"key": TuningEntry("fast", 1.5, {"fast": 1.5})}
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

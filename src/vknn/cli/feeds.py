@@ -38,7 +38,7 @@ def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarr
 
 
 def _in_batch(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
-    """What lacks only a batch axis of 1, as pictures do, gets it."""
+    """The array with a batch axis of 1 where that is all it lacks, as pictures do."""
     shape = spec.shape
     lacks = shape is not None and len(shape) == array.ndim + 1 and shape[0] in (1, None)
     return array[None] if lacks else array

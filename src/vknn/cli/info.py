@@ -75,7 +75,7 @@ def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
         if args.plan or args.graph or args.shape or args.coverage:
             raise
         return None
-    return session.graph(feeds)
+    return session._engine.graph(feeds)
 
 
 def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:
@@ -86,11 +86,11 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
     if args.plan:
         if session.device is None:
             raise VknnError("--plan needs a Vulkan device to plan for")
-        program = session.program(complete_feeds(session, None, shapes(args, session)))
+        program = session._engine.program(complete_feeds(session, None, shapes(args, session)))
         texts["plans"] = [format_plan(plan) for plan in program.plans]
         texts["on host"] = [n.name for n, side in program.placement.items() if side == "host"]
-    if graph.rest is not None:
-        texts["later"] = list(graph.rest.layers)
+    if graph.continuation is not None:
+        texts["later"] = list(graph.continuation.layers)
     if args.json:
         write_json(texts)
         return
@@ -106,7 +106,7 @@ def _show_coverage(args: argparse.Namespace, session: Session, graph: Graph | No
     """The layers by type; on a device that allows no more than Vulkan 1.1 where there is none."""
     assert graph is not None
     limits = DeviceLimits() if session.device is None else session.device.limits
-    rows = coverage(graph, session.model.layer_types, limits, session.target.options)
+    rows = coverage(graph, session.model.layer_types, limits, session._engine.target.options)
     if args.json:
         write_json({"model": str(args.model), "coverage": [asdict(row) for row in rows]})
         return
@@ -136,7 +136,7 @@ def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -
         constants = {id(v.constant): v.constant for v in graph.values() if v.constant is not None}
         found["layers"] = dict(Counter(type_ for _, type_ in sorted(layers)).most_common())
         found["operators"] = dict(Counter(n.op.type_name for n in after.nodes).most_common())
-        later = graph.rest.layers if graph.rest is not None else ()
+        later = graph.continuation.layers if graph.continuation is not None else ()
         found["later"] = dict(Counter(later).most_common())
         found["parameters"] = sum(c.size for c in constants.values())
         for entry in found["outputs"]:

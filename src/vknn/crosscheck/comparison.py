@@ -1,4 +1,4 @@
-"""Holds a result against what it should be."""
+"""Comparison of a result with the reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Comparison:
 
 
 def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> Comparison:
-    """Where NaN or infinities stand in one array they must stand in the other."""
+    """The comparison of two arrays; NaN and infinities must stand at the same places in both."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return _unlike(actual, expected)
     if expected.size == 0:

@@ -1,4 +1,4 @@
-"""What float16 storage does to the numbers that an operator works on (precision "fp16")."""
+"""Float16 storage (precision "fp16"): what it makes of the numbers an operator works on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 #: Half the distance from 1 to the next float16.
 HALF_UNIT = 2.0**-11
-#: What sums of HALF_TERMS products err by in float16, relative to what they add up: a rounding for
-#: each of them.
+#: Error of sums of HALF_TERMS products in float16, relative to the sum of their absolute values: a
+#: rounding for each of them.
 HALF_SUMS = HALF_TERMS * HALF_UNIT
 #: Half the distance between neighbouring numbers near 0, and room for a second rounding.
 HALF_TINY = 2.0**-24

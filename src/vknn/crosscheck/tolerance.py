@@ -1,4 +1,4 @@
-"""How far a result may lie from the reference: a bound from the operator's own arithmetic.
+"""Tolerance of a result: how far it may lie from the reference, by the operator's arithmetic.
 
 Rounding errors are in proportion to what an operator adds up, not to what comes out: a sum of
 large terms that cancel is small and yet as inexact as its terms. So each op has a *magnitude*, an
@@ -9,10 +9,12 @@ are accumulated, and a *factor*, how many units of rounding they may gather:
 
 - Sums of K products (Conv, MatMul, pooling): the magnitude is the same sum over absolute values
   (of a channel's largest, for Conv: fast algorithms mix the elements of a tile); errors of K
-  roundings add up like a random walk, so the factor is 4 (sqrt(K) + 8). Where Winograd's
-  algorithm may be used, each tap meets each pixel of a tile on the way: the magnitude is at least
-  the sum over channels of the largest pixel times the largest tap. F(4x4, 3x3) stays below two
-  thirds of that in simulation, whatever the distribution of pixels and taps.
+  roundings add up like a random walk (Higham and Mary 2019, "A New Approach to Probabilistic
+  Rounding Error Analysis": in proportion to sqrt(K)), so the factor is 4 (sqrt(K) + 8). Where
+  Winograd's algorithm (Lavin and Gray 2016) may be used, each tap meets each pixel of a tile on the
+  way: the magnitude is at least the sum over channels of the largest pixel times the largest tap.
+  F(4x4, 3x3) stays below two thirds of that in simulation, whatever the distribution of pixels and
+  taps.
 - Elementwise ops: the result's own size, and *conditioning*: how far the result moves when the
   inputs move by a few units, which is what a log near 1 or a step function needs. A fused tail
   carries the allowance of what is before it through its steps in the same way.
@@ -102,7 +104,7 @@ def allowances(
     sums: float = 0.0,
     tolerance: float | None = None,
 ) -> list[Allowance]:
-    """What each output of ``op`` may err by, given the reference's inputs and outputs.
+    """The error allowed to each output of ``op``, given the reference's inputs and outputs.
 
     ``sums``: error of a convolution's or product's partial sums, where they are in float16.
     ``tolerance`` takes the place of ``unit * factor``: an error relative to the magnitude.
@@ -206,7 +208,7 @@ def _fused(
 
 
 def _gain(spread: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """How much of an error in front of a step is left behind it."""
+    """Factor by which a step of a tail changes an error of its input."""
     return np.where(allowed > 0, spread / np.where(allowed > 0, allowed, 1), 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Bounds of reductions and normalisations; see vknn.crosscheck.tolerance."""
+"""Tolerances of reductions and normalisations: magnitude and units (see tolerance)."""
 
 from __future__ import annotations
 

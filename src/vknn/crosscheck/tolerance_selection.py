@@ -1,4 +1,4 @@
-"""What scattering, suppression, random numbers may err by: magnitude, units (see tolerance)."""
+"""Tolerances of scattering, suppression, random numbers: magnitude, units (see tolerance)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sampling, regions, columns and detection may err by: magnitude and units (see tolerance)."""
+"""Tolerances of sampling, regions, columns, detection: magnitude and units (see tolerance)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs every operator on both backends."""
+"""Verification: every operator run on the device and with NumPy, and compared."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import reference
+from vknn.compile import compile_graph
 from vknn.crosscheck.comparison import Comparison, compare
 from vknn.crosscheck.report import Report, Row
 from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
-from vknn.graph import Graph, Node, Rest, TensorType, Value
+from vknn.graph import Continuation, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
-from vknn.program import Program, Target, refine
+from vknn.partition import refine
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
 #: and arithmetic.
 CUMULATIVE = {("fp32", "fp32"): 1e-4, ("fp16", "fp32"): 2e-2, ("fp16", "fp16"): 4e-2}
 
-#: Told how many steps are done, how many there are, and what is being done.
-Progress = Callable[[int, int, str], None]
-
 
 def verify(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     weights: str | os.PathLike[str] | None = None,
@@ -41,7 +39,7 @@ def verify(
     cumulative_tolerance: float | None = None,
     passes: bool = True,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Comparison of every operator of a model on the device with NumPy.
 
@@ -51,11 +49,11 @@ def verify(
     it. In fp16 isolated operators get inputs that float16 holds exactly, on both sides.
 
     Args:
-        subject: A model file or an open session.
+        model: A model file or an open session.
         inputs: Arrays by name, as for :meth:`vknn.Session.run`; random ones stand in for those that
             are missing.
         weights: The model's second file, as for :class:`vknn.Session`.
-        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+        device: As for :class:`vknn.Session`; not used where ``model`` is a session. So are
             ``precision`` and ``arithmetic``.
         precision: As for :class:`vknn.Session`.
         arithmetic: As for :class:`vknn.Session`.
@@ -77,14 +75,14 @@ def verify(
         vknn.VknnError: What :class:`vknn.Session` and its ``run`` raise.
     """
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        graph = session.program(feeds).graph if passes else session.graph(feeds)
+        graph = session._engine.program(feeds).graph if passes else session._engine.graph(feeds)
         share = CUMULATIVE[session.precision, session.arithmetic]
         share = share if cumulative_tolerance is None else cumulative_tolerance
         check = _Check(session, graph, feeds, tolerance, share, progress, passes)
-        return check.report(str(subject) if not isinstance(subject, Session) else graph.name)
+        return check.report(graph.name if isinstance(model, Session) else str(model))
 
 
 @dataclass(eq=False)
@@ -94,16 +92,16 @@ class _Check:
     feeds: Mapping[str, np.ndarray]
     tolerance: float | None
     cumulative_tolerance: float
-    progress: Progress | None
+    progress: ProgressCallback | None
     passes: bool
     rows: list[Row] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     makers: dict[str, Node] = field(default_factory=dict)
-    #: Graphs checked so far; those behind the first one come of what a graph leaves to its rest.
+    #: Graphs checked so far; those behind the first one come of continuations.
     stages: int = 0
 
     def report(self, model: str) -> Report:
-        arrays = self.session.encode(self.feeds)
+        arrays = self.session._engine.encode(self.feeds)
         results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
         return Report(model, device, tuple(self.rows), self._outputs(results), self.arrays)
@@ -111,7 +109,7 @@ class _Check:
     def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compares all operators of a graph and what follows it; its outputs by the reference."""
         self.stages += 1
-        rest = graph.rest
+        continuation = graph.continuation
         graph = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
         known = self._reference(graph, feeds)
         after, placement = self._cumulative(graph, feeds)
@@ -122,12 +120,15 @@ class _Check:
         made = {v: node for node in graph.nodes for v in node.outputs}
         self.makers.update((name, made[v]) for name, v in graph.outputs.items() if v in made)
         results = {name: known[v] for name, v in graph.outputs.items()}
-        if rest is not None:
-            results |= self._rest(rest, {name: results.pop(name) for name in rest.takes})
+        if continuation is not None:
+            taken = {name: results.pop(name) for name in continuation.takes}
+            results |= self._continued(continuation, taken)
         return results
 
-    def _rest(self, rest: Rest, taken: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs of a graph's rest; each graph of it is compared the first time it runs."""
+    def _continued(
+        self, continuation: Continuation, taken: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """The outputs of a continuation; each graph of it is compared the first time it runs."""
         seen: dict[Hashable, Graph] = {}
 
         def call(
@@ -138,13 +139,14 @@ class _Check:
             seen[key] = self._prepared(make())
             return self._stage(seen[key], feeds)
 
-        return rest.resume(taken, call)
+        return continuation.resume(taken, call)
 
     def _prepared(self, graph: Graph) -> Graph:
         """A graph as it is run, or as it was read where that is asked for."""
         if not self.passes:
             return graph
-        with _program(self.session.target.prepare(graph), self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(graph, target)) as program:
             return program.graph
 
     def _tell(self, done: int, graph: Graph, what: str) -> None:
@@ -171,7 +173,8 @@ class _Check:
         results = {f"{i}": v for i, v in enumerate(values)}
         whole = Graph(graph.inputs, results, graph.nodes, graph.name)
         self._tell(0, graph, "all operators in a row")
-        with _program(whole, self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(whole, target, passes=False)) as program:
             outputs = program.run(feeds)
             return {results[name]: array for name, array in outputs.items()}, program.placement
 
@@ -208,16 +211,16 @@ class _Check:
             )
 
     def _at_random(self, value: Value) -> bool:
-        """True where the roundings of float16 decide what there is to compare: detections.
+        """True where roundings of float16 decide how many rows there are: detections.
 
-        What comes behind all other operators then says nothing; alone, an operator gets the same.
+        Cumulative results then cannot be compared; isolated ones can, as inputs are the same.
         """
         return not value.type.is_static and self.session.precision == "fp16"
 
     def _goals(
         self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
     ) -> tuple[list[np.ndarray], list[Allowance]]:
-        """What the node by itself should give on the device, and what it may err by."""
+        """The results that the node by itself should give on the device, and their tolerances."""
         if self.session.precision == "fp32":
             return expected, allowances(node.op, inputs, expected, tolerance=self.tolerance)
         held = as_held(node.op, inputs)
@@ -238,7 +241,8 @@ class _Check:
         types = {v: TensorType.of(known[v]) for v in present}
         names = {f"{i}": v for i, v in enumerate(node.outputs)}
         graph = refine([node], types, names)
-        with _program(graph, self.session.target) as program:
+        target = self.session._engine.target
+        with contextlib.closing(compile_graph(graph, target, passes=False)) as program:
             side = program.placement[graph.nodes[0]]
             if side == "host":
                 return None, side
@@ -260,9 +264,9 @@ class _Check:
             self.arrays[f"{name}/isolated"] = isolated
 
     def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
-        """The outputs of a plain run, which shares memory as no other run here does."""
+        """The outputs of a plain run, compared: the only run here whose tensors share memory."""
         found = []
-        actual = {name: np.asarray(a) for name, a in self.session.decoded(self.feeds).items()}
+        actual = {name: np.asarray(a) for name, a in self.session._engine.run(self.feeds).items()}
         for name, result in actual.items():
             if result.dtype.kind not in "fiubc":
                 continue  # a label
@@ -278,17 +282,8 @@ class _Check:
         return tuple(found)
 
 
-@contextlib.contextmanager
-def _program(graph: Graph, target: Target) -> Iterator[Program]:
-    program = Program(graph, target)
-    try:
-        yield program
-    finally:
-        program.close()
-
-
 def _widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
-    """An allowance for what has gathered errors: a share of the range, a step for integers."""
+    """An allowance for cumulative results: a share of the range, for integers at least 1."""
     if expected.size == 0 or expected.dtype.kind not in "fiu":
         return allowance
     size = np.abs(expected.astype(np.float64))

@@ -1,11 +1,19 @@
-"""The graph: what every format is read into and everything else works on."""
+"""Graph: every format is read into it, and everything else works on it."""
 
 from vknn.graph.attributes import Attributes, attributes
 from vknn.graph.builder import GraphBuilder
-from vknn.graph.graph import Graph, Node, Origin, Quantization, Value
+from vknn.graph.graph import (
+    Arrays,
+    Call,
+    Continuation,
+    Graph,
+    Node,
+    Origin,
+    Quantization,
+    Value,
+)
 from vknn.graph.op import Fusion, Op, op_classes
 from vknn.graph.printing import format_graph
-from vknn.graph.rest import Arrays, Call, Rest
 from vknn.graph.types import DType, Shape, TensorType
 from vknn.graph.validation import validate
 
@@ -13,6 +21,7 @@ __all__ = [
     "Arrays",
     "Attributes",
     "Call",
+    "Continuation",
     "DType",
     "Fusion",
     "Graph",
@@ -21,7 +30,6 @@ __all__ = [
     "Op",
     "Origin",
     "Quantization",
-    "Rest",
     "Shape",
     "TensorType",
     "Value",

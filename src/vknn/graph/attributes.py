@@ -1,4 +1,4 @@
-"""Classes that are their attributes: frozen, compared and shown by them.
+"""Attributes: base of frozen classes that are compared, hashed and shown by their fields.
 
 ``dataclass(frozen=True)`` writes and compiles six methods a class. There are hundreds of operators
 and layers, all of which are made when vknn is imported, so that most of the time of an import went
@@ -31,7 +31,7 @@ else:
 
 @functools.cache
 def _defaults(cls: Any) -> dict[str, Callable[[], Any] | None]:
-    """What gives the default of each field of the class, in order; None where there is none."""
+    """Maker of the default of each field of the class, in order; None where there is none."""
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     return {field.name: _default(field) for field in fields}
 

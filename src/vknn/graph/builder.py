@@ -1,4 +1,4 @@
-"""Building graphs: the one way for formats and passes to add nodes."""
+"""Builder of graphs: the one way for formats and passes to add nodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from vknn.errors import ShapeError, VknnError
-from vknn.graph.graph import Graph, Node, Origin, Quantization, Value
+from vknn.graph.graph import Continuation, Graph, Node, Origin, Quantization, Value
 from vknn.graph.op import Op
-from vknn.graph.rest import Rest
 from vknn.graph.types import TensorType
 
 
@@ -77,9 +76,11 @@ class GraphBuilder:
         self._nodes.append(Node(op, tuple(inputs), outputs, node_name, origin))
         return outputs
 
-    def finish(self, outputs: Mapping[str, Value], rest: Rest | None = None) -> Graph:
-        """The graph with the given outputs, and what goes on from them."""
-        return Graph(self._inputs, dict(outputs), self._nodes, self._name, rest)
+    def finish(
+        self, outputs: Mapping[str, Value], continuation: Continuation | None = None
+    ) -> Graph:
+        """The graph with the given outputs, and the computation that goes on from them."""
+        return Graph(self._inputs, dict(outputs), self._nodes, self._name, continuation)
 
     def _unique(self, stem: str) -> str:
         count = self._taken.get(stem, 0)

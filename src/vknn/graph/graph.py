@@ -1,19 +1,16 @@
-"""Values, nodes and the graph they make."""
+"""Values, nodes, the graph they make, and the continuation of a graph that data decide about."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vknn.graph.op import Op
 from vknn.graph.types import TensorType
-
-if TYPE_CHECKING:
-    from vknn.graph.rest import Rest
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,11 @@ class Node:
     def input_types(self) -> tuple[TensorType | None, ...]:
         return tuple(v.type if v is not None else None for v in self.inputs)
 
+    @property
+    def is_static(self) -> bool:
+        """True when the types of all inputs are known (those of outputs may still be open)."""
+        return all(v is None or v.type.is_static for v in self.inputs)
+
     @functools.cached_property
     def bounds(self) -> tuple[TensorType, ...]:
         """Largest possible types of the outputs (:meth:`Op.bound`); raises ShapeError."""
@@ -75,15 +77,15 @@ class Graph:
     """Nodes in topological order.
 
     ``inputs`` are fed at run time. ``outputs`` maps the user's names to values; two names may
-    share one value, and an input or a constant may be an output. ``rest`` goes on from some of the
-    outputs where their data decide what comes next.
+    share one value, and an input or a constant may be an output. ``continuation`` goes on from some
+    of the outputs where their data decide what comes next.
     """
 
     inputs: list[Value]
     outputs: dict[str, Value]
     nodes: list[Node]
     name: str = "graph"
-    rest: Rest | None = None
+    continuation: Continuation | None = None
 
     def producers(self) -> dict[Value, Node]:
         """The node that makes each value (inputs and constants have none)."""
@@ -124,7 +126,30 @@ class Graph:
                 node if same else Node(node.op, inputs, node.outputs, node.name, node.origin)
             )
         outputs = {name: final(value) for name, value in self.outputs.items()}
-        return Graph(list(self.inputs), outputs, renewed, self.name, self.rest)
+        return Graph(list(self.inputs), outputs, renewed, self.name, self.continuation)
+
+
+Arrays = dict[str, np.ndarray]
+#: ``call(key, make, feeds)`` runs the graph that ``make`` gives on arrays by input name, and gives
+#: those of its outputs. Graphs are kept by ``key``: equal keys must mean equal graphs.
+Call = Callable[[Hashable, Callable[[], Graph], Mapping[str, np.ndarray]], Arrays]
+
+
+class Continuation(ABC):
+    """The computation that follows a graph whose results decide how it goes on.
+
+    Loops and branches, and shapes that are computed at run time: a format builds its graph up to
+    such a place and leaves what follows to a continuation, which is shown the arrays. ``takes``
+    names the outputs of its graph that it is shown, ``layers`` the types of the file's layers that
+    follow, as far as they are known before.
+    """
+
+    takes: tuple[str, ...]
+    layers: tuple[str, ...] = ()
+
+    @abstractmethod
+    def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
+        """The outputs that are still missing, by name, for the arrays of ``takes``."""
 
 
 def unique_name(stem: str, taken: set[str] | Sequence[str]) -> str:

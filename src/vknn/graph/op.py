@@ -1,4 +1,4 @@
-"""The abstract operator."""
+"""Op: the abstract operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a graph is well formed."""
+"""Validation: checks that a graph is well formed."""
 
 from __future__ import annotations
 

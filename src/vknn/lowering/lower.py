@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.lowering.assemble.assembly import PendingCommand, assemble
-from vknn.lowering.choose.candidates import candidates, make_problem
+from vknn.lowering.choose.candidates import candidates as find_candidates
+from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.concat_inplace import place_parts
 from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
@@ -26,22 +27,22 @@ def lower(
     limits: DeviceLimits,
     options: LoweringOptions | None = None,
     weights: WeightCache | None = None,
-    offers: Mapping[Node, Sequence[Candidate]] | None = None,
+    candidates: Mapping[Node, Sequence[Candidate]] | None = None,
 ) -> Plan:
     """The plan of a graph whose every node has a candidate on the device.
 
-    ``offers``: the candidates of each node where the caller has them already. All types must be
+    ``candidates``: those of each node where the caller has them already. All types must be
     static, except for outputs that no node of the graph reads. Raises UnsupportedLayerError,
     listing all nodes that have no candidate.
     """
     options = options or LoweringOptions()
-    if offers is None:
-        offers = {node: candidates(node, limits, options) for node in graph.nodes}
-    missing = [str(node.origin) for node, found in offers.items() if not found]
+    if candidates is None:
+        candidates = {node: find_candidates(node, limits, options) for node in graph.nodes}
+    missing = [str(node.origin) for node, found in candidates.items() if not found]
     if missing:
         raise UnsupportedLayerError(missing)
-    chosen = assign(graph, offers, together="layouts" not in options.disabled)
-    chosen = with_fewer_pipelines(chosen, offers)
+    chosen = assign(graph, candidates, together="layouts" not in options.disabled)
+    chosen = with_fewer_pipelines(chosen, candidates)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
     for value in graph.inputs:
         lowering.add_input(value)

@@ -1,4 +1,4 @@
-"""Rewrites of graphs, in the order in which they run.
+"""Passes: rewrites of graphs, in the order in which they run.
 
 Each pass takes a graph and gives a new one that computes the same; none depends on another having
 run. ``VKNN_DISABLE`` and the ``disabled`` argument switch them off by name.

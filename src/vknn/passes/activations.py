@@ -1,4 +1,8 @@
-"""Recognises activations that a file spells out in several layers."""
+"""Activations that a file spells out in several layers, recognised and made one op.
+
+Swish: Ramachandran et al. 2017; HardSwish and its HardSigmoid: Howard et al. 2019 (MobileNetV3);
+Mish: Misra 2019.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds per-channel scales and shifts into the weights beside them."""
+"""Per-channel scales and shifts (batch normalization) folded into the weights beside them."""
 
 from __future__ import annotations
 

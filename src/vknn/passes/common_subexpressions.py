@@ -1,4 +1,4 @@
-"""Computes once what a graph computes twice."""
+"""Common subexpressions: equal nodes of a graph are computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes what depends on constants alone."""
+"""Constant folding: nodes that depend on constants alone are computed beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes what no output depends on."""
+"""Dead code: nodes that no output depends on are removed."""
 
 from __future__ import annotations
 

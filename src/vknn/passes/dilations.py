@@ -1,4 +1,4 @@
-"""Recognises dilated convolutions in the form that TensorFlow gives them."""
+"""Dilated convolutions, recognised in TensorFlow's form: space-to-batch, Conv, batch-to-space."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Kind = type[Op] | tuple[type[Op], ...]
 def merge_dilations(graph: Graph) -> Graph:
     """batch_to_space(conv(space_to_batch(x))) = conv(x), dilated by the blocks.
 
-    Each image of the batch in between has every b-th pixel of x, and what surrounds it is what
-    surrounds x b times as far out.
+    Each image of the batch in between holds every b-th pixel of x, along either axis; so its
+    neighbouring pixels lie b apart in x, and padding it by one pixel pads x by b.
     """
     return sweep(graph, _merge, (Transpose,))
 

@@ -1,4 +1,4 @@
-"""Joins chains of elementwise ops to the op that computes their input."""
+"""Fusion: chains of elementwise ops joined to the op that computes their input."""
 
 from __future__ import annotations
 

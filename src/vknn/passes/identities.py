@@ -1,4 +1,4 @@
-"""Removes ops that change nothing."""
+"""Identities: ops that change nothing are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folds padding into the convolution that reads it."""
+"""Padding folded into the convolution that reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from vknn.passes.rewriter import Rewriter, merged, sweep
 def fold_padding(graph: Graph) -> Graph:
     """conv(pad(x)) = conv(x) with larger pads, where what counts as 0 surrounds spatial axes alone.
 
-    A transpose between the two, as at the input of a network with channels last, takes x then.
+    Where a transpose lies between the two, as at the input of a network with channels last, it then
+    reads x itself.
     """
     return sweep(graph, _fold, (Pad,))
 

@@ -1,4 +1,4 @@
-"""What passes ask about constants and shapes."""
+"""Questions that several passes ask about constants and shapes."""
 
 from __future__ import annotations
 

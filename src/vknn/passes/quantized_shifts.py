@@ -1,4 +1,4 @@
-"""Folds a constant added to quantized data into the convolution that reads them."""
+"""Shifts of quantized data (a constant added) folded into the convolution that reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _BYTES = (DType.INT8, DType.UINT8)
 def fold_shifts(graph: Graph) -> Graph:
     """conv(x + d) with zero point z = conv(x) with z - d, for tables that only add d to a byte.
 
-    So begins many a model in int8 that is given uint8. What moves elements may stand between.
+    Many models begin like this that compute in int8 and are given uint8. Ops that only move
+    elements may lie between the two.
     """
     return sweep(graph, _fold, (TableLookup,))
 
@@ -43,7 +44,7 @@ def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
 
 
 def _added(node: Node) -> int | None:
-    """What the node adds to each value its input may have; None where it does anything else."""
+    """The number that the node adds to any input it may have; None where it does anything else."""
     if not isinstance(node.op, TableLookup):
         return None
     x, table = node.inputs

@@ -1,4 +1,4 @@
-"""The sweep that every pass is made of: a graph rebuilt node by node, in order.
+"""Rewriter: the sweep that every pass is made of, a graph rebuilt node by node, in order.
 
 A rule sees each node after everything before it has been rewritten, so one sweep follows whole
 chains. Graphs are never changed: a sweep makes new nodes and keeps those that stay as they are.
@@ -80,7 +80,7 @@ class Rewriter:
         return outputs
 
     def sweep(self, rule: Rule) -> Graph:
-        """The graph after ``rule`` has seen every node; what nobody reads any more is gone."""
+        """The graph after ``rule`` has seen every node; nodes that nothing reads now are gone."""
         for node in self._graph.nodes:
             current = self._with_mapped_inputs(node) if self._mapping else node
             read = any(self._uses[v] for v in node.outputs)
@@ -93,7 +93,11 @@ class Rewriter:
                 self._release(current.inputs)
         outputs = {name: self._final(v) for name, v in self._graph.outputs.items()}
         return Graph(
-            list(self._graph.inputs), outputs, list(self._nodes), self._graph.name, self._graph.rest
+            list(self._graph.inputs),
+            outputs,
+            list(self._nodes),
+            self._graph.name,
+            self._graph.continuation,
         )
 
     def _with_mapped_inputs(self, node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Transposes moved below the ops that read them.
+"""Sinking of transposes: moved below the ops that read them.
 
 op(transpose(x)) = transpose(op'(x)), where op' has its axes renamed. Models that keep their
 channels last have a transpose on either side of each convolution; sunk through what stands between
@@ -78,7 +78,7 @@ _SINKING: tuple[tuple[tuple[type[Op], ...], int], ...] = (
 def _moved(
     rewriter: Rewriter, values: Sequence[Value | None]
 ) -> tuple[Perm, list[Value], Origin] | None:
-    """The one order that all are transposed by (constants aside), and what they are without it."""
+    """The order that all (but constants) are transposed by, the values before that, an origin."""
     perm: Perm | None = None
     origin: Origin | None = None
     for value in values:
@@ -102,7 +102,10 @@ def _moved(
 
 
 def _without(rewriter: Rewriter, value: Value, perm: Perm, origin: Origin) -> Value | None:
-    """What ``value`` is a transpose of; turned back where it is a constant or a Reshape does it."""
+    """The value that ``value`` is a transpose of.
+
+    Of a constant it is made here, and where a Reshape does the same as the transpose, by one.
+    """
     mover = rewriter.producer(value)
     if mover is not None and isinstance(mover.op, Transpose):
         return mover.inputs[0] if value.type.rank == len(perm) else None

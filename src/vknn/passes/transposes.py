@@ -1,4 +1,4 @@
-"""Merges, cancels and sinks what only moves elements."""
+"""Transposes and Reshapes merged, cancelled and sunk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Results = tuple[Value, ...] | None
 def cancel_transposes(graph: Graph) -> Graph:
     """Merges neighbouring Transposes and Reshapes and moves them where they meet or vanish.
 
-    A Transpose sinks below what can do without it (see ``sinking``), a Reshape below functions of
-    one input, so that it meets its inverse there and the ops join the tail of what computes their
-    input. A Transpose that moves only axes of size 1 is
-    a Reshape; one of a matrix operand becomes a flag of MatMul.
+    A Transpose sinks below ops that can do without it (see ``sinking``), a Reshape below functions
+    of one input: there it may meet its inverse, and above it these ops join the tail of the op that
+    computes their input. A Transpose that moves only axes of size 1 is a Reshape; one of a matrix
+    operand becomes a flag of MatMul.
     """
     return sweep(graph, _rewrite, (Transpose, Reshape))
 

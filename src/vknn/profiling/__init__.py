@@ -1,4 +1,4 @@
-"""Where the time goes: per dispatch on the device, per run on the host, and at a cold start."""
+"""Profiling: time per dispatch on the device, per run on the host, and of a cold start."""
 
 from vknn.profiling.bench import Benchmark, Series, bench
 from vknn.profiling.limits import Limits, measure_limits

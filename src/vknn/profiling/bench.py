@@ -1,4 +1,4 @@
-"""``vknn bench``: how long a run takes, how long the first one takes, and how much memory."""
+"""Benchmark (``vknn bench``): time of a run and of the first one, and memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from vknn.graph import Graph
 from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
 from vknn.session import Session, choose_device
-from vknn.tool_inputs import Shapes, complete_feeds
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
-Progress = Callable[[int, int, str], None]
 Path = str | os.PathLike[str]
 PEERS = ("ncnn",)
 
@@ -145,7 +144,7 @@ def bench(
     shapes: Shapes | None = None,
     seed: int = 0,
     peer: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Benchmark:
     """Times of whole runs of a model, and of its cold start.
 
@@ -198,7 +197,9 @@ def bench(
             cold=cold,
             memory=opened.memory_peak if opened is not None else None,
             peer=Series(other.name, tuple(theirs[warmup:])) if other else None,
-            difference=difference(session.graph(feeds), outputs, expected) if expected else None,
+            difference=difference(session._engine.graph(feeds), outputs, expected)
+            if expected
+            else None,
         )
 
 
@@ -234,7 +235,7 @@ def _first_run(
     session: Session, feeds: Mapping[str, np.ndarray], cold: dict[str, float]
 ) -> dict[str, np.ndarray]:
     begin = time.perf_counter()
-    program = session.program(feeds)
+    program = session._engine.program(feeds)
     compiled = time.perf_counter()
     outputs = session.run(feeds)
     first = time.perf_counter() - compiled

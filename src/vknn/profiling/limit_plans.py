@@ -1,4 +1,4 @@
-"""Plans, made by hand, that ask of a device one thing at a time."""
+"""Plans for measuring a device's limits, each of which asks one thing of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FMA_FORMS = tuple((chains, steps) for chains in (1, 2, 3, 4) for steps in (4, 16
 FMA_LENGTH = 8192
 #: The buffers of every plan, by index: a small output, and two to copy between.
 RESULT, SOURCE, TARGET = 0, 1, 2
-#: What was never written may be no memory yet.
+#: Buffers are written before they are read: pages never written may not exist yet.
 _FILLED: tuple[Step, ...] = (Fill(SOURCE, 0x3F800000), Barrier((SOURCE,)))
 
 

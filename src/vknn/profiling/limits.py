@@ -1,4 +1,4 @@
-"""``vknn bench --device-limits``: what a device can do at best, for kernels to be measured against.
+"""Limits of a device (``vknn bench --device-limits``): its best speeds, to hold kernels against.
 
 Arithmetic: multiply-adds in registers. Memory: a copy, read and written bytes together. Overheads:
 a submit that is waited for, a dispatch, a workgroup. Each figure is the best of several runs.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from rich.console import Console, Group, RenderableType
@@ -17,8 +16,7 @@ from rich.table import Table
 from vknn.plan import Plan, View
 from vknn.profiling import limit_plans as plans
 from vknn.runtime import Device, Executable
-
-Progress = Callable[[int, int, str], None]
+from vknn.tool_inputs import ProgressCallback
 
 #: Bytes that are copied: beyond every cache, within the buffers of every device.
 COPY_BYTES = {"cpu": 64 << 20}
@@ -102,7 +100,7 @@ def measure_limits(
     runs: int = RUNS,
     seconds: float = 0.02,
     copy_bytes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Limits:
     """Peaks of a device, for kernels to be measured against.
 
@@ -135,7 +133,7 @@ def measure_limits(
 class _Meter:
     """Times plans; counts the steps of the measurement."""
 
-    def __init__(self, device: Device, runs: int, progress: Progress | None) -> None:
+    def __init__(self, device: Device, runs: int, progress: ProgressCallback | None) -> None:
         self.device, self.limits, self.runs = device, device.limits, max(1, runs)
         self._progress, self._done = progress, 0
         self._total = len(plans.FMA_FORMS) + 1 + 3 * len(ITEMS) + 4

@@ -1,4 +1,4 @@
-"""Another engine to measure against: the ncnn wheel."""
+"""Peer: another engine to measure against, the ncnn wheel."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from vknn.errors import VknnError
 
 #: Ways to run it: Vulkan with 32-bit floats, Vulkan as it comes, and the CPU with two threads.
-VARIANTS = ("fp32", "default", "cpu")
+MODES = ("fp32", "default", "cpu")
 CPU_THREADS = 2
 
 
 class NcnnPeer:
     """An ncnn network, by default on a Vulkan device, computing and storing 32-bit floats.
 
-    ``device``: the name of the device; ``outputs``: the blobs to extract; ``variant``: one of
-    VARIANTS. Raises VknnError where the wheel is missing, has no such device, or does not load the
+    ``device``: the name of the device; ``outputs``: the blobs to extract; ``mode``: one of
+    MODES. Raises VknnError where the wheel is missing, has no such device, or does not load the
     files.
     """
 
@@ -30,16 +30,16 @@ class NcnnPeer:
         weights: str | os.PathLike[str] | None,
         device: str,
         outputs: Sequence[str],
-        variant: str = "fp32",
+        mode: str = "fp32",
     ) -> None:
         self._ncnn = ncnn = _import()
         self._outputs = list(outputs)
         self.name = f"ncnn {ncnn.__version__}"
         self._net = net = ncnn.Net()
-        net.opt.use_vulkan_compute = variant != "cpu"
-        if variant != "default":
+        net.opt.use_vulkan_compute = mode != "cpu"
+        if mode != "default":
             _only_float32(net.opt)
-        if variant == "cpu":
+        if mode == "cpu":
             net.opt.num_threads = CPU_THREADS
         else:
             net.set_vulkan_device(self._index(device))

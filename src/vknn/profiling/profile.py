@@ -1,11 +1,11 @@
-"""``vknn.profile``: a table of everything that runs, with its time."""
+"""Profile (``vknn.profile``): a table of everything that runs, with its time."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,7 @@ from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
-
-Progress = Callable[[int, int, str], None]
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ class Profile:
 
 
 def profile(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     runs: int = 10,
@@ -180,19 +178,19 @@ def profile(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Profile:
     """Times of every dispatch of a model on the device, and of every operator on the host.
 
     Plain runs and runs with timestamps take turns.
 
     Args:
-        subject: A model file or an open session.
+        model: A model file or an open session.
         inputs: Arrays by name; random ones stand in for those that are missing.
         runs: How many runs of each kind are measured.
         warmup: How many go before them.
         weights: The model's second file, as for :class:`vknn.Session`.
-        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+        device: As for :class:`vknn.Session`; not used where ``model`` is a session. So are
             ``precision`` and ``arithmetic``.
         precision: As for :class:`vknn.Session`.
         arithmetic: As for :class:`vknn.Session`.
@@ -210,10 +208,10 @@ def profile(
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program, encoded = session.program(feeds), session.encode(feeds)
+        program, encoded = session._engine.program(feeds), session._engine.encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
         timed: list[TimedRun] = []
         plain: list[float] = []
@@ -225,7 +223,7 @@ def profile(
             plain.append(time.perf_counter() - begin)
             timed.append(_timed_run(program, arrays))
         where = session.device.name if session.device is not None else "NumPy"
-        name = program.graph.name if isinstance(subject, Session) else str(subject)
+        name = program.graph.name if isinstance(model, Session) else str(model)
         return Profile(name, where, _alike(timed[warmup:]), plain[warmup:])
 
 
@@ -237,7 +235,7 @@ def _timed_run(program: Program, arrays: Mapping[str, np.ndarray]) -> TimedRun:
 
 
 def _alike(runs: Sequence[TimedRun]) -> list[TimedRun]:
-    """The runs that went the way of the last one: data may decide which plans run."""
+    """The runs that ran the same commands as the last one: data may decide which plans run."""
     ways = [[s.entries for s in r.segments] for r in runs]
     return [r for r, way in zip(runs, ways, strict=True) if way == ways[-1]]
 

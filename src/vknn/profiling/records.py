@@ -1,4 +1,4 @@
-"""What is written down during a timed run."""
+"""Records of a timed run: each command and host op with its times."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from vknn import reference
 from vknn.graph import Node
 from vknn.plan import Command, Dispatch
-from vknn.program import Segment
-from vknn.runtime import Profile as TimedPlan
+from vknn.runtime import PlanProfile
+from vknn.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SegmentRun:
     start: float
     seconds: float
     spans: np.ndarray
-    timed: TimedPlan | None = None
+    timed: PlanProfile | None = None
 
     @property
     def busy(self) -> float:

@@ -1,4 +1,4 @@
-"""Runs plans on Vulkan devices: ``Plan`` + arrays -> arrays, timestamps.
+"""Runtime: plans run on Vulkan devices, ``Plan`` + arrays -> arrays, timestamps.
 
 with open_device("auto") as device, Executable(device, plan) as executable:
     outputs = executable.run({"data": array})
@@ -9,7 +9,7 @@ from vknn.environment import Environment
 from vknn.runtime.device import Device, list_devices, open_device
 from vknn.runtime.executor import Executable
 from vknn.runtime.snapshot import Snapshot
-from vknn.runtime.timing import Profile
+from vknn.runtime.timing import PlanProfile
 from vknn.runtime.vulkan.live_objects import live_objects
 from vknn.runtime.vulkan.messages import raise_pending as check_validation
 from vknn.runtime.weights import WeightPool
@@ -18,7 +18,7 @@ __all__ = [
     "Device",
     "Environment",
     "Executable",
-    "Profile",
+    "PlanProfile",
     "Snapshot",
     "WeightPool",
     "check_validation",

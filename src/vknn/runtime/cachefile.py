@@ -1,4 +1,4 @@
-"""The file a pipeline cache is kept in: header, checksum, atomic replacement."""
+"""Cache files of pipelines: header, checksum, atomic replacement."""
 
 from __future__ import annotations
 

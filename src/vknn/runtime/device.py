@@ -1,4 +1,4 @@
-"""Opening devices."""
+"""Devices: listed, opened, shared and closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
 from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
-from vknn.runtime.precompile import Ahead
+from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import discovery, instance, messages
 from vknn.runtime.vulkan.core import Core
@@ -23,26 +23,26 @@ from vknn.runtime.vulkan.transfer import Transfer
 
 
 class Shared:
-    """What all who opened a device have in common: logical device, pipelines, staging."""
+    """Parts shared by all who opened a device: logical device, pipelines, staging memory."""
 
     def __init__(self, snapshot: Snapshot, env: Environment) -> None:
         self.core = Core(snapshot, env)
         folder = None if "pipeline-cache" in env.disabled else env.cache_path()
         self.pipelines = Pipelines(self.core, folder)
-        self.ahead = Ahead(self.core, folder)
+        self.precompiler = Precompiler(self.core, folder)
         self.transfer = Transfer(self.core, env.timeout)
         self.timeout = env.timeout
         self.users = 0
 
     def destroy(self) -> None:
         """Releases everything, in reverse order."""
-        self.ahead.destroy()
+        self.precompiler.destroy()
         self.transfer.destroy()
         self.pipelines.destroy()
         self.core.destroy()
 
 
-#: Devices are shared where everything that shapes them is the same.
+#: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.
 _Key = tuple[int, bytes, frozenset[str], Path, float]
 _lock = threading.RLock()
 _open: dict[_Key, Shared] = {}
@@ -191,7 +191,7 @@ def _after_fork() -> None:
     for device in list(_devices):
         core = device._shared.core
         core.lost, core.abandoned = "the process was forked", True
-        device._shared.ahead.abandon()
+        device._shared.precompiler.abandon()
     _open.clear()
     instance.abandon()
 

@@ -1,4 +1,4 @@
-"""Device policy: which device a selector means. Pure; tested without a GPU."""
+"""Selection of a device: which one a selector means. Pure; tested without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a plan: copy in, submit, wait, copy out."""
+"""Executable: a plan made ready to run; a run copies in, submits, waits, copies out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
-from vknn.runtime.host_io import Edges
+from vknn.runtime.host_io import HostIO
 from vknn.runtime.pipelines import Shaders, pipeline_keys
-from vknn.runtime.plan_memory import Residence
-from vknn.runtime.recorder import Recorder, submit_spans
-from vknn.runtime.timing import Profile, Timer
+from vknn.runtime.plan_memory import PlanMemory
+from vknn.runtime.recorder import Recorder, submit_ranges
+from vknn.runtime.timing import PlanProfile, Timer
 from vknn.runtime.vulkan import commands, messages
 from vknn.runtime.vulkan.commands import CommandPool, Fence
 from vknn.runtime.vulkan.lifetime import Closing, sweep
@@ -60,15 +60,15 @@ class Executable(Closing):
         self._core.ensure_alive()
         keys = pipeline_keys(plan.dispatches, shaders)
         with ExitStack() as undo:
-            self._residence = Residence(device, plan, weights)
-            undo.callback(self._residence.destroy)
-            self._batch = shared.ahead.begin(plan.dispatches, keys, self._residence.places)
+            self._memory = PlanMemory(device, plan, weights)
+            undo.callback(self._memory.destroy)
+            self._batch = shared.precompiler.begin(plan.dispatches, keys, self._memory.places)
             if self._batch is not None:
-                undo.callback(shared.ahead.drop, self._batch)
+                undo.callback(shared.precompiler.drop, self._batch)
             pipelines = shared.pipelines.made(keys, plan.dispatches)
-            self._edges = Edges(self._core, plan, self._residence.places)
-            undo.callback(self._edges.destroy)
-            self._recorder = Recorder(self._core, plan, self._residence.places, pipelines)
+            self._host_io = HostIO(self._core, plan, self._memory.places)
+            undo.callback(self._host_io.destroy)
+            self._recorder = Recorder(self._core, plan, self._memory.places, pipelines)
             undo.callback(self._recorder.destroy)
             self._pool = CommandPool(self._core)
             undo.callback(self._pool.destroy)
@@ -86,26 +86,26 @@ class Executable(Closing):
         Raises InputError for names, shapes or dtypes that do not fit, DeviceTimeoutError and
         DeviceLostError.
         """
-        self._edges.check(feeds)
+        self._host_io.check(feeds)
         with self._lock:
             self._ready()
-            self._edges.store(feeds)
+            self._host_io.store(feeds)
             self._execute(self._submits)
-            outputs = self._edges.load()
+            outputs = self._host_io.load()
         if messages.collected:
             messages.raise_pending()
         return outputs
 
-    def profile(self, feeds: Mapping[str, np.ndarray]) -> Profile:
+    def profile(self, feeds: Mapping[str, np.ndarray]) -> PlanProfile:
         """As :meth:`run`, submit by submit, with timestamps around each command.
 
         Raises DeviceError where the device has no timestamps.
         """
-        self._edges.check(feeds)
+        self._host_io.check(feeds)
         with self._lock:
             self._ready()
             if self._timer is None:
-                self._timer = Timer(self._core, self._recorder, self._edges)
+                self._timer = Timer(self._core, self._recorder, self._host_io)
                 self._undo.callback(self._timer.destroy)
             profile = self._timer.run(feeds, lambda info: self._execute([info]))
         messages.raise_pending()
@@ -115,19 +115,19 @@ class Executable(Closing):
         """The bytes (uint8) of a buffer of the plan as the last run left them."""
         with self._lock:
             self._ready()
-            place = self._residence.places[buffer]
+            place = self._memory.places[buffer]
             return self._transfer.download(place.memory, place.offset, place.nbytes)
 
     def check_guards(self) -> None:
         """Raises ValidationError where a kernel wrote into one of ``plan.guards``."""
         with self._lock:
             self._ready()
-            self._residence.check_guards()
+            self._memory.check_guards()
 
     @property
     def memory(self) -> dict[Role, int]:
         """Bytes of device memory by role; shared weights count in full."""
-        return self._residence.nbytes
+        return self._memory.nbytes
 
     def close(self) -> None:
         """Releases everything, after work that is still going on; may be called twice."""
@@ -140,13 +140,13 @@ class Executable(Closing):
         messages.raise_pending()
 
     def _record(self) -> list[Struct]:
-        spans = submit_spans(self.plan)
+        ranges = submit_ranges(self.plan)
         infos = []
-        for number, span in enumerate(spans):
+        for number, steps in enumerate(ranges):
             target = self._pool.allocate()
-            before = self._edges.before if number == 0 else None
-            after = self._edges.after if number == len(spans) - 1 else None
-            self._recorder.record(target, span, before, after)
+            before = self._host_io.before if number == 0 else None
+            after = self._host_io.after if number == len(ranges) - 1 else None
+            self._recorder.record(target, steps, before, after)
             infos.append(commands.submit_info(target))
         return infos
 
@@ -160,11 +160,11 @@ class Executable(Closing):
         if self._batch is not None:
             batch, self._batch = self._batch, None
             shared = self.device.shared
-            shared.ahead.finish(batch, shared.pipelines, self._residence.places)
+            shared.precompiler.finish(batch, shared.pipelines, self._memory.places)
             self._core.ensure_alive()
 
     def _execute(self, submits: Sequence[Struct]) -> None:
-        """Submits one behind another; only the last signals the fence, as they run in order."""
+        """Submits all and waits; only the last signals the fence, as they run in order."""
         self._fence.reset()
         self._in_flight = True
         try:

@@ -1,4 +1,4 @@
-"""The edge between arrays and device buffers."""
+"""Input and output of a plan on the host: arrays copied and converted to and from buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.memory import Allocation
 
 
-class Mirror:
+class HostBuffers:
     """Buffers as the host sees them: in place where mapped, else in staging memory of their own."""
 
     def __init__(self, core: Core, places: Sequence[Place], purpose: str) -> None:
@@ -66,17 +66,17 @@ class Mirror:
             commands.copy(target, *ends, regions)
 
 
-class Edges:
+class HostIO:
     """The inputs and outputs of a plan: checks, copies in and out, converts."""
 
     def __init__(self, core: Core, plan: Plan, places: Sequence[Place]) -> None:
         self.plan = plan
         self._barriers = Barriers()
-        self._into = Mirror(core, [places[p.buffer] for p in plan.inputs.values()], "upload")
+        self._into = HostBuffers(core, [places[p.buffer] for p in plan.inputs.values()], "upload")
         counts = {p.count for p in plan.outputs.values() if p.count is not None}
         read = list(dict.fromkeys([p.buffer for p in plan.outputs.values()] + sorted(counts)))
         try:
-            self._out = Mirror(core, [places[index] for index in read], "download")
+            self._out = HostBuffers(core, [places[index] for index in read], "download")
         except BaseException:
             self._into.destroy()
             raise
@@ -127,8 +127,8 @@ class Edges:
 
     def store(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Copies the inputs in, converting to the device's dtypes as it goes."""
-        if self._narrows:  # beyond float16's range lies infinity
-            with np.errstate(over="ignore"):  # entering it takes longer than a copy
+        if self._narrows:  # numbers beyond float16's range become infinite, without a warning
+            with np.errstate(over="ignore"):  # errstate takes longer than a small copy
                 self._copy_in(feeds)
         else:
             self._copy_in(feeds)

@@ -40,7 +40,7 @@ _FULL_SUBGROUPS = 2
 
 @dataclass(frozen=True)
 class PipelineKey:
-    """What tells pipelines apart. ``views`` and ``push`` (bytes) make up the layout."""
+    """Key of a pipeline: equal keys mean one pipeline. ``views``, ``push`` (bytes): its layout."""
 
     spirv: bytes
     constants: Constants
@@ -58,7 +58,7 @@ class Pipeline:
 
 
 def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
-    """What each dispatch needs: its module, cut to what the constants leave of it."""
+    """The key of each dispatch's pipeline, its module cut to what the constants leave of it."""
     spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
     folded: dict[tuple[_Kernel, Constants], bytes] = {}
     return [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
@@ -212,7 +212,7 @@ class Pipelines:
                 cachefile.write(self._path, fresh)
 
 
-#: What a module is made of: kernel, variant, and the user's own source where it is one of those.
+#: A module's origin: kernel, variant, and the source where that is the user's own.
 _Kernel = tuple[str, tuple[tuple[str, str], ...], str | None]
 
 
@@ -245,7 +245,7 @@ def _checked(kernel: str, spirv: bytes) -> bytes:
 def _pipeline_key(
     dispatch: Dispatch, spirv: bytes, folded: dict[tuple[_Kernel, Constants], bytes]
 ) -> PipelineKey:
-    """What the dispatch needs; ``folded`` keeps modules that were specialized before."""
+    """The key of a dispatch's pipeline; ``folded`` keeps modules that were specialized before."""
     views = tuple(b.view for b in dispatch.bindings)
     constants = tuple((number, _word(value)) for number, value in dispatch.specialization)
     made_of = (_kernel(dispatch), constants)

@@ -1,4 +1,4 @@
-"""The memory a plan lives in: its arenas, its weights, and the guards between tensors."""
+"""Device memory of a plan: its arenas, its weights, and the guards between tensors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vknn.runtime.vulkan.memory import Allocation
 from vknn.runtime.weights import Weight, WeightPool
 
 GUARD_BYTE = 0xA5
-#: NaN as a float and as two float16, and an integer far from any index: what arenas start with
-#: under VKNN_VALIDATE.
+#: Word that fills arenas under VKNN_VALIDATE before the first run: NaN as a float32 and as two
+#: float16, and an integer far from any index.
 POISON = 0x7FC17FC1
 
 
-class Residence:
+class PlanMemory:
     """Arenas of a plan and the weights it holds. ``places`` says where each buffer lies."""
 
     def __init__(self, device: Device, plan: Plan, pool: WeightPool | None) -> None:

@@ -1,9 +1,9 @@
-"""Compiles ahead, on idle cores, for a driver that compiles each pipeline at its first dispatch.
+"""Compilation of pipelines on idle cores, for drivers that compile at the first dispatch.
 
 Such a driver (Mesa's llvmpipe) compiles in its queue's one thread and keeps what it compiled in a
-cache on disk. So helpers open devices of their own and dispatch the pipelines of a new plan there,
+cache on disk. So workers open devices of their own and dispatch the pipelines of a new plan there,
 without any workgroups, while the plan is made ready; the thread of the first run does the same on
-the real device with what is left. What a helper compiled, the run finds in the driver's cache.
+the real device with what is left. What a worker compiled, the run finds in the driver's cache.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.memory import Allocation
 
-#: Fewer new pipelines than these are not worth a helper. At most so many helpers at a time: each
-#: takes 20 to 30 MB of the process while it compiles (but no device memory to speak of).
-LEAST_TASKS, MAX_HELPERS = 4, 3
+#: Least number of new pipelines that is worth a worker. Most workers at a time: each takes 20 to
+#: 30 MB of the process while it compiles (but no device memory to speak of).
+LEAST_TASKS, MAX_WORKERS = 4, 3
 #: Seconds that a driver may take for a pipeline before it is taken to hang.
-PATIENCE = 300.0
-#: Pipelines are remembered by so many bytes each, and so many of them.
+COMPILE_SECONDS = 300.0
+#: Bytes of a pipeline's digest, and most digests that are kept.
 _DIGEST_BYTES, _MOST_DIGESTS = 16, 1 << 12
 #: Sizes of the buffers that stand in for real ones. Which sizes are powers of two goes into
 #: llvmpipe's code where a shader reads texels.
@@ -44,8 +44,11 @@ _STAND_IN_BYTES = (48, 64)
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """A pipeline to compile: a dispatch that needs it. ``powers``: bindings in such buffers."""
+class CompileTask:
+    """A pipeline to compile, with a dispatch that needs it.
+
+    ``powers``: for each binding, whether it reads texels of a buffer whose size is a power of 2.
+    """
 
     dispatch: Dispatch
     key: PipelineKey
@@ -55,17 +58,17 @@ class Task:
 
 @dataclass(eq=False)
 class Batch:
-    """What is new in a plan: ``tasks`` nobody has begun, ``begun`` by helpers and not done."""
+    """New pipelines of a plan: ``tasks`` nobody has begun, ``begun`` by workers and not done."""
 
-    tasks: deque[Task]
+    tasks: deque[CompileTask]
     begun: int = 0
     digests: list[bytes] = field(default_factory=list)
 
 
-class Ahead:
-    """The helpers of a device, and what is known to lie in its driver's cache.
+class Precompiler:
+    """The workers of a device, and what is known to lie in its driver's cache.
 
-    What goes wrong in a helper is no error: the run then compiles by itself.
+    What goes wrong in a worker is no error: the run then compiles by itself.
     """
 
     def __init__(self, core: Core, folder: Path | None) -> None:
@@ -76,7 +79,7 @@ class Ahead:
             self._path = cachefile.cache_file(folder, core.snapshot).with_suffix(".compiled")
         self._changed = threading.Condition()
         self._batches: deque[Batch] = deque()
-        self._helpers: list[threading.Thread] = []
+        self._workers: list[threading.Thread] = []
         self._closed = False
 
     def begin(
@@ -85,7 +88,7 @@ class Ahead:
         keys: Sequence[PipelineKey],
         places: Sequence[Place],
     ) -> Batch | None:
-        """Has helpers start on what the driver has never seen; None where that is too little."""
+        """Has workers start on what the driver has never seen; None where that is too little."""
         if self._path is None or len(keys) < LEAST_TASKS or _cores() < 2:
             return None
         known = _digests(cachefile.read(self._path))
@@ -97,22 +100,24 @@ class Ahead:
         batch = Batch(deque(tasks), digests=[task.digest for task in tasks])
         with self._changed:
             self._batches.append(batch)
-            self._helpers = [thread for thread in self._helpers if thread.is_alive()]
-            wanted = min(_cores() - 1, MAX_HELPERS, len(tasks) - 1) - len(self._helpers)
+            self._workers = [thread for thread in self._workers if thread.is_alive()]
+            wanted = min(_cores() - 1, MAX_WORKERS, len(tasks) - 1) - len(self._workers)
             with contextlib.suppress(RuntimeError):  # no further thread can be started
                 for _ in range(wanted):
-                    thread = threading.Thread(target=self._help, name="vknn ahead", daemon=True)
+                    thread = threading.Thread(
+                        target=self._work, name="vknn precompile", daemon=True
+                    )
                     thread.start()
-                    self._helpers.append(thread)
+                    self._workers.append(thread)
         return batch
 
     def finish(self, batch: Batch, pipelines: Pipelines, places: Sequence[Place]) -> None:
-        """Compiles what is left of a batch, and waits for what helpers have begun."""
+        """Compiles what is left of a batch, and waits for what workers have begun."""
         try:
-            with contextlib.suppress(VknnError), _Hand(self._core) as hand:
+            with contextlib.suppress(VknnError), _DryDispatcher(self._core) as dispatcher:
                 while (task := self._take(batch)) is not None:
                     [pipeline] = pipelines.made([task.key], [task.dispatch])
-                    hand.dispatch(task.dispatch, pipeline, places)
+                    dispatcher.dispatch(task.dispatch, pipeline, places)
             with self._changed:
                 self._changed.wait_for(lambda: not batch.begun)
         finally:
@@ -122,32 +127,32 @@ class Ahead:
             cachefile.write(self._path, b"".join([*known][-_MOST_DIGESTS:]))
 
     def drop(self, batch: Batch) -> None:
-        """Nobody is to begin anything more of the batch."""
+        """Takes the batch from the workers: none begins another task of it."""
         with self._changed:
             batch.tasks.clear()
             with contextlib.suppress(ValueError):
                 self._batches.remove(batch)
 
     def destroy(self) -> None:
-        """Waits for the helpers, which end after what they have begun."""
+        """Waits for the workers, which end after what they have begun."""
         with self._changed:
             self._closed = True
             self._batches.clear()
-        for thread in self._helpers:
+        for thread in self._workers:
             thread.join()
 
     def abandon(self) -> None:
-        """Forgets the helpers, which a forked child does not have."""
+        """Forgets the workers, which a forked child does not have."""
         self._changed = threading.Condition()
         self._batches.clear()
-        self._helpers.clear()
+        self._workers.clear()
 
-    def _take(self, batch: Batch) -> Task | None:
+    def _take(self, batch: Batch) -> CompileTask | None:
         with self._changed:
             return batch.tasks.popleft() if batch.tasks else None
 
-    def _next(self) -> tuple[Batch, Task] | None:
-        """Something to do for a helper, which says when it is through."""
+    def _next(self) -> tuple[Batch, CompileTask] | None:
+        """A task for a worker, which is to call :meth:`_through` when it is done."""
         with self._changed:
             for batch in self._batches:
                 if batch.tasks and not self._closed:
@@ -160,26 +165,26 @@ class Ahead:
             batch.begun -= 1
             self._changed.notify_all()
 
-    def _help(self) -> None:
-        with contextlib.suppress(Exception), _Helper(self._core) as helper:
+    def _work(self) -> None:
+        with contextlib.suppress(Exception), _Worker(self._core) as worker:
             while (found := self._next()) is not None:
                 batch, task = found
                 try:
-                    goes_on = helper.compile(task)
+                    goes_on = worker.compile(task)
                 finally:
                     self._through(batch)
                 if not goes_on:
                     break
 
 
-class _Hand:
+class _DryDispatcher:
     """Dispatches without workgroups, one at a time: the driver compiles and does nothing else."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._undo = ExitStack()
 
-    def __enter__(self) -> _Hand:
+    def __enter__(self) -> _DryDispatcher:
         with ExitStack() as undo:
             pool = commands.CommandPool(self._core)
             undo.callback(pool.destroy)
@@ -196,7 +201,7 @@ class _Hand:
     def dispatch(self, step: Dispatch, pipeline: Pipeline, places: Sequence[Place]) -> None:
         """Has the driver compile ``pipeline`` for buffers that lie in ``places``."""
         empty = replace(step, groups=(0, 0, 0))
-        plan = Plan("ahead", (), {}, (empty,), (1,), {}, {})
+        plan = Plan("precompile", (), {}, (empty,), (1,), {}, {})
         recorder = Recorder(self._core, plan, places, [pipeline])
         try:
             recorder.record(self._target, (0, 1))
@@ -209,7 +214,7 @@ class _Hand:
         core = self._core
         try:
             core.submit(self._info.ptr, self._fence.handle)
-            if not core.wait(self._fence.array, PATIENCE):
+            if not core.wait(self._fence.array, COMPILE_SECONDS):
                 core.lost, core.abandoned = "compiling a pipeline never finished", True
                 raise DeviceLostError(core.lost)
         except BaseException:
@@ -217,15 +222,15 @@ class _Hand:
             raise
 
 
-class _Helper:
+class _Worker:
     """A device of its own, with buffers that stand in for the real ones."""
 
     def __init__(self, like: Core) -> None:
         self._like = like
         self._undo = ExitStack()
-        self._timed: list[tuple[Task, float]] = []
+        self._timed: list[tuple[CompileTask, float]] = []
 
-    def __enter__(self) -> _Helper:
+    def __enter__(self) -> _Worker:
         with ExitStack() as undo:
             core = Core(self._like.snapshot, Environment(disabled=self._like.disabled))
             undo.callback(core.destroy)
@@ -237,15 +242,15 @@ class _Helper:
                 memory = Allocation(core, size, "device")
                 undo.callback(memory.destroy)
                 self._places.append(Place(memory, 0, size))
-            self._hand = undo.enter_context(_Hand(core))
+            self._dispatcher = undo.enter_context(_DryDispatcher(core))
             self._undo = undo.pop_all()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._undo.close()
 
-    def compile(self, task: Task) -> bool:
-        """Whether going on makes sense: whether the driver finds what it compiled before."""
+    def compile(self, task: CompileTask) -> bool:
+        """Compiles; False where that is useless: the driver finds nothing of what it compiled."""
         self._timed.append((task, self._seconds(task, self._pipelines)))
         if len(self._timed) != 2:  # the first has had time to reach the disk
             return True
@@ -256,7 +261,7 @@ class _Helper:
         finally:
             again.destroy()
 
-    def _seconds(self, task: Task, pipelines: Pipelines) -> float:
+    def _seconds(self, task: CompileTask, pipelines: Pipelines) -> float:
         """How long the task's first dispatch takes."""
         bindings = tuple(
             replace(binding, buffer=int(power))
@@ -264,13 +269,13 @@ class _Helper:
         )
         [pipeline] = pipelines.made([task.key], [task.dispatch])
         start = time.perf_counter()
-        self._hand.dispatch(replace(task.dispatch, bindings=bindings), pipeline, self._places)
+        self._dispatcher.dispatch(replace(task.dispatch, bindings=bindings), pipeline, self._places)
         return time.perf_counter() - start
 
 
 def _tasks(
     dispatches: Sequence[Dispatch], keys: Sequence[PipelineKey], places: Sequence[Place]
-) -> list[Task]:
+) -> list[CompileTask]:
     """A task for each pipeline and each kind of buffers that it is used with."""
     tasks = {}
     for dispatch, key in zip(dispatches, keys, strict=True):
@@ -281,12 +286,15 @@ def _tasks(
         formats = tuple(b.format.value for b in dispatch.bindings)
         if (key, powers, formats) not in tasks:
             digest = _digest(dispatch, key, powers, formats)
-            tasks[key, powers, formats] = Task(dispatch, key, powers, digest)
+            tasks[key, powers, formats] = CompileTask(dispatch, key, powers, digest)
     return list(tasks.values())
 
 
 def _digest(dispatch: Dispatch, key: PipelineKey, *kind: object) -> bytes:
-    """A hint, so a module's size stands for its words: megabytes that warm starts do not hash."""
+    """The digest of a pipeline. A module's size stands for its words, which are too many to hash.
+
+    Where two pipelines have the same digest, one is compiled later than it could be.
+    """
     views = tuple(view.value for view in key.views)
     what = dispatch.kernel, dispatch.variant, len(key.spirv), key.constants, views, key.push, kind
     return hashlib.sha256(repr(what).encode()).digest()[:_DIGEST_BYTES]

@@ -1,4 +1,4 @@
-"""What is known of drivers beyond what they say: faults, and which reads are fast. Pure."""
+"""Quirks of drivers that they do not report: faults, and which reads are fast. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED_KINDS = frozenset(("cpu", "integrated"))
 
 @dataclass(frozen=True)
 class Quirk:
-    """A driver that is known wrong: what to keep off it, and why. ``unusable``: keep off it all."""
+    """A fault of a driver: the features not to use, and why. ``unusable``: use nothing of it."""
 
     name: str
     reason: str
@@ -89,7 +89,7 @@ def compiles_late(snapshot: Snapshot) -> bool:
 
 
 def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> DeviceLimits:
-    """What lowering may know of the device."""
+    """Limits of a device for lowering, from its snapshot less what is disabled or faulty."""
     return DeviceLimits(
         name=snapshot.name,
         kind=snapshot.kind,

@@ -1,4 +1,4 @@
-"""First-fit allocation of spans within a block. Pure."""
+"""First-fit allocation of ranges within a block. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def align_up(value: int, alignment: int) -> int:
     return -(-value // alignment) * alignment
 
 
-class Spans:
+class RangeAllocator:
     """Hands out aligned byte ranges of a block of ``size`` bytes."""
 
     def __init__(self, size: int, alignment: int) -> None:

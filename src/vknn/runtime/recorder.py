@@ -1,4 +1,4 @@
-"""Turns a plan into command buffers over real buffers."""
+"""Recorder: the steps of a plan as Vulkan commands over real buffers."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Recorder:
     def record(
         self,
         target: Any,
-        span: tuple[int, int],
+        steps: tuple[int, int],
         before: Callable[[Any], None] | None = None,
         after: Callable[[Any], None] | None = None,
         queries: Any = None,
     ) -> None:
-        """Records steps ``span`` (start, end). ``before`` and ``after`` add the copies in and out.
+        """Records ``steps`` (start, end). ``before`` and ``after`` add the copies in and out.
 
         With ``queries`` (a VkQueryPool) each command writes its two timestamps; the queries are
         numbered through the whole plan.
@@ -86,13 +86,13 @@ class Recorder:
         if before is not None:
             before(target)
             self.barriers.device(target)
-        self._steps(target, span, queries)
+        self._steps(target, steps, queries)
         if after is not None:
             after(target)
         commands.end(self.core, target)
 
-    def _steps(self, target: Any, span: tuple[int, int], queries: Any) -> None:
-        start, end = span
+    def _steps(self, target: Any, steps: tuple[int, int], queries: Any) -> None:
+        start, end = steps
         number = sum(1 for step in self.plan.steps[:start] if not isinstance(step, Barrier))
         bound = iter(self._bound[sum(isinstance(s, Dispatch) for s in self.plan.steps[:start]) :])
         current: Pipeline | None = None
@@ -224,7 +224,7 @@ class Recorder:
         return self._views[buffer, format_]
 
 
-def submit_spans(plan: Plan) -> list[tuple[int, int]]:
+def submit_ranges(plan: Plan) -> list[tuple[int, int]]:
     """The (start, end) of each submit; a plan without steps has one, which is empty."""
     ends = [end for end in plan.submits if end > 0] or [len(plan.steps)]
     return list(pairwise([0, *ends]))

@@ -1,4 +1,4 @@
-"""What a physical device says about itself, as pure data: the input of every device policy."""
+"""Snapshot of a physical device: all that it reports, as pure data for every device policy."""
 
 from __future__ import annotations
 

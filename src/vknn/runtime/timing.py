@@ -1,4 +1,4 @@
-"""Runs a plan with timestamps."""
+"""Timer: a plan run with timestamps around its commands."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import DeviceError
-from vknn.runtime.host_io import Edges
-from vknn.runtime.recorder import Recorder, submit_spans
+from vknn.runtime.host_io import HostIO
+from vknn.runtime.recorder import Recorder, submit_ranges
 from vknn.runtime.vulkan import commands, structs
 from vknn.runtime.vulkan.commands import CommandPool
 from vknn.runtime.vulkan.core import Core, Native
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
-Execute = Callable[[structs.Struct], None]
-
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class PlanProfile:
     """A timed run. Seconds for the host's times, nanoseconds for the device's.
 
     ``spans``: begin and end of each of ``plan.commands``, float64 [n, 2], counted from the first
@@ -41,13 +39,13 @@ class Profile:
 class Timer:
     """Command buffers of a plan with two timestamp queries a command."""
 
-    def __init__(self, core: Core, recorder: Recorder, edges: Edges) -> None:
+    def __init__(self, core: Core, recorder: Recorder, host_io: HostIO) -> None:
         if "timestamps" not in core.limits.features:
             raise DeviceError(
                 f"{core.snapshot.name} has no timestamps (or VKNN_DISABLE names them): "
                 "it cannot be profiled by dispatch"
             )
-        self._core, self._edges = core, edges
+        self._core, self._host_io = core, host_io
         self._count = 2 * len(recorder.plan.commands)
         self._undo = ExitStack()
         with ExitStack() as undo:
@@ -60,10 +58,10 @@ class Timer:
 
     def run(
         self, feeds: Mapping[str, np.ndarray], execute: Callable[[structs.Struct], None]
-    ) -> Profile:
+    ) -> PlanProfile:
         """``execute`` submits a VkSubmitInfo and waits for it."""
         start = time.perf_counter()
-        self._edges.store(feeds)
+        self._host_io.store(feeds)
         stored = time.perf_counter()
         submits = []
         for info in self._submits:
@@ -71,10 +69,10 @@ class Timer:
             execute(info)
             submits.append((begin - start, time.perf_counter() - start))
         done = time.perf_counter()
-        outputs = self._edges.load()
+        outputs = self._host_io.load()
         end = time.perf_counter()
         host = np.array(submits)
-        return Profile(outputs, self._spans(), host, stored - start, end - done, end - start)
+        return PlanProfile(outputs, self._spans(), host, stored - start, end - done, end - start)
 
     def destroy(self) -> None:
         self._undo.close()
@@ -90,15 +88,15 @@ class Timer:
         return native
 
     def _record(self, recorder: Recorder, pool: CommandPool) -> list[structs.Struct]:
-        spans = submit_spans(recorder.plan)
+        ranges = submit_ranges(recorder.plan)
         infos = []
-        for number, span in enumerate(spans):
+        for number, steps in enumerate(ranges):
             target = pool.allocate()
             recorder.record(
                 target,
-                span,
+                steps,
                 self._first if number == 0 else None,
-                self._edges.after if number == len(spans) - 1 else None,
+                self._host_io.after if number == len(ranges) - 1 else None,
                 self._queries.handle,
             )
             infos.append(commands.submit_info(target))
@@ -106,7 +104,7 @@ class Timer:
 
     def _first(self, target: Any) -> None:
         lib.vkCmdResetQueryPool(target, self._queries.handle, 0, max(1, self._count))
-        self._edges.before(target)
+        self._host_io.before(target)
 
     def _spans(self) -> np.ndarray:
         if not self._count:

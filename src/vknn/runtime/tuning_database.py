@@ -1,6 +1,6 @@
-"""The tuning database: what ``vknn tune`` measured, a JSON file for each device and driver.
+"""Tuning database: results of ``vknn tune``, a JSON file for each device and driver.
 
-It is made of plain names: the runtime does not know what they stand for.
+Keys and candidates are plain names here: the runtime does not know what they stand for.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from vknn.runtime.snapshot import Snapshot
 FORMAT = "vknn tuning"
 VERSION = 1
 MAX_BYTES = 64 << 20
-#: What stands in ``Entry.tried`` for a candidate that cannot be used.
+#: What stands in ``TuningEntry.tried`` for a candidate that cannot be used.
 FAILED = "failed"
 
 
 @dataclass(frozen=True)
-class Entry:
+class TuningEntry:
     """The fastest candidate, its microseconds, and those of all that were tried (or FAILED)."""
 
     candidate: str
@@ -45,7 +45,7 @@ def tuning_choices(snapshot: Snapshot) -> dict[str, str]:
     return {key: entry.candidate for key, entry in entries.items()}
 
 
-def load(path: Path) -> dict[str, Entry]:
+def load(path: Path) -> dict[str, TuningEntry]:
     """The entries of a database; none, with a warning, where the file is damaged."""
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -62,7 +62,7 @@ def load(path: Path) -> dict[str, Entry]:
         return {}
 
 
-def store(path: Path, entries: Mapping[str, Entry]) -> None:
+def store(path: Path, entries: Mapping[str, TuningEntry]) -> None:
     """Adds entries to a database, in place of those with the same keys. Raises VknnError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a damaged file is replaced here
@@ -80,7 +80,7 @@ def store(path: Path, entries: Mapping[str, Entry]) -> None:
         ) from error
 
 
-def _parse(document: Any) -> dict[str, Entry]:
+def _parse(document: Any) -> dict[str, TuningEntry]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError("it is no tuning database")
     if document.get("version") != VERSION:
@@ -91,9 +91,9 @@ def _parse(document: Any) -> dict[str, Entry]:
     return {key: _entry(key, value) for key, value in entries.items()}
 
 
-def _entry(key: str, value: Any) -> Entry:
+def _entry(key: str, value: Any) -> TuningEntry:
     if isinstance(value, dict) and value.keys() == {"candidate", "microseconds", "tried"}:
-        entry = Entry(**value)
+        entry = TuningEntry(**value)
         if (
             isinstance(entry.candidate, str)
             and _is_time(entry.microseconds)

@@ -12,12 +12,12 @@ import numpy as np
 
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
-from vknn.runtime.range_allocator import Spans, align_up
+from vknn.runtime.range_allocator import RangeAllocator, align_up
 from vknn.runtime.vulkan.lifetime import Closing
 from vknn.runtime.vulkan.memory import Allocation
 
-#: A block is as large as what is about to be placed, within these bounds: no room is left over, and
-#: arrays that come one by one do not take an allocation each.
+#: Bounds of a block's size, which is that of the arrays about to be placed: no room is left over,
+#: and arrays that come one by one do not take an allocation each.
 LEAST_BYTES = 256 << 10
 MOST_BYTES = 64 << 20
 
@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 20
 @dataclass(eq=False)
 class _Block:
     memory: Allocation
-    spans: Spans
+    ranges: RangeAllocator
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class WeightPool(Closing):
     @property
     def used(self) -> int:
         """Bytes that weights take of it."""
-        return sum(block.spans.used for block in self._blocks)
+        return sum(block.ranges.used for block in self._blocks)
 
     def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[Weight]:
         """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
@@ -132,7 +132,7 @@ class WeightPool(Closing):
         try:
             self._transfer.upload(block.memory, offset, _padded(data, size))
         except BaseException:
-            block.spans.give(offset)
+            block.ranges.give(offset)
             raise
         weight = Weight(block, offset, size, weakref.ref(array))
         self._weights[id(array)] = weight
@@ -140,13 +140,13 @@ class WeightPool(Closing):
 
     def _reserve(self, size: int, coming: Sequence[int]) -> tuple[_Block, int]:
         for block in self._blocks:
-            if (offset := block.spans.take(size)) is not None:
+            if (offset := block.ranges.take(size)) is not None:
                 return block, offset
         alignment = self._core.limits.alignment
         memory = Allocation(self._core, block_bytes(coming, alignment), self._purpose)
-        block = _Block(memory, Spans(memory.nbytes, alignment))
+        block = _Block(memory, RangeAllocator(memory.nbytes, alignment))
         self._blocks.append(block)
-        offset = block.spans.take(size)
+        offset = block.ranges.take(size)
         assert offset is not None, "a fresh block holds what it was made for"
         return block, offset
 
@@ -161,10 +161,10 @@ class WeightPool(Closing):
                 self._forget(weight)
 
     def _forget(self, weight: Weight) -> None:
-        weight.block.spans.give(weight.offset)
+        weight.block.ranges.give(weight.offset)
         for key in [k for k, w in self._weights.items() if w is weight]:
             del self._weights[key]
-        if weight.block.spans.empty:
+        if weight.block.ranges.empty:
             self._blocks.remove(weight.block)
             weight.block.memory.destroy()
 

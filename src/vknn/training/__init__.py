@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from vknn.compile import Target
 from vknn.errors import VknnError
 from vknn.formats import Model
-from vknn.program import Target
 from vknn.training import rules  # registers them
 from vknn.training.gradients import differentiable_ops, differentiate, is_differentiable
 from vknn.training.results import Callback, Progress, UpdateResult

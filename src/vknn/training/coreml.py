@@ -1,4 +1,4 @@
-"""Core ML's updatable networks: training inputs, the graph up to the losses, weights."""
+"""Task of Core ML's updatable networks: training inputs, the graph up to the losses, weights."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class CoremlTask(Task):
                 _store(getattr(layer.params, field), array)
 
     def _inputs(self, features: Features, place: str) -> Arrays:
-        """What the layers see of an example: images are preprocessed."""
+        """The arrays of an example as the layers see them: images are preprocessed."""
         model = self._model
         try:
             given = model.complete({n: v for n, v in features.items() if n in model.features})
@@ -175,7 +175,7 @@ def _store(message: Any, array: np.ndarray) -> None:
 
 
 def _constant_name(layer: LayerRecord, field: str) -> str:
-    """What the layer's converter calls the constant."""
+    """Name that the layer's converter gives the constant."""
     return f"{layer.name or layer.type}/{field}"
 
 

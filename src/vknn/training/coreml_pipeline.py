@@ -1,4 +1,4 @@
-"""An updatable pipeline: its last model is trained on what the others make of the examples."""
+"""Task of an updatable pipeline: its last model is trained on the results of the others."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from vknn.compile import Target, compile_graph
 from vknn.errors import InputError, UnsupportedLayerError, VknnError
 from vknn.formats.coreml.model import CoremlModel
 from vknn.formats.coreml.pipeline import PipelineModel, run_stage
 from vknn.graph import Arrays, Graph
-from vknn.program import Program, Target
+from vknn.program import Program
 from vknn.training.coreml import CoremlTask, Features, each_example
-from vknn.training.step import compiled
 from vknn.training.task import Example
 
 
@@ -37,7 +37,7 @@ class PipelineTask(CoremlTask):
             key: Hashable, make: Callable[[], Graph], feeds: Mapping[str, np.ndarray]
         ) -> Arrays:
             if key not in programs:
-                programs[key] = compiled(make(), self._target)
+                programs[key] = compile_graph(make(), self._target)
             return programs[key].run(feeds)
 
         try:

@@ -1,4 +1,4 @@
-"""What the losses of a network compare with: labels, indices, arrays."""
+"""Targets of the losses of a network: labels, indices, arrays."""
 
 from __future__ import annotations
 

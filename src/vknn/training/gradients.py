@@ -1,7 +1,9 @@
 """Reverse-mode differentiation of graphs: nodes that compute gradients, made of canonical ops.
 
-An op is differentiated by a rule (:func:`gradient`), or stands for simpler ops whose rules apply
-(:func:`decomposition`). The result is a graph like any other: both backends run it.
+As in Griewank and Walther, "Evaluating Derivatives" (2008), chapter 3: from the loss backwards, the
+gradient of each value is the sum over its readers. An op is differentiated by a rule
+(:func:`gradient`), or stands for simpler ops whose rules apply (:func:`decomposition`). The result
+is a graph like any other: both backends run it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from vknn.training.scope import Scope
 Gradients = Value | None | Sequence[Value | None]
 #: Gets the gradient of each output, None where the loss does not depend on it.
 Rule = Callable[..., Gradients]
-#: Gives a value in place of the node's output; None: its rule takes it as it is.
+#: Makes the node's output of simpler ops; None: a rule differentiates the node as it is.
 Decomposition = Callable[[Scope], Value | None]
 
 _RULES: dict[type[Op], Rule] = {}
@@ -53,7 +55,7 @@ def decomposition(*ops: type[Op]) -> Callable[[Decomposition], Decomposition]:
 
 
 def flat(*ops: type[Op]) -> None:
-    """Registers ops that are flat wherever they are smooth: no gradient comes out of them."""
+    """Registers ops whose derivative is 0 wherever there is one: they pass no gradient on."""
     gradient(*ops)(lambda g, *dys: None)
     _FLAT.update(ops)
 
@@ -151,7 +153,7 @@ def _refuse_unknown(graph: Graph, loss: str, wanted: Sequence[Value]) -> None:
 
 
 def _simplified(graph: Graph, loss: str, wanted: Sequence[Value]) -> Graph:
-    """The graph with what has a decomposition taken apart, where gradients pass."""
+    """The graph in which nodes that gradients pass are decomposed, if they have a decomposition."""
     passed = set(_on_the_way(graph, graph.outputs[loss], _active(graph.nodes, wanted)))
     nodes: list[Node] = []
     mapping: dict[Value, Value] = {}

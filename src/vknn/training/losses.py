@@ -1,7 +1,7 @@
 """Losses as parts of a graph, for examples that lie along an axis of the losses' inputs.
 
 Each loss reads an input that the trainer feeds: a row of weights for each example, which sum up
-to 1 over a mini-batch, so that what pads it can weigh nothing.
+to 1 over a mini-batch. Examples that only fill the graph's batch have weight 0.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def with_losses(graph: Graph, losses: Sequence[Loss], axes: Sequence[int | None]
 def targets_of(
     index: int, loss: Loss, targets: Sequence[object], weights: np.ndarray, width: int
 ) -> Arrays:
-    """What a loss is fed for examples with these targets and weights."""
+    """Feeds of a loss for examples with these targets and weights."""
     if loss.kind == CROSS_ENTROPY:
         hot = np.zeros((len(targets), width), np.float32)
         hot[np.arange(len(targets)), np.asarray(targets, np.int64)] = weights

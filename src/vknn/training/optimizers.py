@@ -1,4 +1,4 @@
-"""How weights follow their gradients, in float32 on the host."""
+"""Optimizers: steps of weights along their gradients, in float32 on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Optimizer(ABC):
 class SGD(Optimizer):
     """v = momentum * v + g; w = w - learning_rate * v, v being g at the first step.
 
-    As in Sutskever et al. 2013 with the learning rate outside of v, and as torch.optim.SGD has it.
+    Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning", with
+    the learning rate outside of v, as in torch.optim.SGD.
     """
 
     def __init__(self, learning_rate: float, momentum: float = 0.0) -> None:
@@ -43,7 +44,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Kingma and Ba 2015, algorithm 1, with the correction of the moments' bias.
+    """Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
 
     m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; at step t
     w = w - learning_rate * m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps).
@@ -59,7 +60,7 @@ class Adam(Optimizer):
 
     def step(self, weights: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> None:
         self._steps += 1
-        # beta 1: nothing is learned of the gradients, and nothing can be corrected.
+        # With a beta of 1 the moment stays 0, and so does its correction.
         first = (1.0 - self.beta1**self._steps) or 1.0
         second = (1.0 - self.beta2**self._steps) or 1.0
         rate, root = np.float32(self.learning_rate / first), np.float32(math.sqrt(second))

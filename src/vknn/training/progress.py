@@ -10,7 +10,7 @@ from vknn.training.results import Callback, Progress
 
 @contextmanager
 def reporting(wanted: Callback | bool | None) -> Iterator[Callback]:
-    """What is called with each :class:`Progress`: the callable given, a line (True), or nothing."""
+    """Callback for each :class:`Progress`: the one given, one that shows a line (True), or none."""
     if callable(wanted):
         yield wanted
     elif wanted:

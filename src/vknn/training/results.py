@@ -1,4 +1,4 @@
-"""What a training reports, on its way and at the end."""
+"""Reports of a training: progress on its way, the result at the end."""
 
 from __future__ import annotations
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from vknn import reference
+from vknn.compile import Target, compile_graph
 from vknn.errors import InputError, VknnError
 from vknn.graph import Graph
-from vknn.program import Target
 from vknn.training.losses import LOSS, rows_name, targets_of
 from vknn.training.step import (
     Forward,
     Parts,
     alone,
     as_one,
-    compiled,
     forward,
     gradient_name,
     training,
@@ -25,9 +24,9 @@ from vknn.training.step import (
 )
 from vknn.training.task import CROSS_ENTROPY, Arrays, Example, Task
 
-#: Of the range of a loss's input, by how much joined examples may differ from single ones.
+#: Share of the range of a loss's input by which joined examples may differ from single ones.
 _SAME = 1e-4
-#: Elements of all results of a graph that NumPy computes sooner than a device's plan is made.
+#: Elements in all results of a graph below which NumPy is done before a plan would be made.
 _SMALL = 1 << 21
 
 
@@ -47,7 +46,7 @@ class Runner:
         ]
         self._check_targets()
         self._inputs = self._prepared(parts, examples)
-        self._program = compiled(parts.step, target)
+        self._program = compile_graph(parts.step, target)
 
     def __enter__(self) -> Runner:
         return self
@@ -70,7 +69,7 @@ class Runner:
         return loss, right, gradients
 
     def _part(self, places: np.ndarray, weight: np.float32) -> Arrays:
-        """One run of the program: what is missing to its number of examples weighs nothing."""
+        """One run of the program; examples that only fill it up have weight 0."""
         count = self._network.count
         padded = [*places, *[places[0]] * (count - len(places))]
         shares = np.zeros(count, np.float32)
@@ -131,7 +130,7 @@ class Runner:
         """The outputs for some feeds: a small graph is not worth being compiled."""
         if sum(v.type.size for n in graph.nodes for v in n.outputs if v.type.is_static) < _SMALL:
             return [reference.run(graph, f) for f in feeds]
-        program = compiled(graph, self._target)
+        program = compile_graph(graph, self._target)
         try:
             return [program.run(f) for f in feeds]
         finally:
@@ -153,7 +152,7 @@ class Runner:
         inputs = [(task.stacked(e.inputs) if joins else None) or e.inputs for e in examples]
         if parts.frozen is None:
             return {name: [i[name] for i in inputs] for name in parts.axes}
-        program = compiled(parts.frozen, self._target)
+        program = compile_graph(parts.frozen, self._target)
         try:
             rows: dict[str, list[np.ndarray]] = {name: [] for name in parts.axes}
             for first in range(0, len(inputs), count):

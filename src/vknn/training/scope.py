@@ -1,4 +1,4 @@
-"""What a rule writes with: nodes added for one node of the graph, in that layer's name."""
+"""Scope of a rule of differentiation: adds nodes for one node of the graph, in its layer's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says about its training, and what a call may change of it."""
+"""Settings of a training: the model's own, and which of them a call may change."""
 
 from __future__ import annotations
 

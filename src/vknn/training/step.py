@@ -1,7 +1,7 @@
-"""The graphs of a training: what stays the same for good, and a step for a few examples.
+"""Graphs of a training: a frozen part that is run once, and a step for a few examples.
 
-What lies before the first trained layer gives the same for an example every time. It is cut off and
-computed once for each example, as long as its results do not take too much memory.
+The layers before the first trained one give the same for an example every time. They are cut off
+and computed once for each example, as long as their results do not take too much memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from vknn.errors import UnsupportedLayerError, VknnError
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.ops.movement.shape import Identity, Reshape, Transpose
-from vknn.program import Program, Target
 from vknn.training.gradients import differentiate, obstacles
 from vknn.training.losses import LOSS, with_losses
 from vknn.training.task import Arrays, Task
@@ -50,7 +49,7 @@ class Forward:
 def forward(task: Task, inputs: Arrays, count: int) -> Forward:
     """The graph for ``count`` examples like ``inputs`` (those of one, with an axis to join along).
 
-    Where examples lie is seen by comparison with the graph for one more of them.
+    The axis of the examples is the one whose size changes in the graph for one example more.
     """
     graph = task.graph(_repeated(task, inputs, count))
     more = task.graph(_repeated(task, inputs, count + 1))
@@ -156,7 +155,7 @@ def _frozen(graph: Graph, data: Sequence[Value]) -> list[Node]:
 
 
 def _boundary(graph: Graph, frozen: Sequence[Node]) -> list[Value]:
-    """What the rest reads of the frozen nodes."""
+    """The results of frozen nodes that other nodes read."""
     inside = set(frozen)
     made = {v for n in frozen for v in n.outputs}
     read = dict.fromkeys(v for n in graph.nodes if n not in inside for v in n.inputs if v in made)
@@ -189,8 +188,8 @@ def _cut(
 
 def check_whole(graph: Graph) -> None:
     """Raises UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
-    if graph.rest is not None:
-        layers = graph.rest.layers
+    if graph.continuation is not None:
+        layers = graph.continuation.layers
         what = f"one of the layers {', '.join(dict.fromkeys(layers))}" if layers else "a layer"
         raise UnsupportedLayerError(
             [f"{what} needs data before it can be computed; such a network cannot be trained"]
@@ -204,11 +203,6 @@ def check_whole(graph: Graph) -> None:
         raise UnsupportedLayerError(open_shapes)
 
 
-def compiled(graph: Graph, target: Target) -> Program:
-    """The graph on the target's device."""
-    return Program(target.prepare(graph), target)
-
-
 def as_one(arrays: Sequence[np.ndarray], axis: int | None) -> np.ndarray:
-    """Arrays of examples joined; what is the same for all once."""
+    """Arrays of examples joined along ``axis``; the first, where it is the same for all (None)."""
     return arrays[0] if axis is None or len(arrays) == 1 else np.concatenate(arrays, axis)

@@ -1,4 +1,4 @@
-"""What training needs of a model, whatever its format."""
+"""Task: the interface between training and a model of any format."""
 
 from __future__ import annotations
 

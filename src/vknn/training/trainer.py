@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from vknn.compile import Target
 from vknn.errors import InputError, VknnError
 from vknn.lowering import WeightCache
-from vknn.program import Target
 from vknn.training.optimizers import Optimizer
 from vknn.training.progress import reporting
 from vknn.training.results import Callback, Progress, UpdateResult
@@ -96,7 +96,7 @@ def _single_precision(target: Target) -> Target:
     options = target.options
     if options.half:
         options = replace(options, precision="fp32", arithmetic="fp32", choices={})
-    return Target(target.device, options, WeightCache(), target.pool, 0, target.prepare)
+    return Target(target.device, options, WeightCache(), target.pool)
 
 
 def _check_alike(examples: Sequence[Example]) -> None:
@@ -136,6 +136,6 @@ class _History:
         self.steps += 1
 
     def report(self, classifies: bool, examples: int) -> UpdateResult:
-        """What the caller gets."""
+        """The result for the caller."""
         metrics = {"accuracy": self.accuracies} if classifies else {}
         return UpdateResult(self.losses, metrics, examples, self.steps, self.stopped)

@@ -1,4 +1,4 @@
-"""The worker process, seen from its parent."""
+"""Child: the worker process, seen from its parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from vknn.tuning.worker import HEAD, Request
 
 #: Seconds that a worker has to end by itself.
-FAREWELL = 10.0
+EXIT_SECONDS = 10.0
 
 
 class ChildError(Exception):
@@ -58,7 +58,7 @@ class Child:
         except BrokenPipeError:
             line = None
         if line is None:
-            raise ChildError(self._last_words())
+            raise ChildError(self._exit_report())
         return dict(json.loads(line))
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Child:
             assert self._process.stdin is not None
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(FAREWELL)
+            self._process.wait(EXIT_SECONDS)
         self.kill()
 
     def kill(self) -> None:
@@ -86,7 +86,7 @@ class Child:
                 self._answers.put(line)
         self._answers.put(None)
 
-    def _last_words(self) -> str:
+    def _exit_report(self) -> str:
         """How the process ended, with the last line that it printed."""
         code = self._process.wait()
         self._errors.seek(0)

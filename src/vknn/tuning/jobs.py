@@ -1,4 +1,4 @@
-"""What there is to measure: the distinct problems of a network that have a choice."""
+"""Jobs of a tuning: the distinct problems of a network that have a choice of kernels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Job:
     layers: list[str] = field(default_factory=list)
 
     def choice_key(self, contest: Contest) -> str:
-        """What the database has the winner of a contest under."""
+        """Key of a contest's winner in the database."""
         return choice_key(self.key, contest.form)
 
     def before(self, contest: Contest, choices: Mapping[str, str]) -> str:
@@ -95,8 +95,8 @@ def _contests(found: list[Candidate]) -> tuple[Contest, ...]:
         rivals = [c for f, others in grouped.items() if f != form for c in others]
         elsewhere = {(c.name, c.outputs[0]) for c in rivals}
         names = tuple(c.name for c in sorted(group, key=lambda c: c.cost))
-        # A view costs nothing where it stands in a network, and a copy where it stands alone. Only
-        # a candidate that name and layout tell from all others can be asked for.
+        # Views are left out: one costs nothing in a network, but a copy in a job's graph. So are
+        # forms with a candidate that shares name and layout with another: neither can be asked for.
         clear = len(set(names)) == len(names)
         clear &= not any((c.name, c.outputs[0]) in elsewhere for c in group)
         if len(names) > 1 and clear and not any(c.view is not None for c in group):

@@ -1,4 +1,4 @@
-"""What tuning found: rows, a table, JSON."""
+"""Report of a tuning: rows, a table, JSON."""
 
 from __future__ import annotations
 

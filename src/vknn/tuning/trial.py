@@ -1,4 +1,4 @@
-"""Measures the candidates of a problem in turn, whatever becomes of the process that runs them."""
+"""Trials: the candidates of a problem measured in turn, in a process that may fail."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vknn.tuning.jobs import Contest, Job
 from vknn.tuning.worker import Measure, Open, Pose
 
 #: A candidate this many times slower than the best is not measured again after so many rounds.
-HOPELESS, PROBATION = 3.0, 2
+SLOW_FACTOR, SLOW_ROUNDS = 3.0, 2
 #: Times are as good as equal up to this factor: what is left is noise.
 MARGIN = 1.03
 #: Opening a device, or NumPy's part of a problem, may take this many times a candidate's time.
-PATIENCE = 10.0
+SETUP_FACTOR = 10.0
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Trials:
             self._child = None
 
     def run(self, job: Job, contest: Contest) -> Result:
-        """Rounds in which every candidate runs once, so that all meet the same circumstances.
+        """Measures in rounds in which every candidate runs once: the machine is then alike for all.
 
         Raises DeviceError where the device cannot be opened.
         """
@@ -70,7 +70,7 @@ class Trials:
         for number in range(self._runs):
             best = min(result.times.values(), default=float("inf"))
             for name in contest.names:
-                slow = number >= PROBATION and result.times.get(name, 0.0) > HOPELESS * best
+                slow = number >= SLOW_ROUNDS and result.times.get(name, 0.0) > SLOW_FACTOR * best
                 if not slow and name not in result.failures:
                     self._measure(job, contest, name, result)
         return result
@@ -88,18 +88,18 @@ class Trials:
         result.times.pop(name, None)
 
     def _pose(self, job: Job) -> str | None:
-        """Sees to it that a worker has the problem; why that failed, if it did."""
+        """Hands the problem to a worker, if none has it; the reason, where that fails."""
         if self._child is None:
             self._child, self._posed = Child(), None
             uuid = self._snapshot.uuid
             request = Open(f"vulkan:{self._snapshot.index}", uuid, self._timeout)
-            answer = self._ask(request, PATIENCE * self._timeout)
+            answer = self._ask(request, SETUP_FACTOR * self._timeout)
             if "failed" in answer:
                 raise DeviceError(f"cannot open {self._snapshot.name}: {answer['failed']}")
         if self._refused is not None and self._refused[0] is job:
             return self._refused[1]
         if self._posed is not job:
-            answer = self._ask(Pose(job, self._seed), PATIENCE * self._timeout)
+            answer = self._ask(Pose(job, self._seed), SETUP_FACTOR * self._timeout)
             if "failed" in answer:
                 self._refused = job, f"the reference: {answer['failed']}"
                 return self._refused[1]
@@ -114,7 +114,7 @@ class Trials:
         except ChildError as error:
             self._child = self._posed = None
             return {"failed": str(error)}
-        except BaseException:  # an interrupt: the answer still to come belongs to nobody
+        except BaseException:  # an interrupt: nobody would read the answer that is still to come
             self._child.kill()
             self._child = self._posed = None
             raise

@@ -1,9 +1,9 @@
-"""Measures every candidate of every problem of a network and remembers the fastest."""
+"""Tuning: every candidate of every problem of a network measured, the fastest kept."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,19 +12,16 @@ from vknn.errors import DeviceError, VknnError
 from vknn.graph import Node
 from vknn.program import Program
 from vknn.runtime import Device
-from vknn.runtime.tuning_database import FAILED, Entry, database_file, store, tuning_choices
+from vknn.runtime.tuning_database import FAILED, TuningEntry, database_file, store, tuning_choices
 from vknn.session import Session
-from vknn.tool_inputs import Shapes, complete_feeds, opened
+from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 from vknn.tuning.jobs import Contest, Job, find_jobs
 from vknn.tuning.report import Report, Row
 from vknn.tuning.trial import Result, Trials
 
-#: Told how many steps are done, how many there are, and what is being done.
-Progress = Callable[[int, int, str], None]
-
 
 def tune(
-    subject: str | os.PathLike[str] | Session,
+    model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
     runs: int = 5,
@@ -35,7 +32,7 @@ def tune(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Measurement of every kernel that could run a layer; later sessions take the fastest.
 
@@ -45,13 +42,13 @@ def tune(
     user's cache directory, by device and driver version; sessions opened from then on use them.
 
     Args:
-        subject: A model file or an open session.
+        model: A model file or an open session.
         inputs: Arrays by name; their shapes are what matters. Random ones stand in for those that
             are missing.
         runs: How often each candidate is timed.
         timeout: Seconds that a candidate may take to get ready and run.
         weights: The model's second file, as for :class:`vknn.Session`.
-        device: As for :class:`vknn.Session`; not used where ``subject`` is a session. So are
+        device: As for :class:`vknn.Session`; not used where ``model`` is a session. So are
             ``precision`` and ``arithmetic``.
         precision: As for :class:`vknn.Session`.
         arithmetic: As for :class:`vknn.Session`.
@@ -70,17 +67,17 @@ def tune(
     if runs < 1 or timeout <= 0:
         raise VknnError(f"runs={runs}, timeout={timeout}: both must be above 0")
     with opened(
-        subject, weights, device=device, precision=precision, arithmetic=arithmetic
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program = session.program(feeds)
-        if not all(_is_static(node) for node in program.graph.nodes):
+        program = session._engine.program(feeds)
+        if not all(node.is_static for node in program.graph.nodes):
             session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
-        jobs = find_jobs(_static_nodes(program), device_.limits, session.target.options)
-        model = program.graph.name if isinstance(subject, Session) else str(subject)
+        jobs = find_jobs(_static_nodes(program), device_.limits, session._engine.target.options)
+        name = program.graph.name if isinstance(model, Session) else str(model)
         return tune_jobs(
-            jobs, device_, model, runs=runs, timeout=timeout, seed=seed, progress=progress
+            jobs, device_, name, runs=runs, timeout=timeout, seed=seed, progress=progress
         )
 
 
@@ -92,7 +89,7 @@ def tune_jobs(
     runs: int = 5,
     timeout: float = 60.0,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Measures jobs on a device and remembers the winners as they come."""
     tell = progress or (lambda done, total, what: None)
@@ -117,22 +114,18 @@ def _device(session: Session) -> Device:
     return session.device
 
 
-def _is_static(node: Node) -> bool:
-    return all(t is None or t.is_static for t in node.input_types)
-
-
 def _static_nodes(program: Program) -> Iterator[Node]:
-    """The nodes whose types are known, those of continuations included."""
-    yield from filter(_is_static, program.graph.nodes)
-    for rest in program.continuations:
-        yield from _static_nodes(rest)
+    """The nodes whose types are known, those of subprograms included."""
+    yield from (node for node in program.graph.nodes if node.is_static)
+    for subprogram in program.subprograms:
+        yield from _static_nodes(subprogram)
 
 
-def _entry(result: Result) -> Entry:
+def _entry(result: Result) -> TuningEntry:
     assert result.winner is not None
     tried: dict[str, float | str] = dict(result.times)
     tried.update(dict.fromkeys(result.failures, FAILED))
-    return Entry(result.winner, result.times[result.winner], tried)
+    return TuningEntry(result.winner, result.times[result.winner], tried)
 
 
 def _row(job: Job, contest: Contest, result: Result, before: Mapping[str, str]) -> Row:

@@ -1,4 +1,4 @@
-"""The process in which candidates are tried: what goes wrong in it, goes wrong in it alone.
+"""Worker: the process in which candidates are tried, so that a crash is not the user's.
 
 Requests come in pickled, behind their length, through standard input; answers go out as JSON, a
 line each, through what was standard output.
@@ -35,7 +35,7 @@ from vknn.tuning.jobs import LAYER, Contest, Job
 REPEATS, SHORT = 5, 0.005
 #: Bytes of a request.
 HEAD = struct.Struct("<Q")
-#: Behind these the device is not fit for the next candidate.
+#: Errors after which the device cannot be used for the next candidate.
 FATAL = (DeviceLostError, DeviceTimeoutError)
 
 
@@ -92,7 +92,7 @@ class Worker:
         self._made = ExitStack()
 
     def answer(self, request: Request) -> dict[str, Any]:
-        """What is sent back; "failed" says why a request came to nothing."""
+        """The answer to a request; its "failed" says why the request came to nothing."""
         try:
             match request:
                 case Open():
@@ -135,7 +135,7 @@ class Worker:
     def _measure(self, request: Measure) -> float:
         """Microseconds from the begin of the candidate's first command to the end of its last.
 
-        What is short is run several times over, as it is the more disturbed by anything else.
+        Short candidates are run several times over: other work of the machine disturbs them more.
         """
         posed = self._posed
         assert posed is not None

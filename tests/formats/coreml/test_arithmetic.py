@@ -187,7 +187,7 @@ def test_pictures_keep_their_shape_between_layers_of_rank_5() -> None:
         x = normal(*shape)
         with session(model(layers, {"x": x.shape}, rank5=True)) as s:
             found = s.run({"x": x})["y"]
-            kinds = [n.op.type_name for n in run_passes(s.graph({"x": x})).nodes]
+            kinds = [n.op.type_name for n in run_passes(s._engine.graph({"x": x})).nodes]
         assert kinds.count("Reshape") == 2, kinds
         total = x.astype(np.float64) + np.maximum(x, 0)
         near(found, (total * total.mean(axis=(-2, -1), keepdims=True)).reshape(found.shape))

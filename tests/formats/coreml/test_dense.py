@@ -211,6 +211,6 @@ def test_training_may_change_the_weights() -> None:
     x = normal(2, 2, 2, 2)
     message = model([inner(weights(normal(3, 8)), (3, 8), normal(3))], {"x": x.shape})
     with session(message) as s:
-        (product,) = (n for n in s.graph({"x": x}).nodes if n.op.type_name == "MatMul")
+        (product,) = (n for n in s._engine.graph({"x": x}).nodes if n.op.type_name == "MatMul")
     names = [v.name for v in product.inputs if v is not None and v.constant is not None]
     assert names == ["innerProduct/weights", "innerProduct/bias"]

@@ -42,5 +42,5 @@ def test_one_copy_on_the_device() -> None:
         for size in (9, 10, 11, 12):
             s.run({"x": np.ones((1, 8, size, 9))})
         # Packed in one way or another, but always of the same arrays.
-        packed = s.target.weights._entries
+        packed = s._engine.target.weights._entries
         assert len({key[1:] for key in packed}) == 2

@@ -131,7 +131,7 @@ def test_rows_that_are_slices_as_they_are(tmp_path: Path) -> None:
     x, h = made(5, 3), made(1, 4)
     close(run(path, {"x": x, "h": h})["y"], cell.walk(x[:, None], [h])[0][:, 0])
     with Session(path, device="numpy") as session:
-        assert "GRU" in {n.op.type_name for n in session.graph({"x": x, "h": h}).nodes}
+        assert "GRU" in {n.op.type_name for n in session._engine.graph({"x": x, "h": h}).nodes}
 
 
 def test_other_numbers_of_steps_and_rows(tmp_path: Path) -> None:

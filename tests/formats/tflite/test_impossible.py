@@ -256,7 +256,7 @@ def test_a_state_larger_than_memory(save: Save, monkeypatch: pytest.MonkeyPatch)
             raise MemoryError("none left")
         return zeros(shape, *rest)
 
-    monkeypatch.setattr("vknn.session.np.zeros", scarce)
+    monkeypatch.setattr("vknn.engine.np.zeros", scarce)
     with pytest.raises(OutOfMemoryError, match="2147483647"):
         Session(path, device="numpy")
 

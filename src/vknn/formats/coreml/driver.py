@@ -22,7 +22,7 @@ from vknn.formats.coreml.stages import (
     Stage,
     missing_output,
 )
-from vknn.graph import Arrays, Call, Graph, GraphBuilder, Rest, TensorType, Value
+from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 
 #: The output under which a graph says where it ended.
 _END = "\0end"
@@ -34,7 +34,7 @@ def port(blob: str) -> str:
 
 
 @dataclass(eq=False)
-class _Mark(Rest):
+class _Mark(Continuation):
     """Follows a graph that the driver runs: tells it where the graph ended."""
 
     end: End
@@ -54,7 +54,7 @@ def first_graph(
     blobs: Mapping[str, Value],
     outputs: Mapping[str, str],
 ) -> Graph:
-    """The graph from the start of a network, with the rest behind it if there is one.
+    """The graph from the start of a network, with a continuation where it goes on.
 
     ``blobs`` are those that are given, ``outputs`` names of results -> blobs.
     """
@@ -66,13 +66,13 @@ def first_graph(
     held = {blob: value for blob, value in sorted(stage.blobs.items()) if blob in wanted}
     fixed = {b: Fixed(v.constant) for b, v in held.items() if v.constant is not None}
     live = {b: v for b, v in held.items() if v.constant is None}
-    rest = NetworkRest(source, dict(outputs), end, tuple(live), fixed)
-    return builder.finish({port(b): value for b, value in live.items()}, rest)
+    continuation = NetworkContinuation(source, dict(outputs), end, tuple(live), fixed)
+    return builder.finish({port(b): value for b, value in live.items()}, continuation)
 
 
 @dataclass(eq=False)
-class NetworkRest(Rest):
-    """What follows the first graph of a network."""
+class NetworkContinuation(Continuation):
+    """The computation that follows the first graph of a network."""
 
     source: Source
     outputs: Mapping[str, str]

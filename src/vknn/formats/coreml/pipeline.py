@@ -13,7 +13,7 @@ from vknn.formats.coreml.inputs import ArrayInput, Input, read_input
 from vknn.formats.coreml.model import CoremlModel, FeatureModel, check_features
 from vknn.formats.coreml.reader import NETWORKS, stages_of
 from vknn.formats.model import Model, TensorSpec
-from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Rest, TensorType
+from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType
 
 
 def make_model(message: Any, file: str | None = None) -> Model:
@@ -79,16 +79,16 @@ class PipelineModel(FeatureModel):
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
     ) -> Graph:
-        """A graph without nodes: all computing is done by the stages' graphs, in the rest."""
+        """A graph without nodes: its continuation runs the stages' graphs."""
         self.check_names(types)
         builder = GraphBuilder("pipeline")
         taken = {}
         for name, feature in self.features.items():
             taken[name] = builder.input(name, feature.given(types[name]))
         taken |= {name: builder.input(name, type) for name, type in self.state.items()}
-        rest = _PipelineRest(self.stages, [spec.name for spec in self.outputs])
-        rest.takes = tuple(taken)
-        return builder.finish(taken, rest)
+        continuation = _PipelineContinuation(self.stages, [spec.name for spec in self.outputs])
+        continuation.takes = tuple(taken)
+        return builder.finish(taken, continuation)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """As the first stage that reads it gets it: checked, but in the user's shape."""
@@ -106,7 +106,7 @@ def _inner(number: int, name: str) -> str:
 
 
 @dataclass(eq=False)
-class _PipelineRest(Rest):
+class _PipelineContinuation(Continuation):
     """Runs the stages on features."""
 
     stages: Sequence[Model]

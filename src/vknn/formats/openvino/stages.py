@@ -19,7 +19,17 @@ from vknn.formats.openvino.context import Context, DataKey, NeedsData, Surroundi
 from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
 from vknn.formats.openvino.weights import Weights
-from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
+from vknn.graph import (
+    Arrays,
+    Call,
+    Continuation,
+    DType,
+    Graph,
+    GraphBuilder,
+    Origin,
+    TensorType,
+    Value,
+)
 from vknn.ops.elementwise.binary import Cast, Sub
 from vknn.ops.movement.shape import Reshape
 
@@ -214,7 +224,7 @@ def _build(source: Source, around: Surroundings, known: dict[Place, Value], star
 
 
 def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
-    """The graph so far; what later layers read is handed to the rest."""
+    """The graph so far; what later layers read is handed to the continuation."""
     source, around, net = stage.source, stage.around, stage.net
     if need is None and position == 0:
         raise ModelFormatError("its first layer waits for data", file=source.file)
@@ -228,18 +238,18 @@ def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
     takes = {n: v for n, v in values.items() if v.constant is None}
     if need is not None:
         takes[_DECISIVE] = need.value
-    rest = _Rest(
+    continuation = _Continuation(
         source, position, around.as_declared, tuple(takes), constants,
         dict(around.given), None if need is None else need.key,
     )  # fmt: skip
-    return around.builder.finish(takes, rest)
+    return around.builder.finish(takes, continuation)
 
 
 _DECISIVE = "decisive"
 
 
 @dataclass(eq=False)
-class _Rest(Rest):
+class _Continuation(Continuation):
     """What follows from layer ``position`` on."""
 
     source: Source

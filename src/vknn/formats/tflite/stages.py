@@ -21,7 +21,7 @@ from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
-from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Rest, TensorType, Value
+from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
 
 Known = dict[int, Value]
 #: Rounds of a WHILE; one that never ends would otherwise run for good.
@@ -182,7 +182,7 @@ class _Stage:
         self._take(operator, [inner.value(i) for i in callee.outputs])
 
     def unfinished(self, outputs: Mapping[str, int]) -> Graph:
-        """The graph so far; what later operators read is handed to the rest."""
+        """The graph so far; what later operators read is handed to the continuation."""
         assert self.stopped is not None
         operators = self.graph.operators[self.stopped :]
         read = dict.fromkeys(i for o in operators for i in o.inputs if i in self.known)
@@ -190,11 +190,11 @@ class _Stage:
         live = [i for i in read if self.known[i].constant is None]
         constants = {i: self.known[i].constant for i in read if self.known[i].constant is not None}
         takes = {port(i): self.known[i] for i in live}
-        rest = _Rest(
+        continuation = _Continuation(
             self.source, self.graph, self.stopped, self.decisive, tuple(live),
             {i: c for i, c in constants.items() if c is not None}, dict(outputs),
         )  # fmt: skip
-        return self.builder.finish(takes, rest)
+        return self.builder.finish(takes, continuation)
 
 
 class NeedsCall(Exception):
@@ -202,7 +202,7 @@ class NeedsCall(Exception):
 
 
 @dataclass(eq=False)
-class _Rest(Rest):
+class _Continuation(Continuation):
     """What follows operator ``position``: that operator first, then the next stage."""
 
     source: Source

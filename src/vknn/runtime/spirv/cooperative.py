@@ -1,4 +1,4 @@
-"""Completes SPIR-V that multiplies cooperative matrices (SPV_KHR_cooperative_matrix).
+"""Cooperative matrices (SPV_KHR_cooperative_matrix): modules that use them, completed.
 
 Compilers of before 2023 know no such type; GL_EXT_spirv_intrinsics gives them the instructions,
 but the type's operands (a type, constants) are beyond it. So shaders/matmul/cooperative.glsl
@@ -14,10 +14,9 @@ this module also runs while the package is built: it imports nothing that may no
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-
 from vknn.errors import ShaderError
+from vknn.runtime.spirv import words
+from vknn.runtime.spirv.words import Instruction
 
 #: Part of what compiled modules are known by: counts changes made here.
 VERSION = "1"
@@ -25,17 +24,11 @@ VERSION = "1"
 DEFINE = "COOPERATIVE"
 
 _EXTENSION = b"SPV_KHR_cooperative_matrix"
-_HEADER_WORDS = 5
-_BOUND = 3
-_COOPERATIVE = 4456
+_COOPERATIVE = words.TYPE_COOPERATIVE_MATRIX
 _FIRST_TAG = 10_000_000
-_TYPE_INT, _TYPE_FLOAT, _CONSTANT, _SPEC_CONSTANT = 21, 22, 43, 50
-_DECORATE, _SPEC_ID, _FUNCTION = 71, 1, 54
-#: Opcodes below are in front of declarations: names, decorations, modes and the like.
-_DECLARATIONS = frozenset((*range(19, 53), 59, _COOPERATIVE))
-_SUBGROUP = 3
-
-Instruction = tuple[int, ...]
+#: Opcodes of types, constants and variables; those of names, decorations and modes stand in front.
+_DECLARATIONS = frozenset((*range(19, 53), words.VARIABLE, _COOPERATIVE))
+_SUBGROUP = 3  # Scope
 
 
 def has_matrices(spirv: bytes) -> bool:
@@ -49,37 +42,18 @@ def completed(spirv: bytes) -> bytes:
     Raises :class:`ShaderError` where one names a specialization constant or component that the
     module lacks.
     """
-    if not has_matrices(spirv) or len(spirv) % 4 or len(spirv) < 4 * _HEADER_WORDS:
+    if not has_matrices(spirv) or len(spirv) % 4 or len(spirv) < 4 * words.HEADER_WORDS:
         return spirv
-    words = struct.unpack(f"<{len(spirv) // 4}I", spirv)
-    instructions = _split(words)
-    if not any(_opcode(i) == _COOPERATIVE for i in instructions):
+    code = words.unpacked(spirv)
+    instructions = list(words.instructions(code))
+    header = list(code[: words.HEADER_WORDS])
+    whole = len(header) + sum(1 + len(operands) for _, operands in instructions) == len(code)
+    if not whole or not any(opcode == _COOPERATIVE for opcode, _ in instructions):
         return spirv
-    header = list(words[:_HEADER_WORDS])
-    body = _Completion(header[_BOUND], instructions)
+    body = _Completion(header[words.BOUND], instructions)
     rewritten = body.rewrite()
-    header[_BOUND] = body.bound
-    flat = [*header, *(word for instruction in rewritten for word in instruction)]
-    return struct.pack(f"<{len(flat)}I", *flat)
-
-
-def _split(words: Sequence[int]) -> list[Instruction]:
-    found, at = [], _HEADER_WORDS
-    while at < len(words):
-        size = words[at] >> 16
-        if size == 0 or at + size > len(words):
-            return []
-        found.append(tuple(words[at : at + size]))
-        at += size
-    return found
-
-
-def _opcode(instruction: Instruction) -> int:
-    return instruction[0] & 0xFFFF
-
-
-def _make(opcode: int, *operands: int) -> Instruction:
-    return (len(operands) + 1 << 16 | opcode, *operands)
+    header[words.BOUND] = body.bound
+    return words.packed([*header, *words.flat(rewritten)])
 
 
 class _Completion:
@@ -98,43 +72,44 @@ class _Completion:
 
     def rewrite(self) -> list[Instruction]:
         """All instructions, those that the types need moved in front of them."""
-        first = next(i for i, ins in enumerate(self._all) if _opcode(ins) in _DECLARATIONS)
-        front, rest = self._all[:first], self._all[first:]
-        numbers = [i for i in rest if _opcode(i) in (_TYPE_INT, _TYPE_FLOAT)]
-        constants = [i for i in rest if _opcode(i) == _SPEC_CONSTANT]
+        first = next(i for i, (opcode, _) in enumerate(self._all) if opcode in _DECLARATIONS)
+        front, declared = self._all[:first], self._all[first:]
+        numbers = [i for i in declared if i[0] in (words.TYPE_INT, words.TYPE_FLOAT)]
+        constants = [i for i in declared if i[0] == words.SPEC_CONSTANT]
         moved = {id(i) for i in (*numbers, *constants)}
-        written = [self._complete(i) for i in rest if id(i) not in moved]
-        own = [_make(_CONSTANT, self._uint, at, value) for value, at in self._made.items()]
+        written = [self._complete(i) for i in declared if id(i) not in moved]
+        own = [(words.CONSTANT, (self._uint, at, value)) for value, at in self._made.items()]
         return [*front, *numbers, *constants, *own, *written]
 
     def _note(self, instruction: Instruction) -> None:
-        opcode, operands = _opcode(instruction), instruction[1:]
-        if opcode == _TYPE_FLOAT:
+        opcode, operands = instruction
+        if opcode == words.TYPE_FLOAT:
             self._floats[operands[1]] = operands[0]
-        elif opcode == _TYPE_INT and operands[1:] == (32, 0):
+        elif opcode == words.TYPE_INT and operands[1:] == (32, 0):
             self._uint = operands[0]
-        elif opcode == _CONSTANT and len(operands) == 3:
+        elif opcode == words.CONSTANT and len(operands) == 3:
             self._values[operands[1]] = operands[2]
-        elif opcode == _DECORATE and operands[1] == _SPEC_ID:
+        elif opcode == words.DECORATE and operands[1] == words.SPEC_ID:
             self._spec_ids[operands[2]] = operands[0]
 
     def _complete(self, instruction: Instruction) -> Instruction:
-        if _opcode(instruction) != _COOPERATIVE or len(instruction) != 3:
+        opcode, operands = instruction
+        if opcode != _COOPERATIVE or len(operands) != 2:
             return instruction
-        result, given = instruction[1:]
+        result, given = operands
         # Some compilers write the number itself, others the id of a constant.
         tag = given if given >= _FIRST_TAG else self._values.get(given, 0)
         use, width = tag // 1_000_000 % 10, tag // 10_000 % 100
         rows, columns = tag // 100 % 100, tag % 100
         try:
-            operands = self._floats[width], self._spec_ids[rows], self._spec_ids[columns]
+            component = self._floats[width]
+            row_id, column_id = self._spec_ids[rows], self._spec_ids[columns]
         except KeyError as error:
             raise ShaderError(f"cooperative matrix {tag}: {error} is not in the module") from None
-        component, row_id, column_id = operands
         if not self._uint:
             raise ShaderError(f"cooperative matrix {tag}: the module has no unsigned integers")
         scope, role = self._constant(_SUBGROUP), self._constant(use)
-        return _make(_COOPERATIVE, result, component, scope, row_id, column_id, role)
+        return _COOPERATIVE, (result, component, scope, row_id, column_id, role)
 
     def _constant(self, value: int) -> int:
         """The id of an unsigned constant of our own."""

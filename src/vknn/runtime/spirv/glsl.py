@@ -3,8 +3,8 @@
 An include is written into the text where it stands, with line directives around it, so that the
 compiler sees one text and a hash of that text covers all that a module is made of.
 
-This module and its neighbours ``shaderc`` and ``shaders`` also run while the package is built,
-before its dependencies are there: of vknn they import only what imports nothing else.
+Like ``words``, ``cooperative``, ``shaderc`` and ``modules``, this module also runs while the
+package is built, before its dependencies are installed: it imports nothing that needs these.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from vknn import environment
 from vknn.errors import ShaderError
 from vknn.runtime.spirv import cooperative, glsl, shaderc
 from vknn.runtime.spirv.glsl import Variant
-from vknn.runtime.spirv.shaderc import Job
+from vknn.runtime.spirv.shaderc import ShaderJob
 
 ARCHIVE = "modules.zip"
 MANIFEST = "manifest.json"
@@ -45,18 +45,18 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     expanded = glsl.expand(text, f"{kernel}.comp", root)
     if glsl.checkout_root() is None:
         return _packaged(kernel, variant, glsl.content_hash(expanded, dict(variant)))
-    wanted = Job(expanded, f"{kernel}.comp", dict(variant))
+    wanted = ShaderJob(expanded, f"{kernel}.comp", dict(variant))
     held = _held(_key(wanted, shaderc.compiler()))
     if held is not None:
         return held
     # What a session is likely to ask for next; it has one precision.
     near = [v for v in glsl.variants(text, kernel) if _arithmetic(v) == _arithmetic(variant)]
     listed = [variant, *(v for v in near if v != variant)]
-    return _compiled([Job(expanded, f"{kernel}.comp", dict(v)) for v in listed])[0]
+    return _compiled([ShaderJob(expanded, f"{kernel}.comp", dict(v)) for v in listed])[0]
 
 
 def _arithmetic(variant: Variant) -> tuple[bool, ...]:
-    """What is the same for all kernels of a session."""
+    """The choices of a variant that are the same for all kernels of a session."""
     return tuple(name in dict(variant) for name in ("HALF", "HALF_SUMS", "COOPERATIVE"))
 
 
@@ -68,10 +68,12 @@ def compile_glsl(
     Needs libshaderc or glslc. Raises :class:`ShaderError` with the compiler's message.
     """
     expanded = glsl.expand(text, name, glsl.source_root())
-    return _compiled([Job(expanded, name, {k: str(v) for k, v in (defines or {}).items()})])[0]
+    return _compiled([ShaderJob(expanded, name, {k: str(v) for k, v in (defines or {}).items()})])[
+        0
+    ]
 
 
-def _compiled(jobs: Sequence[Job]) -> list[bytes]:
+def _compiled(jobs: Sequence[ShaderJob]) -> list[bytes]:
     """The modules of ``jobs``: from memory, from disk, or compiled, all missing ones in one go."""
     compiler = shaderc.compiler()
     keys = [_key(job, compiler) for job in jobs]
@@ -84,7 +86,7 @@ def _compiled(jobs: Sequence[Job]) -> list[bytes]:
     return [_loaded[key] for key in keys]
 
 
-def _key(job: Job, compiler: shaderc.Compiler) -> str:
+def _key(job: ShaderJob, compiler: shaderc.Compiler) -> str:
     return glsl.content_hash(job.text, job.defines, _maker(job, compiler))
 
 
@@ -98,13 +100,13 @@ def _held(key: str) -> bytes | None:
     return _loaded[key]
 
 
-def _compile(jobs: Sequence[Job]) -> list[bytes]:
+def _compile(jobs: Sequence[ShaderJob]) -> list[bytes]:
     """SPIR-V of each job, with what is beyond the compiler written out."""
     return [cooperative.completed(module) for module in shaderc.compiler().compile(jobs)]
 
 
-def _maker(job: Job, compiler: shaderc.Compiler) -> str:
-    """What besides its text and defines a module is made from."""
+def _maker(job: ShaderJob, compiler: shaderc.Compiler) -> str:
+    """Name and compiler of a module: what its hash covers besides text and defines."""
     own = f" {cooperative.VERSION}" if cooperative.DEFINE in job.defines else ""
     return f"{job.name} {compiler.identity}{own}"
 
@@ -139,7 +141,7 @@ def _write_cached(path: Path, module: bytes) -> None:
 
 
 def entry_name(kernel: str, variant: Variant) -> str:
-    """What a module is called in manifest and archive."""
+    """Name of a module in manifest and archive."""
     return " ".join([kernel, *(f"{k}={v}" for k, v in variant)])
 
 
@@ -181,13 +183,13 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
     the number of modules. Raises :class:`ShaderError` for the first one that does not compile.
     """
     names: list[tuple[str, Variant]] = []
-    jobs: list[Job] = []
+    jobs: list[ShaderJob] = []
     for kernel in glsl.kernels(root):
         text = glsl.read_kernel(root, kernel)
         expanded = glsl.expand(text, f"{kernel}.comp", root)
         for variant in glsl.variants(text, kernel):
             names.append((kernel, variant))
-            jobs.append(Job(expanded, f"{kernel}.comp", dict(variant)))
+            jobs.append(ShaderJob(expanded, f"{kernel}.comp", dict(variant)))
     batches = [jobs[i : i + BATCH] for i in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         compiled = pool.map(_compile, batches)
@@ -206,7 +208,7 @@ def _copy_sources(root: Path, target: Path) -> None:
 
 
 def _write_archive(
-    path: Path, names: list[tuple[str, Variant]], jobs: list[Job], modules: list[bytes]
+    path: Path, names: list[tuple[str, Variant]], jobs: list[ShaderJob], modules: list[bytes]
 ) -> None:
     """The archive's bytes depend on its content only (no times), so that builds reproduce."""
     entries: dict[str, dict[str, str]] = {}

@@ -68,7 +68,7 @@ _LIBRARIES = (
 
 
 @dataclass(frozen=True)
-class Job:
+class ShaderJob:
     """A module to compile: text of :func:`vknn.runtime.spirv.glsl.expand`, and defines."""
 
     text: str
@@ -82,17 +82,17 @@ class Job:
 
 
 class Compiler(Protocol):
-    """What compiles. Safe to use from several threads."""
+    """A compiler of GLSL. Safe to use from several threads."""
 
     @property
     def identity(self) -> str:
         """Changes whenever the compiler or its options do, for keys of caches."""
 
-    def compile(self, jobs: Sequence[Job]) -> list[bytes]:
+    def compile(self, jobs: Sequence[ShaderJob]) -> list[bytes]:
         """SPIR-V of each job; :class:`ShaderError` with the compiler's own messages."""
 
 
-class Library:
+class Libshaderc:
     """libshaderc, loaded in place."""
 
     def __init__(self, path: str) -> None:
@@ -111,10 +111,10 @@ class Library:
             raise ShaderError(f"{path} could not be initialised")
         self.identity = f"{_file_identity(path)} {_OPTIONS}"
 
-    def compile(self, jobs: Sequence[Job]) -> list[bytes]:
+    def compile(self, jobs: Sequence[ShaderJob]) -> list[bytes]:
         return [self._compile(job) for job in jobs]
 
-    def _compile(self, job: Job) -> bytes:
+    def _compile(self, job: ShaderJob) -> bytes:
         lib, ffi = self._lib, self._ffi
         options = ffi.gc(
             lib.shaderc_compile_options_initialize(), lib.shaderc_compile_options_release
@@ -135,7 +135,7 @@ class Library:
         return bytes(ffi.buffer(lib.shaderc_result_get_bytes(result), length))
 
 
-class Executable:
+class Glslc:
     """The program glslc."""
 
     def __init__(self, path: str) -> None:
@@ -143,7 +143,7 @@ class Executable:
         # Asking the program for its version would take as long as finding ten modules.
         self.identity = f"{_stamp(os.path.realpath(path), path)} {_OPTIONS}"
 
-    def compile(self, jobs: Sequence[Job]) -> list[bytes]:
+    def compile(self, jobs: Sequence[ShaderJob]) -> list[bytes]:
         with tempfile.TemporaryDirectory(prefix="vknn-glsl-") as folder:
             sources = [Path(folder, f"{i}.comp") for i in range(len(jobs))]
             for source, job in zip(sources, jobs, strict=True):
@@ -171,7 +171,7 @@ class Executable:
         return None if done.returncode == 0 else done.stderr.decode(errors="replace")
 
 
-def _failure(job: Job, message: str) -> ShaderError:
+def _failure(job: ShaderJob, message: str) -> ShaderError:
     with_defines = "".join(f" {key}={value}" for key, value in sorted(job.defines.items()))
     return ShaderError(f"{job.name}{with_defines} does not compile:\n{message.strip()}")
 
@@ -203,10 +203,10 @@ def compiler() -> Compiler:
     """The compiler of this machine; raises :class:`ShaderError` that says what to install."""
     for name in _LIBRARIES:
         try:
-            return Library(name)
+            return Libshaderc(name)
         except OSError:
             continue
     program = shutil.which("glslc")
     if program is not None:
-        return Executable(program)
+        return Glslc(program)
     raise ShaderError(MISSING)

@@ -1,4 +1,4 @@
-"""Cuts the branches of a SPIR-V module that its specialization constants decide.
+"""Specialization: the branches of a SPIR-V module that its constants decide, cut.
 
 A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers
 fold the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at
@@ -14,27 +14,33 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-_MAGIC = 0x07230203
-_HEADER_WORDS = 5
+from vknn.runtime.spirv import words
 
-# Opcodes of the SPIR-V specification, section 3.42.
-_CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT = 41, 42, 43
-_SPEC_TRUE, _SPEC_FALSE, _SPEC_CONSTANT, _SPEC_OP = 48, 49, 50, 52
-_DECORATE, _TYPE_INT, _DECORATION_SPEC_ID = 71, 21, 1
-_PHI, _BRANCH, _BRANCH_CONDITIONAL, _SWITCH = 245, 249, 250, 251
-_INTERESTING = frozenset((21, 41, 42, 43, 48, 49, 50, 52, 71))
-
-# First words (size << 16 | opcode) of instructions of fixed size.
+#: Instructions that constants are made of; all stand before the first function.
+_CONSTANTS = frozenset(
+    (
+        words.DECORATE,
+        words.TYPE_INT,
+        words.CONSTANT,
+        words.CONSTANT_TRUE,
+        words.CONSTANT_FALSE,
+        words.SPEC_CONSTANT,
+        words.SPEC_CONSTANT_TRUE,
+        words.SPEC_CONSTANT_FALSE,
+        words.SPEC_CONSTANT_OP,
+    )
+)
 _MERGE_SIZE = 3
-_SELECTION_MERGE_WORD = _MERGE_SIZE << 16 | 247
-_FUNCTION_WORD = 5 << 16 | 54
-_LABEL_WORD = 2 << 16 | 248
-_NOP_WORD = 1 << 16
+# First words of instructions of fixed size.
+_SELECTION_MERGE_WORD = words.first_word(words.SELECTION_MERGE, _MERGE_SIZE - 1)
+_FUNCTION_WORD = words.first_word(words.FUNCTION, 4)
+_LABEL_WORD = words.first_word(words.LABEL, 1)
+_NOP_WORD = words.first_word(words.NOP, 0)
 
 #: Opcodes of OpSpecConstantOp: add, subtract, multiply; equal, not equal, or, and, not, select of
 #: bools; equal, not equal, >, >=, <, <= of signed integers; or, exclusive or, and of bits.
@@ -90,7 +96,7 @@ class Module:
     def parse(cls, spirv: bytes) -> Module:
         """Reads a module; one that is not SPIR-V or not whole gets nothing folded."""
         module = cls(np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32))
-        if len(module.code) > _HEADER_WORDS and module.code[0] == _MAGIC:
+        if len(module.code) > words.HEADER_WORDS and module.code[0] == words.MAGIC:
             module._scan()
         return module
 
@@ -125,39 +131,40 @@ class Module:
         Below `_SELECTION_MERGE_WORD`, no id can be mistaken for the words that are searched for.
         """
         first = np.flatnonzero(self.code == _FUNCTION_WORD)
-        if self.code[3] >= _SELECTION_MERGE_WORD or len(first) == 0:
+        if self.code[words.BOUND] >= _SELECTION_MERGE_WORD or len(first) == 0:
             return
         self._scan_constants(self.code[: first[0]].tolist())
         body = self.code[first[0] :]
         labels = np.flatnonzero(body[:-2] == _LABEL_WORD)
-        phis = set(body[labels + 1][body[labels + 2] & 0xFFFF == _PHI].tolist())
+        phis = set(body[labels + 1][body[labels + 2] & 0xFFFF == words.PHI].tolist())
         for at in np.flatnonzero(body[:-5] == _SELECTION_MERGE_WORD).tolist():
             size = _MERGE_SIZE + (int(body[at + _MERGE_SIZE]) >> 16)
-            words = body[at : at + size].tolist()
-            selection = _selection(words, at + int(first[0]))
-            if selection is not None and words[1] not in phis:
+            found = body[at : at + size].tolist()
+            selection = _selection(found, at + int(first[0]))
+            if selection is not None and found[1] not in phis:
                 self._selections.append(selection)
 
-    def _scan_constants(self, words: list[int]) -> None:
+    def _scan_constants(self, declarations: list[int]) -> None:
         integers: set[int] = set()
-        at = _HEADER_WORDS
-        while at < len(words) and words[at] >> 16:
-            size = words[at] >> 16
-            if words[at] & 0xFFFF in _INTERESTING:
-                self._constant(words[at : at + size], words[at] & 0xFFFF, integers)
-            at += size
+        for opcode, operands in words.instructions(declarations, _CONSTANTS):
+            self._constant(opcode, operands, integers)
 
-    def _constant(self, words: list[int], code: int, integers: set[int]) -> None:
-        if code == _DECORATE and words[2] == _DECORATION_SPEC_ID:
-            self._by_spec_id[words[3]] = words[1]
-        elif code == _TYPE_INT and words[2] == 32:
-            integers.add(words[1])
-        elif code in (_CONSTANT, _SPEC_CONSTANT) and words[1] in integers:
-            self._values[words[2]] = _signed(words[3])
-        elif code in (_CONSTANT_TRUE, _SPEC_TRUE, _CONSTANT_FALSE, _SPEC_FALSE):
-            self._values[words[2]] = int(code in (_CONSTANT_TRUE, _SPEC_TRUE))
-        elif code == _SPEC_OP and words[3] in _OPERATORS:
-            self._operations.append((words[2], words[3], tuple(words[4:])))
+    def _constant(self, opcode: int, operands: Sequence[int], integers: set[int]) -> None:
+        if opcode == words.DECORATE:
+            if operands[1] == words.SPEC_ID:
+                self._by_spec_id[operands[2]] = operands[0]
+        elif opcode == words.TYPE_INT:
+            if operands[1] == 32:
+                integers.add(operands[0])
+        elif opcode in (words.CONSTANT, words.SPEC_CONSTANT):
+            if operands[0] in integers:
+                self._values[operands[1]] = _signed(operands[2])
+        elif opcode == words.SPEC_CONSTANT_OP:
+            if operands[2] in _OPERATORS:
+                self._operations.append((operands[1], operands[2], tuple(operands[3:])))
+        else:
+            true = opcode in (words.CONSTANT_TRUE, words.SPEC_CONSTANT_TRUE)
+            self._values[operands[1]] = int(true)
 
 
 @functools.lru_cache(maxsize=256)
@@ -165,25 +172,25 @@ def _parsed(spirv: bytes) -> Module:
     return Module.parse(spirv)
 
 
-def _selection(words: list[int], start: int) -> _Selection | None:
-    """The selection that ``words`` (an OpSelectionMerge and what follows) are, at ``start``."""
-    merge, branch = words[:_MERGE_SIZE], words[_MERGE_SIZE:]
+def _selection(found: list[int], start: int) -> _Selection | None:
+    """The selection of the words ``found`` (OpSelectionMerge and the branch), from ``start`` on."""
+    merge, branch = found[:_MERGE_SIZE], found[_MERGE_SIZE:]
     assert merge[0] == _SELECTION_MERGE_WORD
-    code = branch[0] & 0xFFFF
-    if code == _BRANCH_CONDITIONAL:
+    opcode = branch[0] & 0xFFFF
+    if opcode == words.BRANCH_CONDITIONAL:
         targets = {0: branch[3]}
-    elif code == _SWITCH:
+    elif opcode == words.SWITCH:
         targets = {_signed(a): b for a, b in zip(branch[3::2], branch[4::2], strict=True)}
     else:
         return None
-    return _Selection(start, len(words), branch[1], branch[2], targets)
+    return _Selection(start, len(found), branch[1], branch[2], targets)
 
 
 def _jump(code: np.ndarray, selection: _Selection, target: int) -> None:
     """Writes OpNop over a selection, and OpBranch as its last instruction."""
     end = selection.start + selection.words
     code[selection.start : end] = _NOP_WORD
-    code[end - 2] = 2 << 16 | _BRANCH
+    code[end - 2] = words.first_word(words.BRANCH, 1)
     code[end - 1] = target
 
 

@@ -1,4 +1,4 @@
-"""Asks a physical device what it is and can do: VkPhysicalDevice -> Snapshot."""
+"""Discovery of a physical device's properties and features: VkPhysicalDevice -> Snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deterministic release, also of what its owner forgot to close."""
+"""Lifetime of objects that must be closed, also where their owner forgot to close them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts the native objects that are alive, by kind."""
+"""Live objects: a count of the native objects that are alive, by kind."""
 
 from __future__ import annotations
 

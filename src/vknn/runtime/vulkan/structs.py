@@ -1,4 +1,4 @@
-"""Builds every Vulkan struct and keeps its parts alive.
+"""Vulkan structs: all are built here, with their parts kept alive.
 
 A C struct holds bare pointers to its strings, arrays and inner structs. Those belong to Python
 objects that are freed as soon as nothing names them, which leaves the pointers dangling. So each

@@ -1,4 +1,4 @@
-"""Moves bytes between arrays and device buffers outside of runs: weights, guards, inspection."""
+"""Transfer of bytes between arrays and buffers outside of runs: weights, guards, inspection."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Turns every VkResult into a typed exception with a remedy."""
+"""VkResult codes as typed exceptions, each with a remedy."""
 
 from __future__ import annotations
 
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, OutOfMemoryError
-from vknn.runtime.vulkan.vulkan_api import NO_LOADER
 
 SUCCESS = 0
 TIMEOUT = 2
@@ -67,6 +66,3 @@ def no_driver() -> DeviceError:
         "no usable Vulkan device was found; install a driver (Debian: apt-get install "
         "mesa-vulkan-drivers), check VK_DRIVER_FILES, or use device='cpu'"
     )
-
-
-__all__ = ["NO_LOADER", "check", "no_driver", "result_error"]

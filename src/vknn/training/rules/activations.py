@@ -1,4 +1,4 @@
-"""Activations. At kinks the gradient is PyTorch's: that of the side where the function is flat."""
+"""Gradients of activations; at kinks PyTorch's, that of the side where the function is flat."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def prelu(g: Scope, dy: Value) -> tuple[Value | None, Value | None]:
 def elu(g: Scope) -> Value:
     """1 where x > 0, else alpha e^x"""
     right = above(g, g.x())
-    # Held at 0, so that an overflow on the other side does not meet the zero of the mask.
+    # Clipped at 0: e^x of a large x is infinite, and infinity times the 0 of the mask is NaN.
     power = g.unary(e.Exp(), g.unary(e.Clip(max=0.0), g.x()))
     left = g.times(g.complement(right), power)
     return g.plus(right, g.times(left, g.op(e.Elu).alpha))

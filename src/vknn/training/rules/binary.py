@@ -1,4 +1,4 @@
-"""Arithmetic of two tensors: gradients of what was broadcast are added up."""
+"""Gradients of arithmetic of two tensors: those of a broadcast input are added up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vknn.training.scope import Scope
 
 Pair = tuple[Value | None, Value | None]
 
-#: How the quotient becomes the whole number that is taken off.
+#: Rounding of the quotient a / b to the whole number n of the remainder a - n b.
 _WHOLE: dict[type[Op], Op] = {e.Fmod: e.Trunc(), e.Mod: e.Floor(), e.Remainder: e.Round()}
 
 

@@ -1,8 +1,10 @@
-"""Convolution, transposed convolution, and windows as columns.
+"""Gradients of convolution, transposed convolution, and windows as columns.
 
-The gradient by the input of one is the other. That by the weight is a convolution in which batch
-and channels, strides and dilations have changed places; over one or two axes it is computed as a
-product of matrices, one of which holds the windows, as long as that does not get too large.
+The gradient by the input of a convolution is a transposed convolution, and the other way round
+(Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"). That by the weight
+is a convolution in which batch and channels, strides and dilations have changed places; over one or
+two axes it is computed as a product of matrices, one of which holds the windows, as long as that
+does not get too large.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def _as_product(g: Scope, x: Value, dy: Value, window: Window, group: int) -> Va
 
 
 def _reached(g: Scope, x: Value, window: Window, places: tuple[int, ...]) -> tuple[Value, Window]:
-    """The image without ends that are long enough for further windows."""
+    """The image cut at ends that no window reaches but that have room for further windows."""
     image = x.type.dims[2:]
     before, after = window.pads[: len(image)], list(window.pads[len(image) :])
     for axis, extra in enumerate(window.left_over(image, places)):

@@ -1,4 +1,4 @@
-"""Entries looked up and written by indices: gradients go the other way."""
+"""Gradients of entries looked up or written by indices: they go the other way."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def gather_nd(g: Scope, dy: Value) -> tuple[Value, None]:
 
 @gradient(ScatterND)
 def scatter_nd(g: Scope, dy: Value) -> tuple[Value | None, None, Value | None]:
-    """dy where nothing was written (added: everywhere), and what dy has at the places.
+    """dy where nothing was written (added: everywhere); for the updates, dy where they went.
 
-    Right where tuples lie within x and, unless they are added, differ.
+    Correct where the tuples lie within x and, unless updates are added, differ from one another.
     """
     op, indices, updates = g.op(ScatterND), g.x(1), g.x(2)
     if op.reduction not in ("none", "add"):

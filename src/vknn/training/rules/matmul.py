@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Gradients of matrix products."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _of_a(g: Scope, dy: Value) -> Value:
 def _of_b(g: Scope, dy: Value) -> Value:
     op, a, b = g.op(MatMul), g.x(0), g.x(1)
     if b.type.rank == 2 and a.type.rank > 2 and not op.transpose_a:
-        # One matrix for all of the batch: its rows are rows of one long product.
+        # One matrix B for the whole batch: the rows of all matrices A are those of one product.
         rows = math.prod(a.type.dims[:-1])
         a, dy = g.reshape(a, rows, a.type.dims[-1]), g.reshape(dy, rows, dy.type.dims[-1])
     if op.transpose_b:

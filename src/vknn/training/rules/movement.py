@@ -1,4 +1,4 @@
-"""Ops that move data: their gradients move it back, and add up what had been repeated."""
+"""Gradients of ops that move data: moved back, and added up where it had been repeated."""
 
 from __future__ import annotations
 

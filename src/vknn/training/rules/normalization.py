@@ -1,4 +1,4 @@
-"""Normalisations: taken apart into means, roots and products.
+"""Gradients of normalisations, which are taken apart into means, roots and products.
 
 The small numbers under roots keep the gradient finite where a square is exactly 0; they vanish
 beside any other float32.
@@ -26,7 +26,7 @@ from vknn.ops.reduction import ReduceMean, ReduceSum
 from vknn.training.gradients import decomposition
 from vknn.training.scope import Scope
 
-#: Added to what a root is taken of where nothing else keeps it from 0.
+#: Added under a root that nothing else keeps from 0.
 TINY = 1e-36
 
 

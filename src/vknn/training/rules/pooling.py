@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Gradients of pooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vknn.training.gradients import decomposition, gradient
 from vknn.training.rules.convolution import Window, columns_of, flattened, spread
 from vknn.training.scope import Scope
 
-#: Padding that no element loses to.
+#: Padding that is never the largest of a window.
 LOWEST = float(np.finfo(np.float32).min)
 
 

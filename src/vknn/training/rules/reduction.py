@@ -1,4 +1,4 @@
-"""Reductions, softmax and running sums."""
+"""Gradients of reductions, softmax and running sums."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from vknn.ops.elementwise.logic import Equal, Where
 from vknn.training.gradients import gradient
 from vknn.training.scope import Scope
 
-#: The gradient from that of the result and the result, both with the reduced axes as 1.
+#: Makes the gradient of the input (or one that broadcasts to it) from the gradient of the result
+#: and the result, in both of which reduced axes have size 1.
 Share = Callable[[Scope, Value, Value], Value]
 
 
 def reduces(*ops: type[Op]) -> Callable[[Share], Share]:
-    """Registers a reduction by what each element gets of the gradient."""
+    """Registers the rule of a reduction by the share of the gradient that each element gets."""
 
     def register(share: Share) -> Share:
         @gradient(*ops)

@@ -1,4 +1,4 @@
-"""Mathematical functions: the gradient times the derivative."""
+"""Gradients of mathematical functions: the gradient of the result times the derivative."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Compilation: a model and the types of its inputs become a program that is ready to run.
+
+:func:`compile_model` holds all stages in their order: the graph is built, validated, rewritten by
+the passes, cut into segments, each segment for the device lowered to a plan, and each plan made an
+executable (weights uploaded, pipelines compiled, command buffers recorded).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn import debug
+from vknn.formats import Model
+from vknn.graph import Graph, TensorType, validate
+from vknn.lowering import LoweringOptions, WeightCache, lower
+from vknn.partition import Candidates, partition
+from vknn.passes import run_passes
+from vknn.program import Program
+from vknn.runtime import Device, Executable, WeightPool
+from vknn.segment import Segment
+
+
+@dataclass(eq=False)
+class Target:
+    """The device that programs are compiled for, and the weights that their plans share.
+
+    ``device`` None: all runs on the host. ``weights``: packed on the host; ``pool``: uploaded.
+    ``options``: for lowering; its ``disabled`` names passes, too. ``debug``: level of VKNN_DEBUG.
+    """
+
+    device: Device | None = None
+    options: LoweringOptions = field(default_factory=LoweringOptions)
+    weights: WeightCache = field(default_factory=WeightCache)
+    pool: WeightPool | None = None
+    debug: int = 0
+
+
+def compile_model(
+    model: Model,
+    types: Mapping[str, TensorType],
+    values: Mapping[str, np.ndarray],
+    target: Target,
+) -> Program:
+    """The program of a model for inputs of these types.
+
+    ``types``: shape as the user gives it and dtype as the graph takes it, for every input;
+    ``values``: the data of those inputs that decide shapes (``model.value_inputs``). Raises
+    ShapeError, UnsupportedLayerError, DeviceError.
+    """
+    return compile_graph(model.build(types, values), target)
+
+
+def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Program:
+    """The program of a graph. ``passes`` False: it runs as it is, neither checked nor rewritten."""
+    if passes:
+        validate(graph)
+        graph = run_passes(graph, target.options.disabled)
+    limits = target.device.limits if target.device is not None else None
+    keep_values = target.debug >= debug.VALUES
+    parts = partition(graph, limits, target.options, keep_values=keep_values)
+    timings = {"plan": 0.0, "prepare": 0.0}
+    segments: list[Segment] = []
+    try:
+        for part in parts.segments:
+            if target.device is None or parts.placement[part.nodes[0]] == "host":
+                segments.append(Segment(part))
+            else:
+                segments.append(_lowered(part, target.device, target, parts.candidates, timings))
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    execute = debug.traced(target.debug) if target.debug else Segment.run
+
+    def compile_further(graph: Graph, passes: bool) -> Program:
+        return compile_graph(graph, target, passes=passes)
+
+    return Program(parts, segments, timings, compile_further, execute)
+
+
+def _lowered(
+    graph: Graph,
+    device: Device,
+    target: Target,
+    candidates: Candidates,
+    timings: dict[str, float],
+) -> Segment:
+    """The segment of a graph whose every node has candidates; adds the seconds to ``timings``."""
+    start = time.perf_counter()
+    own = {node: candidates[node] for node in graph.nodes}
+    plan = lower(graph, device.limits, target.options, target.weights, own)
+    planned = time.perf_counter()
+    segment = Segment(graph, plan, Executable(device, plan, target.pool))
+    timings["plan"] += planned - start
+    timings["prepare"] += time.perf_counter() - planned
+    if target.debug >= debug.PLANS:
+        debug.say_plan(segment)
+    return segment

@@ -1,0 +1,148 @@
+"""Engine of a session: a model on a target, its programs by the types of the inputs, its state.
+
+A run has three steps: the inputs are encoded as the graph takes them, the program for their types
+is executed, and its outputs are decoded. Tools (verify, profile, bench, tune, info) look into the
+programs and graphs here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vknn import gc_pause
+from vknn.compile import Target, compile_model
+from vknn.errors import OutOfMemoryError, VknnError
+from vknn.formats import Model
+from vknn.graph import DType, Graph, TensorType
+from vknn.input_encoder import InputEncoder
+from vknn.lowering import WeightCache
+from vknn.program import Program
+
+#: Programs kept for different input shapes; the least recently used is closed first.
+MAX_PROGRAMS = 8
+
+
+class Engine:
+    """A model that runs on a target. Any thread may use it; ``lock`` lets one at a time."""
+
+    def __init__(self, model: Model, target: Target) -> None:
+        self.model, self.target = model, target
+        self.lock = threading.RLock()
+        #: The program of the latest run, which is that of the arrays that the encoder knows again.
+        self.latest: Program | None = None
+        self._programs: OrderedDict[object, Program] = OrderedDict()
+        self._encoder = InputEncoder(model)
+        self._state: dict[str, np.ndarray] = {}
+        self._closed = False
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Decoded outputs by the names of the graph's outputs: a classifier's scores are one."""
+        feeds = self.model.complete(feeds)
+        with self.lock:
+            # Encode: arrays of the very types of the last ones are known again without a look.
+            arrays, program = self._encoder.recall(feeds), self.latest
+            if arrays is None or program is None:
+                program, arrays = self._compiled(feeds)
+            if self._state:
+                arrays.update(self._state)
+            # Execute.
+            results: dict[str, Any] = program.run(arrays)
+            if self._state:
+                self._state = {name: results.pop(name) for name in self._state}
+        # Decode.
+        for name, array in results.items():
+            results[name] = self.model.decode(name, array)
+        return results
+
+    def program(self, feeds: Mapping[str, Any]) -> Program:
+        """The compiled program for inputs of these shapes (compiling it where needed)."""
+        feeds = self.model.complete(feeds)
+        with self.lock:
+            return self._compiled(feeds)[0]
+
+    def graph(self, feeds: Mapping[str, Any]) -> Graph:
+        """The graph of the model for inputs of these shapes, before any pass."""
+        feeds = self.model.complete(feeds)
+        return self.model.build(*self._types(feeds, self._checked(feeds)))
+
+    def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The arrays as the graph takes them, with the state as it is; checks names and types."""
+        return {**self._checked(self.model.complete(feeds)), **self._state}
+
+    def reset_state(self) -> None:
+        """Sets what the model keeps between runs (if it does) back to what it was at first."""
+        with self.lock:
+            first = self.model.first_state
+            self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
+
+    def forget(self) -> None:
+        """Closes all programs, and lets go of packed weights: the next run builds its own."""
+        self.latest = None
+        self._encoder.forget()
+        for program in self._programs.values():
+            program.close()
+        self._programs.clear()
+        self.target.weights = WeightCache()
+
+    def check_open(self) -> None:
+        """Raises VknnError once the engine is closed."""
+        if self._closed:
+            raise VknnError("the session is closed")
+
+    def close(self) -> None:
+        """Frees all device objects but the device; may be called twice."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.forget()
+            if self.target.pool is not None:
+                self.target.pool.close()
+
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        self.check_open()
+        return self._encoder.encode(feeds)
+
+    def _compiled(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, np.ndarray]]:
+        """The program for these inputs (compiled where it is new), and the arrays for its graph."""
+        arrays = self._checked(feeds)
+        types, values = self._types(feeds, arrays)
+        key = (
+            tuple((n, a.shape, a.dtype) for n, a in arrays.items()),
+            tuple(v.tobytes() for v in values.values()),
+        )
+        program = self._programs.get(key)
+        if program is None:
+            with gc_pause.paused():
+                program = compile_model(self.model, types, values, self.target)
+            self._programs[key] = program
+            if len(self._programs) > MAX_PROGRAMS:
+                self._programs.popitem(last=False)[1].close()
+        self._programs.move_to_end(key)
+        self.latest = program
+        self._encoder.remember(feeds, arrays)
+        return program, arrays
+
+    def _types(
+        self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, TensorType], dict[str, np.ndarray]]:
+        """The inputs' types, and the data of those that decide shapes."""
+        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
+        types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
+        return types, values
+
+
+def _filled(type_: TensorType, number: float) -> np.ndarray:
+    """An array of one number; zeros take no memory before they are written."""
+    try:
+        array = np.zeros(type_.dims, type_.dtype.numpy)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"host memory is exhausted by the state {type_}") from error
+    if number:
+        array.fill(number)
+    return array
