@@ -79,10 +79,8 @@ def categorical(problem: Problem) -> Sequence[Candidate]:
     weights, (y,), limits = problem.inputs[0], problem.outputs, problem.limits
     assert weights is not None
     classes = weights.dims[-1]
-    long = (
-        not fits_loops(limits, 1, classes) or 1 + _search_rounds(classes) >= limits.max_loop_rounds
-    )
-    if 0 in (y.size, weights.size) or long or not fits_buffer(limits, weights.size):
+    loops = fits_loops(limits, 1, classes) and 1 + _search_rounds(classes) < limits.max_loop_rounds
+    if 0 in (y.size, weights.size) or not loops or not fits_buffer(limits, weights.size):
         return []
     moved = 8 * weights.size + y.size * (_BLOCK_BYTES // 4 + 4 * classes.bit_length())
     cost = 2 * DISPATCH_COST + moved * BYTE_COST

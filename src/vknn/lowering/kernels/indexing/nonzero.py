@@ -82,7 +82,7 @@ def _emit_nonzero(emitter: Emitter, counting: _Counting) -> None:
         [read1(source), read1(counts), write(emitter.output(0)), update(emitter.output(1))],
         groups=counting.share.groups,
         local=counting.share.local,
-        push={**counting.push(), "size": ([1] * (_MOST_AXES - x.rank)) + [*x.dims]},
+        push={**counting.push(), "size": (*[1] * (_MOST_AXES - x.rank), *x.dims)},
         spec={**counting.share.spec, "RANK": x.rank},
         defines={"ELEM": int(not source.is_float), "FLOATS": int(op.dtype.is_float)},
     )
