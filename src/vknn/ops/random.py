@@ -57,7 +57,7 @@ def words(count: int, seed: int, draw: np.ndarray) -> np.ndarray:
 
 @attributes
 class _Draw(Op):
-    """Base of random ops: ``shape`` numbers of ``seed``; the input, int32 (1,), numbers the draw."""
+    """Base of random ops: ``shape`` numbers of ``seed``; the input int32 (1,) numbers the draw."""
 
     shape: tuple[int, ...]
     seed: int = 0

@@ -27,7 +27,7 @@ def normal_axes(op: Op, axes: tuple[int, ...] | None, rank: int) -> tuple[int, .
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """Shape of a reduction: ``axes``, counted from the front, of size 1 if ``keepdims``, or gone."""
+    """Shape of a reduction over ``axes``, counted from the front: of size 1 or left out."""
     if keepdims:
         return tuple(1 if a in axes else d for a, d in enumerate(shape))
     return tuple(d for a, d in enumerate(shape) if a not in axes)

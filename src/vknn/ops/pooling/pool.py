@@ -143,7 +143,7 @@ class GlobalMaxPool(_GlobalPool):
 
 @attributes
 class _AdaptivePool(Op):
-    """Base of pooling to a given size: window i of an axis is floor(i*in/out) .. ceil((i+1)*in/out)."""
+    """Base of pooling to a given size; its subclasses say where the windows are."""
 
     fusion = Fusion(operands=1, channel_axis=1)
 

@@ -19,7 +19,10 @@ FAR = float(1 << 24)
 
 @attributes
 class RegionPool(Op):
-    """Base of region pooling: x [N, C, H, W] pooled to ``output_size`` (height, width) in each region: [R, C, h, w]."""
+    """Base of region pooling: x [N, C, H, W] pooled in each region gives [R, C, h, w].
+
+    ``output_size``: (h, w).
+    """
 
     output_size: tuple[int, int]
     spatial_scale: float = 1.0
