@@ -26,7 +26,7 @@ layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int LARGEST = 1;
 layout(constant_id = 13) const int LAST = 0;  // of equal ones the last
-layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
+layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 layout(constant_id = 15) const int NAN_LAST = 0;
 #define NAN_FIRST
 #include "indexing/topk_order.glsl"

@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// How many of the `per_lane` elements of each lane are not zero; with BELOW those below zero.
+// Counts of the `per_lane` elements of each lane that are not zero; with BELOW, that are below zero.
 INPUT1(0, x);
 OUTPUT1I(1, counts);
 

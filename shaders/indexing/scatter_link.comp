@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Which updates go to which row. A row is a tuple of TUPLE_SIZE indices into axes of `size`.
+// Lists of the updates of each row. A row is a tuple of TUPLE_SIZE indices into axes of `size`.
 //
 // links: for each row the head of a list of updates (-1: none), from `rows` on for each update its row
 // (-1: outside), then for each the next one of its list. LAST 1: no lists, but the last update of a row.

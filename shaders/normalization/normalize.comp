@@ -58,7 +58,7 @@ layout(push_constant) uniform P {
     AXES_MEMBERS;
     int parts, chunk;            // STAGE 1: parts of a row, items of a part; STAGE 2: items of a workgroup
     int spread, period, shifts;
-    float inverse, share, epsilon;  // 1 / elements of a row; what squares are multiplied with
+    float inverse, share, epsilon;  // 1 / elements of a row; factor of its sum of squares
 } p;
 
 AXES_FUNCTIONS
@@ -66,7 +66,7 @@ AXES_FUNCTIONS
 
 shared vec4 parts_of_rows[LANES > 1 ? LANES * ROWS : 1];
 
-// Which lanes of the item are elements of its row.
+// True for the lanes of the item that are elements of its row.
 bvec4 lanes_of(int at, int k) {
 #if WIDE
     return ACROSS != 0 && PADDING_LANES != 0 ? within_channels(at) : bvec4(true);
@@ -75,7 +75,7 @@ bvec4 lanes_of(int at, int k) {
 #endif
 }
 
-// Where the item (its scalars) lies.
+// Place of the item, or places of its scalars.
 #if WIDE
 #define PLACE int
 PLACE place(int base, int k) { return base + place_of(k); }

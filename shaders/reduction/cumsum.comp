@@ -32,7 +32,7 @@ layout(push_constant) uniform P { int rows, count, inner, chunk; } p;
 
 shared VALUE runs[LANES > 1 ? LANES * ROWS : 1];
 
-// Where element k lies, in the order of the sum.
+// Place of element k in the order of the sum.
 int place(int base, int k) { return base + (REVERSE != 0 ? p.count - 1 - k : k) * p.inner; }
 
 void main() {

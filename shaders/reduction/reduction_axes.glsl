@@ -1,5 +1,6 @@
 // Rows of a tensor along any axes: the elements that are reduced together (ReductionAxes in
-// vknn/lowering/kernels/reduction/reduction_axes.py). A row has `count` items; an item is a vec4 (WIDE), or four scalars one after the other along the row.
+// vknn/lowering/kernels/reduction/reduction_axes.py). A row has `count` items;
+// an item is a vec4 (WIDE), or four scalars one after the other along the row.
 // Up to three axes lead from row to row (kept), up to three from item to item (reduced).
 //
 // Before the include: common/tensor.glsl, common/indexing.glsl, specialization constants LANES and
@@ -8,7 +9,7 @@
 layout(constant_id = 12) const int KEPT = 1;    // axes in use, the innermost ones
 layout(constant_id = 13) const int REDUCED = 1;
 layout(constant_id = 14) const int ACROSS = 0;  // the row runs through the lanes of a vec4
-layout(constant_id = 15) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
+layout(constant_id = 15) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 
 int row_lane() { return int(gl_LocalInvocationID.x) % LANES; }
 int row_of_group() { return int(gl_LocalInvocationID.x) / LANES; }
@@ -41,7 +42,7 @@ int row_of_group() { return int(gl_LocalInvocationID.x) / LANES; }
         divide_rest(rest, p.reduced1, outer, middle); \
         return base + middle * p.reduced_step1 + outer * p.reduced_step0; \
     } \
-    /* Which lanes of the vec4 at `at` are elements of a tensor in C4. */ \
+    /* True for the lanes of the vec4 at `at` that are no padding lanes of C4. */ \
     bvec4 within_channels(int at) { \
         int plane = quotient(at, p.plane); \
         int block = plane - quotient(plane, p.blocks) * p.blocks; \

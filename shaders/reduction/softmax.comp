@@ -7,8 +7,8 @@
 #include "common/mathf.glsl"
 
 // y = exp(x - max) / sum along an axis, or its logarithm. A row has `count` vec4s, `inner` apart.
-// ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of which `axis` count; otherwise
-// four rows lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
+// ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of
+// which `axis` count; otherwise four rows lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
 // are `inner` apart.
 #if WIDE
 INPUT4F(0, x);
@@ -21,7 +21,7 @@ OUTPUT1F(1, y);
 layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int ACROSS = 0;
-layout(constant_id = 13) const int PADDING_LANES = 0;  // C4: lanes behind the last channel need zeroing
+layout(constant_id = 13) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 layout(constant_id = 14) const int LOGARITHM = 0;
 #include "normalization/row_reduce.glsl"
 

@@ -55,7 +55,7 @@ def regions(problem: Problem) -> Sequence[Candidate]:
 
 @dataclass(frozen=True)
 class _Bins:
-    """How the bins of regions are pooled.
+    """Sizes and options of the bins of regions.
 
     ``most_rows``, ``most_columns``: of a bin, samples or places. Others as roi_bins.glsl has them.
     """

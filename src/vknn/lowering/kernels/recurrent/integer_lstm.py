@@ -82,7 +82,7 @@ class _Shape:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where tables, W, R, the biases, P, norm and the projection begin, and where all ends."""
+        """Places of the tables, W, R, the biases, P, norm and the projection, and of the end."""
         s, rows = self.sizes, self.rows
         lengths = [_SETTINGS, _TABLE_WORDS, ceil_div(s.inputs, 4) * rows]
         lengths += [ceil_div(s.outputs, 4) * rows, 2 * rows]

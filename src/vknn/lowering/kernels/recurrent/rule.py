@@ -159,7 +159,7 @@ def _emit_steps(emitter: Emitter, shape: Shape, gemm: InputGemm) -> None:
 
 
 def _emit_start(emitter: Emitter, shape: Shape, gemm: InputGemm) -> _Buffers:
-    """What comes before the steps: the GEMM, and the initial states into the buffer."""
+    """Dispatches before the steps: the GEMM, and the initial states into the buffer."""
     products = emit_input_gemm(emitter, shape, gemm)
     state = emitter.scratch("state", 4 * shape.entries * shape.slots)
     fresh = all(ref is None for ref in emitter.inputs[4:6])
