@@ -7,9 +7,9 @@
 #include "common/mathf.glsl"
 
 // y = exp(x - max) / sum along an axis, or its logarithm. A row has `count` vec4s, `inner` apart.
-// ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of
-// which `axis` count; otherwise four rows lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
-// are `inner` apart.
+// ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of which
+// `axis` count; otherwise four rows lie side by side in a vec4. Not WIDE: ACROSS, the lanes are
+// gathered from scalars that are `inner` apart.
 #if WIDE
 INPUT4F(0, x);
 OUTPUT4F(1, y);
