@@ -89,7 +89,7 @@ def _emit_nonzero(emitter: Emitter, counting: _Counting) -> None:
 
 
 def _emit_counts(emitter: Emitter, x: Ref, counting: _Counting, *, below: bool = False) -> Ref:
-    """Counts of the elements of each lane that are not zero; with ``below``, that are below zero."""
+    """Counts of each lane's elements that are not zero; with ``below``, that are below zero."""
     counts = emitter.scratch("counts", counting.lanes, dtype=DType.INT32)
     emitter.dispatch(
         "indexing/nonzero_count",

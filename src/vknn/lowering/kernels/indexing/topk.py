@@ -14,7 +14,7 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -67,7 +67,7 @@ def _emit_extreme(emitter: Emitter, rows: AxisRows, shape: RowShape, layout: Lay
         plane, channels = math.prod(type_.dims[2:]), type_.dims[1]
     emitter.dispatch(
         "indexing/arg_extreme",
-        [read4(x) if rows.wide else read1(x), write(emitter.output())],
+        [rows.read(x), write(emitter.output())],
         groups=shape.groups(rows.rows, emitter.problem.limits),
         local=shape.local,
         push={

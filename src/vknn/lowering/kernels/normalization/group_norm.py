@@ -20,7 +20,7 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
     along_axes,
     along_groups,
 )
-from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
+from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
@@ -241,18 +241,13 @@ def _affine_reads(emitter: Emitter, affine: Affine | None) -> tuple[list[Bound],
     return [read4(ref) if affine.vectors else read1(ref)], shifts
 
 
-def _read(emitter: Emitter, axes: ReductionAxes) -> Bound:
-    x = emitter.input(0)
-    return read4(x) if axes.wide else read1(x)
-
-
 def _emit_whole(emitter: Emitter, norm: RowNormalization, shape: RowShape) -> None:
     """One dispatch; the lanes of a row read it three times."""
     axes = norm.axes
     bindings, shifts = _affine_reads(emitter, norm.affine)
     emitter.dispatch(
         "normalization/normalize",
-        [_read(emitter, axes), write(emitter.output()), *bindings],
+        [axes.read(emitter.input(0)), write(emitter.output()), *bindings],
         groups=shape.groups(axes.rows, emitter.problem.limits),
         local=shape.local,
         push=norm.push(Parts(1, axes.count), shifts),
@@ -262,15 +257,11 @@ def _emit_whole(emitter: Emitter, norm: RowNormalization, shape: RowShape) -> No
     )
 
 
-def _parts_shape(axes: ReductionAxes, parts: Parts, limits: DeviceLimits) -> RowShape:
-    return row_shape(axes.rows * parts.parts, parts.chunk, limits)
-
-
 def _parts_fit(axes: ReductionAxes, parts: Parts, limits: DeviceLimits) -> bool:
     count, lanes = axes.rows * parts.parts, lane_count(limits)
     return (
         fits_buffer(limits, 12 * count)
-        and _parts_shape(axes, parts, limits).fits(count, parts.chunk, limits)
+        and parts.shape(axes, limits).fits(count, parts.chunk, limits)
         and fits_loops(limits, parts.parts, times=2)
         and fits(ceil_div(axes.rows * axes.count, lanes), limits)
     )
@@ -290,10 +281,10 @@ def _emit_part_moments(
     emitter: Emitter, norm: RowNormalization, parts: Parts, of_parts: Ref
 ) -> None:
     axes, limits = norm.axes, emitter.problem.limits
-    shape, count = _parts_shape(axes, parts, limits), axes.rows * parts.parts
+    shape, count = parts.shape(axes, limits), axes.rows * parts.parts
     emitter.dispatch(
         "normalization/normalize",
-        [_read(emitter, axes), write(of_parts)],
+        [axes.read(emitter.input(0)), write(of_parts)],
         groups=shape.groups(count, limits),
         local=shape.local,
         push={**norm.push(parts, 0), "rows": count},
@@ -329,7 +320,7 @@ def _emit_result(emitter: Emitter, norm: RowNormalization, moments: Ref) -> None
     share = grid(emitter.problem.limits, axes.rows * axes.count)
     emitter.dispatch(
         "normalization/normalize",
-        [_read(emitter, axes), write(emitter.output()), read4(moments), *bindings],
+        [axes.read(emitter.input(0)), write(emitter.output()), read4(moments), *bindings],
         groups=share.groups,
         local=share.local,
         push=norm.push(Parts(1, share.chunk), shifts),

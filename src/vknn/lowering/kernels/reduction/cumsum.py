@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, write
 from vknn.lowering.kit.layouts import PLAIN, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -66,7 +66,7 @@ def _emit_runs(emitter: Emitter, rows: AxisRows, shape: RowShape) -> None:
     assert isinstance(op, CumSum) and type_ is not None
     emitter.dispatch(
         "reduction/cumsum",
-        [read4(x) if rows.wide else read1(x), write(emitter.output())],
+        [rows.read(x), write(emitter.output())],
         groups=shape.groups(rows.rows, emitter.problem.limits),
         local=shape.local,
         push={**rows.push(), "chunk": ceil_div(rows.count, shape.lanes)},

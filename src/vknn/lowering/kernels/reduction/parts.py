@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
-from vknn.lowering.kernels.reduction.rows import RowShape
+from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST
 from vknn.lowering.kit.emitter import ceil_div
 from vknn.plan import DeviceLimits
@@ -26,6 +26,10 @@ class Parts:
     def push(self) -> dict[str, int]:
         """Push constants by name."""
         return {"parts": self.parts, "chunk": self.chunk}
+
+    def shape(self, axes: ReductionAxes, limits: DeviceLimits) -> RowShape:
+        """Workgroups that take the parts of all rows, each as a row of its own."""
+        return row_shape(axes.rows * self.parts, self.chunk, limits)
 
 
 def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> Parts | None:

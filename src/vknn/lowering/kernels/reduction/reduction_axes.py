@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.emitter import Bound, Ref, ceil_div, read1, read4
 from vknn.lowering.kit.grid_loop import FEW
 from vknn.lowering.kit.layouts import Layout, allows
 from vknn.lowering.kit.workgroups import lane_count
@@ -83,6 +83,10 @@ class ReductionAxes:
         if many and alone.fits(self.rows, self.count, limits):
             return alone
         return row_shape(self.rows, self.count, limits)
+
+    def read(self, x: Ref) -> Bound:
+        """The binding of a buffer of the rows' items."""
+        return read4(x) if self.wide else read1(x)
 
     def push(self) -> dict[str, int]:
         """Push constants of AXES_MEMBERS by name."""

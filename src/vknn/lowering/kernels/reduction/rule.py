@@ -15,9 +15,9 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
     ReductionAxes,
     along_axes,
 )
-from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
+from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -163,10 +163,6 @@ def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> l
     return found
 
 
-def _parts_shape(axes: ReductionAxes, parts: Parts, limits: DeviceLimits) -> RowShape:
-    return row_shape(axes.rows * parts.parts, parts.chunk, limits)
-
-
 def _axes_of_parts(axes: ReductionAxes, parts: int) -> ReductionAxes:
     """The rows of the second stage: results of parts, side by side and across as the whole ones."""
     kept = (Axis(axes.rows, parts),) if axes.rows > 1 else ()
@@ -183,7 +179,7 @@ def _parts_fit(reduction: _RowReduction, parts: Parts, limits: DeviceLimits) -> 
     return (
         fits_buffer(limits, 4 * count)
         and fits(ceil_div(count, lane_count(limits)), limits)
-        and _parts_shape(reduction.axes, parts, limits).fits(count, parts.chunk, limits)
+        and parts.shape(reduction.axes, limits).fits(count, parts.chunk, limits)
         and second.shape(limits).fits(second.rows, second.count, limits)
     )
 
@@ -193,7 +189,7 @@ def _emit_whole(emitter: Emitter, reduction: _RowReduction) -> None:
     shape = reduction.shape(limits)
     emitter.dispatch(
         "reduction/reduce",
-        [read4(x) if axes.wide else read1(x), write(emitter.output())],
+        [axes.read(x), write(emitter.output())],
         groups=shape.groups(axes.rows, limits),
         local=shape.local,
         push={**axes.push(), **Parts(1, axes.count).push(), "factor": reduction.factor},
@@ -215,10 +211,10 @@ def _emit_parts(emitter: Emitter, reduction: _RowReduction, parts: Parts) -> Non
 
 def _emit_first(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle: Ref) -> None:
     axes, limits, x = reduction.axes, emitter.problem.limits, emitter.input(0)
-    shape, count = _parts_shape(axes, parts, limits), axes.rows * parts.parts
+    shape, count = parts.shape(axes, limits), axes.rows * parts.parts
     emitter.dispatch(
         "reduction/reduce",
-        [read4(x) if axes.wide else read1(x), write(middle)],
+        [axes.read(x), write(middle)],
         groups=shape.groups(count, limits),
         local=shape.local,
         push={**axes.push(), "rows": count, **parts.push(), "factor": reduction.factor},

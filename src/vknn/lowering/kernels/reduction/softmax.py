@@ -10,7 +10,7 @@ from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, along_lanes, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -77,7 +77,7 @@ def _emit_softmax(emitter: Emitter, layout: Layout, rows: AxisRows, shape: RowSh
     source, target = emitter.input(0), emitter.output()
     emitter.dispatch(
         "reduction/softmax",
-        [read4(source) if rows.wide else read1(source), write(target)],
+        [rows.read(source), write(target)],
         groups=shape.groups(rows.rows, emitter.problem.limits),
         local=shape.local,
         push={
