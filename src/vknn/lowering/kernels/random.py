@@ -30,7 +30,7 @@ _Drawn = ops.RandomUniform | ops.RandomNormal | ops.RandomBernoulli
 
 
 @lowers(ops.RandomUniform, ops.RandomNormal, ops.RandomBernoulli)
-def draw(problem: Problem) -> Sequence[Candidate]:
+def random_numbers(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane for each four elements."""
     (y,) = problem.outputs
     if y.size == 0 or not fits_loops(problem.limits, 1, _PHILOX):
@@ -74,7 +74,7 @@ def _key(seed: int) -> dict[str, int]:
 
 
 @lowers(ops.RandomCategorical)
-def categorical(problem: Problem) -> Sequence[Candidate]:
+def random_categorical(problem: Problem) -> Sequence[Candidate]:
     """The candidate: one lane adds up the weights of a row; then each lane finds four classes."""
     weights, (y,), limits = problem.inputs[0], problem.outputs, problem.limits
     assert weights is not None

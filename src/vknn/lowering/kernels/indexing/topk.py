@@ -38,7 +38,7 @@ _Find = Callable[[Emitter, AxisRows, Ref, Ref], None]
 
 
 @lowers(ArgMax, ArgMin)
-def extremes(problem: Problem) -> Sequence[Candidate]:
+def arg_extremes(problem: Problem) -> Sequence[Candidate]:
     """Candidates: the lanes of a row compare what they have found."""
     op, x, limits = problem.op, problem.inputs[0], problem.limits
     assert isinstance(op, ArgMax | ArgMin) and x is not None
@@ -90,7 +90,7 @@ def _emit_extreme(emitter: Emitter, rows: AxisRows, shape: RowShape, layout: Lay
 
 
 @lowers(TopK)
-def largest(problem: Problem) -> Sequence[Candidate]:
+def top_k(problem: Problem) -> Sequence[Candidate]:
     """Candidates: one for each way to find the elements for which the device has room."""
     op, x, limits = problem.op, problem.inputs[0], problem.limits
     assert isinstance(op, TopK) and x is not None

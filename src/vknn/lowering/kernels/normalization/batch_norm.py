@@ -33,7 +33,7 @@ def batch_normalization(problem: Problem) -> list[Candidate]:
 
 
 @lowers(LRN)
-def local_response(problem: Problem) -> list[Candidate]:
+def local_response_normalization(problem: Problem) -> list[Candidate]:
     """The candidate: windows over channels and up to three spatial axes, not over the batch."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, LRN) and x is not None

@@ -98,7 +98,7 @@ class RowNormalization:
 
 
 @lowers(GroupNormalization, InstanceNormalization)
-def grouped(problem: Problem) -> Sequence[Candidate]:
+def group_normalization(problem: Problem) -> Sequence[Candidate]:
     """Candidates whose rows are the groups of channels of an image."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, GroupNormalization | InstanceNormalization) and x is not None
@@ -115,7 +115,7 @@ def grouped(problem: Problem) -> Sequence[Candidate]:
 
 
 @lowers(MeanVarianceNormalization, NormalizeL2)
-def over_axes(problem: Problem) -> Sequence[Candidate]:
+def normalization_over_axes(problem: Problem) -> Sequence[Candidate]:
     """Candidates whose rows run along the axes of the op."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, MeanVarianceNormalization | NormalizeL2) and x is not None
@@ -135,7 +135,7 @@ def over_axes(problem: Problem) -> Sequence[Candidate]:
 
 
 @lowers(RMSNormalization)
-def root_mean_square(problem: Problem) -> Sequence[Candidate]:
+def rms_normalization(problem: Problem) -> Sequence[Candidate]:
     """Candidates over the trailing axes of LINEAR."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, RMSNormalization) and x is not None

@@ -31,7 +31,7 @@ _LONGEST_AXIS = 1 << 24
 
 
 @lowers(RoiAlign, MaxRoiPool, PositionSensitiveRoiPool)
-def regions(problem: Problem) -> Sequence[Candidate]:
+def region_pooling(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane for a vec4 of channels of a bin.
 
     Several dispatches where a bin may have more rows than a lane's loops allow.
@@ -164,7 +164,7 @@ def _sizes_push(x: TensorType, rois: TensorType, y: TensorType) -> dict[str, int
 
 
 @lowers(BilinearRoiPool)
-def bilinear(problem: Problem) -> Sequence[Candidate]:
+def bilinear_roi_pool(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane takes a vec4 of channels of a sample, in all parts of its region."""
     (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and rois is not None
@@ -208,7 +208,7 @@ def _emit_bilinear(emitter: Emitter) -> None:
 
 
 @lowers(DeformableRoiPool)
-def deformable(problem: Problem) -> Sequence[Candidate]:
+def deformable_roi_pool(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane takes all samples of a bin in one channel."""
     x, (y,), op = problem.inputs[0], problem.outputs, problem.op
     assert x is not None

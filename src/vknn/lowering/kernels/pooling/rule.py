@@ -32,7 +32,7 @@ MOST_INPUTS = 4096
 
 
 @lowers(MaxPool, AveragePool)
-def windowed(problem: Problem) -> list[Candidate]:
+def window_pooling(problem: Problem) -> list[Candidate]:
     """Candidates: windows; also those of global pooling where the one window is the whole image."""
     op, x = problem.op, _input(problem)
     assert isinstance(op, MaxPool | AveragePool)
@@ -50,7 +50,7 @@ def global_pooling(problem: Problem) -> list[Candidate]:
 
 
 @lowers(AdaptiveAveragePool, AdaptiveMaxPool)
-def adaptive(problem: Problem) -> list[Candidate]:
+def adaptive_pooling(problem: Problem) -> list[Candidate]:
     """Candidates: a lane for each output pixel of a vec4; rows first where loops are long."""
     op = problem.op
     assert isinstance(op, AdaptiveAveragePool | AdaptiveMaxPool)
