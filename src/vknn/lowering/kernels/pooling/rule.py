@@ -181,12 +181,12 @@ def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> N
     x = _input(emitter.problem)
     size_in = triple(x.dims[2:], 1)
     rows = emitter.scratch("rows", 4 * _lanes(x, middle), as_tensor=True)
-    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, tail=False)
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, epilogue=False)
     _dispatch_adaptive(emitter, rows, middle, emitter.output(), size_out)
 
 
 def _dispatch_adaptive(
-    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, tail: bool = True
+    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, epilogue: bool = True
 ) -> None:
     source, limits = _input(emitter.problem), emitter.problem.limits
     total, lanes = _lanes(source, size_out), lane_count(limits)
@@ -204,6 +204,6 @@ def _dispatch_adaptive(
         },
         spec={"AVERAGE": _averages(emitter)},
         epilogue=1,
-        tail=tail,
+        tail=epilogue,
         flops=4 * source.dims[0] * ceil_div(source.dims[1], 4) * math.prod(size_in),
     )

@@ -167,12 +167,12 @@ def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int
     source = emitter.problem.inputs[0]
     assert source is not None
     rows = emitter.scratch("rows", between, dtype=source.dtype, as_tensor=True)
-    _dispatch(emitter, first, 1, x, rows, tail=False)
+    _dispatch(emitter, first, 1, x, rows, epilogue=False)
     _dispatch(emitter, second, 1, rows, y)
 
 
 def _dispatch(
-    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, tail: bool = True
+    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, epilogue: bool = True
 ) -> None:
     op, limits = emitter.problem.op, emitter.problem.limits
     lanes, total = lane_count(limits), window.lanes(width)
@@ -197,7 +197,7 @@ def _dispatch(
         },
         defines={"ELEM": int(not y.is_float)},
         epilogue=1 if y.is_float else None,
-        tail=tail,
+        tail=epilogue,
         flops=4 * window.batch * window.c4 * math.prod((*window.size_out, *window.kernel)),
     )
 
