@@ -7,7 +7,7 @@
 #include "common/indexing.glsl"
 
 // Index of the largest or smallest element along an axis of `count` elements that are `inner` apart;
-// WIDE: four lines lie side by side in a vec4. LANES lanes share a line.
+// WIDE: four rows lie side by side in a vec4. LANES lanes share a row.
 #if WIDE
 #define VALUES VEC4
 #define PLACES ivec4
@@ -26,12 +26,12 @@ layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int LARGEST = 1;
 layout(constant_id = 13) const int LAST = 0;  // of equal ones the last
-layout(constant_id = 14) const int TAIL = 0;  // C4: there are lanes behind the last channel
+layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 layout(constant_id = 15) const int NAN_LAST = 0;
 #define NAN_FIRST
 #include "indexing/topk_order.glsl"
 
-layout(push_constant) uniform P { int lines, count, inner, plane, blocks, channels; } p;
+layout(push_constant) uniform P { int rows, count, inner, plane, blocks, channels; } p;
 
 shared VALUES best_of[LANES > 1 ? LANES * ROWS : 1];
 shared PLACES place_of[LANES > 1 ? LANES * ROWS : 1];
@@ -56,10 +56,10 @@ void take(VEC4 v, ivec4 place, inout VEC4 best, inout ivec4 at) {
 void main() {
     int lane = int(gl_LocalInvocationID.x) % LANES;
     int first = int(gl_LocalInvocationID.x) / LANES * LANES;
-    int line = linear_group() * ROWS + int(gl_LocalInvocationID.x) / LANES;
-    bool inside = line < p.lines;
+    int row = linear_group() * ROWS + int(gl_LocalInvocationID.x) / LANES;
+    bool inside = row < p.rows;
     int outer, within;
-    divide_rest(min(line, p.lines - 1), p.inner, outer, within);
+    divide_rest(min(row, p.rows - 1), p.inner, outer, within);
     int base = outer * p.count * p.inner + within;
 
     int start = min(lane, p.count - 1);
@@ -84,13 +84,13 @@ void main() {
     }
     if (!inside || lane != 0) return;
 #if WIDE
-    if (TAIL != 0) {
+    if (PADDING_LANES != 0) {
         int plane = quotient(base, p.plane);
         int block = plane - quotient(plane, p.blocks) * p.blocks;
         at = mix(ivec4(0), at, lessThan(4 * block + ivec4(0, 1, 2, 3), ivec4(p.channels)));
     }
-    STORE4(y, line, at);
+    STORE4(y, row, at);
 #else
-    STORE1(y, line, at);
+    STORE1(y, row, at);
 #endif
 }

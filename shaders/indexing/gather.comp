@@ -24,7 +24,7 @@ INPUT1I(1, indices);
 layout(push_constant) uniform P {
     int count;
     int chunk;
-    int named;     // indices
+    int index_count;
     int inner;
     int size;      // entries along the axis
     int mode;      // + 1: indices below 0 count from the end; + 2: entries outside are zeros
@@ -34,7 +34,7 @@ void main() {
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         int rest, place, outer, number;
         divide_rest(i, p.inner, rest, place);
-        divide_rest(rest, p.named, outer, number);
+        divide_rest(rest, p.index_count, outer, number);
         int at = LOAD1(indices, number);
         at += at < 0 && (p.mode & 1) != 0 ? p.size : 0;
         int near = clamp(at, 0, p.size - 1);

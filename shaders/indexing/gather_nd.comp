@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Entries of `inner` elements (vec4s where WIDE) at tuples of NAMED indices into axes of `size`;
+// Entries of `inner` elements (vec4s where WIDE) at tuples of TUPLE_SIZE indices into axes of `size`;
 // `in_a_batch` tuples in a row look in the same part of x.
 #if WIDE == 1
 INPUT4(0, x);
@@ -20,7 +20,7 @@ OUTPUT1(2, y);
 #endif
 INPUT1I(1, indices);
 
-layout(constant_id = 10) const int NAMED = 1;
+layout(constant_id = 10) const int TUPLE_SIZE = 1;
 
 layout(push_constant) uniform P {
     int count, chunk, inner, in_a_batch;
@@ -29,8 +29,8 @@ layout(push_constant) uniform P {
 } p;
 
 #define STEP(d) \
-    if (d < NAMED) { \
-        int at = LOAD1(indices, number * NAMED + d); \
+    if (d < TUPLE_SIZE) { \
+        int at = LOAD1(indices, number * TUPLE_SIZE + d); \
         at += at < 0 && p.from_end != 0 ? p.size[d] : 0; \
         row = row * p.size[d] + clamp(at, 0, p.size[d] - 1); \
     }

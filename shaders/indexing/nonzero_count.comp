@@ -5,18 +5,18 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// How many of the `row` elements of each lane are not zero; with BELOW those below zero.
+// Counts of the `per_lane` elements of each lane that are not zero; with BELOW, that are below zero.
 INPUT1(0, x);
 OUTPUT1I(1, counts);
 
 layout(constant_id = 10) const int BELOW = 0;
 
-layout(push_constant) uniform P { int lanes, chunk, elements, row; } p;
+layout(push_constant) uniform P { int lanes, chunk, elements, per_lane; } p;
 
 void main() {
     FOR_EACH_ITEM(lane, p.lanes, p.chunk) {
-        int found = 0, end = min((lane + 1) * p.row, p.elements);
-        for (int i = lane * p.row; i < end; i++) {
+        int found = 0, end = min((lane + 1) * p.per_lane, p.elements);
+        for (int i = lane * p.per_lane; i < end; i++) {
             SCALAR v = LOAD1(x, i);
             bool counts_ = BELOW != 0 ? v < SCALAR(0) : v != SCALAR(0);
             found += counts_ ? 1 : 0;

@@ -11,13 +11,13 @@ INPUT1I(0, counts);
 INOUT1I(1, marks);
 INOUT1I(2, count);
 
-layout(push_constant) uniform P { int lanes, chunk, elements, row; } p;
+layout(push_constant) uniform P { int lanes, chunk, elements, per_lane; } p;
 
 void main() {
     FOR_EACH_ITEM(lane, p.lanes, p.chunk) {
-        int to = 0, end = min((lane + 1) * p.row, p.elements);
+        int to = 0, end = min((lane + 1) * p.per_lane, p.elements);
         for (int i = 0; i < lane; i++) to += LOAD1(counts, i);
-        for (int i = lane * p.row; i < end; i++) {
+        for (int i = lane * p.per_lane; i < end; i++) {
             if (marks[i] < 0) {
                 marks[p.elements + i] = to;
                 to++;

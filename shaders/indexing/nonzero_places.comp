@@ -21,7 +21,7 @@ INOUT1I(3, count);
 
 layout(constant_id = 10) const int RANK = 1;
 
-layout(push_constant) uniform P { int lanes, chunk, elements, row, size[8]; } p;
+layout(push_constant) uniform P { int lanes, chunk, elements, per_lane, size[8]; } p;
 
 // The place along axis d, counted from the end of the eight.
 #define AXIS(d) \
@@ -33,9 +33,9 @@ layout(push_constant) uniform P { int lanes, chunk, elements, row, size[8]; } p;
 
 void main() {
     FOR_EACH_ITEM(lane, p.lanes, p.chunk) {
-        int to = 0, end = min((lane + 1) * p.row, p.elements);
+        int to = 0, end = min((lane + 1) * p.per_lane, p.elements);
         for (int i = 0; i < lane; i++) to += LOAD1(counts, i);
-        for (int i = lane * p.row; i < end; i++) {
+        for (int i = lane * p.per_lane; i < end; i++) {
             if (LOAD1(x, i) != SCALAR(0)) {
                 int rest = i;
                 AXIS(7)

@@ -32,7 +32,7 @@ layout(constant_id = 10) const int REDUCTION = 0;  // 0 none (the last), 1 add, 
 layout(constant_id = 11) const int ORDERED = 0;    // lists no longer are taken in the order of updates
 layout(constant_id = 12) const int WRAP = 0;       // bits of an integer (wrap of integers.glsl)
 
-layout(push_constant) uniform P { int count, chunk, first, named, rows, inner; } p;
+layout(push_constant) uniform P { int count, chunk, first, update_count, rows, inner; } p;
 
 bool unordered(float v) { return isnan(v); }
 bool unordered(int v) { return false; }
@@ -55,7 +55,7 @@ VALUES combined(VALUES a, VALUES b) {
 
 VALUES update_of(int number, int place) { return LOAD(updates, (p.first + number) * p.inner + place); }
 
-int next(int number) { return LOAD1(links, p.rows + p.named + number); }
+int next(int number) { return LOAD1(links, p.rows + p.update_count + number); }
 
 VALUES listed(VALUES v, int head, int place) {
     int length = 0;

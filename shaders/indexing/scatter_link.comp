@@ -5,14 +5,14 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Which updates go to which row. A row is a tuple of NAMED indices into axes of `size`.
+// Lists of the updates of each row. A row is a tuple of TUPLE_SIZE indices into axes of `size`.
 //
 // links: for each row the head of a list of updates (-1: none), from `rows` on for each update its row
 // (-1: outside), then for each the next one of its list. LAST 1: no lists, but the last update of a row.
 INPUT1I(0, indices);
 INOUT1I(1, links);
 
-layout(constant_id = 10) const int NAMED = 1;
+layout(constant_id = 10) const int TUPLE_SIZE = 1;
 layout(constant_id = 11) const int LAST = 0;
 
 layout(push_constant) uniform P {
@@ -24,8 +24,8 @@ layout(push_constant) uniform P {
 } p;
 
 #define STEP(d) \
-    if (d < NAMED) { \
-        int at = LOAD1(indices, (p.first + i) * NAMED + d); \
+    if (d < TUPLE_SIZE) { \
+        int at = LOAD1(indices, (p.first + i) * TUPLE_SIZE + d); \
         at += at < 0 && p.from_end != 0 ? p.size[d] : 0; \
         outside = outside || at < 0 || at >= p.size[d]; \
         row = row * p.size[d] + at; \

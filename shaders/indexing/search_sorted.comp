@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// How many of `size` ascending keys are smaller than each value (RIGHT: or equal).
+// Counts of the `size` ascending keys that are smaller than each value (RIGHT: or equal).
 INPUT1(0, keys);
 INPUT1(1, values);
 OUTPUT1I(2, y);

@@ -5,9 +5,9 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// A pass of a merge sort of lines, best first: FIRST sorts runs of `run` elements each by counting, the
+// A pass of a merge sort of rows, best first: FIRST sorts runs of `run` elements each by counting, the
 // others merge pairs of runs. An item is an element; it looks for its place among those of the other run.
-// `count` elements, `inner` apart, make a line, of which the k best are kept.
+// `count` elements, `inner` apart, make a row, of which the k best are kept.
 INPUT1(0, x);
 #if FIRST == 1
 OUTPUT1(1, values);
@@ -25,9 +25,9 @@ layout(push_constant) uniform P { int total, chunk, count, inner, k, run; } p;
 
 void main() {
     FOR_EACH_ITEM(i, p.total, p.chunk) {
-        int row, within, outer, own;
-        divide_rest(i, p.inner, row, within);
-        divide_rest(row, p.count, outer, own);
+        int rest, within, outer, own;
+        divide_rest(i, p.inner, rest, within);
+        divide_rest(rest, p.count, outer, own);
         int base = outer * p.count * p.inner + within;
         SCALAR v = LOAD1(x, i);
 #if FIRST == 1

@@ -6,8 +6,8 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-// The k best of each line, best first, and their indices: k times the best of those that come after the
-// last one that was found. A workgroup of LANES takes a line of `count` elements, `inner` apart.
+// The k best of each row, best first, and their indices: k times the best of those that come after the
+// last one that was found. A workgroup of LANES takes a row of `count` elements, `inner` apart.
 INPUT1(0, x);
 OUTPUT1(1, values);
 OUTPUT1I(2, indices);
@@ -16,7 +16,7 @@ layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int LARGEST = 1;
 #include "indexing/topk_order.glsl"
 
-layout(push_constant) uniform P { int lines, count, inner, k; } p;
+layout(push_constant) uniform P { int rows, count, inner, k; } p;
 
 shared SCALAR best_of[LANES];
 shared int place_of[LANES];
@@ -29,11 +29,11 @@ bool precedes(SCALAR a, int i, SCALAR b, int j) {
 
 void main() {
     int lane = int(gl_LocalInvocationID.x);
-    int line = linear_group();
-    bool inside = line < p.lines;
-    line = min(line, p.lines - 1);
-    int outer = divide(line, p.inner);
-    int within = line - outer * p.inner;
+    int row = linear_group();
+    bool inside = row < p.rows;
+    row = min(row, p.rows - 1);
+    int outer = divide(row, p.inner);
+    int within = row - outer * p.inner;
     int base = outer * p.count * p.inner + within, to = outer * p.k * p.inner + within;
 
     SCALAR last = SCALAR(0);

@@ -6,8 +6,8 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// The k best of each line, best first, and their indices: an element's place is the number of those
-// before it. An item is an element; `count` of them, `inner` apart, make a line.
+// The k best of each row, best first, and their indices: an element's place is the number of those
+// before it. An item is an element; `count` of them, `inner` apart, make a row.
 INPUT1(0, x);
 OUTPUT1(1, values);
 OUTPUT1I(2, indices);
@@ -23,9 +23,9 @@ int before(SCALAR other, int place, SCALAR v, int own) {
 
 void main() {
     FOR_EACH_ITEM(i, p.total, p.chunk) {
-        int row, within, outer, own;
-        divide_rest(i, p.inner, row, within);
-        divide_rest(row, p.count, outer, own);
+        int rest, within, outer, own;
+        divide_rest(i, p.inner, rest, within);
+        divide_rest(rest, p.count, outer, own);
         int base = outer * p.count * p.inner + within, last = p.count - 1;
         SCALAR v = LOAD1(x, i);
         int place = 0;

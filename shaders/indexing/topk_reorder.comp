@@ -5,8 +5,8 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Puts the k elements that were found for each line in the order of their indices. An item is an
-// element; `inner` is the distance between those of a line.
+// Puts the k elements that were found for each row in the order of their indices. An item is an
+// element; `inner` is the distance between those of a row.
 INPUT1(0, x);
 INPUT1I(1, places);
 OUTPUT1(2, values);
@@ -16,9 +16,9 @@ layout(push_constant) uniform P { int total, chunk, k, inner; } p;
 
 void main() {
     FOR_EACH_ITEM(i, p.total, p.chunk) {
-        int row, within, outer, own;
-        divide_rest(i, p.inner, row, within);
-        divide_rest(row, p.k, outer, own);
+        int rest, within, outer, own;
+        divide_rest(i, p.inner, rest, within);
+        divide_rest(rest, p.k, outer, own);
         int base = outer * p.k * p.inner + within;
         int index = LOAD1(places, i), place = 0;
         for (int j = 0; j < p.k; j++) place += LOAD1(places, base + j * p.inner) < index ? 1 : 0;

@@ -1,6 +1,6 @@
-// What a normalised line is multiplied with. Before the include: FACTOR, p.epsilon.
+// The factor of a normalised row. Before the include: FACTOR, p.epsilon.
 //
-// s: the mean square of the line, or the sum of its squares.
+// s: the mean square of the row, or the sum of its squares.
 vec4 factor_of(vec4 s) {
     if (FACTOR == 1) return 1.0 / sqrt(s + p.epsilon);
     if (FACTOR == 2) return 1.0 / (sqrt(s) + p.epsilon);

@@ -13,15 +13,15 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// y = (x - mean) * factor * scale + shift for each line (reduction/reduction_axes.glsl); mean and factor are
-// those of the line.
+// y = (x - mean) * factor * scale + shift for each row (reduction/reduction_axes.glsl); mean and
+// factor are those of the row.
 //
 // AFFINE 0: no scale and shift. 1: a scalar for an element. 2: a vec4 for an item. NUMBER 0: the one for
 // the element (or item) at `at` has the number at / spread modulo period, 1: one scalar so for all of an
-// item, 2: elements (or items) are numbered along the line. Shifts begin at `shifts`.
+// item, 2: elements (or items) are numbered along the row. Shifts begin at `shifts`.
 //
 // STAGE 0 does all with one dispatch: mean, then mean square of what is left, then the result, in three
-// readings. Few long lines are cut into parts: 1 leaves the mean, the sum of the squares about it and
+// readings. Few long rows are cut into parts: 1 leaves the mean, the sum of the squares about it and
 // the number of elements for each part; normalization/moments.comp joins them; 2 makes the result.
 #if WIDE
 INPUT4F(0, x);
@@ -55,27 +55,27 @@ layout(constant_id = 18) const int NUMBER = 0;
 #include "reduction/reduction_axes.glsl"
 
 layout(push_constant) uniform P {
-    LINES_MEMBERS;
-    int parts, chunk;            // STAGE 1: parts of a line, items of a part; STAGE 2: items of a workgroup
+    AXES_MEMBERS;
+    int parts, chunk;            // STAGE 1: parts of a row, items of a part; STAGE 2: items of a workgroup
     int spread, period, shifts;
-    float inverse, share, epsilon;  // 1 / elements of a line; what squares are multiplied with
+    float inverse, share, epsilon;  // 1 / elements of a row; factor of its sum of squares
 } p;
 
-LINES_FUNCTIONS
+AXES_FUNCTIONS
 #include "normalization/factor.glsl"
 
 shared vec4 parts_of_rows[LANES > 1 ? LANES * ROWS : 1];
 
-// Which lanes of the item are elements of its line.
+// True for the lanes of the item that are elements of its row.
 bvec4 lanes_of(int at, int k) {
 #if WIDE
-    return ACROSS != 0 && TAIL != 0 ? within_channels(at) : bvec4(true);
+    return ACROSS != 0 && PADDING_LANES != 0 ? within_channels(at) : bvec4(true);
 #else
     return lessThan(4 * k + ivec4(0, 1, 2, 3), ivec4(p.extent));
 #endif
 }
 
-// Where the item (its scalars) lies.
+// Place of the item, or places of its scalars.
 #if WIDE
 #define PLACE int
 PLACE place(int base, int k) { return base + place_of(k); }
@@ -159,7 +159,7 @@ void write(PLACE at, int k, vec4 v) {
     v += vec4(LOAD1(affine, n.x), LOAD1(affine, n.y), LOAD1(affine, n.z), LOAD1(affine, n.w));
 #endif
 #if WIDE
-    if (TAIL != 0) v = mix(vec4(0.0), v, within_channels(at));
+    if (PADDING_LANES != 0) v = mix(vec4(0.0), v, within_channels(at));
     STORE4(y, at, v);
 #else
     bvec4 within = lanes(at, k);
@@ -173,27 +173,27 @@ void write(PLACE at, int k, vec4 v) {
 
 #if STAGE == 2
 void main() {
-    int total = p.lines * p.count;
+    int total = p.rows * p.count;
     FOR_EACH_ITEM(i, total, p.chunk) {
-        int line, k;
-        divide_rest(i, p.count, line, k);
-        PLACE at = place(line_base(line), k);
-        vec4 v = (load(at) - LOAD4(moments, 2 * line)) * LOAD4(moments, 2 * line + 1);
+        int row, k;
+        divide_rest(i, p.count, row, k);
+        PLACE at = place(row_base(row), k);
+        vec4 v = (load(at) - LOAD4(moments, 2 * row)) * LOAD4(moments, 2 * row + 1);
         write(at, k, v);
     }
 }
 #else
 void main() {
-    int line = linear_group() * ROWS + row_of_group();
-    bool inside = line < p.lines;
-    int whole = min(line, p.lines - 1), first = 0, end = p.count;
+    int row = linear_group() * ROWS + row_of_group();
+    bool inside = row < p.rows;
+    int whole = min(row, p.rows - 1), first = 0, end = p.count;
 #if STAGE == 1
     int part;
     divide_rest(whole, p.parts, whole, part);
     first = part * p.chunk;
     end = min(first + p.chunk, p.count);
 #endif
-    int base = line_base(whole);
+    int base = row_base(whole);
     first += row_lane();
 
 #if STAGE == 1
@@ -205,9 +205,9 @@ void main() {
     if (CENTER != 0) mean = sum_of(base, first, end) / max(count, 1.0);
     vec4 squares = squares_about(mean, base, first, end);
     if (!inside || row_lane() != 0) return;
-    STORE4(y, 3 * line, mean);
-    STORE4(y, 3 * line + 1, squares);
-    STORE4(y, 3 * line + 2, count);
+    STORE4(y, 3 * row, mean);
+    STORE4(y, 3 * row + 1, squares);
+    STORE4(y, 3 * row + 2, count);
 #else
     vec4 mean = vec4(0.0), factor = vec4(1.0);
     if (CENTER != 0) mean = sum_of(base, first, end) * p.inverse;

@@ -45,7 +45,7 @@ vec4 pixel(int image, int c, int part, int at) {
 }
 #endif
 
-// Where sample `number` of `count` lies along an axis of `size` places.
+// Place of sample `number` of `count` along an axis of `size` places.
 float place_of(float low, float high, int part, int parts, int number, int count, int size) {
     float last = float(size - 1);
     precise float begin = low, end = high;

@@ -1,4 +1,4 @@
-// Which places of an axis a bin of a region is made of: the meaning is in vknn/ops/pooling/roi_pooling.py.
+// Places or samples of a bin of a region along an axis (formulas: vknn/ops/pooling/roi_pooling.py).
 
 #include "pooling/roi_rounding.glsl"
 

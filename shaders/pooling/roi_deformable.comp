@@ -7,7 +7,7 @@
 #include "pooling/roi_rounding.glsl"
 
 // The mean of bilinear samples in each bin of a region, bins moved by offsets: y [R, C, h, w], an item an
-// element. The meaning is in vknn/ops/pooling/roi_pooling.py.
+// element (formulas: vknn/ops/pooling/roi_sampled.py).
 
 INPUT1F(0, x);        // [N, C * group^2, H, W]
 INPUT1F(1, rois);
@@ -25,7 +25,7 @@ layout(push_constant) uniform P {
     float scale, spread;
 } p;
 
-// Where a place beyond the image by no more than 0.5 is, and whether it is.
+// Moves a place into the image; false where it is more than 0.5 beyond.
 bool inside(inout float place, int size) {
     bool is = place >= -0.5 && place <= float(size) - 0.5;
     place = clamp(place, 0.0, float(size - 1));

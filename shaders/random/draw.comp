@@ -14,18 +14,18 @@ OUTPUT4F(1, y);
 
 layout(constant_id = 10) const int KIND = 0;  // 0 uniform, 1 normal, 2 bernoulli
 
-// a, b: low and high - low, at most c; mean and deviation; `below` of 2^24 numbers give 1.
+// The numbers times `factor` plus `offset`, uniform ones at most `largest`; `below` of 2^24 random numbers give 1.
 layout(push_constant) uniform P {
     int count, chunk;
     int key_low, key_high;
-    float a, b, c;
+    float offset, factor, largest;
     int below;
 } p;
 
 vec4 uniform_numbers(uvec4 words) {
-    precise vec4 scaled = fractions(words) * p.b;
-    precise vec4 y = scaled + p.a;
-    return min(y, p.c);
+    precise vec4 scaled = fractions(words) * p.factor;
+    precise vec4 y = scaled + p.offset;
+    return min(y, p.largest);
 }
 
 vec4 normal_numbers(uvec4 words) {
@@ -33,7 +33,7 @@ vec4 normal_numbers(uvec4 words) {
     vec2 r = sqrt(max(-2.0 * m_log(u.xxzz + 1.0 / 16777216.0).xz, 0.0));
     vec4 angle = 2.0 * M_PI * u.yyww;
     vec2 along = m_sin_shifted(angle, 1).xz, across = m_sin_shifted(angle, 0).xz;
-    return p.a + p.b * vec4(r.x * along.x, r.x * across.x, r.y * along.y, r.y * across.y);
+    return p.offset + p.factor * vec4(r.x * along.x, r.x * across.x, r.y * along.y, r.y * across.y);
 }
 
 void main() {

@@ -206,7 +206,7 @@ void project(int place) {
     emit_h(place, v);
 }
 
-// What the phases of the cell and of the output need of the sums.
+// Statistics of the sums for the phases of the cell and of the output.
 void find_of_cell() {
     if (NORMALIZED == 0) return;
     find_of_gate(FORGET);

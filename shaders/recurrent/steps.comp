@@ -12,11 +12,11 @@
 // an entry through `count` steps, its state in shared memory. LOOP 0: one phase of one step, the
 // state in a buffer; a workgroup takes LANES_X vec4s of units of an entry.
 //
-// x holds the products with the input, gate by gate; w what multiplies the state:
+// x holds the products with the input, gate by gate; w the weights that multiply the state:
 //   R[4 h4][gates][units4], then peepholes of i, o, f or the bias of R in n [units4] each, then norm
 //   and the bias of the gates [4][units4] each, then the projection [4 units4][h4] and its bias [h4].
-// The state of an entry, in vec4s: h of even steps, h of odd steps [h4], c, m, z [units4]; m is what
-// the next phase multiplies. NORMALIZED: then the sums of i, o, f, g [units4]. Lanes behind the last
+// The state of an entry, in vec4s: h of even steps, h of odd steps [h4], c, m, z [units4]; the
+// next phase multiplies m. NORMALIZED: then the sums of i, o, f, g [units4]. Lanes behind the last
 // unit are zero.
 
 INPUT4S(0, x);
@@ -33,7 +33,7 @@ layout(constant_id = 13) const int PHASE = 0;
 layout(constant_id = 14) const int PROJECTION = 0;
 layout(constant_id = 15) const int PEEPHOLES = 0;
 layout(constant_id = 16) const int COUPLED = 0;  // f = 1 - i
-layout(constant_id = 17) const int ROUNDED = 0;  // how what R multiplies is rounded
+layout(constant_id = 17) const int ROUNDED = 0;  // rounding of the state before R multiplies it
 #if LOOP == 1
 layout(constant_id = 18) const int SLOTS = 1;  // p.slots
 #endif
@@ -182,7 +182,7 @@ void lstm(int j) {
     }
 }
 
-// NORMALIZED: the mean of a gate's sums and what their distances from it are multiplied by.
+// NORMALIZED: the mean of a gate's sums, and 1 over their standard deviation.
 vec2 of_gate[4];
 
 void find_of_gate(int gate) {
@@ -259,7 +259,7 @@ void project(int lane) {
     emit_h(j, h);
 }
 
-// Where everything of a step lies.
+// Places of a step in all buffers.
 void place(int entry, int step) {
     direction = entry / p.batch;
     int b = entry - direction * p.batch;
@@ -276,7 +276,7 @@ void place(int entry, int step) {
     sums_at = z_at + p.units4;
 }
 
-// What both phases of a normalized LSTM need of the sums.
+// Statistics of the sums for both phases of a normalized LSTM.
 void find_of_cell() {
     find_of_gate(0);
     if (COUPLED == 0) find_of_gate(2);

@@ -6,8 +6,8 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Running sums along an axis of `count` elements that are `inner` apart; WIDE: four lines lie side by
-// side in a vec4. Each of the LANES of a line adds up a run of `chunk` elements, then goes over it again
+// Running sums along an axis of `count` elements that are `inner` apart; WIDE: four rows lie side by
+// side in a vec4. Each of the LANES of a row adds up a run of `chunk` elements, then goes over it again
 // from the sum of the runs before it.
 #if WIDE
 #define VALUE VEC4
@@ -28,30 +28,30 @@ layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int EXCLUSIVE = 0;
 layout(constant_id = 13) const int REVERSE = 0;
 
-layout(push_constant) uniform P { int lines, count, inner, chunk; } p;
+layout(push_constant) uniform P { int rows, count, inner, chunk; } p;
 
 shared VALUE runs[LANES > 1 ? LANES * ROWS : 1];
 
-// Where element k lies, in the order of the sum.
+// Place of element k in the order of the sum.
 int place(int base, int k) { return base + (REVERSE != 0 ? p.count - 1 - k : k) * p.inner; }
 
 void main() {
     int lane = int(gl_LocalInvocationID.x) % LANES;
-    int row = int(gl_LocalInvocationID.x) / LANES;
-    int line = linear_group() * ROWS + row;
-    bool inside = line < p.lines;
+    int row_in_group = int(gl_LocalInvocationID.x) / LANES;
+    int row = linear_group() * ROWS + row_in_group;
+    bool inside = row < p.rows;
     int outer, within;
-    divide_rest(min(line, p.lines - 1), p.inner, outer, within);
+    divide_rest(min(row, p.rows - 1), p.inner, outer, within);
     int base = outer * p.count * p.inner + within;
     int first = lane * p.chunk, end = min(first + p.chunk, p.count);
 
     VALUE sum = VALUE(0);
     if (LANES > 1) {
         for (int k = first; k < end; k++) sum += LOAD(x, place(base, k));
-        runs[row * LANES + lane] = sum;
+        runs[row_in_group * LANES + lane] = sum;
         barrier();
         sum = VALUE(0);
-        for (int i = 0; i < lane; i++) sum += runs[row * LANES + i];
+        for (int i = 0; i < lane; i++) sum += runs[row_in_group * LANES + i];
     }
     if (!inside) return;
     for (int k = first; k < end; k++) {

@@ -16,10 +16,10 @@
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
-// What is left of each line: its sum, maximum... (reduction/reduction_axes.glsl). OUT4: the result is a vec4
-// for each line, of four lines side by side, or of one in the first lane. Not OUT4: a scalar.
+// The sum, product, maximum... of each row (reduction/reduction_axes.glsl). OUT4: the result is a vec4
+// for each row, of four rows side by side, or of one in the first lane. Not OUT4: a scalar.
 //
-// STAGE 0 does it at once. Few long lines are cut into parts: 1 leaves a vec4 for each part of a line,
+// STAGE 0 does it at once. Few long rows are cut into parts: 1 leaves a vec4 for each part of a row,
 // 2 makes the result of those.
 
 #if STAGE == 2
@@ -54,12 +54,12 @@ layout(constant_id = 19) const int SINGLE = 0;  // C4 with one channel: only lan
 #include "reduction/reduction_axes.glsl"
 
 layout(push_constant) uniform P {
-    LINES_MEMBERS;
-    int parts, chunk;  // STAGE 1: parts of a line, items of a part
+    AXES_MEMBERS;
+    int parts, chunk;  // STAGE 1: parts of a row, items of a part
     float factor;
 } p;
 
-LINES_FUNCTIONS
+AXES_FUNCTIONS
 
 #if ELEM == 0
 #define LOWEST (-M_INF)
@@ -87,13 +87,13 @@ VEC4 join(VEC4 a, VEC4 b) {
     return best;
 }
 
-// `outside` in the lanes that do not belong to the line.
+// `outside` in the lanes that do not belong to the row.
 VEC4 item(int base, int k, VEC4 outside) {
 #if WIDE
     int at = base + place_of(k);
     VEC4 v = LOAD4(x, at);
 #if STAGE != 2
-    if (ACROSS != 0 && TAIL != 0) v = mix(outside, v, within_channels(at));
+    if (ACROSS != 0 && PADDING_LANES != 0) v = mix(outside, v, within_channels(at));
 #endif
 #else
     int e = 4 * k, last = p.extent - 1;
@@ -118,7 +118,7 @@ VEC4 term(VEC4 v, VEC4 most) {
 #endif
 }
 
-// What the lanes of a row have, joined: in every lane, and with ACROSS in every component.
+// The values of the lanes of a row, joined: in every lane, and with ACROSS in every component.
 VEC4 joined(VEC4 v) {
     if (LANES > 1) {
         int lane = row_lane();
@@ -143,7 +143,7 @@ VEC4 joined(VEC4 v) {
 }
 
 #if ELEM == 0
-// The largest of a line, or 0 where that is infinite.
+// The largest of a row, or 0 where that is infinite.
 vec4 shift_of(int base, int first, int end) {
     vec4 most = vec4(-M_INF);
     for (int k = first; k < end; k += LANES) most = max(most, item(base, k, vec4(-M_INF)));
@@ -176,16 +176,16 @@ ivec4 finished(ivec4 v, ivec4 most) { return v; }
 #endif
 
 void main() {
-    int line = linear_group() * ROWS + row_of_group();
-    bool inside = line < p.lines;
-    int whole = min(line, p.lines - 1), first = 0, end = p.count;
+    int row = linear_group() * ROWS + row_of_group();
+    bool inside = row < p.rows;
+    int whole = min(row, p.rows - 1), first = 0, end = p.count;
 #if STAGE == 1
     int part;
     divide_rest(whole, p.parts, whole, part);
     first = part * p.chunk;
     end = min(first + p.chunk, p.count);
 #endif
-    int base = line_base(whole);
+    int base = row_base(whole);
     first += row_lane();
 
     VEC4 most = VEC4(0);
@@ -201,15 +201,15 @@ void main() {
     total = joined(total);
     if (!inside || row_lane() != 0) return;
 #if STAGE == 1
-    STORE4(y, line, total);
+    STORE4(y, row, total);
 #else
     VEC4 v = finished(total, most);
 #if OUT4
     if (SINGLE != 0) v = VEC4(v.x, 0, 0, 0);
-    else if (TAIL != 0) v = mix(VEC4(0), v, within_channels(base));
-    STORE4(y, line, v);
+    else if (PADDING_LANES != 0) v = mix(VEC4(0), v, within_channels(base));
+    STORE4(y, row, v);
 #else
-    STORE1(y, line, v.x);
+    STORE1(y, row, v.x);
 #endif
 #endif
 }

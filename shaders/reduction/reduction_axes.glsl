@@ -1,30 +1,31 @@
-// Lines: sets of elements of a tensor that belong together, as vknn.lowering.kernels.reduction.reduction_axes sees them. A line
-// has `count` items; an item is a vec4 (WIDE), or four scalars one after the other along the line.
-// Up to three axes lead from line to line (kept), up to three from item to item (folded).
+// Rows of a tensor along any axes: the elements that are reduced together (ReductionAxes in
+// vknn/lowering/kernels/reduction/reduction_axes.py). A row has `count` items;
+// an item is a vec4 (WIDE), or four scalars one after the other along the row.
+// Up to three axes lead from row to row (kept), up to three from item to item (reduced).
 //
 // Before the include: common/tensor.glsl, common/indexing.glsl, specialization constants LANES and
-// ROWS, and the push constants, with LINES_MEMBERS among them.
+// ROWS, and the push constants, with AXES_MEMBERS among them.
 
 layout(constant_id = 12) const int KEPT = 1;    // axes in use, the innermost ones
-layout(constant_id = 13) const int FOLDED = 1;
-layout(constant_id = 14) const int ACROSS = 0;  // the line runs through the lanes of a vec4
-layout(constant_id = 15) const int TAIL = 0;    // C4: there are lanes behind the last channel
+layout(constant_id = 13) const int REDUCED = 1;
+layout(constant_id = 14) const int ACROSS = 0;  // the row runs through the lanes of a vec4
+layout(constant_id = 15) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 
 int row_lane() { return int(gl_LocalInvocationID.x) % LANES; }
 int row_of_group() { return int(gl_LocalInvocationID.x) / LANES; }
 
 // Sizes of the inner two axes and steps of all three, in vec4s (WIDE) or scalars; extent: scalars of
-// a line (not WIDE); plane, blocks, channels: C4's, with TAIL.
-#define LINES_MEMBERS \
-    int lines, count, kept1, kept2, kept_step0, kept_step1, kept_step2; \
-    int folded1, folded2, folded_step0, folded_step1, folded_step2; \
+// a row (not WIDE); plane, blocks, channels: C4's, with PADDING_LANES.
+#define AXES_MEMBERS \
+    int rows, count, kept1, kept2, kept_step0, kept_step1, kept_step2; \
+    int reduced1, reduced2, reduced_step0, reduced_step1, reduced_step2; \
     int extent, plane, blocks, channels
 
-#define LINES_FUNCTIONS \
-    int line_base(int line) { \
-        if (KEPT == 1) return line * p.kept_step2; \
+#define AXES_FUNCTIONS \
+    int row_base(int row) { \
+        if (KEPT == 1) return row * p.kept_step2; \
         int rest, inner; \
-        divide_rest(line, p.kept2, rest, inner); \
+        divide_rest(row, p.kept2, rest, inner); \
         int base = inner * p.kept_step2; \
         if (KEPT == 2) return base + rest * p.kept_step1; \
         int outer, middle; \
@@ -32,16 +33,16 @@ int row_of_group() { return int(gl_LocalInvocationID.x) / LANES; }
         return base + middle * p.kept_step1 + outer * p.kept_step0; \
     } \
     int place_of(int item) { \
-        if (FOLDED == 1) return item * p.folded_step2; \
+        if (REDUCED == 1) return item * p.reduced_step2; \
         int rest, inner; \
-        divide_rest(item, p.folded2, rest, inner); \
-        int base = inner * p.folded_step2; \
-        if (FOLDED == 2) return base + rest * p.folded_step1; \
+        divide_rest(item, p.reduced2, rest, inner); \
+        int base = inner * p.reduced_step2; \
+        if (REDUCED == 2) return base + rest * p.reduced_step1; \
         int outer, middle; \
-        divide_rest(rest, p.folded1, outer, middle); \
-        return base + middle * p.folded_step1 + outer * p.folded_step0; \
+        divide_rest(rest, p.reduced1, outer, middle); \
+        return base + middle * p.reduced_step1 + outer * p.reduced_step0; \
     } \
-    /* Which lanes of the vec4 at `at` are elements of a tensor in C4. */ \
+    /* True for the lanes of the vec4 at `at` that are no padding lanes of C4. */ \
     bvec4 within_channels(int at) { \
         int plane = quotient(at, p.plane); \
         int block = plane - quotient(plane, p.blocks) * p.blocks; \

@@ -6,10 +6,10 @@
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
-// y = exp(x - max) / sum along an axis, or its logarithm. A line has `count` vec4s, `inner` apart. ACROSS: the axis runs
-// through the lanes of the vec4s (rows of LINEAR, channels of C4), of which `axis` count; otherwise
-// four lines lie side by side in a vec4. Not WIDE: ACROSS, the lanes are gathered from scalars that
-// are `inner` apart.
+// y = exp(x - max) / sum along an axis, or its logarithm. A row has `count` vec4s, `inner` apart.
+// ACROSS: the axis runs through the lanes of the vec4s (rows of LINEAR, channels of C4), of which
+// `axis` count; otherwise four rows lie side by side in a vec4. Not WIDE: ACROSS, the lanes are
+// gathered from scalars that are `inner` apart.
 #if WIDE
 INPUT4F(0, x);
 OUTPUT4F(1, y);
@@ -21,12 +21,12 @@ OUTPUT1F(1, y);
 layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 12) const int ACROSS = 0;
-layout(constant_id = 13) const int TAIL = 0;  // C4: lanes behind the last channel need zeroing
+layout(constant_id = 13) const int PADDING_LANES = 0;  // C4: lanes behind the last channel are padding
 layout(constant_id = 14) const int LOGARITHM = 0;
 #include "normalization/row_reduce.glsl"
 
 layout(push_constant) uniform P {
-    int lines, count, inner, axis, spatial, blocks, channels;
+    int rows, count, inner, axis, spatial, blocks, channels;
 } p;
 
 vec4 element(int base, int k) {
@@ -42,22 +42,22 @@ vec4 element(int base, int k) {
     return v;
 }
 
-vec4 line_max(vec4 v) {
+vec4 max_over_lanes(vec4 v) {
     if (ACROSS != 0) v = vec4(row_max(max(max(v.x, v.y), max(v.z, v.w))));
     return v;
 }
 
-vec4 line_sum(vec4 v) {
+vec4 sum_over_lanes(vec4 v) {
     if (ACROSS != 0) v = vec4(row_sum((v.x + v.y) + (v.z + v.w)));
     return v;
 }
 
 void main() {
     int lane = row_lane();
-    int line = linear_group() * ROWS + row_of_group();
-    bool inside = line < p.lines;
+    int row = linear_group() * ROWS + row_of_group();
+    bool inside = row < p.rows;
     int outer, place;
-    divide_rest(min(line, p.lines - 1), p.inner, outer, place);
+    divide_rest(min(row, p.rows - 1), p.inner, outer, place);
 #if WIDE
     int base = outer * p.count * p.inner + place;
 #else
@@ -66,20 +66,20 @@ void main() {
 
     vec4 most = vec4(-M_INF);
     for (int k = lane; k < p.count; k += LANES) most = max(most, element(base, k));
-    most = line_max(most);
+    most = max_over_lanes(most);
 
     vec4 sum = vec4(0.0);
     for (int k = lane; k < p.count; k += LANES) sum += m_exp(element(base, k) - most);
-    sum = line_sum(sum);
+    sum = sum_over_lanes(sum);
 
     if (!inside) return;
-    int row = divide(base, p.spatial);
-    int block = row - divide(row, p.blocks) * p.blocks;
+    int plane = divide(base, p.spatial);
+    int block = plane - divide(plane, p.blocks) * p.blocks;
     if (LOGARITHM != 0) sum = m_log(sum);
     for (int k = lane; k < p.count; k += LANES) {
         vec4 v = element(base, k) - most;
         v = LOGARITHM != 0 ? v - sum : m_exp(v) / sum;
-        if (TAIL != 0) v = zero_tail(v, ACROSS != 0 ? k : block, p.channels);
+        if (PADDING_LANES != 0) v = zero_tail(v, ACROSS != 0 ? k : block, p.channels);
 #if WIDE
         STORE4(y, base + k * p.inner, v);
 #else

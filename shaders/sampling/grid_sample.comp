@@ -34,7 +34,7 @@ float unnormalized(float g, float size) {
     return place;
 }
 
-// A place as the padding has it.
+// A place moved into the image as PADDING says.
 float moved(float place, float size) {
     float last = size - 1.0;
     if (PADDING == 1) return clamp(place, 0.0, last);
@@ -44,12 +44,12 @@ float moved(float place, float size) {
     return clamp(mirrored, 0.0, last);
 }
 
-// Cut off where it fits an int; what is no number lies far outside.
+// Cut off where it fits an int; NaN is far outside.
 float limited(float place) { return isnan(place) ? -FAR : clamp(place, -FAR, FAR); }
 
 int step_of(int tap) { return MODE == 2 ? tap - 1 : tap; }
 
-// What neighbour `tap` along an axis weighs.
+// Weight of neighbour `tap` along an axis.
 float weight_of(int tap, float fraction) {
     if (MODE == 0) return 1.0;
     if (MODE == 1) return tap == 0 ? 1.0 - fraction : fraction;

@@ -43,7 +43,7 @@ Given = tuple[Op, tuple[object, ...], tuple[int, ...]]
 
 
 def cases() -> Iterator[Given]:
-    """Small ones, and lines long enough to be cut into parts."""
+    """Small ones, and rows long enough to be cut into parts."""
     for reduction in ALL:
         for shape in (IMAGE, EVEN):
             yield reduction((1,)), (shape,), ()

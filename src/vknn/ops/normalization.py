@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalisations: BatchNormalization, LayerNormalization, LRN and others."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def _window_sum(x: np.ndarray, axis: int, before: int, after: int) -> np.ndarray
     return np.moveaxis(total, 0, axis)
 
 
-#: How an epsilon keeps a mean square (or a sum of squares) s from dividing by zero.
+#: Ways of an epsilon to keep the root of a mean square (or a sum of squares) from being zero.
 EPSILON_MODES = ("add", "add_root", "max", "max_root")
 
 
 def root_with(epsilon: float, mode: str, squares: np.ndarray) -> np.ndarray:
-    """What is divided by: sqrt(s + e), sqrt(s) + e, sqrt(max(s, e)) or max(sqrt(s), e)."""
+    """Divisor of a normalisation: sqrt(s + e), sqrt(s) + e, sqrt(max(s, e)) or max(sqrt(s), e)."""
     if mode == "add":
         return np.sqrt(squares + epsilon)
     if mode == "add_root":

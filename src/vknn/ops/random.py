@@ -1,4 +1,4 @@
-"""Random numbers: each a function of a seed, of the number of the draw, and of its own place.
+"""Random numbers, each a function of a seed, of the number of the draw, and of its own place.
 
 Words of 32 random bits come from Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random
 numbers: as easy as 1, 2, 3", SC 2011), with the seed as key. Element e takes word e % 4 of the
@@ -17,7 +17,7 @@ from vknn.ops.common.checks import arguments, require, require_dtype, require_fl
 
 _ROUNDS = 10
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-#: What the two halves of the key grow by from round to round.
+#: Increments of the two halves of the key from round to round.
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
 #: Bits of a word that make a number from 0 to 1: as many as float32 holds.
@@ -48,7 +48,7 @@ def key_of(seed: int) -> tuple[int, int]:
 
 
 def words(count: int, seed: int, draw: np.ndarray) -> np.ndarray:
-    """uint32 [ceil(count / 4), 4]: the words of so many elements. ``draw``: int32 (1,)."""
+    """Random words of so many elements: uint32 [ceil(count / 4), 4]. ``draw``: int32 (1,)."""
     counters = np.zeros((-(-count // 4), 4), np.uint32)
     counters[:, 0] = np.arange(len(counters), dtype=np.uint32)
     counters[:, 1] = draw.astype(np.uint32)
@@ -57,7 +57,7 @@ def words(count: int, seed: int, draw: np.ndarray) -> np.ndarray:
 
 @attributes
 class _Draw(Op):
-    """Base: ``shape`` numbers of ``seed``; the input, int32 (1,), says which draw this is."""
+    """Base of random ops: ``shape`` numbers of ``seed``; the input int32 (1,) numbers the draw."""
 
     shape: tuple[int, ...]
     seed: int = 0
@@ -100,7 +100,7 @@ class RandomUniform(_Draw):
         return super().infer(*inputs)
 
     def largest(self) -> float:
-        """The float32 below ``high``: rounding must not reach that."""
+        """The largest number: the float32 below ``high``, which rounding must not reach."""
         low, high = np.float32(self.low), np.float32(self.high)
         return float(np.nextafter(high, low))
 
@@ -146,7 +146,7 @@ class RandomBernoulli(_Draw):
         return super().infer(*inputs)
 
     def below(self) -> int:
-        """How many of the 2^24 numbers give 1."""
+        """Count of the 2^24 numbers that give 1."""
         return math.ceil(self.probability * 2**BITS)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
@@ -158,8 +158,8 @@ class RandomBernoulli(_Draw):
 class RandomCategorical(Op):
     """``samples`` classes drawn for each row of weights, int32 [..., samples].
 
-    Inputs weights [..., n], none below 0, whose sum is what 1 is for probabilities; and which draw
-    this is, int32 (1,). A sample is the first class up to which the weights, added up one by one
+    Inputs weights [..., n], none below 0 (they need not add up to 1), and the number of the draw,
+    int32 (1,). A sample is the first class up to which the weights, added up one by one
     in float32, exceed a random part of their sum.
     """
 

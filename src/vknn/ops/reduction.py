@@ -1,4 +1,4 @@
-"""Ops that reduce along axes, and those that work along one axis and keep it."""
+"""Reductions along any axes; Softmax, LogSoftmax and CumSum along one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import numpy as np
 from vknn.graph import DType, Op, Shape, TensorType, attributes
 from vknn.ops.common.checks import arguments, normal_axis, require, require_float, wide
 
-#: dtypes whose sums stay what they are, modulo 2^32 for integers.
+#: dtypes of which sums are taken; those of integers wrap around.
 SUMMABLE = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64))
 
 
 def normal_axes(op: Op, axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """``axes`` counted from the front, in order; None: all. Raises ShapeError for foreign ones."""
+    """Axes counted from the front, in order; all of them for None.
+
+    Raises ShapeError where one is out of range or repeated.
+    """
     if axes is None:
         return tuple(range(rank))
     normal = sorted(normal_axis(op, a, rank) for a in axes)
@@ -24,7 +27,7 @@ def normal_axes(op: Op, axes: tuple[int, ...] | None, rank: int) -> tuple[int, .
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """``shape`` with ``axes`` (counted from the front) of size 1 or gone."""
+    """Shape of a reduction over ``axes``, counted from the front: of size 1 or left out."""
     if keepdims:
         return tuple(1 if a in axes else d for a, d in enumerate(shape))
     return tuple(d for a, d in enumerate(shape) if a not in axes)
@@ -75,8 +78,8 @@ def _sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.asarray(x.sum(axis=axes, keepdims=True, dtype=x.dtype))
 
 
-def _running(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """The sum in float32, in order."""
+def _sum_in_order(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The sum in float32, one element after the other in order of indices."""
     first = np.moveaxis(x, sorted(axes), range(len(axes)))
     kept = tuple(1 if a in axes else d for a, d in enumerate(x.shape))
     rows = first.reshape(math.prod(first.shape[: len(axes)]), -1)
@@ -104,7 +107,7 @@ class ReduceMean(_OfFloats):
     in_order: bool = False
 
     def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-        total = _running(x, axes) if self.in_order else _sum(x, axes)
+        total = _sum_in_order(x, axes) if self.in_order else _sum(x, axes)
         return total / np.float64(np.prod([x.shape[a] for a in axes]))
 
 
@@ -192,7 +195,7 @@ class Softmax(Op):
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    """Softmax of float64 ``x``; a line of -inf alone gives NaN, an empty one stays empty."""
+    """Softmax of float64 ``x``; a row of -inf alone gives NaN, an empty one stays empty."""
     with np.errstate(all="ignore"):
         powers = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
         return powers / powers.sum(axis=axis, keepdims=True)
@@ -220,9 +223,9 @@ class LogSoftmax(Op):
 
 @attributes
 class CumSum(Op):
-    """Sums of all elements up to each along ``axis``.
+    """Cumulative sums along ``axis``: of all elements up to each.
 
-    ``exclusive``: of those before it. ``reverse``: counted from the end. Integers wrap around.
+    ``exclusive``: of those before each. ``reverse``: counted from the end. Integers wrap around.
     """
 
     axis: int = 0
@@ -237,11 +240,11 @@ class CumSum(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        lines = np.moveaxis(wide(x), self.axis, 0)
-        lines = lines[::-1] if self.reverse else lines
+        rows = np.moveaxis(wide(x), self.axis, 0)
+        rows = rows[::-1] if self.reverse else rows
         with np.errstate(all="ignore"):
-            sums = np.cumsum(lines, axis=0, dtype=lines.dtype)
+            sums = np.cumsum(rows, axis=0, dtype=rows.dtype)
             if self.exclusive:
-                sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])[: len(lines)]
+                sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])[: len(rows)]
             sums = sums[::-1] if self.reverse else sums
             return (np.ascontiguousarray(np.moveaxis(sums, 0, self.axis)).astype(x.dtype),)

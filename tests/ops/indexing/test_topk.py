@@ -27,7 +27,7 @@ def test_extremes(kind: type[ArgMax] | type[ArgMin], shape: tuple[int, ...], las
         check_op(kind(axis, False, last), x.astype(np.int32), access=("storage",), kind="discrete")
 
 
-def test_extremes_of_long_lines() -> None:
+def test_extremes_of_long_rows() -> None:
     for shape, axis in (((2, 5000), 1), ((3000, 3), 0)):
         for kind in (ArgMax, ArgMin):
             x = few_values(*shape)
@@ -71,7 +71,7 @@ def test_top_k(shape: tuple[int, ...], axis: int, k: int, largest: bool, order: 
     check_op(op, few_values(*shape).astype(np.int32), access=("storage",), kind="discrete")
 
 
-def test_top_k_of_long_lines() -> None:
+def test_top_k_of_long_rows() -> None:
     check_op(TopK(1, 5), few_values(2, 3001), access=("storage",))
     check_op(TopK(0, 100, largest=False), few_values(1500, 2), access=("storage",))
     check_op(TopK(0, 3), few_values(500), access=("storage",), max_loop_rounds=90)

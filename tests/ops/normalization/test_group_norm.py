@@ -96,8 +96,8 @@ LARGE: list[tuple[Op, tuple[int, ...], int]] = [
 
 
 @pytest.mark.parametrize("number", range(len(LARGE)))
-def test_long_lines(number: int) -> None:
-    """In parts, too."""
+def test_long_rows(number: int) -> None:
+    """Rows that are cut into parts, too."""
     op, shape, vectors = LARGE[number]
     size = shape[-1] if isinstance(op, RMSNormalization) else shape[1]
     given = [floats(size) for _ in range(vectors)]

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from reference_helper import check, data, f32, i32, refuses
+from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
-from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
+from vknn.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    InstanceNormalization,
+    LayerNormalization,
+    MeanVarianceNormalization,
+    NormalizeL2,
+    RMSNormalization,
+)
+
+RNG = np.random.default_rng(59)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (1, 5, 7), (2, 3, 5, 2), (1, 2, 3, 2, 5), (0, 3, 2)])
@@ -71,6 +85,62 @@ def test_lrn(shape, axes, before, after) -> None:  # type: ignore[no-untyped-def
         total = math.fsum(float(v) ** 2 for v in x[tuple(window)].ravel())
         y[index] = x[index] * (1.5 + 0.3 * total) ** -0.75
     check(LRN(axes, before, after, 0.3, 0.75, 1.5), x, expected=y)
+
+
+def statistics(values: Sequence[float]) -> tuple[float, float]:
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((v - mean) ** 2 for v in values) / len(values)
+
+
+def test_group_and_instance_normalization() -> None:
+    x = RNG.standard_normal((2, 6, 3)).astype(np.float32)
+    scale, bias = (RNG.standard_normal(6).astype(np.float32) for _ in range(2))
+    cases: list[tuple[Op, int]] = [
+        (GroupNormalization(2, 0.1), 3),
+        (GroupNormalization(6, 0.1), 1),
+        (InstanceNormalization(0.1), 1),
+    ]
+    for op, size in cases:
+        (y,) = op.reference(x, scale, bias)
+        for n, c, i in itertools.product(range(2), range(6), range(3)):
+            first = c // size * size
+            mean, variance = statistics(x[n, first : first + size].ravel().tolist())
+            wanted = (x[n, c, i] - mean) / math.sqrt(variance + 0.1) * scale[c] + bias[c]
+            assert y[n, c, i] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    with pytest.raises(ShapeError, match="4 groups"):
+        GroupNormalization(4).infer(TensorType((2, 6, 3)))
+
+
+MODES = {
+    "add": lambda s: math.sqrt(s + 0.3),
+    "add_root": lambda s: math.sqrt(s) + 0.3,
+    "max": lambda s: math.sqrt(max(s, 0.3)),
+    "max_root": lambda s: max(math.sqrt(s), 0.3),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_normalization_over_axes(mode: str) -> None:
+    x = (RNG.standard_normal((2, 3, 4)) * [[[0.1]], [[1.0]]]).astype(np.float32)
+    (centered,) = MeanVarianceNormalization((0, 2), True, 0.3, mode).reference(x)
+    (scaled,) = NormalizeL2((2,), 0.3, mode).reference(x)
+    for n, c, i in itertools.product(range(2), range(3), range(4)):
+        mean, variance = statistics(x[:, c].ravel().tolist())
+        wanted = (x[n, c, i] - mean) / MODES[mode](variance)
+        assert centered[n, c, i] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+        squares = math.fsum(v * v for v in x[n, c].tolist())
+        assert scaled[n, c, i] == pytest.approx(x[n, c, i] / MODES[mode](squares), rel=1e-5)
+    with pytest.raises(ShapeError, match="epsilon_mode"):
+        NormalizeL2((1,), 0.1, "half").infer(TensorType((2, 3)))
+
+
+def test_root_mean_square_and_mean() -> None:
+    x, scale = np.array([[3.0, 4.0]], np.float32), np.array([1.0, 2.0], np.float32)
+    root = math.sqrt(12.5 + 0.5)
+    (y,) = RMSNormalization(-1, 0.5).reference(x, scale)
+    np.testing.assert_allclose(y, [[3 / root, 8 / root]], rtol=1e-6)
+    (y,) = MeanVarianceNormalization((1,), normalize_variance=False).reference(x)
+    np.testing.assert_array_equal(y, [[-0.5, 0.5]])
 
 
 REFUSED = [

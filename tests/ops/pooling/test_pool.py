@@ -102,7 +102,7 @@ def test_adaptive(op: type, size: tuple[int, ...], shape: tuple[int, ...]) -> No
     ],
     ids=lambda op: op.type_name,
 )
-def test_tail(base) -> None:
+def test_epilogue(base) -> None:
     x = random(1, 5, 7, 8)
     (y,) = base.reference(x)
     op = Fused(base, (FusedStep(Add(), 0), FusedStep(Sigmoid(), None)))

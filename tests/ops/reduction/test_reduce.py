@@ -80,10 +80,10 @@ UNLIKE = (ReduceMean, ReduceMin, ReduceProd, ReduceL2, ReduceLogSumExp)
     ("shape", "axes"),
     [((1, 5, 61, 67), (2, 3)), ((2, 4099), (1,)), ((3000, 8), (0,)), ((7, 700, 3), None)],
 )
-def test_long_lines(
+def test_long_rows(
     kind: type[Reduction], shape: tuple[int, ...], axes: tuple[int, ...] | None
 ) -> None:
-    """In parts, too."""
+    """Rows that are cut into parts, too."""
     x = positive(kind, floats(*shape))
     x = 1 + x * 0.001 if kind is ReduceProd else x
     # Each of n factors adds its rounding to that of a product.
@@ -98,7 +98,7 @@ def test_integers_in_parts() -> None:
         check_op(ReduceSum(axes), x, access=("storage",))
 
 
-def test_extremes_of_what_is_no_number() -> None:
+def test_nan_and_infinity() -> None:
     x = floats(4, 9)
     x[0, 3], x[1, 2], x[2, 1] = np.nan, np.inf, -np.inf
     for kind in (ReduceMax, ReduceMin, ReduceSum, ReduceLogSumExp):

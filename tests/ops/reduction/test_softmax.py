@@ -1,4 +1,4 @@
-"""Reductions on the device against their references."""
+"""Softmax and LogSoftmax on the device, against NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import check_op, run_graph, shared_device, single_op_graph
 
 from vknn.lowering import Layout, LoweringOptions
-from vknn.ops.reduction import Softmax
+from vknn.ops.reduction import LogSoftmax, Softmax
 
 RANDOM = np.random.default_rng(11)
 
@@ -55,7 +55,7 @@ def test_large_and_infinite_values() -> None:
     [(1, (1, 1000, 1, 1)), (1, (2, 37, 3, 5)), (-1, (3, 129)), (-1, (70, 6)), (2, (1, 5, 9, 3))],
 )
 def test_workgroups_of_a_gpu(axis: int, shape: tuple[int, ...], layout: Layout) -> None:
-    """Lines shared by several lanes, as on devices that are no CPU."""
+    """Rows shared by several lanes, as on devices that are no CPU."""
     x = normal(*shape)
     limits = dataclasses.replace(shared_device().limits, kind="discrete")
     graph = single_op_graph(Softmax(axis), [x])
@@ -75,10 +75,22 @@ def test_workgroups_of_a_gpu(axis: int, shape: tuple[int, ...], layout: Layout) 
         (0, (30_000, 4)),
     ],
 )
-def test_lines_longer_than_the_loops_of_a_lane(axis: int, shape: tuple[int, ...]) -> None:
+def test_rows_longer_than_the_loops_of_a_lane(axis: int, shape: tuple[int, ...]) -> None:
     check_op(Softmax(axis), normal(*shape), tolerance=1e-4, access=("storage",))
     check_op(Softmax(axis), normal(*shape), tolerance=1e-4, access=("storage",), kind="discrete")
 
 
-def test_lines_that_no_workgroup_can_take() -> None:
+def test_rows_that_no_workgroup_can_take() -> None:
     check_op(Softmax(-1), normal(2, 40_000), host=True, max_loop_rounds=30)
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 8), (3, 5, 7), (2, 5, 3, 7), (1, 6, 2, 8)])
+def test_log_softmax(shape: tuple[int, ...]) -> None:
+    for axis in range(len(shape)):
+        check_op(LogSoftmax(axis), normal(*shape), access=("image",))
+        check_op(LogSoftmax(axis), normal(*shape), access=("storage",), kind="discrete")
+
+
+def test_log_softmax_in_fp16() -> None:
+    for shape in ((2, 8, 3, 5), (3, 7)):
+        check_op(LogSoftmax(1), normal(*shape) / 3, precision="fp16")

@@ -263,28 +263,28 @@ KERNELS: dict[str, tuple[str, str]] = {
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/arg_extreme": (
-        "lines count inner plane blocks channels",
-        "LANES=10 ROWS=11 LARGEST=12 LAST=13 TAIL=14 NAN_LAST=15 BYTES_UNSIGNED?=98 "
+        "rows count inner plane blocks channels",
+        "LANES=10 ROWS=11 LARGEST=12 LAST=13 PADDING_LANES=14 NAN_LAST=15 BYTES_UNSIGNED?=98 "
         "FEW_ITEMS?=99",
     ),
     "indexing/gather": (
-        "count chunk named inner size mode",
+        "count chunk index_count inner size mode",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/gather_nd": (
         "count chunk inner in_a_batch from_end size[8]",
-        "NAMED=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "TUPLE_SIZE=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/nonzero_count": (
-        "lanes chunk elements row",
+        "lanes chunk elements per_lane",
         "BELOW=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/nonzero_numbers": (
-        "lanes chunk elements row",
+        "lanes chunk elements per_lane",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/nonzero_places": (
-        "lanes chunk elements row size[8]",
+        "lanes chunk elements per_lane size[8]",
         "RANK=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/nonzero_twins": (
@@ -296,12 +296,12 @@ KERNELS: dict[str, tuple[str, str]] = {
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/scatter_apply": (
-        "count chunk first named rows inner",
+        "count chunk first update_count rows inner",
         "REDUCTION=10 ORDERED=11 WRAP=12 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/scatter_link": (
         "count chunk first rows from_end size[8]",
-        "NAMED=10 LAST=11 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "TUPLE_SIZE=10 LAST=11 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/search_sorted": (
         "count chunk size",
@@ -312,7 +312,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "LARGEST=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/topk_pick": (
-        "lines count inner k",
+        "rows count inner k",
         "LANES=10 LARGEST=11 BYTES_UNSIGNED?=98",
     ),
     "indexing/topk_rank": (
@@ -468,15 +468,15 @@ KERNELS: dict[str, tuple[str, str]] = {
         "BYTES_UNSIGNED?=98",
     ),
     "normalization/moments": (
-        "lines parts share:float epsilon:float",
+        "rows parts share:float epsilon:float",
         "FACTOR=10 BYTES_UNSIGNED?=98",
     ),
     "normalization/normalize": (
-        "lines count kept1 kept2 kept_step0 kept_step1 kept_step2 folded1 folded2 "
-        "folded_step0 folded_step1 folded_step2 extent plane blocks channels parts chunk "
+        "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "
+        "reduced_step0 reduced_step1 reduced_step2 extent plane blocks channels parts chunk "
         "spread period shifts inverse:float share:float epsilon:float",
-        "LANES=10 ROWS=11 KEPT=12 FOLDED=13 ACROSS=14 TAIL=15 CENTER=16 FACTOR=17 NUMBER=18 "
-        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "LANES=10 ROWS=11 KEPT=12 REDUCED=13 ACROSS=14 PADDING_LANES=15 CENTER=16 FACTOR=17 "
+        "NUMBER=18 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "pooling/adaptive": (
         "total c4 channels in_d in_h in_w out_d out_h out_w",
@@ -618,7 +618,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "random/draw": (
-        "count chunk key_low key_high a:float b:float c:float below",
+        "count chunk key_low key_high offset:float factor:float largest:float below",
         "KIND=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "random/sums": (
@@ -645,19 +645,20 @@ KERNELS: dict[str, tuple[str, str]] = {
         "PROJECTION_CLIP:float=42 BOUNDED=43 EPSILON:float=44 BYTES_UNSIGNED?=98",
     ),
     "reduction/cumsum": (
-        "lines count inner chunk",
+        "rows count inner chunk",
         "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "reduction/reduce": (
-        "lines count kept1 kept2 kept_step0 kept_step1 kept_step2 folded1 folded2 "
-        "folded_step0 folded_step1 folded_step2 extent plane blocks channels parts chunk "
+        "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "
+        "reduced_step0 reduced_step1 reduced_step2 extent plane blocks channels parts chunk "
         "factor:float",
-        "LANES=10 ROWS=11 KEPT=12 FOLDED=13 ACROSS=14 TAIL=15 JOIN=16 TERM=17 FINISH=18 "
-        "SINGLE=19 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "LANES=10 ROWS=11 KEPT=12 REDUCED=13 ACROSS=14 PADDING_LANES=15 JOIN=16 TERM=17 "
+        "FINISH=18 SINGLE=19 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "reduction/softmax": (
-        "lines count inner axis spatial blocks channels",
-        "LANES=10 ROWS=11 ACROSS=12 TAIL=13 LOGARITHM=14 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "rows count inner axis spatial blocks channels",
+        "LANES=10 ROWS=11 ACROSS=12 PADDING_LANES=13 LOGARITHM=14 BYTES_UNSIGNED?=98 "
+        "FEW_ITEMS?=99",
     ),
     "sampling/grid_sample": (
         "count chunk c4 places size[3] batch_step place_step axis_step",

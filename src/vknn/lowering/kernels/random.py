@@ -1,4 +1,7 @@
-"""Random numbers: a lane makes the four of a block (shaders/random/philox.glsl)."""
+"""RandomUniform, RandomNormal, RandomBernoulli, RandomCategorical: four numbers to a lane.
+
+The generator is Philox4x32-10 (shaders/random/philox.glsl), which makes them a block at a time.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, read1, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, vector_count
 from vknn.lowering.kit.problem import Problem
@@ -16,89 +20,118 @@ from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops, rounds
 from vknn.ops import random as ops
 
-#: Loops that a lane runs for a block, as the shaders have them.
+#: Rounds of Philox4x32-10.
 _PHILOX = 10
-#: Of a block's cost, in bytes moved.
+#: Cost of a block in bytes moved.
 _BLOCK_BYTES = 64
+#: KIND of shaders/random/draw.comp.
+_UNIFORM, _NORMAL, _BERNOULLI = range(3)
+_Drawn = ops.RandomUniform | ops.RandomNormal | ops.RandomBernoulli
 
 
 @lowers(ops.RandomUniform, ops.RandomNormal, ops.RandomBernoulli)
-def draw(problem: Problem) -> Sequence[Candidate]:
-    """A lane for each four elements."""
-    op, (y,) = problem.op, problem.outputs
-    assert isinstance(op, ops.RandomUniform | ops.RandomNormal | ops.RandomBernoulli)
+def random_numbers(problem: Problem) -> Sequence[Candidate]:
+    """The candidate: a lane for each four elements."""
+    (y,) = problem.outputs
     if y.size == 0 or not fits_loops(problem.limits, 1, _PHILOX):
         return []
-    kind, numbers = _numbers(op)
-
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(y, Layout.LINEAR)
-        share = grid(emitter.problem.limits, count, item_rounds=rounds(_PHILOX))
-        emitter.dispatch(
-            "random/draw",
-            [read1(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, *_key(op.seed), *numbers],
-            spec=share.spec | {10: kind},
-        )
-
     cost = DISPATCH_COST + y.size // 4 * _BLOCK_BYTES * BYTE_COST
-    return [Candidate("blocks", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
+    return [Candidate("blocks", (Layout.LINEAR,), (Layout.LINEAR,), _emit_draw, cost)]
 
 
-def _numbers(
-    op: ops.RandomUniform | ops.RandomNormal | ops.RandomBernoulli,
-) -> tuple[int, list[int | float]]:
-    """What the shader's KIND is and its a, b, c, below are."""
+def _emit_draw(emitter: Emitter) -> None:
+    op, (y,) = emitter.problem.op, emitter.problem.outputs
+    assert isinstance(op, _Drawn)
+    kind, numbers = _numbers(op)
+    count = vector_count(y, Layout.LINEAR)
+    share = grid(emitter.problem.limits, count, item_rounds=rounds(_PHILOX))
+    emitter.dispatch(
+        "random/draw",
+        [read1(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={"count": count, "chunk": share.chunk, **_key(op.seed), **numbers},
+        spec={**share.spec, "KIND": kind},
+    )
+
+
+def _numbers(op: _Drawn) -> tuple[int, dict[str, int | float]]:
+    """KIND of draw.comp, and the push constants of the distribution."""
+    unused: dict[str, int | float] = {"offset": 0.0, "factor": 0.0, "largest": 0.0, "below": 0}
     if isinstance(op, ops.RandomUniform):
         low, high = np.float32(op.low), np.float32(op.high)
-        return 0, [float(low), float(high - low), op.largest(), 0]
+        own = {"offset": float(low), "factor": float(high - low), "largest": op.largest()}
+        return _UNIFORM, {**unused, **own}
     if isinstance(op, ops.RandomNormal):
-        return 1, [op.mean, op.deviation, 0.0, 0]
-    return 2, [0.0, 0.0, 0.0, op.below()]
+        return _NORMAL, {**unused, "offset": op.mean, "factor": op.deviation}
+    return _BERNOULLI, {**unused, "below": op.below()}
 
 
-def _key(seed: int) -> list[int]:
-    """The two words of the key as int32."""
-    return [word - (word >> 31 << 32) for word in ops.key_of(seed)]
+def _key(seed: int) -> dict[str, int]:
+    """The two words of the generator's key as int32."""
+    low, high = (word - (word >> 31 << 32) for word in ops.key_of(seed))
+    return {"key_low": low, "key_high": high}
 
 
 @lowers(ops.RandomCategorical)
-def categorical(problem: Problem) -> Sequence[Candidate]:
-    """The weights of each row added up by one lane; then each lane finds four classes."""
-    op, (weights, _), (y,) = problem.op, problem.inputs, problem.outputs
-    assert isinstance(op, ops.RandomCategorical) and weights is not None
-    limits, classes = problem.limits, weights.dims[-1]
-    rows = math.prod(weights.dims[:-1])
-    halvings = classes.bit_length()
-    each = rounds(_PHILOX) + 4 * rounds(halvings)
-    long = not fits_loops(limits, 1, classes) or 1 + each >= limits.max_loop_rounds
-    if 0 in (y.size, weights.size) or long or not fits_buffer(limits, weights.size):
+def random_categorical(problem: Problem) -> Sequence[Candidate]:
+    """The candidate: one lane adds up the weights of a row; then each lane finds four classes."""
+    weights, (y,), limits = problem.inputs[0], problem.outputs, problem.limits
+    assert weights is not None
+    classes = weights.dims[-1]
+    loops = fits_loops(limits, 1, classes) and 1 + _search_rounds(classes) < limits.max_loop_rounds
+    if 0 in (y.size, weights.size) or not loops or not fits_buffer(limits, weights.size):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        sums = emitter.scratch("sums", weights.size)
-        share = grid(limits, rows, item_rounds=rounds(classes))
-        emitter.dispatch(
-            "random/sums",
-            [read1(emitter.input(0)), write(sums)],
-            groups=share.groups,
-            local=share.local,
-            push=[rows, share.chunk, classes],
-            spec=share.spec,
-        )
-        count = vector_count(y, Layout.LINEAR)
-        share = grid(limits, count, y.size, item_rounds=each)
-        emitter.dispatch(
-            "random/categorical",
-            [read1(sums), read1(emitter.input(1)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, *_key(op.seed), y.size, op.samples, classes],
-            spec=share.spec,
-        )
-
-    moved = 8 * weights.size + y.size * (_BLOCK_BYTES // 4 + 4 * halvings)
+    moved = 8 * weights.size + y.size * (_BLOCK_BYTES // 4 + 4 * classes.bit_length())
     cost = 2 * DISPATCH_COST + moved * BYTE_COST
-    return [Candidate("halving", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
+    inputs = (Layout.LINEAR,) * 2
+    return [Candidate("halving", inputs, (Layout.LINEAR,), _emit_categorical, cost)]
+
+
+def _search_rounds(classes: int) -> int:
+    """Rounds of a lane's loops that draw four numbers and search for each by halving."""
+    return rounds(_PHILOX) + 4 * rounds(classes.bit_length())
+
+
+def _emit_categorical(emitter: Emitter) -> None:
+    weights = emitter.problem.inputs[0]
+    assert weights is not None
+    sums = emitter.scratch("sums", weights.size)
+    _emit_sums(emitter, weights, sums)
+    _emit_search(emitter, weights, sums)
+
+
+def _emit_sums(emitter: Emitter, weights: TensorType, sums: Ref) -> None:
+    """Cumulative sums of each row of weights."""
+    rows, classes = math.prod(weights.dims[:-1]), weights.dims[-1]
+    share = grid(emitter.problem.limits, rows, item_rounds=rounds(classes))
+    emitter.dispatch(
+        "random/sums",
+        [read1(emitter.input(0)), write(sums)],
+        groups=share.groups,
+        local=share.local,
+        push={"rows": rows, "chunk": share.chunk, "width": classes},
+        spec=share.spec,
+    )
+
+
+def _emit_search(emitter: Emitter, weights: TensorType, sums: Ref) -> None:
+    op, (y,), classes = emitter.problem.op, emitter.problem.outputs, weights.dims[-1]
+    assert isinstance(op, ops.RandomCategorical)
+    count = vector_count(y, Layout.LINEAR)
+    share = grid(emitter.problem.limits, count, y.size, item_rounds=_search_rounds(classes))
+    emitter.dispatch(
+        "random/categorical",
+        [read1(sums), read1(emitter.input(1)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            **_key(op.seed),
+            "elements": y.size,
+            "samples": op.samples,
+            "classes": classes,
+        },
+        spec=share.spec,
+    )

@@ -1,4 +1,4 @@
-"""Rows looked up by indices that are data."""
+"""Gather, GatherND and SearchSorted: entries at indices that are data; Bounded, their check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vknn.ops.common.checks import arguments, fits, normal_axis, require, requir
 
 @attributes
 class Gather(Op):
-    """The entries of x along ``axis`` that the second input names.
+    """Entries of x along ``axis`` at the indices of the second input.
 
     Inputs x and indices (int32, any rank); the axes of the indices stand where ``axis`` was.
     Indices below 0 count from the end unless ``from_end`` is off; what is still outside takes the
@@ -59,26 +59,26 @@ class GatherND(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, indices = arguments(self, inputs, 2)
         require_dtype(self, DType.INT32, indices)
-        named = (indices.shape[-1] if indices.rank else None) or 0
+        tuple_size = (indices.shape[-1] if indices.rank else None) or 0
         known = indices.rank > 0 and indices.shape[-1] is not None
         require(known, f"GatherND: {indices} has no tuples of known length")
         batch = self.batch_dims
-        good = 0 <= batch < indices.rank and batch + named <= x.rank
+        good = 0 <= batch < indices.rank and batch + tuple_size <= x.rank
         require(good, f"GatherND: {batch} batch axes and tuples {indices} do not suit {x}")
         same = all(fits(a, b) for a, b in zip(x.shape[:batch], indices.shape[:batch], strict=True))
         require(same, f"GatherND: {x} and {indices} differ in their batch axes")
-        return (x.with_shape((*indices.shape[:-1], *x.shape[batch + named :])),)
+        return (x.with_shape((*indices.shape[:-1], *x.shape[batch + tuple_size :])),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, indices = arguments(self, inputs, 2)
-        named, batch = indices.shape[-1], self.batch_dims
+        tuple_size, batch = indices.shape[-1], self.batch_dims
         lead = x.shape[:batch]
-        places = normal_places(indices, x.shape[batch : batch + named], self.from_end)
+        places = normal_places(indices, x.shape[batch : batch + tuple_size], self.from_end)
         own = [np.arange(n).reshape(n, *[1] * (indices.ndim - 2 - i)) for i, n in enumerate(lead)]
-        shape = (*indices.shape[:-1], *x.shape[batch + named :])
+        shape = (*indices.shape[:-1], *x.shape[batch + tuple_size :])
         if 0 in shape or 0 in x.shape:
             return (np.zeros(shape, x.dtype),)
-        key = (*own, *(places[..., i] for i in range(named)))
+        key = (*own, *(places[..., i] for i in range(tuple_size)))
         return (np.broadcast_to(x[key], shape).copy(),)
 
 
@@ -92,7 +92,7 @@ def normal_places(indices: np.ndarray, sizes: tuple[int, ...], from_end: bool) -
 
 @attributes
 class SearchSorted(Op):
-    """Where each value would stand in ``keys``: how many keys are smaller (``right``: or equal).
+    """Place of each value in ``keys``: how many keys are smaller (``right``: or equal).
 
     Inputs keys [n], ascending, and values of the same dtype; gives int32 places from 0 to n.
     """
@@ -114,7 +114,7 @@ class SearchSorted(Op):
 
 @attributes
 class Bounded(Op):
-    """x, an integer tensor; an error where an element lies outside low..high.
+    """Check of an integer tensor: gives x, or raises where an element lies outside low..high.
 
     ``high`` may be a tuple: one bound for each place along the last axis. Computed on the host
     always: a device cannot complain. ``what`` names the elements in the error.

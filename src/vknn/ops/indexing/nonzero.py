@@ -1,4 +1,4 @@
-"""Ops that find how many elements there are: those that are not zero, those that are different."""
+"""NonZero and Unique, whose outputs have sizes that depend on data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from vknn.ops.common.checks import arguments, require
 
 @attributes
 class NonZero(Op):
-    """Where x is not zero: [n, rank], row by row; n depends on data. NaN is not zero.
+    """Places of the elements of x that are not zero: [n, rank], in order; n depends on data.
 
-    ``dtype``: of the places, int32 or float32. ONNX's op of this name gives the transpose.
+    NaN is not zero. ``dtype``: of the places, int32 or float32. ONNX's op of this name gives the
+    transpose.
     """
 
     dtype: DType = DType.INT32
@@ -37,7 +38,8 @@ class NonZero(Op):
 class Unique(Op):
     """The different elements of x [n] in the order in which they come first; n depends on data.
 
-    Gives them and, int32 [n], which of them each element of x is. A NaN is like nothing else.
+    Gives them and, int32 [n], which of them each element of x is. A NaN equals no element, not even
+    another NaN.
     """
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:

@@ -1,4 +1,4 @@
-"""Entries written to places that are data."""
+"""ScatterND: entries written at indices that are data."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ class ScatterND(Op):
         require(self.reduction in REDUCTIONS, f"ScatterND: no reduction {self.reduction!r}")
         require_dtype(self, DType.INT32, indices)
         require_dtype(self, x.dtype, updates)
-        named = indices.shape[-1] if indices.rank else None
-        require(named is not None, f"ScatterND: {indices} has no tuples of known length")
-        require(named <= x.rank, f"ScatterND: tuples {indices} are longer than the axes of {x}")
-        wanted = (*indices.shape[:-1], *x.shape[named:])
+        tuple_size = indices.shape[-1] if indices.rank else None
+        require(tuple_size is not None, f"ScatterND: {indices} has no tuples of known length")
+        require(
+            tuple_size <= x.rank, f"ScatterND: tuples {indices} are longer than the axes of {x}"
+        )
+        wanted = (*indices.shape[:-1], *x.shape[tuple_size:])
         same = len(wanted) == updates.rank
         same = same and all(fits(a, b) for a, b in zip(wanted, updates.shape, strict=True))
         require(same, f"ScatterND: the updates {updates} do not suit {indices} and {x}")
@@ -41,15 +43,15 @@ class ScatterND(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, indices, updates = arguments(self, inputs, 3)
-        named = indices.shape[-1]
-        sizes = x.shape[:named]
+        tuple_size = indices.shape[-1]
+        sizes = x.shape[:tuple_size]
         if x.size == 0 or updates.size == 0:
             return (x.copy(),)
-        places = indices.astype(np.int64).reshape(-1, named)
+        places = indices.astype(np.int64).reshape(-1, tuple_size)
         if self.from_end:
             places = np.where(places < 0, places + np.asarray(sizes, np.int64), places)
         inside = ((places >= 0) & (places < np.asarray(sizes, np.int64))).all(axis=1)
-        strides = [math.prod(sizes[i + 1 :]) for i in range(named)]
+        strides = [math.prod(sizes[i + 1 :]) for i in range(tuple_size)]
         rows = (places[inside] * np.asarray(strides, np.int64)).sum(axis=1).astype(np.int64)
         entries = updates.reshape(len(places), -1)[inside]
         y = wide(x).reshape(math.prod(sizes), -1).copy()

@@ -1,4 +1,4 @@
-"""Ops that find elements: where the largest lies, and which are the k largest."""
+"""ArgMax, ArgMin and TopK along an axis."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _ArgExtreme(Op):
         return (np.expand_dims(found, self.axis) if self.keepdims else found,)
 
     def _best(self, x: np.ndarray) -> np.ndarray:
-        """Which elements are the best of the numbers of their lines."""
+        """True for the elements that are the best numbers of their rows."""
         best, worst = (np.max, -np.inf) if self.largest else (np.min, np.inf)
         real = ~np.isnan(x)
         top = best(x, axis=self.axis, keepdims=True, initial=worst, where=real)
@@ -90,14 +90,14 @@ class TopK(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        lines = np.moveaxis(x, self.axis, -1)
+        rows = np.moveaxis(x, self.axis, -1)
         if self.largest:  # the mirror image of a stable sort keeps the order of equal elements
-            last = lines.shape[-1] - 1
-            order = last - np.argsort(lines[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+            last = rows.shape[-1] - 1
+            order = last - np.argsort(rows[..., ::-1], axis=-1, kind="stable")[..., ::-1]
         else:
-            order = np.argsort(lines, axis=-1, kind="stable")
+            order = np.argsort(rows, axis=-1, kind="stable")
         order = order[..., : self.k]
         order = order if self.sorted else np.sort(order, axis=-1)
-        values = np.take_along_axis(lines, order, axis=-1)
+        values = np.take_along_axis(rows, order, axis=-1)
         moved = (np.moveaxis(a, -1, self.axis) for a in (values, order.astype(np.int32)))
         return tuple(np.ascontiguousarray(a) for a in moved)

@@ -1,4 +1,4 @@
-"""Pooling over the axes from 2 on: windows, global, adaptive."""
+"""MaxPool, AveragePool, global and adaptive pooling over the spatial axes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class AveragePool(Op):
 
 
 class _GlobalPool(Op):
-    """One value a channel; the spatial axes stay, with size 1."""
+    """Base of global pooling: one value a channel; the spatial axes stay, with size 1."""
 
     fusion = Fusion(operands=1, channel_axis=1)
 
@@ -143,7 +143,7 @@ class GlobalMaxPool(_GlobalPool):
 
 @attributes
 class _AdaptivePool(Op):
-    """Pooling to a given size: window i of an axis is floor(i*in/out) .. ceil((i+1)*in/out)."""
+    """Base of pooling to a given size; its subclasses say where the windows are."""
 
     fusion = Fusion(operands=1, channel_axis=1)
 

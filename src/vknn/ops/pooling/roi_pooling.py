@@ -1,4 +1,4 @@
-"""Pooling of regions of interest.
+"""RoiAlign, MaxRoiPool and PositionSensitiveRoiPool: pooling of regions of interest.
 
 The regions of all ops here are rois [R, 4]: x1, y1, x2, y2 in image 0, or [R, 5]: the number of
 the image first; a number that no image has gives zeros. Coordinates are computed in float32.
@@ -19,7 +19,10 @@ FAR = float(1 << 24)
 
 @attributes
 class RegionPool(Op):
-    """x [N, C, H, W] pooled to ``output_size`` (height, width) in each region: [R, C, h, w]."""
+    """Base of region pooling: x [N, C, H, W] pooled in each region gives [R, C, h, w].
+
+    ``output_size``: (h, w).
+    """
 
     output_size: tuple[int, int]
     spatial_scale: float = 1.0
@@ -86,7 +89,7 @@ class RoiAlign(RegionPool):
         return down @ x.astype(np.float64) @ across.T
 
     def _weights(self, corners: np.ndarray, bins: int, size: int) -> np.ndarray:
-        """[bins, size]: what each place along an axis counts in each bin."""
+        """Weights of each place along an axis in each bin: [bins, size]."""
         low, high = corners * np.float32(self.spatial_scale)
         if self.aligned:
             low, high = low - np.float32(0.5), high - np.float32(0.5)
@@ -130,10 +133,10 @@ class RoiAlign(RegionPool):
 
 @attributes
 class _WholePlaces(RegionPool):
-    """Pooling of the whole places that bins cover."""
+    """Base of pooling the whole places that bins cover."""
 
     def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
-        """Where each bin along an axis begins and ends (behind its last place)."""
+        """Places at which each bin along an axis begins, and ends (behind its last place)."""
         low, length = self._extent(corners)
         number = np.arange(self.output_size[axis], dtype=np.float32)
         begins, ends = self._places(low, self._width(length, axis), number)
@@ -146,7 +149,7 @@ class _WholePlaces(RegionPool):
 
     @abstractmethod
     def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
-        """Where the region begins along an axis, and its size."""
+        """Begin of a region along an axis, and its size."""
 
     @abstractmethod
     def _places(
@@ -257,7 +260,7 @@ def _within(place: int, size: int) -> int:
 
 
 def rounded(values: np.ndarray) -> np.ndarray:
-    """To the nearest whole number, halves away from 0."""
+    """Values rounded to the nearest whole number, halves away from 0."""
     whole = np.trunc(values)
     up = np.abs(values - whole) >= np.float32(0.5)
     return np.where(up, whole + np.copysign(np.float32(1), values), whole).astype(np.float32)

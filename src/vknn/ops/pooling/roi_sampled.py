@@ -1,4 +1,4 @@
-"""Pooling of regions of interest by bilinear samples on grids of their own."""
+"""BilinearRoiPool and DeformableRoiPool: bilinear samples on a grid in each region."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ class BilinearRoiPool(RegionPool):
         own = x.reshape(down, across, -1, *x.shape[1:]).astype(np.float64)
         y = np.zeros((own.shape[2], *self.output_size))
         for i, j in np.ndindex(down, across):
-            lines = self._weights(rows, i, down, 0, x.shape[1])
-            y += lines @ own[i, j] @ self._weights(columns, j, across, 1, x.shape[2]).T
+            of_rows = self._weights(rows, i, down, 0, x.shape[1])
+            of_columns = self._weights(columns, j, across, 1, x.shape[2])
+            y += of_rows @ own[i, j] @ of_columns.T
         return y / (down * across)
 
     def _weights(
         self, corners: np.ndarray, part: int, parts: int, axis: int, size: int
     ) -> np.ndarray:
-        """[n, size]: what each place along an axis counts in each of n samples."""
+        """Weights of each place along an axis in each of n samples: [n, size]."""
         low, high = corners
         if self.parts is not None:
             low, high = corners * np.float32(self.spatial_scale)
@@ -162,7 +163,7 @@ class DeformableRoiPool(RegionPool):
         return y
 
     def _inside(self, places: np.ndarray, size: int) -> np.ndarray:
-        """[n, size]: what each place along an axis counts in each of n samples within the image."""
+        """Weights of each place along an axis in each of n samples within the image: [n, size]."""
         half, last = np.float32(0.5), np.float32(size - 1)
         places = places[(places >= -half) & (places <= np.float32(size) - half)]
         places = np.clip(places, np.float32(0), last)

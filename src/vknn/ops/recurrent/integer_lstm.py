@@ -1,4 +1,4 @@
-"""An LSTM on integers of 8 bits whose cell has 16, as TensorFlow Lite computes it."""
+"""IntegerLSTM: 8-bit weights and states and a 16-bit cell, as TensorFlow Lite computes it."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class IntegerLSTM(Op):
         return self._project(given[10], given[11], out), c
 
     def _gate(self, given: Any, gate: int, sums: Any, c: Any) -> Any:
-        """A gate's sum as its function sees it."""
+        """A gate's sum with its peephole, normalised where there is a norm."""
         value, p = sums[gate], given[7]
         if p is not None and c is not None:
             place = (FORGET, OUTPUT, INPUT).index(gate)
@@ -207,7 +207,7 @@ def normalized(
 
 
 def gate_tables(cell_bits: int) -> np.ndarray:
-    """logistic and tanh of a gate's sum, tanh of the cell: int64 [3, 65536] from -32768 on."""
+    """Tables of logistic and tanh of a gate's sum and tanh of the cell: int64 [3, 65536]."""
     raw = np.arange(-32768, 32768)
     found = (ff.logistic(raw, SUM_BITS), ff.tanh(raw, SUM_BITS), ff.tanh(raw, cell_bits))
     return np.stack(found)

@@ -1,4 +1,4 @@
-"""Recurrent networks: RNN, GRU and LSTM over a sequence, with ONNX's names and gate orders."""
+"""RNN, GRU and LSTM over a sequence, with ONNX's names and gate orders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sizes:
 
 @attributes
 class Recurrent(Op):
-    """What RNN, GRU and LSTM share; RNN says what the attributes mean.
+    """Base of RNN, GRU and LSTM; the docstring of RNN explains the attributes.
 
     Differs from ONNX: no sequence_lens input; sums in float64, in float32 on the device.
     """
@@ -66,6 +66,7 @@ class Recurrent(Op):
 
     @property
     def directions(self) -> int:
+        """Number of directions: 1 or 2."""
         return 2 if self.direction == "bidirectional" else 1
 
     @property
@@ -77,11 +78,11 @@ class Recurrent(Op):
         return tuple(zip(names, alphas, betas, strict=True))
 
     def backwards(self, direction: int) -> bool:
-        """Whether the ``direction``-th direction walks from the last step to the first."""
+        """True where the ``direction``-th direction walks from the last step to the first."""
         return self.direction == "reverse" or direction == 1
 
     def check(self) -> None:
-        """Raises ShapeError for attributes that mean nothing."""
+        """Raises ShapeError for attributes out of range."""
         name, wanted = self.type_name, len(self.default_activations)
         require(self.direction in DIRECTIONS, f"{name}: no direction {self.direction!r}")
         require(self.layout in (0, 1), f"{name}: no layout {self.layout}")
@@ -160,7 +161,7 @@ class Recurrent(Op):
         last_c = np.zeros((s.directions, s.batch, s.hidden)) if c0 is None else c0.copy()
         with np.errstate(all="ignore"):
             for d in range(s.directions):
-                products = x @ w[d].T + self._added_first(given, d)  # type: ignore[index]
+                products = x @ w[d].T + self._input_bias(given, d)  # type: ignore[index]
                 h, c = last_h[d], last_c[d]
                 for t in range(s.steps)[:: -1 if self.backwards(d) else 1]:
                     h, c = self._step(given, d, products[t], h, c)
@@ -178,11 +179,11 @@ class Recurrent(Op):
         return array if array is None or self.layout == 0 else array.swapaxes(0, 1)
 
     def _rounded(self, state: Any) -> Any:
-        """A state as R sees it."""
+        """A state rounded as ``state_rounding`` says, for R to multiply."""
         return rounded(state, self.state_rounding)
 
-    def _added_first(self, inputs: Sequence[Any], d: int) -> Any:
-        """What is added to the product of W and x."""
+    def _input_bias(self, inputs: Sequence[Any], d: int) -> Any:
+        """The bias that is added to W x."""
         w, bias = inputs[1], inputs[3]
         return 0.0 if bias is None else bias[d, : w.shape[1]]
 
@@ -213,8 +214,8 @@ class RNN(Recurrent):
     ``activation_alpha`` and ``activation_beta`` hold a number for each or nothing (ONNX's
     defaults). ``clip``: bound on the arguments of the gates' activations, 0: none. ``layout``:
     ONNX's, 0 for sequences [T, B, ...] and states [D, B, ...], 1 for [B, T, ...] and [B, D, ...].
-    ``state_rounding``: what R multiplies is rounded, each row (one step of one batch entry) by
-    itself, as DynamicRound does it; "none": it is not.
+    ``state_rounding``: h (in a GRU also r h) is rounded before R multiplies it, each row (one step
+    of one batch entry) by itself, as DynamicRound does it; "none": it is not.
     """
 
     gates = 1
@@ -333,8 +334,8 @@ class LSTM(Recurrent):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         return self._run(*arguments(self, inputs, 3, optional=7))
 
-    def _added_first(self, inputs: Sequence[Any], d: int) -> Any:
-        return 0.0 if inputs[9] is not None else super()._added_first(inputs, d)
+    def _input_bias(self, inputs: Sequence[Any], d: int) -> Any:
+        return 0.0 if inputs[9] is not None else super()._input_bias(inputs, d)
 
     def _step(self, inputs: Sequence[Any], d: int, products: Any, h: Any, c: Any) -> Any:
         r, bias, peepholes, norm = inputs[2], inputs[3], inputs[6], inputs[9]
@@ -356,7 +357,7 @@ class LSTM(Recurrent):
         return self._project(inputs[7], inputs[8], d, out), c
 
     def _normal(self, inputs: Sequence[Any], d: int, gate: int, sums: Any) -> Any:
-        """The sums of a gate (its place in W) as its activation sees them."""
+        """The sums of a gate (its place in W), normalised where there is a norm."""
         bias, norm = inputs[3], inputs[9]
         if norm is None:
             return sums

@@ -1,4 +1,4 @@
-"""Sampling at places that a tensor gives."""
+"""GridSample: sampling at coordinates that a tensor gives."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class GridSample(Op):
         return [(whole, 1.0 - fraction), (whole + 1, fraction)]
 
     def _moved(self, place: np.ndarray, size: int) -> np.ndarray:
-        """``place`` as the padding has it."""
+        """``place`` moved into x as ``padding`` says."""
         last = np.float32(size - 1)
         if self.padding == "border":
             return np.clip(place, np.float32(0), last)
@@ -121,7 +121,7 @@ class GridSample(Op):
 
 
 def _split(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The whole number below ``place`` and the rest; what is no number lies far outside."""
+    """The whole number below ``place`` and the rest; NaN counts as far outside."""
     place = np.clip(np.nan_to_num(place, nan=-FAR), np.float32(-FAR), np.float32(FAR))
     whole = np.floor(place)
     return whole.astype(np.int64), (place - whole).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Resizing of the axes from 2 on."""
+"""Resize of the spatial axes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Resize(Op):
         return size / self.sizes[axis] if self.steps is None else self.steps[axis]
 
     def taps(self, axis: int, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The places of x that outputs along spatial ``axis`` are made of, with their weights.
+        """Places of x and their weights, of which outputs along spatial ``axis`` are made.
 
         One entry for each neighbour: its index along the axis (``size`` long in x) and its weight,
         for all outputs.

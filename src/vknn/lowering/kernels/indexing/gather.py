@@ -1,111 +1,144 @@
-"""Rows looked up by indices that are data."""
+"""Gather, GatherND and SearchSorted: entries at indices that are data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
-from vknn.lowering.kit.grid_loop import grid
+from vknn.lowering.kit.grid_loop import Grid, grid
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_loops, rounds
 from vknn.ops.indexing.gather import Gather, GatherND, SearchSorted
 
-#: Axes that tuples of indices may name in shaders/indexing/gather_nd.comp.
-_NAMED = 8
+#: Indices of a tuple that shaders/indexing/gather_nd.comp has room for.
+_MOST_INDICES = 8
 
 
 @lowers(Gather)
 def gather(problem: Problem) -> Sequence[Candidate]:
-    """A copy of each element; by vec4s where entries are whole vec4s."""
-    op, (x, indices), (y,) = problem.op, problem.inputs, problem.outputs
-    assert isinstance(op, Gather) and x is not None and indices is not None
+    """The candidate: a copy of each element; by vec4s where entries are whole vec4s."""
+    cost = DISPATCH_COST + 8 * problem.outputs[0].size * BYTE_COST
+    return [Candidate("entries", (Layout.LINEAR,) * 2, (Layout.LINEAR,), _emit_gather, cost)]
+
+
+def _emit_gather(emitter: Emitter) -> None:
+    op, (x, indices), (y,) = _gathered(emitter.problem)
+    assert isinstance(op, Gather)
     axis = op.axis % x.rank
-    inner, size = math.prod(x.dims[axis + 1 :]), x.dims[axis]
-    wide = inner % 4 == 0
-    unit = 4 if wide else 1
-    count = y.size // unit
-    share = grid(problem.limits, count)
-
-    def emit(emitter: Emitter) -> None:
-        read = read4 if wide else read1
-        source, target = emitter.input(0), emitter.output()
-        emitter.dispatch(
-            "indexing/gather",
-            [read(source), read1(emitter.input(1)), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                *(count, share.chunk, indices.size, inner // unit, size),
-                int(op.from_end) + 2 * int(op.outside == "zero"),
-            ],
-            spec=share.spec,
-            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
-        )
-
-    cost = DISPATCH_COST + 8 * y.size * BYTE_COST
-    return [Candidate("entries", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
+    inner = math.prod(x.dims[axis + 1 :])
+    unit = 4 if inner % 4 == 0 else 1
+    share = grid(emitter.problem.limits, y.size // unit)
+    _dispatch(
+        emitter,
+        "indexing/gather",
+        share,
+        unit,
+        push={
+            "count": y.size // unit,
+            "chunk": share.chunk,
+            "index_count": indices.size,
+            "inner": inner // unit,
+            "size": x.dims[axis],
+            "mode": int(op.from_end) + 2 * int(op.outside == "zero"),
+        },
+        spec=share.spec,
+    )
 
 
 @lowers(GatherND)
 def gather_nd(problem: Problem) -> Sequence[Candidate]:
-    """A copy of each element; by vec4s where entries are whole vec4s."""
-    op, (x, indices), (y,) = problem.op, problem.inputs, problem.outputs
-    assert isinstance(op, GatherND) and x is not None and indices is not None
-    named, batch = indices.dims[-1], op.batch_dims
-    if not 1 <= named <= _NAMED or 0 in (x.size, y.size):
+    """The candidate: a copy of each element; by vec4s where entries are whole vec4s."""
+    _, (x, indices), (y,) = _gathered(problem)
+    if not 1 <= indices.dims[-1] <= _MOST_INDICES or 0 in (x.size, y.size):
         return []
-    sizes = x.dims[batch : batch + named]
-    inner = math.prod(x.dims[batch + named :])
-    wide = inner % 4 == 0
-    unit = 4 if wide else 1
-    in_a_batch = math.prod(indices.dims[batch:-1])
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, y.size // unit)
-        read = read4 if wide else read1
-        source, target = emitter.input(0), emitter.output()
-        emitter.dispatch(
-            "indexing/gather_nd",
-            [read(source), read1(emitter.input(1)), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                *(y.size // unit, share.chunk, inner // unit, in_a_batch, int(op.from_end)),
-                *(*sizes, *[1] * (_NAMED - named)),
-            ],
-            spec=share.spec | {10: named},
-            defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
-        )
-
     cost = DISPATCH_COST + 8 * y.size * BYTE_COST
-    return [Candidate("tuples", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
+    return [Candidate("tuples", (Layout.LINEAR,) * 2, (Layout.LINEAR,), _emit_gather_nd, cost)]
+
+
+def _emit_gather_nd(emitter: Emitter) -> None:
+    op, (x, indices), (y,) = _gathered(emitter.problem)
+    assert isinstance(op, GatherND)
+    tuple_size, batch = indices.dims[-1], op.batch_dims
+    sizes = x.dims[batch : batch + tuple_size]
+    inner = math.prod(x.dims[batch + tuple_size :])
+    unit = 4 if inner % 4 == 0 else 1
+    share = grid(emitter.problem.limits, y.size // unit)
+    _dispatch(
+        emitter,
+        "indexing/gather_nd",
+        share,
+        unit,
+        push={
+            "count": y.size // unit,
+            "chunk": share.chunk,
+            "inner": inner // unit,
+            "in_a_batch": math.prod(indices.dims[batch:-1]),
+            "from_end": int(op.from_end),
+            "size": (*sizes, *[1] * (_MOST_INDICES - tuple_size)),
+        },
+        spec={**share.spec, "TUPLE_SIZE": tuple_size},
+    )
+
+
+def _gathered(
+    problem: Problem,
+) -> tuple[Gather | GatherND, tuple[TensorType, TensorType], tuple[TensorType, ...]]:
+    """The op, the types of its two inputs, that of its output."""
+    op, (x, indices) = problem.op, problem.inputs
+    assert isinstance(op, Gather | GatherND) and x is not None and indices is not None
+    return op, (x, indices), tuple(problem.outputs)
+
+
+def _dispatch(
+    emitter: Emitter, kernel: str, share: Grid, unit: int, *, push: Push, spec: Spec
+) -> None:
+    """A dispatch of indexing/gather or gather_nd; ``unit``: scalars of what is copied at a time."""
+    x, indices, target = emitter.input(0), emitter.input(1), emitter.output()
+    emitter.dispatch(
+        kernel,
+        [read4(x) if unit == 4 else read1(x), read1(indices), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push=push,
+        spec=spec,
+        defines={"ELEM": int(not target.is_float), "WIDE": int(unit == 4)},
+    )
 
 
 @lowers(SearchSorted)
 def search_sorted(problem: Problem) -> Sequence[Candidate]:
-    """Each lane halves the keys for a value of its own."""
-    op, (keys, values) = problem.op, problem.inputs
-    assert isinstance(op, SearchSorted) and keys is not None and values is not None
-    halvings = keys.size.bit_length() + 1
+    """The candidate: each lane searches the keys for a value of its own by halving."""
+    keys, values = problem.inputs
+    assert keys is not None and values is not None
+    halvings = _halvings(keys)
     if 0 in (keys.size, values.size) or not fits_loops(problem.limits, halvings):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, values.size, item_rounds=rounds(halvings))
-        own, given = emitter.input(0), emitter.input(1)
-        emitter.dispatch(
-            "indexing/search_sorted",
-            [read1(own), read1(given), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[values.size, share.chunk, keys.size],
-            spec=share.spec | {10: int(op.right)},
-            defines={"ELEM": int(not own.is_float)},
-        )
-
     cost = DISPATCH_COST + 4 * values.size * (1 + halvings) * BYTE_COST
-    return [Candidate("halving", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
+    inputs = (Layout.LINEAR,) * 2
+    return [Candidate("halving", inputs, (Layout.LINEAR,), _emit_search_sorted, cost)]
+
+
+def _halvings(keys: TensorType) -> int:
+    return keys.size.bit_length() + 1
+
+
+def _emit_search_sorted(emitter: Emitter) -> None:
+    op, (keys, values) = emitter.problem.op, emitter.problem.inputs
+    assert isinstance(op, SearchSorted) and keys is not None and values is not None
+    share = grid(emitter.problem.limits, values.size, item_rounds=rounds(_halvings(keys)))
+    own, given = emitter.input(0), emitter.input(1)
+    emitter.dispatch(
+        "indexing/search_sorted",
+        [read1(own), read1(given), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={"count": values.size, "chunk": share.chunk, "size": keys.size},
+        spec={**share.spec, "RIGHT": int(op.right)},
+        defines={"ELEM": int(not own.is_float)},
+    )

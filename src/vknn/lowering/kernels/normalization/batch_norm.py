@@ -22,7 +22,7 @@ UNROLL = 4
 
 @lowers(BatchNormalization)
 def batch_normalization(problem: Problem) -> list[Candidate]:
-    """One multiplication and addition; only where the statistics are constants."""
+    """The candidate: one multiplication and addition, only where the statistics are constants."""
     x = problem.inputs[0]
     assert x is not None
     if any(c is None for c in problem.constants[1:]) or not _placeable(x, problem):
@@ -33,8 +33,8 @@ def batch_normalization(problem: Problem) -> list[Candidate]:
 
 
 @lowers(LRN)
-def local_response(problem: Problem) -> list[Candidate]:
-    """Windows over channels and up to three spatial axes, not over the batch."""
+def local_response_normalization(problem: Problem) -> list[Candidate]:
+    """The candidate: windows over channels and up to three spatial axes, not over the batch."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, LRN) and x is not None
     axes = {axis % x.rank for axis in op.axes}
@@ -65,8 +65,8 @@ def _emit_batch_norm(emitter: Emitter) -> None:
         [read4(emitter.input(0)), read4(_affine(emitter)), write(emitter.output())],
         groups=spread(ceil_div(total, lanes * UNROLL), limits),
         local=(lanes, 1, 1),
-        push=[total, math.prod(x.dims[2:]), c4, x.dims[1]],
-        spec={10: UNROLL},
+        push={"total": total, "plane": math.prod(x.dims[2:]), "c4": c4, "channels": x.dims[1]},
+        spec={"UNROLL": UNROLL},
         flops=2 * x.size,
     )
 
@@ -83,7 +83,7 @@ def _affine(emitter: Emitter) -> Ref:
 def pack_affine(
     epsilon: float, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, var: np.ndarray
 ) -> np.ndarray:
-    """[2, 4 * ceil(C / 4)]: what x is multiplied with and what is added; 0 behind the channels."""
+    """Factors and shifts of the channels, [2, 4 * ceil(C / 4)]; 0 in padding lanes."""
     with np.errstate(all="ignore"):
         factor = scale.astype(np.float64) / np.sqrt(var.astype(np.float64) + epsilon)
         shift = bias.astype(np.float64) - mean.astype(np.float64) * factor
@@ -96,30 +96,46 @@ def _emit_lrn(emitter: Emitter) -> None:
     op, x, limits = emitter.problem.op, emitter.problem.inputs[0], emitter.problem.limits
     assert isinstance(op, LRN) and x is not None
     total, lanes = _vectors(x), lane_count(limits)
-    spatial = triple(x.dims[2:], 1)
-    factors = [float(op.alpha), float(op.beta), float(op.bias)]
+    depth, height, width = triple(x.dims[2:], 1)
     emitter.dispatch(
         "normalization/lrn",
         [read4(emitter.input(0)), write(emitter.output())],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[total, ceil_div(x.dims[1], 4), x.dims[1], *spatial, *_reach(op, x), *factors],
+        push={
+            "total": total,
+            "c4": ceil_div(x.dims[1], 4),
+            "channels": x.dims[1],
+            "depth": depth,
+            "height": height,
+            "width": width,
+            **_reach_push(op, x),
+            "alpha": float(op.alpha),
+            "beta": float(op.beta),
+            "bias": float(op.bias),
+        },
         flops=4 * x.size,
     )
 
 
-def _reach(op: LRN, x: TensorType) -> list[int]:
+def _reach(op: LRN, x: TensorType) -> list[tuple[int, int]]:
     """Before and after along channels, depth, height and width; never beyond x."""
     reach = {a % x.rank: (b, c) for a, b, c in zip(op.axes, op.before, op.after, strict=True)}
     pairs = [reach.get(axis, (0, 0)) for axis in range(1, x.rank)]
     kept = [(min(b, s - 1), min(a, s - 1)) for (b, a), s in zip(pairs, x.dims[1:], strict=True)]
     kept[1:1] = [(0, 0)] * (4 - len(kept))
-    return [value for pair in kept for value in pair]
+    return kept
+
+
+def _reach_push(op: LRN, x: TensorType) -> dict[str, int]:
+    named = list(zip("cdhw", _reach(op, x), strict=True))
+    before = {f"before_{axis}": b for axis, (b, _) in named}
+    return before | {f"after_{axis}": a for axis, (_, a) in named}
 
 
 def _window_loops(op: LRN, x: TensorType) -> list[int]:
     """Rounds of the loops over a window: blocks of channels, depth, height, width."""
-    before, after, *spatial = _reach(op, x)
+    (before, after), *spatial = _reach(op, x)
     blocks = min(ceil_div(x.dims[1], 4), ceil_div(before, 4) + 1 + ceil_div(after, 4))
-    reaches = zip(triple(x.dims[2:], 1), spatial[::2], spatial[1::2], strict=True)
-    return [blocks, *(min(size, b + 1 + a) for size, b, a in reaches)]
+    reaches = zip(triple(x.dims[2:], 1), spatial, strict=True)
+    return [blocks, *(min(size, b + 1 + a) for size, (b, a) in reaches)]

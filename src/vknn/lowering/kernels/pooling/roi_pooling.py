@@ -1,7 +1,8 @@
-"""Pooling of regions of interest: a lane takes a vec4 of channels of a bin."""
+"""RoiAlign, MaxRoiPool and their kin: pooling of the bins of regions of interest."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ import numpy as np
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, update, write
-from vknn.lowering.kit.grid_loop import Grid, grid
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops, rounds
@@ -20,8 +22,8 @@ from vknn.ops.pooling.roi_pooling import MaxRoiPool, PositionSensitiveRoiPool, R
 from vknn.ops.pooling.roi_sampled import BilinearRoiPool, DeformableRoiPool
 from vknn.plan import DeviceLimits
 
+#: KIND of shaders/pooling/roi_bins.glsl.
 _ALIGN, _CLIPPED, _MAX, _MEAN = range(4)
-_KIND, _RATIO, _ALIGNED, _FIRST, _LAST, _WHOLE = range(10, 16)
 #: Dispatches that a bin is cut into, at the most.
 _MOST_PARTS = 256
 #: float32 counts places exactly up to here.
@@ -29,189 +31,225 @@ _LONGEST_AXIS = 1 << 24
 
 
 @lowers(RoiAlign, MaxRoiPool, PositionSensitiveRoiPool)
-def regions(problem: Problem) -> Sequence[Candidate]:
-    """One dispatch; several where a bin may have more rows than a lane's loops allow."""
+def region_pooling(problem: Problem) -> Sequence[Candidate]:
+    """The candidate: a lane for a vec4 of channels of a bin.
+
+    Several dispatches where a bin may have more rows than a lane's loops allow.
+    """
     (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None
-    assert rois is not None
+    assert x is not None and rois is not None
     assert isinstance(op, RoiAlign | MaxRoiPool | PositionSensitiveRoiPool)
     if max(x.dims[2:]) >= _LONGEST_AXIS:
         return []
-    work = _Work.of(op, x, rois, y)
-    rows = work.rows_at_once(problem.limits)
-    if rows < 1 or ceil_div(work.most_rows, rows) > _MOST_PARTS:
+    bins = _bins(op, x)
+    rows = bins.rows_at_once(problem.limits)
+    if rows < 1 or ceil_div(bins.most_rows, rows) > _MOST_PARTS:
         return []
-    if rows < work.most_rows and not fits_buffer(problem.limits, 4 * work.items):
+    if rows < bins.most_rows and not fits_buffer(problem.limits, 4 * _vectors(y)):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        work.emit(emitter, rows)
-
-    layout = Layout.LINEAR if work.scalar else Layout.C4
-    cost = DISPATCH_COST * ceil_div(work.most_rows, rows) + 64 * y.size * FLOP_COST
+    emit = functools.partial(_emit_regions, bins=bins, rows=rows)
+    layout = Layout.LINEAR if bins.scalar else Layout.C4
+    cost = DISPATCH_COST * ceil_div(bins.most_rows, rows) + 64 * y.size * FLOP_COST
     return [Candidate("bins", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]
 
 
 @dataclass(frozen=True)
-class _Work:
-    """A pooling as numbers. ``most_rows``, ``most_columns``: of a bin, samples or places."""
+class _Bins:
+    """Sizes and options of the bins of regions.
+
+    ``most_rows``, ``most_columns``: of a bin, samples or places. Others as roi_bins.glsl has them.
+    """
 
     kind: int
-    ratio: int
-    aligned: bool
-    scale: float
-    shares: tuple[float, float]
-    x: TensorType
-    y: TensorType
-    columns: int
     most_rows: int
     most_columns: int
-    whole: bool
-
-    @staticmethod
-    def of(
-        op: RoiAlign | MaxRoiPool | PositionSensitiveRoiPool,
-        x: TensorType,
-        rois: TensorType,
-        y: TensorType,
-    ) -> _Work:
-        kind, ratio, aligned = _MAX if isinstance(op, MaxRoiPool) else _MEAN, 0, False
-        most = list(x.dims[2:])
-        if isinstance(op, RoiAlign):
-            kind, ratio, aligned = _CLIPPED if op.clipped else _ALIGN, op.sampling_ratio, op.aligned
-            # Samples lie at least half a place apart where their number is the ceiling.
-            most = [ratio or (n + 1 if op.clipped else 2 * (n + 1) + 5) for n in most]
-        shares = (op.shares if isinstance(op, MaxRoiPool) else None) or (0.0, 0.0)
-        scale, columns = float(op.spatial_scale), rois.dims[1]
-        whole = isinstance(op, MaxRoiPool) and op.whole
-        return _Work(kind, ratio, aligned, scale, shares, x, y, columns, most[0], most[1], whole)
+    scale: float
+    ratio: int = 0
+    aligned: bool = False
+    shares: tuple[float, float] = (0.0, 0.0)
+    whole: bool = False
 
     @property
     def scalar(self) -> bool:
         """True where a lane's channels lie in images of their own."""
         return self.kind == _MEAN
 
-    @property
-    def items(self) -> int:
-        return self.y.dims[0] * ceil_div(self.y.dims[1], 4) * math.prod(self.y.dims[2:])
-
-    def _nested(self, rows: int) -> int:
+    def loop_rounds(self, rows: int) -> int:
+        """Rounds of a lane's loops over so many rows of a bin."""
         return rounds(1, rows, self.most_columns)
 
     def rows_at_once(self, limits: DeviceLimits) -> int:
         """Rows of a bin that a dispatch may take."""
-        each = self._nested(1) + 1
+        each = self.loop_rounds(1) + 1
         return min(self.most_rows, (limits.max_loop_rounds - 4) // each)
 
-    def emit(self, emitter: Emitter, rows: int) -> None:
-        parts = ceil_div(self.most_rows, rows)
-        kept = emitter.scratch("parts", 4 * self.items if parts > 1 else 4)
-        limits = emitter.problem.limits
-        share = grid(limits, self.items, item_rounds=self._nested(rows))
-        read = read1 if self.scalar else read4
-        for part in range(parts):
-            spec = {_FIRST: int(part == 0), _LAST: int(part == parts - 1)}
-            emitter.dispatch(
-                "pooling/roi_pool",
-                [
-                    read(emitter.input(0)),
-                    read1(emitter.input(1)),
-                    write(emitter.output()),
-                    update(kept),
-                ],
-                groups=share.groups,
-                local=share.local,
-                push=self._push(share, part * rows, rows),
-                spec=share.spec | self._spec() | spec,
-                defines={"SCALAR_INPUT": int(self.scalar)},
-                flops=16 * self.y.size,
-            )
+    @property
+    def spec(self) -> dict[str, int]:
+        """Specialization constants of roi_bins.glsl."""
+        return {
+            "KIND": self.kind,
+            "RATIO": self.ratio,
+            "ALIGNED": int(self.aligned),
+            "WHOLE": int(self.whole),
+        }
 
-    def _spec(self) -> dict[int, int]:
-        spec = {_KIND: self.kind, _RATIO: self.ratio, _ALIGNED: int(self.aligned)}
-        return spec | {_WHOLE: int(self.whole)}
 
-    def _push(self, share: Grid, row: int, rows: int) -> list[int | float]:
-        images, _, *size_in = self.x.dims
-        _, channels, *size_out = self.y.dims
-        push: list[int | float] = [self.items, share.chunk, ceil_div(channels, 4), channels]
-        push += [images, self.columns, *size_in, *size_out, row, rows, self.scale]
-        return [*push, *(float(s) for s in self.shares)]
+def _bins(op: RoiAlign | MaxRoiPool | PositionSensitiveRoiPool, x: TensorType) -> _Bins:
+    height, width = x.dims[2:]
+    scale = float(op.spatial_scale)
+    if isinstance(op, MaxRoiPool):
+        return _Bins(_MAX, height, width, scale, shares=op.shares or (0.0, 0.0), whole=op.whole)
+    if isinstance(op, PositionSensitiveRoiPool):
+        return _Bins(_MEAN, height, width, scale)
+    # Samples lie at least half a place apart where their number is the ceiling.
+    rows, columns = (
+        op.sampling_ratio or (n + 1 if op.clipped else 2 * (n + 1) + 5) for n in (height, width)
+    )
+    kind = _CLIPPED if op.clipped else _ALIGN
+    return _Bins(kind, rows, columns, scale, op.sampling_ratio, op.aligned)
+
+
+def _vectors(y: TensorType) -> int:
+    """vec4s of a tensor in C4."""
+    return y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(y.dims[2:])
+
+
+def _emit_regions(emitter: Emitter, bins: _Bins, rows: int) -> None:
+    (y,) = emitter.problem.outputs
+    parts, items = ceil_div(bins.most_rows, rows), _vectors(y)
+    kept = emitter.scratch("parts", 4 * items if parts > 1 else 4)
+    for part in range(parts):
+        _emit_rows(emitter, bins, part, parts, rows, kept)
+
+
+def _emit_rows(emitter: Emitter, bins: _Bins, part: int, parts: int, rows: int, kept: Ref) -> None:
+    """One of ``parts`` dispatches, of ``rows`` rows of all bins; ``kept``: results so far."""
+    (x, rois), (y,) = emitter.problem.inputs, emitter.problem.outputs
+    assert x is not None and rois is not None
+    share = grid(emitter.problem.limits, _vectors(y), item_rounds=bins.loop_rounds(rows))
+    read = read1 if bins.scalar else read4
+    reads = [read(emitter.input(0)), read1(emitter.input(1))]
+    share_h, share_w = bins.shares
+    emitter.dispatch(
+        "pooling/roi_pool",
+        [*reads, write(emitter.output()), update(kept)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": _vectors(y),
+            "chunk": share.chunk,
+            "c4": ceil_div(y.dims[1], 4),
+            "channels": y.dims[1],
+            **_sizes_push(x, rois, y),
+            "row": part * rows,
+            "rows": rows,
+            "scale": bins.scale,
+            "share_h": float(share_h),
+            "share_w": float(share_w),
+        },
+        spec={
+            **share.spec,
+            **bins.spec,
+            "FIRST": int(part == 0),
+            "LAST": int(part == parts - 1),
+        },
+        defines={"SCALAR_INPUT": int(bins.scalar)},
+        flops=16 * y.size,
+    )
+
+
+def _sizes_push(x: TensorType, rois: TensorType, y: TensorType) -> dict[str, int]:
+    sizes = {"images": x.dims[0], "columns": rois.dims[1]}
+    return sizes | by_axis("in", x.dims[2:]) | by_axis("out", y.dims[2:])
 
 
 @lowers(BilinearRoiPool)
-def bilinear(problem: Problem) -> Sequence[Candidate]:
-    """A lane takes a vec4 of channels of a sample, in all parts of its region."""
+def bilinear_roi_pool(problem: Problem) -> Sequence[Candidate]:
+    """The candidate: a lane takes a vec4 of channels of a sample, in all parts of its region."""
     (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None
-    assert rois is not None
+    assert x is not None and rois is not None
     assert isinstance(op, BilinearRoiPool)
-    parts = op.parts or (1, 1)
-    items = y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(y.dims[2:])
-    nested = rounds(math.prod(parts))
-    scalar = math.prod(parts) > 1
-    if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or items == 0:
+    parts = math.prod(op.parts or (1, 1))
+    if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or _vectors(y) == 0:
         return []
-    if not fits_loops(problem.limits, math.prod(parts), times=2):
+    if not fits_loops(problem.limits, parts, times=2):
         return []
+    layout = Layout.LINEAR if parts > 1 else Layout.C4
+    cost = DISPATCH_COST + 32 * parts * y.size * FLOP_COST
+    return [Candidate("grid", (layout, Layout.LINEAR), (Layout.C4,), _emit_bilinear, cost)]
 
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, items, item_rounds=nested)
-        push: list[int | float] = [items, share.chunk, ceil_div(y.dims[1], 4), y.dims[1]]
-        push += [x.dims[0], rois.dims[1], *x.dims[2:], *y.dims[2:], *parts]
-        read = read1 if scalar else read4
-        emitter.dispatch(
-            "pooling/roi_bilinear",
-            [read(emitter.input(0)), read1(emitter.input(1)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[*push, float(np.float32(op.spatial_scale))],
-            spec=share.spec | {10: int(op.parts is not None)},
-            defines={"SCALAR_INPUT": int(scalar)},
-            flops=16 * y.size,
-        )
 
-    layout = Layout.LINEAR if scalar else Layout.C4
-    cost = DISPATCH_COST + 32 * math.prod(parts) * y.size * FLOP_COST
-    return [Candidate("grid", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]
+def _emit_bilinear(emitter: Emitter) -> None:
+    (x, rois), (y,), op = emitter.problem.inputs, emitter.problem.outputs, emitter.problem.op
+    assert x is not None and rois is not None and isinstance(op, BilinearRoiPool)
+    down, across = op.parts or (1, 1)
+    count, scalar = _vectors(y), down * across > 1
+    share = grid(emitter.problem.limits, count, item_rounds=rounds(down * across))
+    read = read1 if scalar else read4
+    emitter.dispatch(
+        "pooling/roi_bilinear",
+        [read(emitter.input(0)), read1(emitter.input(1)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "c4": ceil_div(y.dims[1], 4),
+            "channels": y.dims[1],
+            **_sizes_push(x, rois, y),
+            "rows": down,
+            "across": across,
+            "scale": float(np.float32(op.spatial_scale)),
+        },
+        spec={**share.spec, "PARTS": int(op.parts is not None)},
+        defines={"SCALAR_INPUT": int(scalar)},
+        flops=16 * y.size,
+    )
 
 
 @lowers(DeformableRoiPool)
-def deformable(problem: Problem) -> Sequence[Candidate]:
-    """A lane takes all samples of a bin in one channel."""
-    (x, rois, *more), (y,), op = problem.inputs, problem.outputs, problem.op
+def deformable_roi_pool(problem: Problem) -> Sequence[Candidate]:
+    """The candidate: a lane takes all samples of a bin in one channel."""
+    x, (y,), op = problem.inputs[0], problem.outputs, problem.op
     assert x is not None
-    assert rois is not None
     assert isinstance(op, DeformableRoiPool)
-    offsets = more[0] if more else None
     if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or y.size == 0:
         return []
-    nested = rounds(*op.samples)
     if not fits_loops(problem.limits, *op.samples, times=2):
         return []
-    classes = offsets.dims[1] // 2 if offsets is not None else 1
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, y.size, item_rounds=nested)
-        push: list[int | float] = [y.size, share.chunk, y.dims[1], x.dims[0], rois.dims[1]]
-        push += [*x.dims[2:], *y.dims[2:], op.group, *op.samples]
-        push += [op.parts, classes, y.dims[1] // classes]
-        third = emitter.input(2 if offsets is not None else 1)
-        emitter.dispatch(
-            "pooling/roi_deformable",
-            [
-                read1(emitter.input(0)),
-                read1(emitter.input(1)),
-                read1(third),
-                write(emitter.output()),
-            ],
-            groups=share.groups,
-            local=share.local,
-            push=[*push, float(np.float32(op.spatial_scale)), float(np.float32(op.spread))],
-            spec=share.spec | {10: int(offsets is not None)},
-            flops=16 * y.size,
-        )
-
     layouts = (Layout.LINEAR,) * len(problem.inputs)
     cost = DISPATCH_COST + 32 * math.prod(op.samples) * y.size * FLOP_COST
-    return [Candidate("samples", layouts, (Layout.LINEAR,), emit, cost)]
+    return [Candidate("samples", layouts, (Layout.LINEAR,), _emit_deformable, cost)]
+
+
+def _emit_deformable(emitter: Emitter) -> None:
+    (x, rois, *more), (y,) = emitter.problem.inputs, emitter.problem.outputs
+    op = emitter.problem.op
+    assert x is not None and rois is not None and isinstance(op, DeformableRoiPool)
+    offsets = more[0] if more else None
+    classes = offsets.dims[1] // 2 if offsets is not None else 1
+    rows, across = op.samples
+    share = grid(emitter.problem.limits, y.size, item_rounds=rounds(rows, across))
+    inputs = [emitter.input(i) for i in (0, 1, 2 if offsets is not None else 1)]
+    emitter.dispatch(
+        "pooling/roi_deformable",
+        [*map(read1, inputs), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": y.size,
+            "chunk": share.chunk,
+            "channels": y.dims[1],
+            **_sizes_push(x, rois, y),
+            "group": op.group,
+            "rows": rows,
+            "across": across,
+            "parts": op.parts,
+            "classes": classes,
+            "each": y.dims[1] // classes,
+            "scale": float(np.float32(op.spatial_scale)),
+            "spread": float(np.float32(op.spread)),
+        },
+        spec={**share.spec, "MOVED": int(offsets is not None)},
+        flops=16 * y.size,
+    )

@@ -1,4 +1,4 @@
-"""Lowering of pooling: windows, global and adaptive, in C4."""
+"""MaxPool, AveragePool, GlobalAveragePool, AdaptiveMaxPool and their kin, in C4."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vknn.lowering.kernels.pooling.window import pool_window, pooling_cost, wind
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
@@ -25,41 +26,41 @@ from vknn.ops.pooling.pool import (
 )
 from vknn.plan import DeviceLimits
 
-#: Inputs that a lane of global_shared.comp takes where there are more lanes to be had: sums of
-#: more float32 numbers one after the other lose accuracy.
+#: Most inputs that a lane of global_shared.comp takes where there are more lanes to be had: longer
+#: sums of float32 numbers one after the other lose accuracy.
 MOST_INPUTS = 4096
 
 
 @lowers(MaxPool, AveragePool)
-def windowed(problem: Problem) -> list[Candidate]:
-    """Windows; where there is one, which is the image, also what pools whole images."""
+def window_pooling(problem: Problem) -> list[Candidate]:
+    """Candidates: windows; also those of global pooling where the one window is the whole image."""
     op, x = problem.op, _input(problem)
     assert isinstance(op, MaxPool | AveragePool)
     if len(op.kernel) > 3:
         return []
     window = pool_window(problem)
-    whole_ones = _whole(problem) if window.whole and x.dtype.is_float else []
-    return [*whole_ones, *window_candidates(problem, window)]
+    as_global = _global_candidates(problem) if window.whole and x.dtype.is_float else []
+    return [*as_global, *window_candidates(problem, window)]
 
 
 @lowers(GlobalAveragePool, GlobalMaxPool)
-def whole(problem: Problem) -> list[Candidate]:
-    """A lane or a workgroup for each vec4 of channels."""
-    return _whole(problem)
+def global_pooling(problem: Problem) -> list[Candidate]:
+    """Candidates: a lane or a workgroup for each vec4 of channels."""
+    return _global_candidates(problem)
 
 
 @lowers(AdaptiveAveragePool, AdaptiveMaxPool)
-def adaptive(problem: Problem) -> list[Candidate]:
-    """A lane for each output pixel of a vec4 of channels; rows by themselves where that is much."""
+def adaptive_pooling(problem: Problem) -> list[Candidate]:
+    """Candidates: a lane for each output pixel of a vec4; rows first where loops are long."""
     op = problem.op
     assert isinstance(op, AdaptiveAveragePool | AdaptiveMaxPool)
-    found = _whole(problem) if math.prod(op.output_size) == 1 else []
+    found = _global_candidates(problem) if math.prod(op.output_size) == 1 else []
     if len(op.output_size) > 3:
         return found
     return found + _adaptive_candidates(problem, triple(op.output_size, 1))
 
 
-def _whole(problem: Problem) -> list[Candidate]:
+def _global_candidates(problem: Problem) -> list[Candidate]:
     x, limits = _input(problem), problem.limits
     total = x.dims[0] * ceil_div(x.dims[1], 4)
     pixels = math.prod(x.dims[2:])
@@ -94,7 +95,7 @@ def _adaptive_candidates(problem: Problem, size_out: Triple) -> list[Candidate]:
 
 
 def _adapts(problem: Problem, size_in: Triple, size_out: Triple) -> bool:
-    """True where one dispatch can do it."""
+    """True where one dispatch can take the windows."""
     x, limits = _input(problem), problem.limits
     # The shader multiplies a place of the output with the input's size.
     largest = max((o + 1) * i + o for i, o in zip(size_in, size_out, strict=True))
@@ -138,8 +139,8 @@ def _emit_lanes(emitter: Emitter) -> None:
         [read4(emitter.input(0)), write(emitter.output())],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[total, c4, x.dims[1], rows, columns],
-        spec={10: _averages(emitter)},
+        push={"total": total, "c4": c4, "channels": x.dims[1], "rows": rows, "columns": columns},
+        spec={"AVERAGE": _averages(emitter)},
         epilogue=1,
         flops=x.size,
     )
@@ -163,8 +164,8 @@ def _emit_shared(emitter: Emitter) -> None:
         [read4(emitter.input(0)), write(emitter.output())],
         groups=spread(total, limits),
         local=(lanes, 1, 1),
-        push=[total, c4, x.dims[1], pixels],
-        spec={10: _averages(emitter), 11: lanes},
+        push={"total": total, "c4": c4, "channels": x.dims[1], "pixels": pixels},
+        spec={"AVERAGE": _averages(emitter), "LANES": lanes},
         epilogue=1,
         flops=x.size,
     )
@@ -176,16 +177,16 @@ def _emit_adaptive(emitter: Emitter, size_out: Triple) -> None:
 
 
 def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> None:
-    """Rows first, then what is left: all rows of a window have as many inputs."""
+    """Windows within rows first, then across rows: all rows of a window have as many inputs."""
     x = _input(emitter.problem)
     size_in = triple(x.dims[2:], 1)
     rows = emitter.scratch("rows", 4 * _lanes(x, middle), as_tensor=True)
-    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, tail=False)
+    _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, epilogue=False)
     _dispatch_adaptive(emitter, rows, middle, emitter.output(), size_out)
 
 
 def _dispatch_adaptive(
-    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, tail: bool = True
+    emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, epilogue: bool = True
 ) -> None:
     source, limits = _input(emitter.problem), emitter.problem.limits
     total, lanes = _lanes(source, size_out), lane_count(limits)
@@ -194,9 +195,15 @@ def _dispatch_adaptive(
         [read4(x), write(y)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[total, ceil_div(source.dims[1], 4), source.dims[1], *size_in, *size_out],
-        spec={10: _averages(emitter)},
+        push={
+            "total": total,
+            "c4": ceil_div(source.dims[1], 4),
+            "channels": source.dims[1],
+            **by_axis("in", size_in),
+            **by_axis("out", size_out),
+        },
+        spec={"AVERAGE": _averages(emitter)},
         epilogue=1,
-        tail=tail,
+        tail=epilogue,
         flops=4 * source.dims[0] * ceil_div(source.dims[1], 4) * math.prod(size_in),
     )

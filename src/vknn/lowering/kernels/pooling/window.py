@@ -1,4 +1,4 @@
-"""MaxPool and AveragePool: windows of one to three spatial axes (shaders/pooling/window.comp)."""
+"""Windows of MaxPool and AveragePool along one to three axes (shaders/pooling/window.comp)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vknn.lowering.kernels.convolution.shape import Triple, triple
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,
@@ -32,7 +33,7 @@ MOST_SPAN = 24
 
 @dataclass(frozen=True)
 class Window:
-    """A windowed pooling as numbers; every tuple is (depth, height, width)."""
+    """Sizes of a windowed pooling; every tuple is (depth, height, width), ``pads`` the begins."""
 
     batch: int
     channels: int
@@ -41,10 +42,11 @@ class Window:
     kernel: Triple
     strides: Triple
     dilations: Triple
-    pads: Triple  # begins
+    pads: Triple
 
     @property
     def c4(self) -> int:
+        """Blocks of four channels."""
         return ceil_div(self.channels, 4)
 
     @property
@@ -67,6 +69,7 @@ class Window:
         return self.kernel[2] <= WIDEST_KERNEL and self.span(width) <= MOST_SPAN
 
     def lanes(self, width: int) -> int:
+        """Lanes that take ``width`` neighbouring windows each."""
         rows = self.batch * self.c4 * math.prod(self.size_out[:2])
         return rows * ceil_div(self.size_out[2], width)
 
@@ -89,7 +92,7 @@ class Window:
         )
 
     def across_rows(self) -> Window:
-        """What is left after :meth:`along_rows`."""
+        """The part of a window across rows: the pooling of what :meth:`along_rows` gives."""
         return replace(
             self,
             size_in=(*self.size_in[:2], self.size_out[2]),
@@ -101,7 +104,7 @@ class Window:
 
 
 def pool_window(problem: Problem) -> Window:
-    """The numbers of a MaxPool or AveragePool of one to three axes."""
+    """The window of a MaxPool or AveragePool of one to three axes."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, MaxPool | AveragePool) and x is not None
     dilations = op.dilations if isinstance(op, MaxPool) else None
@@ -118,7 +121,7 @@ def pool_window(problem: Problem) -> Window:
 
 
 def window_candidates(problem: Problem, window: Window) -> list[Candidate]:
-    """Lanes of one to four pixels; windows too large for a lane's loops in two dispatches."""
+    """Candidates: lanes of one to four pixels; two dispatches where a lane's loops are too long."""
     limits = problem.limits
     found = []
     for width in (4, 2, 1):
@@ -126,7 +129,7 @@ def window_candidates(problem: Problem, window: Window) -> list[Candidate]:
             emit = functools.partial(_emit_window, window=window, width=width)
             found.append(_candidate(f"window{width}", emit, _cost(limits, window, width)))
     mean = isinstance(problem.op, AveragePool) and not problem.outputs[0].dtype.is_float
-    if found or mean:  # rounded means have no mean that is theirs
+    if found or mean:  # the mean of rounded means is not the mean
         return found
     parts = window.along_rows(), window.across_rows()
     between = 4 * window.batch * window.c4 * math.prod(parts[0].size_out)
@@ -164,42 +167,60 @@ def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int
     source = emitter.problem.inputs[0]
     assert source is not None
     rows = emitter.scratch("rows", between, dtype=source.dtype, as_tensor=True)
-    _dispatch(emitter, first, 1, x, rows, tail=False)
+    _dispatch(emitter, first, 1, x, rows, epilogue=False)
     _dispatch(emitter, second, 1, rows, y)
 
 
 def _dispatch(
-    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, tail: bool = True
+    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, epilogue: bool = True
 ) -> None:
     op, limits = emitter.problem.op, emitter.problem.limits
     lanes, total = lane_count(limits), window.lanes(width)
-    average = isinstance(op, AveragePool)
-    push: list[int | float] = [total, ceil_div(window.size_out[2], width), window.c4]
-    push += [window.channels, *window.size_in, *window.size_out, *window.kernel]
-    push += [*window.strides[:2], *window.dilations[:2], *window.pads, _lowest(emitter.problem)]
     emitter.dispatch(
         "pooling/window",
         [read4(x), write(y)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=push,
+        push={
+            "total": total,
+            "tiles": ceil_div(window.size_out[2], width),
+            **_window_push(window),
+            "padding": _lowest(emitter.problem),
+        },
         spec={
-            10: int(average),
-            11: int(isinstance(op, AveragePool) and op.count_include_pad),
-            12: width,
-            13: window.kernel[2] if window.unrolled(width) else 0,
-            14: window.strides[2],
-            15: window.dilations[2],
+            "AVERAGE": int(isinstance(op, AveragePool)),
+            "COUNT_PADDING": int(isinstance(op, AveragePool) and op.count_include_pad),
+            "TX": width,
+            "KERNEL": window.kernel[2] if window.unrolled(width) else 0,
+            "STRIDE": window.strides[2],
+            "DILATION": window.dilations[2],
         },
         defines={"ELEM": int(not y.is_float)},
         epilogue=1 if y.is_float else None,
-        tail=tail,
+        tail=epilogue,
         flops=4 * window.batch * window.c4 * math.prod((*window.size_out, *window.kernel)),
     )
 
 
+def _window_push(window: Window) -> dict[str, int]:
+    """Push constants; strides and dilations within a row are specialization constants."""
+    (stride_d, stride_h, _), (dilation_d, dilation_h, _) = window.strides, window.dilations
+    return {
+        "c4": window.c4,
+        "channels": window.channels,
+        **by_axis("in", window.size_in),
+        **by_axis("out", window.size_out),
+        **by_axis("kernel", window.kernel),
+        "stride_d": stride_d,
+        "stride_h": stride_h,
+        "dilation_d": dilation_d,
+        "dilation_h": dilation_h,
+        **by_axis("pad", window.pads),
+    }
+
+
 def _lowest(problem: Problem) -> int | float:
-    """What MaxPool's padding holds: the lowest finite number of the host's dtype."""
+    """The value of MaxPool's padding: the lowest finite number of the host's dtype."""
     x: TensorType | None = problem.inputs[0]
     assert x is not None
     if x.dtype.is_float:

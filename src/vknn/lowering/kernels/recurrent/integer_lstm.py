@@ -1,7 +1,8 @@
-"""IntegerLSTM: by a loop in a workgroup or by a dispatch a phase, as the ops on floats."""
+"""IntegerLSTM: a loop in a workgroup, or a dispatch for each phase, as RNN, GRU and LSTM."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,16 @@ from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, update, write
 from vknn.lowering.kit.grid_loop import group_size
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, rounds, spread
 from vknn.ops.recurrent.integer_lstm import IntegerLSTM, Sizes, gate_tables
 from vknn.plan import DeviceLimits
 
+#: Inputs that are weights.
 _WEIGHTS = (1, 2, 3, 4, 7, 8, 9, 10, 11)
+#: Words of the settings and of the tables of the functions in the packed weights.
 _SETTINGS, _TABLE_WORDS = 43, 3 * 32768
 #: Units whose sum of 16-bit numbers has 32 bits.
 _MOST_NORMALIZED = 1 << 15
@@ -28,7 +32,7 @@ _IDLE = 8
 
 @lowers(IntegerLSTM)
 def integer_lstm(problem: Problem) -> Sequence[Candidate]:
-    """By a loop within a workgroup, by a dispatch a phase."""
+    """Candidates: a loop within a workgroup, a dispatch for each phase."""
     shape, limits = _shape(problem), problem.limits
     if shape is None or not fits_buffer(limits, max(shape.words, shape.state)):
         return []
@@ -37,20 +41,23 @@ def integer_lstm(problem: Problem) -> Sequence[Candidate]:
     inputs = tuple(
         None if t is None or i in _WEIGHTS else Layout.LINEAR for i, t in enumerate(problem.inputs)
     )
+    outputs = (Layout.LINEAR,) * 3
     work = shape.sizes.steps * shape.flops * FLOP_COST
     found = []
-    for name, way, cost in (
-        ("loop", _Loop(shape), DISPATCH_COST + work * max(1.0, _IDLE / shape.sizes.batch)),
-        ("steps", _Steps(shape), shape.sizes.steps * len(shape.phases) * DISPATCH_COST + work),
-    ):
-        if way.fits(limits):
-            found.append(Candidate(name, inputs, (Layout.LINEAR,) * 3, way, cost))
+    if _loop_fits(shape, limits):
+        emit = functools.partial(_emit_loop, shape=shape)
+        cost = DISPATCH_COST + work * max(1.0, _IDLE / shape.sizes.batch)
+        found.append(Candidate("loop", inputs, outputs, emit, cost))
+    if _steps_fit(shape, limits):
+        emit = functools.partial(_emit_steps, shape=shape)
+        cost = shape.sizes.steps * len(shape.phases) * DISPATCH_COST + work
+        found.append(Candidate("steps", inputs, outputs, emit, cost))
     return found
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """An IntegerLSTM whose weights are constants, as the kernel sees it."""
+    """An IntegerLSTM whose weights are constants."""
 
     op: IntegerLSTM
     sizes: Sizes
@@ -60,6 +67,7 @@ class _Shape:
 
     @property
     def rows(self) -> int:
+        """Rows of W and R."""
         return self.sizes.gates * self.sizes.units
 
     @property
@@ -69,11 +77,12 @@ class _Shape:
 
     @property
     def state(self) -> int:
+        """Numbers of the state of all entries."""
         return self.sizes.batch * self.slots
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where tables, W, R, the biases, P, norm and the projection begin, and where all ends."""
+        """Places of the tables, W, R, the biases, P, norm and the projection, and of the end."""
         s, rows = self.sizes, self.rows
         lengths = [_SETTINGS, _TABLE_WORDS, ceil_div(s.inputs, 4) * rows]
         lengths += [ceil_div(s.outputs, 4) * rows, 2 * rows]
@@ -83,15 +92,17 @@ class _Shape:
 
     @property
     def words(self) -> int:
+        """32-bit words of the packed weights."""
         return self.places[-1]
 
     @property
     def phases(self) -> tuple[int, ...]:
+        """PHASEs of a step."""
         return (0, 1, 2, 3) if self.projection else (0, 1, 2)
 
     @property
     def flops(self) -> int:
-        """Of a step."""
+        """Integer operations of a step."""
         s = self.sizes
         projected = s.units * s.outputs * int(self.projection)
         return 2 * s.batch * (self.rows * (s.inputs + s.outputs) + projected)
@@ -101,7 +112,7 @@ class _Shape:
         return (self.rows, self.sizes.units, self.sizes.units, self.sizes.outputs)[phase]
 
     def phase_rounds(self, phase: int, blocks: int) -> int:
-        """Rounds of a lane's loops in a phase of so many rows a lane."""
+        """Rounds of a lane's loops in a phase, with ``blocks`` rows to a lane."""
         s, words = self.sizes, ceil_div(self.sizes.units, 4)
         row = rounds(ceil_div(s.inputs, 4)) + rounds(ceil_div(s.outputs, 4))
         item = (row, 0, 0, rounds(words))[phase]
@@ -122,133 +133,149 @@ def _shape(problem: Problem) -> _Shape | None:
     return _Shape(op, sizes, present[7], present[8], present[10])
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """What both ways to take the steps share."""
-
-    shape: _Shape
-
-    def fits(self, limits: DeviceLimits) -> bool:
-        raise NotImplementedError
-
-    def __call__(self, emitter: Emitter) -> None:
-        s = self.shape.sizes
-        of_h, of_c = 4 * s.batch * s.outputs, 4 * s.batch * s.units
-        state = self._state(emitter)
-        emitter.copy(emitter.input(5), state, of_h)
-        emitter.copy(emitter.input(6), state, of_c, 0, of_h)
-        weights = self._weights(emitter)
-        x, y = emitter.input(0), emitter.output()
-        self._take_steps(emitter, [read1(x), read1(weights), update(state), write(y)])
-        emitter.copy(state, emitter.output(1), of_h)
-        emitter.copy(state, emitter.output(2), of_c, of_h)
-
-    def _state(self, emitter: Emitter) -> Ref:
-        """A buffer that begins with h and c."""
-        raise NotImplementedError
-
-    def _take_steps(self, emitter: Emitter, bindings: list[Bound]) -> None:
-        raise NotImplementedError
-
-    def _weights(self, emitter: Emitter) -> Ref:
-        constants = emitter.problem.constants
-        arrays = [constants[i] if i < len(constants) else None for i in _WEIGHTS]
-        sources = tuple(a for a in arrays if a is not None)
-        key = f"integer lstm {self.shape.op}"
-        return emitter.weight(key, lambda: packed(self.shape.op, arrays), *sources)
-
-    def _push(self, first: int, count: int, blocks: int) -> list[int]:
-        s, shape = self.shape.sizes, self.shape
-        inner = shape.op.layout == 1
-        x = (s.inputs, s.steps * s.inputs) if inner else (s.batch * s.inputs, s.inputs)
-        y = (s.outputs, s.steps * s.outputs) if inner else (s.batch * s.outputs, s.outputs)
-        sizes = [s.units, shape.rows, s.inputs, s.outputs, *x, *y, s.batch, blocks]
-        return [*sizes, first, count, *shape.places[:7]]
-
-    def _spec(self, lanes: int) -> dict[int, int | float]:
-        shape = self.shape
-        flags = (shape.peepholes, shape.normalized, shape.projection, shape.sizes.gates == 3)
-        spec: dict[int, int | float] = {10: lanes}
-        return spec | {12 + i: int(flag) for i, flag in enumerate(flags)}
+def _loop_fits(shape: _Shape, limits: DeviceLimits) -> bool:
+    memory = 4 * shape.slots <= limits.shared_memory
+    return memory and fits(shape.sizes.batch, limits) and _steps_at_once(shape, limits) > 0
 
 
-class _Loop(_Way):
-    """A workgroup takes an entry through many steps."""
+def _steps_fit(shape: _Shape, limits: DeviceLimits) -> bool:
+    lanes = group_size(limits)
+    longest = max(shape.phase_rounds(p, 1) for p in shape.phases)
+    groups = shape.sizes.batch * max(ceil_div(shape.items(p), lanes) for p in shape.phases)
+    return longest < limits.max_loop_rounds and fits(groups, limits)
 
-    def fits(self, limits: DeviceLimits) -> bool:
-        memory = 4 * self.shape.slots <= limits.shared_memory
-        return memory and fits(self.shape.sizes.batch, limits) and self._at_once(limits) > 0
 
-    def _lanes(self, limits: DeviceLimits) -> int:
-        if limits.kind == "cpu":
-            return group_size(limits)
-        most = min(256, limits.max_group_invocations, limits.max_group_size[0])
-        return min(most, 1 << (self.shape.rows - 1).bit_length())
+def _loop_lanes(shape: _Shape, limits: DeviceLimits) -> int:
+    if limits.kind == "cpu":
+        return group_size(limits)
+    most = min(256, limits.max_group_invocations, limits.max_group_size[0])
+    return min(most, 1 << (shape.rows - 1).bit_length())
 
-    def _at_once(self, limits: DeviceLimits) -> int:
-        """Steps in one dispatch."""
-        shape, lanes = self.shape, self._lanes(limits)
-        held = shape.sizes.outputs + shape.sizes.units
-        step = sum(shape.phase_rounds(p, ceil_div(shape.items(p), lanes)) for p in shape.phases)
-        room = limits.max_loop_rounds - 2 * rounds(ceil_div(held, lanes)) - 1
-        return min(shape.sizes.steps, room // (1 + step))
 
-    def _state(self, emitter: Emitter) -> Ref:
-        s = self.shape.sizes
-        return emitter.scratch("state", s.batch * (s.outputs + s.units), dtype=DType.INT32)
+def _steps_at_once(shape: _Shape, limits: DeviceLimits) -> int:
+    """Steps that one dispatch of the loop may take, as a lane's loops allow."""
+    lanes = _loop_lanes(shape, limits)
+    held = shape.sizes.outputs + shape.sizes.units
+    step = sum(shape.phase_rounds(p, ceil_div(shape.items(p), lanes)) for p in shape.phases)
+    room = limits.max_loop_rounds - 2 * rounds(ceil_div(held, lanes)) - 1
+    return min(shape.sizes.steps, room // (1 + step))
 
-    def _take_steps(self, emitter: Emitter, bindings: list[Bound]) -> None:
-        shape, limits = self.shape, emitter.problem.limits
-        lanes, steps = self._lanes(limits), shape.sizes.steps
-        each = ceil_div(steps, ceil_div(steps, self._at_once(limits)))
-        for first in range(0, steps, each):
-            count = min(each, steps - first)
+
+def _emit_loop(emitter: Emitter, shape: _Shape) -> None:
+    """A workgroup takes an entry through many steps, in dispatches of about equal length."""
+    limits, sizes = emitter.problem.limits, shape.sizes
+    state = emitter.scratch("state", sizes.batch * (sizes.outputs + sizes.units), dtype=DType.INT32)
+    bindings = _emit_start(emitter, shape, state)
+    lanes = _loop_lanes(shape, limits)
+    each = ceil_div(sizes.steps, ceil_div(sizes.steps, _steps_at_once(shape, limits)))
+    for first in range(0, sizes.steps, each):
+        count = min(each, sizes.steps - first)
+        emitter.dispatch(
+            "recurrent/integer",
+            bindings,
+            groups=spread(sizes.batch, limits),
+            local=(lanes, 1, 1),
+            push=_push(shape, first=first, count=count, blocks=1),
+            spec={**_spec(shape, lanes), "SLOTS": shape.slots},
+            defines={"LOOP": 1},
+            flops=count * shape.flops,
+        )
+    _emit_end(emitter, shape, state)
+
+
+def _emit_steps(emitter: Emitter, shape: _Shape) -> None:
+    """A dispatch for each phase of each step."""
+    limits = emitter.problem.limits
+    state = emitter.scratch("state", shape.state, dtype=DType.INT32)
+    emitter.fill(state)
+    bindings = _emit_start(emitter, shape, state)
+    lanes = group_size(limits)
+    for step in range(shape.sizes.steps):
+        for phase in shape.phases:
+            blocks = ceil_div(shape.items(phase), lanes)
             emitter.dispatch(
                 "recurrent/integer",
                 bindings,
-                groups=spread(shape.sizes.batch, limits),
+                groups=spread(shape.sizes.batch * blocks, limits),
                 local=(lanes, 1, 1),
-                push=self._push(first, count, 1),
-                spec=self._spec(lanes) | {16: shape.slots},
-                defines={"LOOP": 1},
-                flops=count * shape.flops,
+                push=_push(shape, first=step, count=1, blocks=blocks),
+                spec={**_spec(shape, lanes), "PHASE": phase},
+                defines={"LOOP": 0},
+                flops=shape.flops // len(shape.phases),
             )
+    _emit_end(emitter, shape, state)
 
 
-class _Steps(_Way):
-    """A dispatch for each phase of each step."""
+def _state_bytes(shape: _Shape) -> tuple[int, int]:
+    """Bytes of h and of c, with which the state begins."""
+    s = shape.sizes
+    return 4 * s.batch * s.outputs, 4 * s.batch * s.units
 
-    def fits(self, limits: DeviceLimits) -> bool:
-        shape, lanes = self.shape, group_size(limits)
-        longest = max(shape.phase_rounds(p, 1) for p in shape.phases)
-        groups = shape.sizes.batch * max(ceil_div(shape.items(p), lanes) for p in shape.phases)
-        return longest < limits.max_loop_rounds and fits(groups, limits)
 
-    def _state(self, emitter: Emitter) -> Ref:
-        state = emitter.scratch("state", self.shape.state, dtype=DType.INT32)
-        emitter.fill(state)
-        return state
+def _emit_start(emitter: Emitter, shape: _Shape, state: Ref) -> list[Bound]:
+    """Copies h and c into the state; the bindings of recurrent/integer."""
+    of_h, of_c = _state_bytes(shape)
+    emitter.copy(emitter.input(5), state, of_h)
+    emitter.copy(emitter.input(6), state, of_c, 0, of_h)
+    weights = _packed_weights(emitter, shape)
+    return [read1(emitter.input(0)), read1(weights), update(state), write(emitter.output())]
 
-    def _take_steps(self, emitter: Emitter, bindings: list[Bound]) -> None:
-        shape, limits = self.shape, emitter.problem.limits
-        lanes = group_size(limits)
-        for step in range(shape.sizes.steps):
-            for phase in shape.phases:
-                blocks = ceil_div(shape.items(phase), lanes)
-                emitter.dispatch(
-                    "recurrent/integer",
-                    bindings,
-                    groups=spread(shape.sizes.batch * blocks, limits),
-                    local=(lanes, 1, 1),
-                    push=self._push(step, 1, blocks),
-                    spec=self._spec(lanes) | {11: phase},
-                    defines={"LOOP": 0},
-                    flops=shape.flops // len(shape.phases),
-                )
+
+def _emit_end(emitter: Emitter, shape: _Shape, state: Ref) -> None:
+    """Copies the last h and c out of the state."""
+    of_h, of_c = _state_bytes(shape)
+    emitter.copy(state, emitter.output(1), of_h)
+    emitter.copy(state, emitter.output(2), of_c, of_h)
+
+
+def _packed_weights(emitter: Emitter, shape: _Shape) -> Ref:
+    constants = emitter.problem.constants
+    arrays = [constants[i] if i < len(constants) else None for i in _WEIGHTS]
+    sources = tuple(a for a in arrays if a is not None)
+    return emitter.weight(f"integer lstm {shape.op}", lambda: packed(shape.op, arrays), *sources)
+
+
+def _push(shape: _Shape, *, first: int, count: int, blocks: int) -> Push:
+    """Push constants of recurrent/integer: ``count`` steps from ``first`` on."""
+    s, batch_first = shape.sizes, shape.op.layout == 1
+    tables, w, r, bias, p, norm, projection, _ = shape.places
+    return {
+        "units": s.units,
+        "rows": shape.rows,
+        "inputs": s.inputs,
+        "outputs": s.outputs,
+        "x_step": s.inputs if batch_first else s.batch * s.inputs,
+        "x_batch": s.steps * s.inputs if batch_first else s.inputs,
+        "y_step": s.outputs if batch_first else s.batch * s.outputs,
+        "y_batch": s.steps * s.outputs if batch_first else s.outputs,
+        "batch": s.batch,
+        "blocks": blocks,
+        "first": first,
+        "count": count,
+        "tables_at": tables,
+        "w_at": w,
+        "r_at": r,
+        "bias_at": bias,
+        "p_at": p,
+        "norm_at": norm,
+        "projection_at": projection,
+    }
+
+
+def _spec(shape: _Shape, lanes: int) -> Spec:
+    """Specialization constants of recurrent/integer but for PHASE and SLOTS."""
+    return {
+        "LANES": lanes,
+        "PHASE": None,
+        "PEEPHOLES": int(shape.peepholes),
+        "NORMALIZED": int(shape.normalized),
+        "PROJECTION": int(shape.projection),
+        "COUPLED": int(shape.sizes.gates == 3),
+    }
 
 
 def packed(op: IntegerLSTM, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
-    """The kernel's constants, one after the other as its comment says, int32."""
+    """The constants of recurrent/integer, int32, in the order that its comment gives."""
     w, r, shift_w, shift_r, p, norm, norm_bias, projection, shift = arrays
     assert w is not None and r is not None and shift_w is not None and shift_r is not None
     tables = gate_tables(op.cell_bits).astype(np.int16).view(np.int32)
@@ -276,7 +303,7 @@ def _settings(op: IntegerLSTM) -> np.ndarray:
 
 
 def _words(weights: np.ndarray) -> np.ndarray:
-    """int8 [rows, n] as [ceil(n / 4), rows], four numbers of a row a word, the first lowest."""
+    """Weights int8 [rows, n] as words [ceil(n / 4), rows]: four of a row each, the first lowest."""
     rows, length = weights.shape
     wide = np.pad(weights, ((0, 0), (0, -length % 4))).reshape(rows, -1, 4)
     return np.ascontiguousarray(np.ascontiguousarray(wide).view("<i4")[:, :, 0].T)

@@ -1,4 +1,4 @@
-"""Recurrent ops as numbers: sizes in vec4s, lanes, rounds of loops, packed weights."""
+"""Shapes of recurrent ops: sizes in vec4s, lanes of workgroups, loop rounds, packed weights."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from vknn.plan import DeviceLimits
 #: CELL of recurrent/steps, and the gates that its first phase computes.
 RNN_CELL, LSTM_CELL, GRU_CELL, RESET_LAST_CELL = 0, 1, 2, 3
 FIRST_GATES = {RNN_CELL: 1, LSTM_CELL: 4, GRU_CELL: 2, RESET_LAST_CELL: 3}
+#: PHASE of recurrent/steps.
 _GATES, _NEW, _PROJECTION, _CELL, _OUT = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A recurrent op whose weights are constants."""
+    """A recurrent op whose weights are constants. ``hidden``: units; ``outputs``: length of h."""
 
     op: Recurrent
     steps: int
@@ -37,6 +38,7 @@ class Shape:
 
     @property
     def cell(self) -> int:
+        """CELL of recurrent/steps."""
         if isinstance(self.op, GRU):
             return RESET_LAST_CELL if self.op.linear_before_reset else GRU_CELL
         return LSTM_CELL if isinstance(self.op, LSTM) else RNN_CELL
@@ -48,15 +50,17 @@ class Shape:
 
     @property
     def units4(self) -> int:
+        """vec4s of the units."""
         return ceil_div(self.hidden, 4)
 
     @property
     def h4(self) -> int:
+        """vec4s of h."""
         return ceil_div(self.outputs, 4)
 
     @property
     def columns(self) -> int:
-        """Columns of the product with the input: units of all gates of all directions, padded."""
+        """Columns of the input's GEMM: units of all gates of all directions, in whole vec4s."""
         return self.op.directions * self.op.gates * 4 * self.units4
 
     @property
@@ -86,7 +90,7 @@ class Shape:
 
     @property
     def flops(self) -> int:
-        """Of a step, without what elementwise functions cost."""
+        """Floating point operations of a step without those of elementwise functions."""
         gates = self.op.gates * self.hidden * self.outputs
         return 2 * self.entries * (gates + int(self.projection) * self.hidden * self.outputs)
 
@@ -94,8 +98,8 @@ class Shape:
         """Workgroups, or rounds of a workgroup, over the results of a phase."""
         return ceil_div(self.h4 if phase == _PROJECTION else self.units4, lanes.x)
 
-    def product_rounds(self, phase: int, lanes: Lanes) -> int:
-        """Rounds of a lane's loops in a phase for one block of results."""
+    def sum_rounds(self, phase: int, lanes: Lanes) -> int:
+        """Rounds of a lane's loops that add up one block of results of a phase."""
         if phase in (_CELL, _OUT):
             return 6 * rounds(self.units4)
         terms = self.units4 if phase == _PROJECTION else self.h4
@@ -112,7 +116,7 @@ class Shape:
     def step_rounds(self, lanes: Lanes) -> int:
         """Rounds of a lane's loops in all phases, taken by one workgroup."""
         return sum(
-            self.blocks(phase, lanes) * (1 + self.product_rounds(phase, lanes)) + 1
+            self.blocks(phase, lanes) * (1 + self.sum_rounds(phase, lanes)) + 1
             for phase in self.phases
         )
 
@@ -123,7 +127,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Lanes of a workgroup along the units (``x``) and along what is added up (``y``)."""
+    """Lanes of a workgroup along the units (``x``) and along the terms of a sum (``y``)."""
 
     x: int
     y: int
@@ -202,13 +206,13 @@ WEIGHTS: dict[type, tuple[int, ...]] = {
 
 
 def input_matrix(shape: Shape, w: np.ndarray) -> np.ndarray:
-    """W [D, G H, I] as [I, D G 4 units4]."""
+    """W as a matrix: [D, G H, I] as [I, D G 4 units4]."""
     parts = w.reshape(shape.op.directions, shape.op.gates, shape.hidden, shape.inputs)
     return _padded(parts, {2: 4 * shape.units4}).reshape(-1, shape.inputs).T
 
 
 def input_bias(shape: Shape, b: np.ndarray) -> np.ndarray:
-    """What is added to the product with the input: both halves of B, but for R's of n."""
+    """The bias of the input's GEMM: both halves of B, but for R's of n."""
     parts = b.reshape(shape.op.directions, 2, shape.op.gates, shape.hidden).astype(np.float32)
     if shape.cell == RESET_LAST_CELL:
         parts = parts.copy()
@@ -246,7 +250,7 @@ def state_matrix(
 
 
 def _padded(array: Any, sizes: dict[int, int]) -> np.ndarray:
-    """float32 with zeros behind, so that axes have these sizes."""
+    """The array in float32, padded with zeros so that axes have these sizes."""
     widths = [(0, sizes.get(axis, size) - size) for axis, size in enumerate(array.shape)]
     return np.pad(np.asarray(array, np.float32), widths)
 
@@ -256,6 +260,6 @@ def packed_size(shape: Shape) -> int:
     return shape.op.directions * shape.state_weights
 
 
-def product_size(shape: Shape) -> int:
-    """Scalars of the product with the input."""
+def gemm_size(shape: Shape) -> int:
+    """Scalars of the result of the input's GEMM."""
     return math.prod((shape.steps, shape.batch, shape.columns))

@@ -1,15 +1,14 @@
-"""Running sums: the lanes of a line take a run each."""
+"""CumSum: each lane of a row adds up a run of its elements, from the sum of the runs before it."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from vknn.graph import TensorType
-from vknn.lowering.kernels.indexing.topk import Strided, strided
+from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, write
 from vknn.lowering.kit.layouts import PLAIN, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -24,66 +23,55 @@ _RUN = 16
 
 
 @lowers(CumSum)
-def running_sums(problem: Problem) -> Sequence[Candidate]:
-    """Lines in LINEAR, and in C4 along other axes than the channels."""
+def cumulative_sum(problem: Problem) -> Sequence[Candidate]:
+    """Candidates: along any axis of LINEAR, along other axes than the channels in C4."""
     op, x, limits = problem.op, problem.inputs[0], problem.limits
     assert isinstance(op, CumSum) and x is not None
     found = []
     for layout in PLAIN:
-        lines = strided(x, op.axis % x.rank, layout)
-        if lines is None:
+        rows = side_by_side(x, op.axis % x.rank, layout)
+        if rows is None:
             continue
-        shape = _shape(lines, limits)
-        if not _fits(lines, shape, limits):
+        shape = _shape(rows, limits)
+        if not _fits(rows, shape, limits):
             continue
-        emit = _Emit(op, x, lines, shape)
         cost = DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST
         if limits.kind != "cpu":
-            cost += _LATENCY * (lines.count / shape.lanes + shape.lanes / 4)
+            cost += _LATENCY * (rows.count / shape.lanes + shape.lanes / 4)
+        emit = functools.partial(_emit_runs, rows=rows, shape=shape)
         found.append(Candidate(f"runs_{layout.value}", (layout,), (layout,), emit, cost))
     return found
 
 
-def _shape(lines: Strided, limits: DeviceLimits) -> RowShape:
-    """One lane where there are many lines; otherwise as many as have work, and loops allow."""
+def _shape(rows: AxisRows, limits: DeviceLimits) -> RowShape:
+    """One lane where there are many rows; otherwise as many as have work, and loops allow."""
     size = lane_count(limits)
-    if lines.lines >= 16 * size and _fits(lines, RowShape(1, size), limits):
+    if rows.rows >= 16 * size and _fits(rows, RowShape(1, size), limits):
         return RowShape(1, size)
     most = min(limits.max_group_size[0], limits.max_group_invocations, limits.shared_memory // 16)
     lanes = 1
-    while 2 * lanes <= most and _RUN * lanes < lines.count and lanes * lanes < 4 * lines.count:
+    while 2 * lanes <= most and _RUN * lanes < rows.count and lanes * lanes < 4 * rows.count:
         lanes *= 2
     return RowShape(lanes, max(1, size // lanes))
 
 
-def _fits(lines: Strided, shape: RowShape, limits: DeviceLimits) -> bool:
-    runs = ceil_div(lines.count, shape.lanes)
-    loops = fits_loops(limits, 2 * runs + shape.lanes + 2)
-    return loops and fits(ceil_div(lines.lines, shape.rows), limits)
+def _fits(rows: AxisRows, shape: RowShape, limits: DeviceLimits) -> bool:
+    run = ceil_div(rows.count, shape.lanes)
+    loops = fits_loops(limits, 2 * run + shape.lanes + 2)
+    return loops and fits(ceil_div(rows.rows, shape.rows), limits)
 
 
-@dataclass(frozen=True)
-class _Emit:
-    op: CumSum
-    x: TensorType
-    lines: Strided
-    shape: RowShape
-
-    def __call__(self, emitter: Emitter) -> None:
-        x, lines, op = emitter.input(0), self.lines, self.op
-        emitter.dispatch(
-            "reduction/cumsum",
-            [read4(x) if lines.wide else read1(x), write(emitter.output())],
-            groups=self.shape.groups(lines.lines, emitter.problem.limits),
-            local=self.shape.local,
-            push=[lines.lines, lines.count, lines.inner, ceil_div(lines.count, self.shape.lanes)],
-            spec={
-                10: self.shape.lanes,
-                11: self.shape.rows,
-                12: int(op.exclusive),
-                13: int(op.reverse),
-            },
-            defines={"WIDE": int(lines.wide), "ELEM": int(not x.is_float)},
-            access=None if x.is_float else "storage",
-            flops=2 * self.x.size,
-        )
+def _emit_runs(emitter: Emitter, rows: AxisRows, shape: RowShape) -> None:
+    op, (type_,), x = emitter.problem.op, emitter.problem.inputs, emitter.input(0)
+    assert isinstance(op, CumSum) and type_ is not None
+    emitter.dispatch(
+        "reduction/cumsum",
+        [rows.read(x), write(emitter.output())],
+        groups=shape.groups(rows.rows, emitter.problem.limits),
+        local=shape.local,
+        push={**rows.push(), "chunk": ceil_div(rows.count, shape.lanes)},
+        spec={**shape.spec, "EXCLUSIVE": int(op.exclusive), "REVERSE": int(op.reverse)},
+        defines={"WIDE": int(rows.wide), "ELEM": int(not x.is_float)},
+        access=None if x.is_float else "storage",
+        flops=2 * type_.size,
+    )

@@ -1,4 +1,4 @@
-"""Tensors as lines: elements that are reduced together (shaders/reduction/reduction_axes.glsl)."""
+"""Rows of a tensor along any axes, as shaders/reduction/reduction_axes.glsl reads them."""
 
 from __future__ import annotations
 
@@ -9,161 +9,185 @@ from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
+from vknn.lowering.kit.emitter import Bound, Ref, ceil_div, read1, read4
+from vknn.lowering.kit.grid_loop import FEW
 from vknn.lowering.kit.layouts import Layout, allows
 from vknn.lowering.kit.workgroups import lane_count
 from vknn.plan import DeviceLimits
 
-#: Axes of each kind that the shaders have room for.
+#: Axes of each kind (kept, reduced) that the shaders have room for.
 MAX_AXES = 3
-#: Specialization constants of shaders/reduction/reduction_axes.glsl and common/indexing.glsl.
-LANES, ROWS, _KEPT, _FOLDED, _ACROSS, _TAIL, _FEW_ITEMS = 10, 11, 12, 13, 14, 15, 99
-_FEW = 1 << 20
 
 
 @dataclass(frozen=True)
 class Axis:
-    """``size`` steps of ``step`` vec4s (or scalars, of lines that are not wide)."""
+    """``size`` steps of ``step`` vec4s (or scalars, where rows are not wide)."""
 
     size: int
     step: int
 
 
 @dataclass(frozen=True)
-class Lines:
-    """``lines`` of ``count`` items: vec4s, or four scalars along the line if not ``wide``.
+class ChannelBlocks:
+    """The axes of a C4 tensor that say which lanes are padding.
 
-    ``across``: the line runs through the lanes of the items; otherwise four lines lie side by side
-    in a vec4. ``extent``: scalars of a line where not ``wide``. ``block``: vec4s from one block of
-    channels to the next, blocks and channels, in C4; ``within``: lines of a block.
+    ``plane``: vec4s from one block of four channels to the next. ``rows``: rows of a block.
+    """
+
+    plane: int
+    blocks: int
+    channels: int
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class ReductionAxes:
+    """A tensor as rows that are reduced: the axes that lead from row to row, and those of a row.
+
+    A row has ``count`` items: vec4s if ``wide``, otherwise four scalars one after the other.
+    ``across``: a row runs through the lanes of its items; otherwise a vec4 holds elements of four
+    neighbouring rows. ``channels``: in C4.
     """
 
     kept: tuple[Axis, ...]
-    folded: tuple[Axis, ...]
+    reduced: tuple[Axis, ...]
     wide: bool
     across: bool
-    block: tuple[int, int, int] | None = None
-    within: int = 1
+    channels: ChannelBlocks | None = None
 
     @property
-    def lines(self) -> int:
+    def rows(self) -> int:
+        """Number of rows, or of vec4s of four neighbouring rows."""
         return math.prod(a.size for a in self.kept)
 
     @property
     def extent(self) -> int:
-        return math.prod(a.size for a in self.folded)
+        """Vec4s of a row where ``wide``, otherwise scalars."""
+        return math.prod(a.size for a in self.reduced)
 
     @property
     def count(self) -> int:
-        return self.extent if self.wide else -(-self.extent // 4)
+        """Items of a row."""
+        return self.extent if self.wide else ceil_div(self.extent, 4)
 
     @property
-    def tail(self) -> bool:
+    def has_padding_lanes(self) -> bool:
         """True where lanes lie behind the last channel."""
-        return self.block is not None and self.block[2] % 4 != 0
+        return self.channels is not None and self.channels.channels % 4 != 0
 
     def shape(self, limits: DeviceLimits) -> RowShape:
-        """How many lanes share a line."""
-        apart = bool(self.folded) and self.folded[-1].step > 1
+        """Workgroups; a lane to each of many rows whose items lie apart, on a GPU."""
+        apart = bool(self.reduced) and self.reduced[-1].step > 1
         alone = RowShape(1, lane_count(limits))
-        many = limits.kind != "cpu" and apart and self.lines >= 4096
-        if many and alone.fits(self.lines, self.count, limits):
+        many = limits.kind != "cpu" and apart and self.rows >= 4096
+        if many and alone.fits(self.rows, self.count, limits):
             return alone
-        return row_shape(self.lines, self.count, limits)
+        return row_shape(self.rows, self.count, limits)
 
-    def push(self) -> list[int]:
-        """LINES_MEMBERS."""
-        kept, folded = _padded(self.kept), _padded(self.folded)
-        sizes = [[a.size for a in axes[1:]] for axes in (kept, folded)]
-        steps = [[a.step for a in axes] for axes in (kept, folded)]
-        plane, blocks, channels = self.block or (1, 1, 1)
-        return [
-            *(self.lines, self.count, *sizes[0], *steps[0], *sizes[1], *steps[1]),
-            *(self.extent, plane, blocks, channels),
-        ]
+    def read(self, x: Ref) -> Bound:
+        """The binding of a buffer of the rows' items."""
+        return read4(x) if self.wide else read1(x)
 
-    def spec(self, shape: RowShape) -> dict[int, int]:
-        """Specialization constants."""
-        size = self.lines * self.extent * (4 if self.wide else 1)
+    def push(self) -> dict[str, int]:
+        """Push constants of AXES_MEMBERS by name."""
+        channels = self.channels or ChannelBlocks(1, 1, 1)
         return {
-            LANES: shape.lanes,
-            ROWS: shape.rows,
-            _KEPT: max(1, len(self.kept)),
-            _FOLDED: max(1, len(self.folded)),
-            _ACROSS: int(self.across),
-            _TAIL: int(self.tail),
-            _FEW_ITEMS: int(size < _FEW),
+            "rows": self.rows,
+            "count": self.count,
+            **_axes_push("kept", self.kept),
+            **_axes_push("reduced", self.reduced),
+            "extent": self.extent,
+            "plane": channels.plane,
+            "blocks": channels.blocks,
+            "channels": channels.channels,
+        }
+
+    def spec(self, shape: RowShape) -> dict[str, int]:
+        """Specialization constants of reduction_axes.glsl and common/indexing.glsl by name."""
+        size = self.rows * self.extent * (4 if self.wide else 1)
+        return {
+            **shape.spec,
+            "KEPT": max(1, len(self.kept)),
+            "REDUCED": max(1, len(self.reduced)),
+            "ACROSS": int(self.across),
+            "PADDING_LANES": int(self.has_padding_lanes),
+            "FEW_ITEMS": int(size < FEW),
         }
 
 
-def lines_of(x: TensorType, axes: Sequence[int], layout: Layout) -> Lines | None:
-    """``x`` as lines along ``axes`` together; None where they are too many for the shaders."""
+def _axes_push(kind: str, axes: Sequence[Axis]) -> dict[str, int]:
+    """Sizes of the inner two of three axes, steps of all; axes that are missing come first."""
+    padded = [*[Axis(1, 0)] * (MAX_AXES - len(axes)), *axes]
+    sizes = {f"{kind}{i}": padded[i].size for i in range(1, MAX_AXES)}
+    return sizes | {f"{kind}_step{i}": axis.step for i, axis in enumerate(padded)}
+
+
+def along_axes(x: TensorType, axes: Sequence[int], layout: Layout) -> ReductionAxes | None:
+    """``x`` reduced along ``axes`` together; None where they are too many for the shaders."""
     if not allows(x, layout):
         return None
-    return lines_of_sizes(x.dims, [a in axes for a in range(x.rank)], layout)
+    return _of_sizes(x.dims, [a in axes for a in range(x.rank)], layout)
 
 
-def lines_of_groups(x: TensorType, groups: int, layout: Layout) -> Lines | None:
-    """As :func:`lines_of`, each of ``groups`` runs of channels with all its spatial elements."""
+def along_groups(x: TensorType, groups: int, layout: Layout) -> ReductionAxes | None:
+    """``x`` reduced in each of ``groups`` runs of channels, with all their spatial elements.
+
+    None as in :func:`along_axes`, and where blocks of C4 belong to several groups.
+    """
     n, channels, *spatial = x.dims
-    within = channels // groups
+    size = channels // groups
+    spatial_too = [False, False, True, *[True] * len(spatial)]
     if layout is Layout.LINEAR:
-        return lines_of_sizes((n, groups, within, *spatial), _group_axes(spatial), layout)
+        return _of_sizes((n, groups, size, *spatial), spatial_too, layout)
     if groups == 1:
-        return lines_of_sizes(x.dims, [False, *[True] * (x.rank - 1)], layout)
+        return _of_sizes(x.dims, [False, *[True] * (x.rank - 1)], layout)
     if groups == channels:
-        return lines_of_sizes(x.dims, [False, False, *[True] * len(spatial)], layout)
-    if within % 4:
+        return _of_sizes(x.dims, [False, False, *[True] * len(spatial)], layout)
+    if size % 4:
         return None
-    sizes = (n, groups, within // 4, *spatial)
-    return _merged(sizes, _group_axes(spatial), wide=True, across=True)
+    return _merged((n, groups, size // 4, *spatial), spatial_too, wide=True, across=True)
 
 
-def _group_axes(spatial: Sequence[int]) -> list[bool]:
-    return [False, False, True, *[True] * len(spatial)]
-
-
-def lines_of_sizes(sizes: Sequence[int], folded: Sequence[bool], layout: Layout) -> Lines | None:
-    """Lines of a tensor of these sizes, along the axes that are ``folded``."""
+def _of_sizes(
+    sizes: Sequence[int], reduced: Sequence[bool], layout: Layout
+) -> ReductionAxes | None:
+    """Rows of a tensor of these sizes, along the axes that are ``reduced``."""
     if layout is Layout.C4:
-        n, channels, *spatial = sizes
-        blocks = -(-channels // 4)
-        made = _merged((n, blocks, *spatial), folded, wide=True, across=folded[1])
-        within = math.prod(d for d, f in zip(spatial, folded[2:], strict=True) if not f)
-        block = (math.prod(spatial), blocks, channels)
-        return made and replace(made, block=block, within=within)
+        return _of_channel_blocks(sizes, reduced)
     last = next((a for a in reversed(range(len(sizes))) if sizes[a] != 1), None)
     if last is None or sizes[last] == 0:
-        return _merged(sizes, folded, wide=False, across=True)
+        return _merged(sizes, reduced, wide=False, across=True)
     # Neighbours of one kind are one axis, so that vec4s may reach over them.
     inner = last
-    while inner > 0 and (folded[inner - 1] == folded[last] or sizes[inner - 1] == 1):
+    while inner > 0 and (reduced[inner - 1] == reduced[last] or sizes[inner - 1] == 1):
         inner -= 1
     run = math.prod(sizes[inner : last + 1])
     if run % 4:
-        return _merged(sizes, folded, wide=False, across=True)
+        return _merged(sizes, reduced, wide=False, across=True)
     in_fours = (*sizes[:inner], run // 4)
-    kinds = [*folded[:inner], folded[last]]
-    return _merged(in_fours, kinds, wide=True, across=folded[last])
+    kinds = [*reduced[:inner], reduced[last]]
+    return _merged(in_fours, kinds, wide=True, across=reduced[last])
+
+
+def _of_channel_blocks(sizes: Sequence[int], reduced: Sequence[bool]) -> ReductionAxes | None:
+    n, channels, *spatial = sizes
+    blocks = ceil_div(channels, 4)
+    made = _merged((n, blocks, *spatial), reduced, wide=True, across=reduced[1])
+    rows = math.prod(d for d, r in zip(spatial, reduced[2:], strict=True) if not r)
+    in_c4 = ChannelBlocks(math.prod(spatial), blocks, channels, rows)
+    return made and replace(made, channels=in_c4)
 
 
 def _merged(
-    sizes: Sequence[int],
-    folded: Sequence[bool],
-    *,
-    wide: bool,
-    across: bool,
-) -> Lines | None:
+    sizes: Sequence[int], reduced: Sequence[bool], *, wide: bool, across: bool
+) -> ReductionAxes | None:
     """Axes of size 1 dropped, neighbours of one kind joined."""
     steps = [math.prod(sizes[a + 1 :]) for a in range(len(sizes))]
-    axes = [(f, Axis(n, s)) for f, n, s in zip(folded, sizes, steps, strict=True) if n != 1]
+    axes = [(r, Axis(n, s)) for r, n, s in zip(reduced, sizes, steps, strict=True) if n != 1]
     found: dict[bool, list[Axis]] = {False: [], True: []}
     for kind, run in itertools.groupby(axes, key=lambda pair: pair[0]):
         members = [axis for _, axis in run]
         found[kind].append(Axis(math.prod(a.size for a in members), members[-1].step))
     if max(map(len, found.values())) > MAX_AXES:
         return None
-    return Lines(tuple(found[False]), tuple(found[True]), wide, across)
-
-
-def _padded(axes: Sequence[Axis]) -> list[Axis]:
-    return [*[Axis(1, 0)] * (MAX_AXES - len(axes)), *axes]
+    return ReductionAxes(tuple(found[False]), tuple(found[True]), wide, across)

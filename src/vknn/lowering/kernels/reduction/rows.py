@@ -1,4 +1,8 @@
-"""Workgroups of kernels that reduce rows (shaders/normalization/row_reduce.glsl)."""
+"""Workgroups of kernels that reduce rows: lanes of a row, rows of a workgroup.
+
+A row is a set of elements that are reduced together. The shaders share it out among lanes as
+shaders/normalization/row_reduce.glsl says.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,23 @@ LANE_ROUNDS = 8
 
 @dataclass(frozen=True)
 class RowShape:
-    """``lanes`` (a power of two) share a row, ``rows`` share a workgroup."""
+    """Shape of a workgroup: ``lanes`` (a power of two) share a row, ``rows`` share a workgroup."""
 
     lanes: int
     rows: int
 
     @property
     def local(self) -> tuple[int, int, int]:
+        """Size of the workgroup."""
         return self.lanes * self.rows, 1, 1
 
+    @property
+    def spec(self) -> dict[str, int]:
+        """Specialization constants that shaders of rows declare."""
+        return {"LANES": self.lanes, "ROWS": self.rows}
+
     def groups(self, rows: int, limits: DeviceLimits) -> tuple[int, int, int]:
+        """Workgroups for so many rows."""
         return spread(ceil_div(rows, self.rows), limits)
 
     def fits(self, rows: int, width: int, limits: DeviceLimits) -> bool:
@@ -38,7 +49,11 @@ def _loops(width: int, lanes: int, limits: DeviceLimits) -> bool:
 
 
 def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
-    """A row a lane on a CPU, unless there are few rows; on a GPU as many lanes as a row feeds."""
+    """The workgroups for ``rows`` rows of ``width`` items.
+
+    On a CPU a lane takes a whole row unless there are few rows; on a GPU a row gets as many lanes
+    as have four items each, at least 8 and at most 128.
+    """
     if limits.kind == "cpu":
         size = limits.subgroup_size
         if width < 16 or (rows >= 2 * size and _loops(width, 1, limits)):

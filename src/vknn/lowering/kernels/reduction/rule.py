@@ -1,16 +1,23 @@
-"""Reductions over any axes: one dispatch, or two where there are few long lines."""
+"""ReduceSum, ReduceMax and their kin over any axes: one dispatch, or two for few long rows."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.graph import DType, Op, TensorType
-from vknn.lowering.kernels.reduction.reduction_axes import Axis, Lines, lines_of
-from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
+from vknn.lowering.kernels.reduction.parts import Parts, parts_of, whole_row_cost
+from vknn.lowering.kernels.reduction.reduction_axes import (
+    Axis,
+    ChannelBlocks,
+    ReductionAxes,
+    along_axes,
+)
+from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -31,78 +38,93 @@ from vknn.ops.reduction import (
 )
 from vknn.plan import DeviceLimits
 
-_JOIN, _TERM, _FINISH, _SINGLE = range(16, 20)
+#: Values of JOIN, TERM and FINISH in shaders/reduction/reduce.comp.
 _SUM, _PRODUCT, _MAXIMUM, _MINIMUM = range(4)
 _PLAIN, _ABSOLUTE, _SQUARE, _EXPONENTIAL = range(4)
 _AS_IS, _SCALED, _ROOT, _LOGARITHM, _DIVIDED = range(5)
-#: Op -> how terms are joined, what a term is, what is done at the end (shaders/reduction).
-KINDS: dict[type[Op], tuple[int, int, int]] = {
-    ReduceSum: (_SUM, _PLAIN, _AS_IS),
-    ReduceMean: (_SUM, _PLAIN, _SCALED),
-    ReduceMax: (_MAXIMUM, _PLAIN, _AS_IS),
-    ReduceMin: (_MINIMUM, _PLAIN, _AS_IS),
-    ReduceProd: (_PRODUCT, _PLAIN, _AS_IS),
-    ReduceSumSquare: (_SUM, _SQUARE, _AS_IS),
-    ReduceL1: (_SUM, _ABSOLUTE, _AS_IS),
-    ReduceL2: (_SUM, _SQUARE, _ROOT),
-    ReduceLogSum: (_SUM, _PLAIN, _LOGARITHM),
-    ReduceLogSumExp: (_SUM, _EXPONENTIAL, _LOGARITHM),
-}
-#: Estimated microseconds that a lane waits for an item of a line.
-LATENCY = 0.5
-#: Workgroups that keep a device busy, and items that are worth a workgroup of their own.
-BUSY, WORTHWHILE = 256, 256
-
-
-def lane_cost(lines: Lines, shape: RowShape, limits: DeviceLimits) -> float:
-    """What it costs that a line is worked through by its own lanes alone."""
-    if limits.kind != "cpu":
-        return LATENCY * lines.count / shape.lanes
-    groups = ceil_div(lines.lines, shape.rows)
-    return 16 * lines.lines * lines.count * BYTE_COST * (max(0, 8 - groups) / max(1, groups))
 
 
 @dataclass(frozen=True)
-class Parts:
-    """A line cut into ``parts`` of ``chunk`` items."""
+class Function:
+    """A reduction: how terms are joined, what a term is of an element, what becomes of the sum."""
 
-    parts: int
-    chunk: int
-
-
-def parts_of(lines: Lines, limits: DeviceLimits) -> Parts | None:
-    """Parts enough to keep a device busy; None where there is no need or no use."""
-    wanted = min(BUSY // max(1, lines.lines), lines.count // WORTHWHILE)
-    if wanted < 2:
-        return None
-    chunk = ceil_div(lines.count, wanted)
-    return Parts(ceil_div(lines.count, chunk), chunk)
+    join: int
+    term: int
+    finish: int
 
 
-@lowers(*KINDS)
+FUNCTIONS: dict[type[Op], Function] = {
+    ReduceSum: Function(_SUM, _PLAIN, _AS_IS),
+    ReduceMean: Function(_SUM, _PLAIN, _SCALED),
+    ReduceMax: Function(_MAXIMUM, _PLAIN, _AS_IS),
+    ReduceMin: Function(_MINIMUM, _PLAIN, _AS_IS),
+    ReduceProd: Function(_PRODUCT, _PLAIN, _AS_IS),
+    ReduceSumSquare: Function(_SUM, _SQUARE, _AS_IS),
+    ReduceL1: Function(_SUM, _ABSOLUTE, _AS_IS),
+    ReduceL2: Function(_SUM, _SQUARE, _ROOT),
+    ReduceLogSum: Function(_SUM, _PLAIN, _LOGARITHM),
+    ReduceLogSumExp: Function(_SUM, _EXPONENTIAL, _LOGARITHM),
+}
+
+
+@dataclass(frozen=True)
+class _RowReduction:
+    """A reduction of a tensor in one layout.
+
+    ``factor``: 1 / elements of a row, or ``in_order`` their number. ``in_order``: elements are
+    added one after the other, as the op asks for.
+    """
+
+    axes: ReductionAxes
+    function: Function
+    factor: float
+    target: Layout
+    in_order: bool = False
+
+    def shape(self, limits: DeviceLimits) -> RowShape:
+        """The workgroups; in order a row is one lane's."""
+        shape = self.axes.shape(limits)
+        return RowShape(1, shape.lanes * shape.rows) if self.in_order else shape
+
+    @property
+    def in_fours(self) -> bool:
+        """True where the results are vec4s: of four rows, or of a tensor in C4."""
+        return not self.axes.across or self.target is Layout.C4
+
+    @property
+    def spec(self) -> dict[str, int]:
+        """Specialization constants of what is done to a row."""
+        return {
+            "JOIN": self.function.join,
+            "TERM": self.function.term,
+            "FINISH": self.function.finish,
+            "SINGLE": int(self.target is Layout.C4 and self.axes.across),
+        }
+
+
+@lowers(*FUNCTIONS)
 def reductions(problem: Problem) -> Sequence[Candidate]:
-    """Every layout, at once or in two stages."""
+    """Candidates: one or two stages, from every layout."""
     (x,), op = problem.inputs, problem.op
     assert x is not None and isinstance(op, Reduction)
-    axes = normal_axes(op, op.axes, x.rank)
+    dims = normal_axes(op, op.axes, x.rank)
     found = []
     for source in PLAIN:
-        lines = lines_of(x, axes, source)
-        target = _target(problem, axes, source)
-        if lines is None or target is None:
+        axes = along_axes(x, dims, source)
+        target = _target(problem, dims, source)
+        if axes is None or target is None:
             continue
-        in_order = isinstance(op, ReduceMean) and op.in_order
-        if in_order and lines.across:
-            continue  # a vec4's lanes are added up side by side
-        kind, scale = KINDS[type(op)], _scale(x, axes)
-        if in_order:
-            kind, scale = (_SUM, _PLAIN, _DIVIDED), x.size / problem.outputs[0].size
-        emit = _Emit(lines, kind, scale, target, in_order)
-        found += _candidates(problem, emit, source)
+        reduction = _RowReduction(axes, FUNCTIONS[type(op)], _inverse(x, dims), target)
+        if isinstance(op, ReduceMean) and op.in_order:
+            if axes.across:
+                continue  # a vec4's lanes are added up side by side
+            function, count = Function(_SUM, _PLAIN, _DIVIDED), x.size / problem.outputs[0].size
+            reduction = _RowReduction(axes, function, count, target, in_order=True)
+        found += _candidates(problem, reduction, source)
     return found
 
 
-def _scale(x: TensorType, axes: Sequence[int]) -> float:
+def _inverse(x: TensorType, axes: Sequence[int]) -> float:
     return 1.0 / max(1, math.prod(x.dims[a] for a in axes))
 
 
@@ -112,140 +134,111 @@ def _target(problem: Problem, axes: Sequence[int], source: Layout) -> Layout | N
         return Layout.LINEAR
     op = problem.op
     assert isinstance(op, Reduction)
-    if 1 in axes:  # a scalar for each line, in order
+    if 1 in axes:  # a scalar for each row, in order
         return Layout.C4 if op.keepdims and problem.outputs[0].rank >= 2 else Layout.LINEAR
     # The channels are still axis 1 where the first axis has stayed.
     return Layout.C4 if op.keepdims or 0 not in axes else None
 
 
-def _candidates(problem: Problem, emit: _Emit, source: Layout) -> list[Candidate]:
+def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> list[Candidate]:
     (x,), limits = problem.inputs, problem.limits
     assert x is not None
-    lines, found = emit.lines, []
+    axes, found = reduction.axes, []
     work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
-    shape = emit.shape(limits)
-    if shape.fits(lines.lines, lines.count, limits):
-        cost = DISPATCH_COST + work + lane_cost(lines, shape, limits)
-        name = f"lines_{source.value}"
-        found.append(Candidate(name, (source,), (emit.target,), emit.whole, cost))
-    parts = None if emit.in_order else parts_of(lines, limits)
-    if parts is None or emit.kind[1] == _EXPONENTIAL:
+    shape = reduction.shape(limits)
+    if shape.fits(axes.rows, axes.count, limits):
+        cost = DISPATCH_COST + work + whole_row_cost(axes, shape, limits)
+        emit = functools.partial(_emit_whole, reduction=reduction)
+        found.append(Candidate(f"lines_{source.value}", (source,), (reduction.target,), emit, cost))
+    parts = None if reduction.in_order else parts_of(axes, limits)
+    if (
+        parts is None
+        or reduction.function.term == _EXPONENTIAL
+        or not _parts_fit(reduction, parts, limits)
+    ):
         return found
-    split = _Split(emit, parts)
-    if split.fits(limits):
-        cost = 2 * DISPATCH_COST + work
-        name = f"parts_{source.value}"
-        found.append(Candidate(name, (source,), (emit.target,), split, cost))
+    emit = functools.partial(_emit_parts, reduction=reduction, parts=parts)
+    cost = 2 * DISPATCH_COST + work
+    found.append(Candidate(f"parts_{source.value}", (source,), (reduction.target,), emit, cost))
     return found
 
 
-@dataclass(frozen=True)
-class _Emit:
-    lines: Lines
-    kind: tuple[int, int, int]
-    scale: float
-    target: Layout
-    in_order: bool = False
-
-    def shape(self, limits: DeviceLimits) -> RowShape:
-        """The workgroups; in order a line is one lane's."""
-        shape = self.lines.shape(limits)
-        return RowShape(1, shape.lanes * shape.rows) if self.in_order else shape
-
-    @property
-    def in_fours(self) -> bool:
-        """True where the results are vec4s: of four lines, or of a tensor in C4."""
-        return not self.lines.across or self.target is Layout.C4
-
-    def spec(self) -> dict[int, int]:
-        join, term, finish = self.kind
-        single = self.target is Layout.C4 and self.lines.across
-        return {_JOIN: join, _TERM: term, _FINISH: finish, _SINGLE: int(single)}
-
-    def whole(self, emitter: Emitter) -> None:
-        limits, x = emitter.problem.limits, emitter.input(0)
-        shape = self.shape(limits)
-        emitter.dispatch(
-            "reduction/reduce",
-            [read4(x) if self.lines.wide else read1(x), write(emitter.output())],
-            groups=shape.groups(self.lines.lines, limits),
-            local=shape.local,
-            push=[*self.lines.push(), 1, self.lines.count, self.scale],
-            spec=self.lines.spec(shape) | self.spec(),
-            defines=_defines(x.is_float, self.lines.wide, self.in_fours, 0),
-            access=None if x.is_float else "storage",
-            flops=2 * self.lines.lines * self.lines.count * 4,
-        )
+def _axes_of_parts(axes: ReductionAxes, parts: int) -> ReductionAxes:
+    """The rows of the second stage: results of parts, side by side and across as the whole ones."""
+    kept = (Axis(axes.rows, parts),) if axes.rows > 1 else ()
+    channels = None
+    if axes.channels is not None and not axes.across:
+        old = axes.channels
+        channels = ChannelBlocks(parts * old.rows, old.blocks, old.channels)
+    return ReductionAxes(kept, (Axis(parts, 1),), True, axes.across, channels)
 
 
-@dataclass(frozen=True)
-class _Split:
-    """Two dispatches: a vec4 of each part of a line, and the result of those."""
-
-    emit: _Emit
-    parts: Parts
-
-    def first(self, limits: DeviceLimits) -> RowShape:
-        return row_shape(self.emit.lines.lines * self.parts.parts, self.parts.chunk, limits)
-
-    def second(self) -> Lines:
-        """The lines of the parts: side by side and across as the whole ones."""
-        lines = self.emit.lines
-        parts = self.parts.parts
-        kept = (Axis(lines.lines, parts),) if lines.lines > 1 else ()
-        block = None
-        if lines.block is not None and not lines.across:
-            block = (parts * lines.within, *lines.block[1:])
-        return Lines(kept, (Axis(parts, 1),), True, lines.across, block)
-
-    def fits(self, limits: DeviceLimits) -> bool:
-        count = self.emit.lines.lines * self.parts.parts
-        second = self.second()
-        return (
-            fits_buffer(limits, 4 * count)
-            and fits(ceil_div(count, lane_count(limits)), limits)
-            and self.first(limits).fits(count, self.parts.chunk, limits)
-            and second.shape(limits).fits(second.lines, second.count, limits)
-        )
-
-    def __call__(self, emitter: Emitter) -> None:
-        limits, x, lines = emitter.problem.limits, emitter.input(0), self.emit.lines
-        count = lines.lines * self.parts.parts
-        dtype = DType.FLOAT32 if x.is_float else DType.INT32
-        middle = emitter.scratch("parts", 4 * count, dtype=dtype)
-        push = lines.push()
-        push[0] = count
-        access = None if x.is_float else "storage"
-        shape = self.first(limits)
-        emitter.dispatch(
-            "reduction/reduce",
-            [read4(x) if lines.wide else read1(x), write(middle)],
-            groups=shape.groups(count, limits),
-            local=shape.local,
-            push=[*push, self.parts.parts, self.parts.chunk, self.emit.scale],
-            spec=lines.spec(shape) | self.emit.spec(),
-            defines=_defines(x.is_float, lines.wide, True, 1),
-            access=access,
-            flops=8 * lines.lines * lines.count,
-        )
-        second = self.second()
-        shape = second.shape(limits)
-        emitter.dispatch(
-            "reduction/reduce",
-            [read4(middle), write(emitter.output())],
-            groups=shape.groups(second.lines, limits),
-            local=shape.local,
-            push=[*second.push(), 1, second.count, self.emit.scale],
-            spec=second.spec(shape) | self.emit.spec(),
-            defines=_defines(x.is_float, True, self.emit.in_fours, 2),
-            access="storage",
-        )
+def _parts_fit(reduction: _RowReduction, parts: Parts, limits: DeviceLimits) -> bool:
+    count = reduction.axes.rows * parts.parts
+    second = _axes_of_parts(reduction.axes, parts.parts)
+    return (
+        fits_buffer(limits, 4 * count)
+        and fits(ceil_div(count, lane_count(limits)), limits)
+        and parts.shape(reduction.axes, limits).fits(count, parts.chunk, limits)
+        and second.shape(limits).fits(second.rows, second.count, limits)
+    )
 
 
-def _defines(is_float: bool, wide: bool, in_fours: bool, stage: int) -> dict[str, int | str]:
-    return {
-        "ELEM": int(not is_float),
-        "WIDE": int(wide),
-        "OUT4": int(in_fours),
-        "STAGE": stage,
-    }
+def _emit_whole(emitter: Emitter, reduction: _RowReduction) -> None:
+    axes, limits, x = reduction.axes, emitter.problem.limits, emitter.input(0)
+    shape = reduction.shape(limits)
+    emitter.dispatch(
+        "reduction/reduce",
+        [axes.read(x), write(emitter.output())],
+        groups=shape.groups(axes.rows, limits),
+        local=shape.local,
+        push={**axes.push(), **Parts(1, axes.count).push(), "factor": reduction.factor},
+        spec={**axes.spec(shape), **reduction.spec},
+        defines=_defines(x, wide=axes.wide, in_fours=reduction.in_fours, stage=0),
+        access=None if x.is_float else "storage",
+        flops=8 * axes.rows * axes.count,
+    )
+
+
+def _emit_parts(emitter: Emitter, reduction: _RowReduction, parts: Parts) -> None:
+    """A vec4 of each part of a row, then the results of those."""
+    dtype = DType.FLOAT32 if emitter.input(0).is_float else DType.INT32
+    count = 4 * reduction.axes.rows * parts.parts
+    middle = emitter.scratch("parts", count, dtype=dtype)
+    _emit_first(emitter, reduction, parts, middle)
+    _emit_second(emitter, reduction, parts, middle)
+
+
+def _emit_first(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle: Ref) -> None:
+    axes, limits, x = reduction.axes, emitter.problem.limits, emitter.input(0)
+    shape, count = parts.shape(axes, limits), axes.rows * parts.parts
+    emitter.dispatch(
+        "reduction/reduce",
+        [axes.read(x), write(middle)],
+        groups=shape.groups(count, limits),
+        local=shape.local,
+        push={**axes.push(), "rows": count, **parts.push(), "factor": reduction.factor},
+        spec={**axes.spec(shape), **reduction.spec},
+        defines=_defines(x, wide=axes.wide, in_fours=True, stage=1),
+        access=None if x.is_float else "storage",
+        flops=8 * axes.rows * axes.count,
+    )
+
+
+def _emit_second(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle: Ref) -> None:
+    limits, axes = emitter.problem.limits, _axes_of_parts(reduction.axes, parts.parts)
+    shape = axes.shape(limits)
+    emitter.dispatch(
+        "reduction/reduce",
+        [read4(middle), write(emitter.output())],
+        groups=shape.groups(axes.rows, limits),
+        local=shape.local,
+        push={**axes.push(), **Parts(1, axes.count).push(), "factor": reduction.factor},
+        spec={**axes.spec(shape), **reduction.spec},
+        defines=_defines(middle, wide=True, in_fours=reduction.in_fours, stage=2),
+        access="storage",
+    )
+
+
+def _defines(x: Ref, *, wide: bool, in_fours: bool, stage: int) -> Mapping[str, int]:
+    return {"ELEM": int(not x.is_float), "WIDE": int(wide), "OUT4": int(in_fours), "STAGE": stage}

@@ -1,15 +1,14 @@
-"""Resizing in C4, from tables of which input places an output place is made of."""
+"""Resize in C4, from tables of the input places and weights of each output place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -20,11 +19,11 @@ from vknn.ops.sampling.resize import Resize
 #: Spatial axes that the shader has room for, and input places an output is made of along each.
 MAX_AXES = 3
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
-_TAPS, _AXES = 10, 11
 
 
 @lowers(Resize)
 def resize(problem: Problem) -> Sequence[Candidate]:
+    """The candidate for up to three spatial axes."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, Resize)
     axes = len(op.sizes)
@@ -37,13 +36,14 @@ def resize(problem: Problem) -> Sequence[Candidate]:
     taps = TAPS[op.mode] ** axes
     moved = storage_bytes(x, Layout.C4) + storage_bytes(y, Layout.C4)
     cost = DISPATCH_COST + moved * BYTE_COST + 2 * taps * y.size * FLOP_COST
-    return [Candidate(f"resize_{op.mode}", (Layout.C4,), (Layout.C4,), _emit(op, x, y), cost)]
+    name = f"resize_{op.mode}"
+    return [Candidate(name, (Layout.C4,), (Layout.C4,), _emit_resize, cost)]
 
 
 def sampling_table(op: Resize, dims: Sequence[int]) -> np.ndarray:
-    """Index and weight pairs of every place along every axis, the innermost axis first.
+    """Pairs of index and weight for every place along every axis, the innermost axis first.
 
-    The values are the reference's own, so that the device samples exactly what it does.
+    They are those of :meth:`Resize.taps`, which the reference uses too.
     """
     rows = [_axis_table(op, k, dims[k]) for k in reversed(range(len(op.sizes)))]
     return np.concatenate(rows).astype(np.float32)
@@ -57,29 +57,28 @@ def _axis_table(op: Resize, axis: int, size: int) -> np.ndarray:
     return table.reshape(op.sizes[axis], -1)
 
 
-def _emit(op: Resize, x: TensorType, y: TensorType) -> Callable[[Emitter], None]:
-    def emit(emitter: Emitter) -> None:
-        n, channels, *sizes = y.dims
-        count = n * -(-channels // 4) * math.prod(sizes)
-        taps = TAPS[op.mode] if op.mode != "nearest" else 0
-        share = grid(emitter.problem.limits, count, item_rounds=rounds(*[taps] * len(sizes)))
-        key = f"table {op} {x.dims[2:]}"
-        table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
-        unused = [1] * (MAX_AXES - len(sizes))
-        target = emitter.output()
-        emitter.dispatch(
-            "sampling/resize",
-            [read4(emitter.input(0)), read4(table), write(target)],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                *(count, share.chunk),
-                *(*reversed(sizes), *unused),
-                *(*reversed(x.dims[2:]), *unused),
-            ],
-            spec=share.spec | {_TAPS: TAPS[op.mode], _AXES: len(sizes)},
-            defines={"ELEM": int(not target.is_float)},
-            flops=2 * TAPS[op.mode] ** len(sizes) * y.size,
-        )
-
-    return emit
+def _emit_resize(emitter: Emitter) -> None:
+    (x,), (y,), op = emitter.problem.inputs, emitter.problem.outputs, emitter.problem.op
+    assert x is not None and isinstance(op, Resize)
+    sizes, taps = y.dims[2:], TAPS[op.mode]
+    count = y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(sizes)
+    looped = taps if op.mode != "nearest" else 0
+    share = grid(emitter.problem.limits, count, item_rounds=rounds(*[looped] * len(sizes)))
+    key = f"table {op} {x.dims[2:]}"
+    table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
+    unused, target = [1] * (MAX_AXES - len(sizes)), emitter.output()
+    emitter.dispatch(
+        "sampling/resize",
+        [read4(emitter.input(0)), read4(table), write(target)],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "out_size": (*reversed(sizes), *unused),
+            "in_size": (*reversed(x.dims[2:]), *unused),
+        },
+        spec={**share.spec, "TAPS": taps, "AXES": len(sizes)},
+        defines={"ELEM": int(not target.is_float)},
+        flops=2 * taps ** len(sizes) * y.size,
+    )

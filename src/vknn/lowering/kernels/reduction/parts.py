@@ -1,0 +1,49 @@
+"""Few long rows: how they are cut into parts, and what it costs to leave them whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
+from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
+from vknn.lowering.kit.candidate import BYTE_COST
+from vknn.lowering.kit.emitter import ceil_div
+from vknn.plan import DeviceLimits
+
+#: Estimated microseconds that a lane waits for an item of a row.
+_LATENCY = 0.5
+#: Workgroups that keep a device busy, and items that are worth a workgroup of their own.
+_BUSY, _WORTHWHILE = 256, 256
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A row cut into ``parts`` of ``chunk`` items."""
+
+    parts: int
+    chunk: int
+
+    def push(self) -> dict[str, int]:
+        """Push constants by name."""
+        return {"parts": self.parts, "chunk": self.chunk}
+
+    def shape(self, axes: ReductionAxes, limits: DeviceLimits) -> RowShape:
+        """Workgroups that take the parts of all rows, each as a row of its own."""
+        return row_shape(axes.rows * self.parts, self.chunk, limits)
+
+
+def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> Parts | None:
+    """Enough parts to keep a device busy; None where whole rows do, or are too short to be cut."""
+    wanted = min(_BUSY // max(1, axes.rows), axes.count // _WORTHWHILE)
+    if wanted < 2:
+        return None
+    chunk = ceil_div(axes.count, wanted)
+    return Parts(ceil_div(axes.count, chunk), chunk)
+
+
+def whole_row_cost(axes: ReductionAxes, shape: RowShape, limits: DeviceLimits) -> float:
+    """Estimated microseconds that lanes wait where a row is left to one workgroup."""
+    if limits.kind != "cpu":
+        return _LATENCY * axes.count / shape.lanes
+    groups = ceil_div(axes.rows, shape.rows)
+    return 16 * axes.rows * axes.count * BYTE_COST * (max(0, 8 - groups) / max(1, groups))

@@ -1,0 +1,25 @@
+"""CumSum by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vknn.ops.reduction import CumSum
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "reverse", "expected"),
+    [
+        (False, False, [4, 10, 17]),
+        (True, False, [0, 4, 10]),
+        (False, True, [17, 13, 7]),
+        (True, True, [13, 7, 0]),
+    ],
+)
+def test_cumsum(exclusive: bool, reverse: bool, expected: list[int]) -> None:
+    x = np.array([4, 6, 7], np.int32)
+    np.testing.assert_array_equal(CumSum(0, exclusive, reverse).reference(x)[0], expected)
+    column = x.reshape(1, 3, 1).astype(np.float32)
+    (y,) = CumSum(-2, exclusive, reverse).reference(column)
+    np.testing.assert_array_equal(y.ravel(), expected)
