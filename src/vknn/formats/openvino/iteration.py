@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from vknn.formats.openvino.elements import ElementReader
 from vknn.formats.openvino.records import Iteration, LayerRecord, Net, Place, PortRule
 from vknn.formats.openvino.xml import Element, integer
 
-if TYPE_CHECKING:
-    from vknn.formats.openvino.reader import Reader
-
-ReadNet = Callable[["Reader", Element, int], Net]
+ReadNet = Callable[[ElementReader, Element, int], Net]
 
 
 def read_iteration(
-    reader: Reader, element: Element, precision: str, version: int, layer: str, read_net: ReadNet
+    reader: ElementReader, element: Element, precision: str, version: int, layer: str, read_net: ReadNet
 ) -> Iteration:
     """What a TensorIterator has inside. ``read_net`` reads the body."""
     body = element.first("body")
@@ -40,7 +37,7 @@ def read_iteration(
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 
 
-def _rule(reader: Reader, element: Element, layer: str) -> PortRule:
+def _rule(reader: ElementReader, element: Element, layer: str) -> PortRule:
     def optional(name: str) -> int | None:
         text = element.attributes.get(name)
         value = None if text is None else integer(text)
@@ -78,7 +75,7 @@ def body_inputs(net: Net) -> dict[Place, tuple[int, ...]]:
     return found
 
 
-def _check(reader: Reader, element: Element, found: Iteration, layer: str) -> None:
+def _check(reader: ElementReader, element: Element, found: Iteration, layer: str) -> None:
     """Both ends of every rule and back edge exist; every body input is fed once."""
     ends = {tag: _port_ids(element.ports(tag)) for tag in ("input", "output")}
     takes = body_inputs(found.body)
@@ -121,7 +118,7 @@ def _port_ids(ports: Iterable[Element]) -> set[int]:
 
 
 def _check_back_edges(
-    reader: Reader,
+    reader: ElementReader,
     found: Iteration,
     takes: Mapping[Place, tuple[int, ...]],
     gives: set[Place],

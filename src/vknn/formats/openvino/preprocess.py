@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from vknn.formats.openvino.elements import ElementReader
 from vknn.formats.openvino.numbers import real
 from vknn.formats.openvino.records import LayerRecord, Mean, PreProcess
 from vknn.formats.openvino.xml import Element, integer
 
-if TYPE_CHECKING:
-    from vknn.formats.openvino.reader import Reader
-
 
 def read_pre_process(
-    reader: Reader, net: Element, layers: Sequence[LayerRecord]
+    reader: ElementReader, net: Element, layers: Sequence[LayerRecord]
 ) -> PreProcess | None:
     """The means of a net, or None. Scales are not applied, as OpenVINO does not."""
     element = net.first("pre-process")
@@ -40,7 +37,7 @@ def read_pre_process(
     return PreProcess(layer.name, tuple(found))
 
 
-def _reference(reader: Reader, element: Element, layers: Sequence[LayerRecord]) -> LayerRecord:
+def _reference(reader: ElementReader, element: Element, layers: Sequence[LayerRecord]) -> LayerRecord:
     """The Input layer that is meant: by name, or the first with four dims."""
     inputs = [layer for layer in layers if layer.type.lower() == "input" and layer.outputs]
     name = element.attributes.get("reference-layer-name", "")
@@ -56,7 +53,7 @@ def _reference(reader: Reader, element: Element, layers: Sequence[LayerRecord]) 
     return found[0]
 
 
-def _mean(reader: Reader, element: Element, channel: Element, layer: LayerRecord) -> Mean | None:
+def _mean(reader: ElementReader, element: Element, channel: Element, layer: LayerRecord) -> Mean | None:
     mean = channel.first("mean")
     if mean is None or not ({"value", "offset"} & set(mean.attributes)):
         return None

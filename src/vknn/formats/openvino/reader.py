@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NoReturn
 
 from vknn.errors import ModelFormatError
+from vknn.formats.openvino.elements import MAX_ELEMENTS, MAX_RANK, ElementReader
 from vknn.formats.openvino.iteration import read_iteration
 from vknn.formats.openvino.order import running_order
 from vknn.formats.openvino.preprocess import read_pre_process
 from vknn.formats.openvino.records import (
-    DTYPES,
     STORED,
     Blob,
     LayerRecord,
@@ -26,54 +24,6 @@ from vknn.formats.openvino.records import (
 from vknn.formats.openvino.xml import Element, integer, parse
 
 VERSIONS = range(1, 10)
-MAX_ELEMENTS = 1 << 31
-MAX_RANK = 16
-MAX_NESTING = 8
-
-
-@dataclass(frozen=True)
-class Reader:
-    """What all of a file's parts are read with. ``precision`` is the net's."""
-
-    file: str | None
-    precision: str
-    nesting: int = 0
-
-    def fail(self, message: str, layer: str | None = None) -> NoReturn:
-        """Raises the error for a file that contradicts itself."""
-        raise ModelFormatError(message, file=self.file, layer=layer)
-
-    def number(self, element: Element, name: str, layer: str | None = None) -> int:
-        """An attribute that must be there and an integer."""
-        text = element.attributes.get(name)
-        value = None if text is None else integer(text)
-        if value is None:
-            said = "has no" if text is None else f"has {text[:40]!r} as"
-            self.fail(f"<{element.tag}> {said} {name}", layer)
-        return value
-
-    def precision_of(self, element: Element, default: str, layer: str | None = None) -> str:
-        """The precision that an element states, or ``default``."""
-        text = element.attributes.get("precision", "")
-        if text in ("", "UNSPECIFIED", "MIXED"):
-            return default
-        if text.upper() not in DTYPES:
-            self.fail(f"<{element.tag}> has the unknown precision {text[:40]!r}", layer)
-        return text.upper()
-
-    def inner(self, precision: str) -> Reader:
-        """The reader of a TensorIterator's body."""
-        if self.nesting >= MAX_NESTING:
-            self.fail(f"bodies nested more than {MAX_NESTING} deep")
-        return Reader(self.file, precision, self.nesting + 1)
-
-    def blob(self, element: Element, default: str, layer: str | None = None) -> Blob:
-        """A <weights>, <biases> or <custom>."""
-        offset = self.number(element, "offset", layer)
-        size = self.number(element, "size", layer)
-        if offset < 0 or size < 0 or offset + size >= 1 << 63:
-            self.fail(f"<{element.tag}> has offset {offset} and size {size}", layer)
-        return Blob(offset, size, self.precision_of(element, default, layer))
 
 
 def parse_net(data: bytes, file: str | None = None) -> Net:
@@ -85,13 +35,13 @@ def parse_net(data: bytes, file: str | None = None) -> Net:
     if root.tag != "net":
         message = f"the root element is <{root.tag[:40]}>, not <net>: this is no OpenVINO IR"
         raise ModelFormatError(message, file=file)
-    reader = Reader(file, "FP32")
+    reader = ElementReader(file, "FP32")
     version = _version(reader, root)
     precision = reader.precision_of(root, "FP32")
-    return read_net(Reader(file, precision), root, version)
+    return read_net(ElementReader(file, precision), root, version)
 
 
-def _version(reader: Reader, root: Element) -> int:
+def _version(reader: ElementReader, root: Element) -> int:
     text = root.attributes.get("version")
     if text is None:
         reader.fail("<net> has no version")
@@ -106,7 +56,7 @@ def _version(reader: Reader, root: Element) -> int:
     return version
 
 
-def read_net(reader: Reader, element: Element, version: int) -> Net:
+def read_net(reader: ElementReader, element: Element, version: int) -> Net:
     """A <net> or a <body>."""
     listed = element.first("layers")
     if listed is None:
@@ -123,7 +73,7 @@ def read_net(reader: Reader, element: Element, version: int) -> Net:
     return Net(name, version, ordered, sources, pre_process)
 
 
-def _check_unique(reader: Reader, layers: Iterable[LayerRecord]) -> None:
+def _check_unique(reader: ElementReader, layers: Iterable[LayerRecord]) -> None:
     ids: set[int] = set()
     names: set[str] = set()
     for layer in layers:
@@ -135,7 +85,7 @@ def _check_unique(reader: Reader, layers: Iterable[LayerRecord]) -> None:
         names.add(layer.name)
 
 
-def _layer(reader: Reader, element: Element, version: int) -> LayerRecord:
+def _layer(reader: ElementReader, element: Element, version: int) -> LayerRecord:
     id_ = reader.number(element, "id")
     name = element.attributes.get("name") or f"layer {id_}"
     type_ = element.attributes.get("type", "")
@@ -170,7 +120,7 @@ def _attributes(element: Element) -> Mapping[str, str]:
 
 
 def _ports(
-    reader: Reader, elements: Iterable[Element], precision: str, layer: str
+    reader: ElementReader, elements: Iterable[Element], precision: str, layer: str
 ) -> tuple[Port, ...]:
     ports: dict[int, Port] = {}
     for child in elements:
@@ -186,7 +136,7 @@ def _ports(
     return tuple(ports[i] for i in sorted(ports))
 
 
-def _dim(reader: Reader, element: Element, layer: str) -> int:
+def _dim(reader: ElementReader, element: Element, layer: str) -> int:
     value = integer(element.text)
     if value is None or value < 1:
         reader.fail(f"{element.text.strip()[:40]!r} is no dim", layer)
@@ -194,7 +144,7 @@ def _dim(reader: Reader, element: Element, layer: str) -> int:
 
 
 def _blobs(
-    reader: Reader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
+    reader: ElementReader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
 ) -> Mapping[str, Blob]:
     """Those in <blobs>, and <weights> and <biases> right in the layer as the first versions do."""
     default = outputs[0].precision if outputs else precision
@@ -212,7 +162,7 @@ def _blobs(
 
 
 def _edges(
-    reader: Reader, element: Element | None, layers: Mapping[int, LayerRecord]
+    reader: ElementReader, element: Element | None, layers: Mapping[int, LayerRecord]
 ) -> Mapping[Place, Place]:
     sources: dict[Place, Place] = {}
     for edge in element.all("edge") if element is not None else ():
@@ -235,7 +185,7 @@ def _edges(
     return sources
 
 
-def _end(reader: Reader, layers: Mapping[int, LayerRecord], place: Place, side: str) -> Port:
+def _end(reader: ElementReader, layers: Mapping[int, LayerRecord], place: Place, side: str) -> Port:
     """The port at one end of an edge."""
     layer = layers.get(place[0])
     if layer is None:
