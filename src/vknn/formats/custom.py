@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.layer_table import Arity, arity
 from vknn.graph import DType
 from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
 
 #: A number of inputs or outputs: exactly n, or (least, most) where most None means any number.
-Count = int | tuple[int, int | None]
+Count = int | Arity
 
 #: Formats whose loaders ask :func:`custom_layer` for names that they do not know.
 FORMATS = ("coreml", "ncnn", "openvino", "tflite")
@@ -23,8 +24,8 @@ class Registration:
     """A layer type and how a file states it; what the arguments of :func:`register_layer` were."""
 
     layer: CustomLayer
-    inputs: tuple[int, int | None]
-    outputs: tuple[int, int | None]
+    inputs: Arity
+    outputs: Arity
     parameters: Mapping[str, tuple[Any, Any]] | None
     weights: Callable[[Options], Mapping[str, tuple[int, ...]]] | None
     index: int | None
@@ -69,7 +70,7 @@ def register_layer(
     given = Shader(shader) if isinstance(shader, str) else shader
     layer = CustomLayer(format, name, shape, compute, given, DType(dtype))
     _LAYERS[format, name] = Registration(
-        layer, _range(inputs), _range(outputs), parameters, weights, index
+        layer, arity(inputs), arity(outputs), parameters, weights, index
     )
 
 
@@ -93,7 +94,3 @@ def _is_built_in(format: str, name: str) -> bool:
 
     found = next((f for f in formats() if f.name == format), None)
     return found is not None and found.has_layer(name)
-
-
-def _range(count: Count) -> tuple[int, int | None]:
-    return (count, count) if isinstance(count, int) else count

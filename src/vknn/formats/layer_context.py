@@ -1,8 +1,8 @@
-"""What the converters of a layer work with in most formats."""
+"""Base of the formats' layer contexts: a layer's inputs, and adding its ops to the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -18,15 +18,49 @@ MAX_ELEMENTS = 1 << 31
 _FOLDED_ELEMENTS = 1 << 16
 
 
+class NeedsData(Exception):
+    """A converter needs the data of ``value``, which are computed at run time.
+
+    The graph ends before this layer then; the rest is built when the data are known. ``key`` tells
+    apart the inputs of layers that share a value.
+    """
+
+    def __init__(self, value: Value, key: Hashable = None) -> None:
+        super().__init__(value.name)
+        self.value, self.key = value, key
+
+
 class LayerContext:
-    """A layer on its way into a graph: what a converter adds, and how it complains."""
+    """A layer that is being converted: its inputs, and the graph that its ops are added to."""
 
     builder: GraphBuilder
+    inputs: Sequence[Value | None]
 
     @property
     def origin(self) -> Origin:
         """The layer's own name and type."""
         raise NotImplementedError
+
+    @property
+    def x(self) -> Value:
+        """The first input."""
+        return self.value(0)
+
+    def value(self, number: int) -> Value:
+        """The input ``number``. Raises Malformed where it is missing."""
+        value = self.optional(number)
+        return self.fail(f"input {number} is missing") if value is None else value
+
+    def optional(self, number: int) -> Value | None:
+        """The input ``number``, or None where it is missing."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def data(self, number: int) -> np.ndarray:
+        """The data of an input that must be known while the graph is built, else NeedsData."""
+        value = self.value(number)
+        if value.constant is None:
+            raise NeedsData(value)
+        return value.constant
 
     def add(self, op: Op, *inputs: Value | None) -> Value:
         """Adds an op with one output; one of constants alone is computed at once."""

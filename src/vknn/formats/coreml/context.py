@@ -20,14 +20,6 @@ from vknn.graph import GraphBuilder, Origin, Value
 _MAX_WHOLE = 1 << 24
 
 
-class NeedsData(Exception):
-    """A converter needs the data of ``value``, which are computed at run time."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__(value.name)
-        self.value = value
-
-
 @dataclass(frozen=True)
 class Context(LayerContext):
     """One layer on its way into the graph. Blobs are float32 and have one axis or more.
@@ -53,30 +45,6 @@ class Context(LayerContext):
     @property
     def origin(self) -> Origin:
         return Origin(self.layer.name or self.layer.type, self.layer.type)
-
-    @property
-    def x(self) -> Value:
-        """The first input."""
-        return self.value(0)
-
-    def value(self, number: int) -> Value:
-        """An input that must be there."""
-        value = self.optional(number)
-        return value if value is not None else self.fail(f"input {number} is missing")
-
-    def optional(self, number: int) -> Value | None:
-        """An input, or None where there are not so many."""
-        return self.inputs[number] if number < len(self.inputs) else None
-
-    def data(self, number: int) -> np.ndarray:
-        """The data of an input that must be known while the graph is built.
-
-        Where they are computed at run time the graph ends before this layer (see ``stages``).
-        """
-        value = self.value(number)
-        if value.constant is None:
-            raise NeedsData(value)
-        return value.constant
 
     def ints(self, number: int, what: str) -> list[int]:
         """The data of an input of whole numbers, flattened."""

@@ -6,8 +6,9 @@ from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.frames import CONTROL, has_test
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
+from vknn.formats.layer_table import Arity, count_problem
 
-_CONTROL_ARITY: dict[str, tuple[int, int]] = {
+_CONTROL_INPUTS: dict[str, Arity] = {
     "branch": (1, 1),
     "loop": (0, 1),
     "loopBreak": (0, 0),
@@ -20,17 +21,13 @@ def check_layers(network: NetworkRecord, file: str | None = None) -> None:
     unknown = []
     for layer in network.everything():
         if layer.type in CONTROL:
-            least, most = _CONTROL_ARITY[layer.type]
-            _check_count(layer, "inputs", len(layer.inputs), least, most, file)
-            _check_count(layer, "outputs", len(layer.outputs), 0, 0, file)
             _check_control(layer, file)
             continue
         found = known_type(layer)
         if found is None:
             unknown.append(_unknown(layer))
-        else:
-            _check_count(layer, "inputs", len(layer.inputs), *found.inputs, file)
-            _check_count(layer, "outputs", len(layer.outputs), *found.outputs, file)
+        elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
+            raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
     if unknown:
         raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file)
 
@@ -41,18 +38,13 @@ def _unknown(layer: LayerRecord) -> str:
     return layer.place
 
 
-def _check_count(
-    layer: LayerRecord, what: str, count: int, least: int, most: int | None, file: str | None
-) -> None:
-    if count < least or (most is not None and count > most):
-        wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
-        message = f"{layer.type} has {count} {what}, takes {wanted}"
-        raise ModelFormatError(message, file=file, layer=layer.name)
-
-
 def _check_control(layer: LayerRecord, file: str | None) -> None:
-    problem = None
-    if layer.type == "branch" and layer.networks[0] is None:
+    problem = count_problem(
+        len(layer.inputs), _CONTROL_INPUTS[layer.type], "inputs"
+    ) or count_problem(len(layer.outputs), (0, 0), "outputs")
+    if problem:
+        problem = f"{layer.type} {problem}"
+    elif layer.type == "branch" and layer.networks[0] is None:
         problem = "a branch without an ifBranch"
     elif layer.type == "loop" and layer.networks[1] is None:
         problem = "a loop without a bodyNetwork"

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
+from vknn.errors import ModelFormatError
 from vknn.formats.coreml import frames
-from vknn.formats.coreml.context import Context, NeedsData
+from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.frames import Rounds, Stack, Undecided
 from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.records import COUNTER, LayerRecord, NetworkRecord
-from vknn.formats.layer_context import unfold
-from vknn.formats.layer_errors import Malformed, Unsupported
+from vknn.formats.layer_context import NeedsData, unfold
+from vknn.formats.layer_errors import errors_of
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise.binary import Add, Cast
 from vknn.ops.movement.shape import Reshape
@@ -149,20 +149,11 @@ class Stage:
         context = Context(
             self.builder, layer, inputs, self.source.rank5, self._draw, self.source.held
         )  # fmt: skip
-        try:
+        with errors_of(layer.place, self.source.file):
             results = unfold(found.convert(context))
             if len(results) < len(layer.outputs):
                 context.fail(f"names {len(layer.outputs)} outputs, has {len(results)}")
             return [_as_blob(context, v) for v in results[: len(layer.outputs)]]
-        except Unsupported as problem:
-            unsupported = [f"{layer.place}: {problem}"]
-            raise UnsupportedLayerError(unsupported, file=self.source.file) from problem
-        except Malformed as problem:
-            raise ShapeError(f"{layer.place}: {problem}") from problem
-        except ShapeError as problem:
-            if str(problem).startswith(f"layer {layer.name!r}"):
-                raise
-            raise ShapeError(f"{layer.place}: {problem}") from problem
 
     def _draw(self) -> Value:
         drawn = self.value(COUNTER)

@@ -3,98 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from vknn.errors import ShapeError
-from vknn.formats.layer_context import LayerContext
+from vknn.formats.layer_context import LayerContext, NeedsData
 from vknn.formats.openvino.attributes import AttributeReader
+from vknn.formats.openvino.build import GraphBuild
 from vknn.formats.openvino.records import LayerRecord
-from vknn.formats.openvino.weights import Weights
-from vknn.graph import DType, GraphBuilder, Origin, Value
+from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
 
-if TYPE_CHECKING:
-    from vknn.formats.openvino.stages import Stage
-
 #: Elements of constants that a layer makes of its attributes.
 MAX_MADE = 1 << 24
-#: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
-MAX_LAYERS = 200_000
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
-#: Which input of which layer, inside which bodies.
-DataKey = tuple[str, int, int]
-
-
-class NeedsData(Exception):
-    """A converter needs the data of ``value``, which are computed at run time."""
-
-    def __init__(self, key: DataKey, value: Value) -> None:
-        super().__init__(value.name)
-        self.key, self.value = key, value
-
-
-@dataclass
-class Surroundings:
-    """What all layers of a build share.
-
-    ``as_declared``: the inputs have the shapes of the file. ``given``: data that are computed at
-    run time and known by now. ``states``: the graph's inputs that hold state, by id; ``written``:
-    what they hold from now on.
-    """
-
-    builder: GraphBuilder
-    weights: Weights
-    as_declared: bool
-    given: Mapping[DataKey, np.ndarray] = field(default_factory=dict)
-    states: Mapping[str, Value] = field(default_factory=dict)
-    written: dict[str, Value] = field(default_factory=dict)
-    layers: int = 0
-
-    def count_layers(self, name: str, coming: int = 0) -> None:
-        """Counts a layer that is converted, and ``coming`` ones; absurdly long loops end here."""
-        self.layers += 1
-        if self.layers + coming > MAX_LAYERS:
-            raise ShapeError(f"layer {name!r}: more than {MAX_LAYERS} layers with all repetitions")
 
 
 class Context(LayerContext, AttributeReader):
     """One layer on its way into the graph. Values have the layout of the file (NCHW)."""
 
+    inputs: Sequence[Value]
+
     def __init__(
-        self, around: Surroundings, stage: Stage, layer: LayerRecord, inputs: Sequence[Value]
+        self, build: GraphBuild, layer: LayerRecord, inputs: Sequence[Value], scope: str = ""
     ) -> None:
         super().__init__(layer.attributes)
-        self.around, self.stage = around, stage
-        self.builder = around.builder
+        self.build, self.scope = build, scope
+        self.builder = build.builder
         self.layer, self.inputs = layer, tuple(inputs)
-        self._origin = Origin(f"{stage.scope}{layer.name}", layer.type)
+        self._origin = Origin(f"{scope}{layer.name}", layer.type)
 
     @property
     def origin(self) -> Origin:
         return self._origin
 
     # --- inputs -----------------------------------------------------------------------------------
-
-    @property
-    def x(self) -> Value:
-        """The first input."""
-        return self.value(0)
-
-    def value(self, number: int) -> Value:
-        """An input that must be there."""
-        value = self.optional(number)
-        if value is None:
-            self.fail(f"input {number} is missing")
-        return value
-
-    def optional(self, number: int) -> Value | None:
-        """An input, or None where there is none."""
-        return self.inputs[number] if number < len(self.inputs) else None
 
     def real(self, number: int = 0) -> Value:
         """An input as float32."""
@@ -121,10 +66,10 @@ class Context(LayerContext, AttributeReader):
         value = self.value(number)
         if value.constant is not None:
             return value.constant
-        key = (self.stage.scope, self.layer.id, number)
-        if key not in self.around.given:
-            raise NeedsData(key, value)
-        return self.around.given[key]
+        key = (self.scope, self.layer.id, number)
+        if key not in self.build.given:
+            raise NeedsData(value, key)
+        return self.build.given[key]
 
     def input_ints(self, number: int, what: str) -> list[int]:
         """The data of an input as integers, flattened; floats must be whole."""
@@ -161,7 +106,7 @@ class Context(LayerContext, AttributeReader):
     def is_as_declared(self) -> bool:
         """Whether the inputs have the shapes that the file states for them."""
         same = (v.type.shape == p.dims for v, p in zip(self.inputs, self.layer.inputs, strict=True))
-        return all(same) and (bool(self.inputs) or self.around.as_declared)
+        return all(same) and (bool(self.inputs) or self.build.as_declared)
 
     def port(self, number: int = 0) -> Any:
         """The file's record of an output."""
@@ -190,7 +135,7 @@ class Context(LayerContext, AttributeReader):
         record = self.layer.blobs.get(name)
         if record is None:
             self.fail(f"has no {name}")
-        array = _computed(self.around.weights.array(record, name))
+        array = _computed(self.build.weights.array(record, name))
         if dtype is not None:
             array = array.astype(dtype, copy=False)
         if shape is None:
@@ -205,14 +150,14 @@ class Context(LayerContext, AttributeReader):
 
     def read_state(self, id_: str) -> Value:
         """What was written under this id in the run before; zeros at first."""
-        return self.around.states[id_]
+        return self.build.states[id_]
 
     def write_state(self, id_: str, value: Value) -> None:
         """Makes ``value`` what the next run reads under this id."""
-        held = self.around.states[id_]
+        held = self.build.states[id_]
         if value.type.shape != held.type.shape:
             self.fail(f"writes {value.type} where {held.type} is read")
-        self.around.written[id_] = self.cast(value, held.type.dtype)
+        self.build.written[id_] = self.cast(value, held.type.dtype)
 
     def allocatable(self, count: int) -> int:
         """``count``, which is checked before so many elements are made on the host."""

@@ -12,7 +12,12 @@ ReadNet = Callable[[ElementReader, Element, int], Net]
 
 
 def read_iteration(
-    reader: ElementReader, element: Element, precision: str, version: int, layer: str, read_net: ReadNet
+    reader: ElementReader,
+    element: Element,
+    precision: str,
+    version: int,
+    layer: str,
+    read_net: ReadNet,
 ) -> Iteration:
     """What a TensorIterator has inside. ``read_net`` reads the body."""
     body = element.first("body")

@@ -13,7 +13,6 @@ from vknn.formats.openvino.memory import check_memories
 from vknn.formats.openvino.model import OpenvinoModel
 from vknn.formats.openvino.reader import parse_net
 from vknn.formats.openvino.records import LayerRecord, Net
-from vknn.formats.openvino.registry import LayerType
 from vknn.formats.openvino.weights import Weights
 from vknn.formats.openvino.xml import MAX_BYTES
 
@@ -64,24 +63,10 @@ def check_layers(net: Net, file: str | None = None) -> None:
         found = known_type(layer.type)
         if found is None:
             unknown.append(f"{layer.type} (layer {layer.name!r})")
-        else:
-            _check_arity(layer, found, file)
+        elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
+            raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
     if unknown:
         raise UnsupportedLayerError(unknown, file=file)
-
-
-def _check_arity(layer: LayerRecord, type_: LayerType, file: str | None) -> None:
-    for ports, (least, most), what in (
-        (layer.inputs, type_.inputs, "inputs"),
-        (layer.outputs, type_.outputs, "outputs"),
-    ):
-        if len(ports) < least or (most is not None and len(ports) > most):
-            end = "" if least == most else f" to {most}" if most is not None else " or more"
-            raise ModelFormatError(
-                f"{layer.type} takes {least}{end} {what}, not {len(ports)}",
-                file=file,
-                layer=layer.name,
-            )
 
 
 def check_inputs(net: Net, file: str | None = None) -> None:

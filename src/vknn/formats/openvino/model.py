@@ -8,9 +8,10 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.openvino.build import Source
 from vknn.formats.openvino.memory import state_types
 from vknn.formats.openvino.records import LayerRecord, Net, Place, PreProcess
-from vknn.formats.openvino.stages import Source, build_graph
+from vknn.formats.openvino.stages import build_graph
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import DType, Graph, TensorType
 

@@ -37,7 +37,9 @@ def read_pre_process(
     return PreProcess(layer.name, tuple(found))
 
 
-def _reference(reader: ElementReader, element: Element, layers: Sequence[LayerRecord]) -> LayerRecord:
+def _reference(
+    reader: ElementReader, element: Element, layers: Sequence[LayerRecord]
+) -> LayerRecord:
     """The Input layer that is meant: by name, or the first with four dims."""
     inputs = [layer for layer in layers if layer.type.lower() == "input" and layer.outputs]
     name = element.attributes.get("reference-layer-name", "")
@@ -53,7 +55,9 @@ def _reference(reader: ElementReader, element: Element, layers: Sequence[LayerRe
     return found[0]
 
 
-def _mean(reader: ElementReader, element: Element, channel: Element, layer: LayerRecord) -> Mean | None:
+def _mean(
+    reader: ElementReader, element: Element, channel: Element, layer: LayerRecord
+) -> Mean | None:
     mean = channel.first("mean")
     if mean is None or not ({"value", "offset"} & set(mean.attributes)):
         return None

@@ -7,34 +7,23 @@ shape, an axis), the graph ends there; the rest is built when the arrays are kno
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.layer_context import unfold
-from vknn.formats.layer_errors import Malformed, Unsupported
-from vknn.formats.openvino.context import Context, DataKey, NeedsData, Surroundings
+from vknn.errors import ModelFormatError, ShapeError
+from vknn.formats.layer_context import NeedsData, unfold
+from vknn.formats.layer_errors import Malformed, errors_of
+from vknn.formats.openvino.build import GraphBuild, Source
+from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
-from vknn.formats.openvino.weights import Weights
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
 from vknn.ops.elementwise.binary import Cast, Sub
 from vknn.ops.movement.shape import Reshape
 
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is built. ``outputs``: name -> place, ``states``: id -> the input that holds it."""
-
-    net: Net
-    weights: Weights
-    outputs: Mapping[str, Place]
-    states: Mapping[str, str]
-    file: str | None = None
 
 
 class Stage:
@@ -46,14 +35,13 @@ class Stage:
 
     def __init__(
         self,
-        source: Source,
+        build: GraphBuild,
         net: Net,
-        around: Surroundings,
         scope: str = "",
         known: Mapping[Place, Value] | None = None,
         fed: Mapping[Place, Value] | None = None,
     ) -> None:
-        self.source, self.net, self.around, self.scope = source, net, around, scope
+        self.build, self.net, self.scope = build, net, scope
         self.known = dict(known or {})
         self.fed = dict(fed or {})
 
@@ -66,25 +54,15 @@ class Stage:
         """Adds a layer to the graph. Raises NeedsData and Waiting where that has to wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
-        self.around.count_layers(layer.name)
+        self.build.count_layers(layer.name)
         inputs = [self._input(layer, port) for port in layer.inputs]
         if any(not v.type.is_static for v in inputs):
             raise Waiting
         found = known_type(layer.type)
         assert found is not None, "unknown layers are refused when a net is loaded"
-        context = Context(self.around, self, layer, inputs)
-        try:
-            results = unfold(found.convert(context))
-            self._take(layer, context, results)
-        except Unsupported as problem:
-            place = self.place(layer)
-            raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
-        except Malformed as problem:
-            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
-        except ShapeError as problem:
-            if str(problem).startswith("layer "):
-                raise
-            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
+        context = Context(self.build, layer, inputs, self.scope)
+        with errors_of(self.place(layer), self.build.source.file):
+            self._take(layer, context, unfold(found.convert(context)))
 
     def place(self, layer: LayerRecord) -> str:
         """A layer's name for errors."""
@@ -94,7 +72,7 @@ class Stage:
         place = (layer.id, port.id)
         source = self.net.sources.get(place)
         value = self.fed[place] if source is None else self.known[source]
-        if source is None and self.around.as_declared and value.type.shape != port.dims:
+        if source is None and self.build.as_declared and value.type.shape != port.dims:
             raise ShapeError(
                 f"{self.place(layer)}: input port {port.id} is fed with {value.type}, the file "
                 f"says {list(port.dims)}"
@@ -132,7 +110,7 @@ class Stage:
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
         """Checks the shape against the file's; only the axes of size 1 may stand elsewhere."""
-        if not self.around.as_declared or not value.type.is_static:
+        if not self.build.as_declared or not value.type.is_static:
             return value
         if value.type.shape == port.dims:
             return value
@@ -147,9 +125,9 @@ class Stage:
     def _add(self, layer: LayerRecord, op: Cast | Reshape, value: Value) -> Value:
         name = f"{self.scope}{layer.name}"
         if value.constant is not None:
-            return self.around.builder.constant(op.reference(value.constant)[0], name)
+            return self.build.builder.constant(op.reference(value.constant)[0], name)
         stem = f"{name}/{op.type_name}"
-        return self.around.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
+        return self.build.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
 
 
 def body_stage(
@@ -160,7 +138,7 @@ def body_stage(
     entered = {p: v for p, v in fed.items() if p[0] in inputs}
     ports = {p: v for p, v in fed.items() if p[0] not in inputs}
     scope = f"{c.origin.name}{turn}/"
-    return Stage(c.stage.source, body, c.around, scope, {**known, **entered}, ports)
+    return Stage(c.build, body, scope, {**known, **entered}, ports)
 
 
 class Waiting(Exception):
@@ -180,8 +158,8 @@ def build_graph(
     ``means`` is subtracted from what is fed.
     """
     builder = GraphBuilder(source.net.name)
-    around = Surroundings(builder, source.weights, as_declared)
-    around.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
+    build = GraphBuild(builder, source, as_declared)
+    build.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
     known: dict[Place, Value] = {}
     for place, type_ in types.items():
         value = builder.input(names[place], type_)
@@ -192,47 +170,48 @@ def build_graph(
             mean = builder.constant(means[place], f"{names[place]}/mean")
             value = builder.add(Sub(), value, mean, origin=origin)
         known[place] = value
-    return _build(source, around, known, 0)
+    return _convert(build, known, 0)
 
 
-def _build(source: Source, around: Surroundings, known: dict[Place, Value], start: int) -> Graph:
-    stage = Stage(source, source.net, around, known=known)
+def _convert(build: GraphBuild, known: dict[Place, Value], start: int) -> Graph:
+    source = build.source
+    stage = Stage(build, source.net, known=known)
     for position in range(start, len(source.net.layers)):
-        written = dict(around.written)
+        written = dict(build.written)
         try:
             stage.convert(source.net.layers[position])
         except NeedsData as need:
-            around.written = written
+            build.written = written
             return _unfinished(stage, position, need)
         except Waiting:
-            around.written = written
+            build.written = written
             return _unfinished(stage, position, None)
     outputs = {name: stage.known[place] for name, place in source.outputs.items()}
     for id_, name in source.states.items():
-        outputs[name] = around.written.get(id_, around.states[id_])
-    return around.builder.finish(outputs)
+        outputs[name] = build.written.get(id_, build.states[id_])
+    return build.builder.finish(outputs)
 
 
 def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
     """The graph so far; what later layers read is handed to the rest."""
-    source, around, net = stage.source, stage.around, stage.net
+    build, source, net = stage.build, stage.build.source, stage.net
     if need is None and position == 0:
         raise ModelFormatError("its first layer waits for data", file=source.file)
     later = {layer.id for layer in net.layers[position:]}
     read = dict.fromkeys(s for (t, _), s in net.sources.items() if t in later and s in stage.known)
     read |= dict.fromkeys(p for p in source.outputs.values() if p in stage.known)
     values = {f"place:{i}:{p}": stage.known[i, p] for i, p in read}
-    values |= {f"state:{id_}": value for id_, value in around.states.items()}
-    values |= {f"written:{id_}": value for id_, value in around.written.items()}
+    values |= {f"state:{id_}": value for id_, value in build.states.items()}
+    values |= {f"written:{id_}": value for id_, value in build.written.items()}
     constants = {n: v.constant for n, v in values.items() if v.constant is not None}
     takes = {n: v for n, v in values.items() if v.constant is None}
     if need is not None:
         takes[_DECISIVE] = need.value
     rest = _Rest(
-        source, position, around.as_declared, tuple(takes), constants,
-        dict(around.given), None if need is None else need.key,
+        source, position, build.as_declared, tuple(takes), constants,
+        dict(build.given), None if need is None else need.key,
     )  # fmt: skip
-    return around.builder.finish(takes, rest)
+    return build.builder.finish(takes, rest)
 
 
 _DECISIVE = "decisive"
@@ -247,8 +226,8 @@ class _Rest(Rest):
     as_declared: bool
     takes: tuple[str, ...]
     constants: Mapping[str, np.ndarray]
-    given: Mapping[DataKey, np.ndarray]
-    decisive: DataKey | None
+    given: Mapping[Hashable, np.ndarray]
+    decisive: Hashable
 
     def __post_init__(self) -> None:
         self.layers = tuple(layer.type for layer in self.source.net.layers[self.position :])
@@ -266,11 +245,11 @@ class _Rest(Rest):
         )
         return call(key, lambda: self._next(types, given), fed)
 
-    def _next(self, types: Mapping[str, TensorType], given: Mapping[DataKey, np.ndarray]) -> Graph:
+    def _next(self, types: Mapping[str, TensorType], given: Mapping[Hashable, np.ndarray]) -> Graph:
         builder = GraphBuilder(self.source.net.name)
         values = {n: builder.input(n, t) for n, t in types.items()}
         values |= {n: builder.constant(a, n) for n, a in self.constants.items()}
-        around = Surroundings(builder, self.source.weights, self.as_declared, given)
+        build = GraphBuild(builder, self.source, self.as_declared, given)
         known: dict[Place, Value] = {}
         states: dict[str, Value] = {}
         for name, value in values.items():
@@ -279,6 +258,6 @@ class _Rest(Rest):
                 id_, _, port = rest.partition(":")
                 known[int(id_), int(port)] = value
             else:
-                (states if kind == "state" else around.written)[rest] = value
-        around.states = states
-        return _build(self.source, around, known, self.position)
+                (states if kind == "state" else build.written)[rest] = value
+        build.states = states
+        return _convert(build, known, self.position)

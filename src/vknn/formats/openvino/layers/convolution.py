@@ -206,7 +206,7 @@ def _signs(c: Context, shape: Sequence[int]) -> np.ndarray:
     wanted = -(-count // 8)
     if record.precision != "BIN" and record.size != wanted:
         return np.where(c.blob("weights", shape, np.float32) > 0, np.float32(1), np.float32(-1))
-    stored = np.frombuffer(c.around.weights.array(record, "weights").tobytes(), np.uint8)
+    stored = np.frombuffer(c.build.weights.array(record, "weights").tobytes(), np.uint8)
     c.require(len(stored) >= wanted, f"its weights have {len(stored)} bytes, not {wanted}")
     bits = np.unpackbits(stored[:wanted], count=count, bitorder="little")
     return bits.reshape(shape).astype(np.float32) * 2 - 1

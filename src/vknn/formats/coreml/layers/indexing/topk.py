@@ -8,7 +8,8 @@ from vknn.graph import Value
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 
 
-@layer("argMax", "argMin")
+@layer("argMax")
+@layer("argMin")
 def extreme(c: Context) -> Value:
     """The index of the extreme along an axis, of equal ones the first."""
     axis = c.axis(c.params.axis, c.x.type.rank)

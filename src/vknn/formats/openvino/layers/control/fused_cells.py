@@ -7,18 +7,16 @@ them: Reshape, Squeeze, Unsqueeze, Flatten.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from vknn.formats.openvino.context import Context, Surroundings
+from vknn.formats.openvino.build import GraphBuild
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.layers.control.loop import Loop
+from vknn.formats.openvino.layers.control.slices import AxisSlices
 from vknn.formats.openvino.layers.recurrent.cells import Cell, cell_kind, read_cell, walk
 from vknn.formats.openvino.records import LayerRecord, Net, Place
-from vknn.formats.openvino.stages import Stage, body_stage
-from vknn.formats.openvino.windows import Windows
+from vknn.formats.openvino.stages import body_stage
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Slice
-
-if TYPE_CHECKING:
-    from vknn.formats.openvino.layers.control.tensor_iterator import Loop
 
 _SHAPING = ("reshape", "squeeze", "unsqueeze", "flatten")
 
@@ -32,8 +30,7 @@ def fuse(c: Context, loop: Loop) -> list[Value] | None:
     shapes = _shapes(c, loop)
     kind = cell_kind(found.type)
     assert kind is not None
-    stage = Stage(c.stage.source, loop.body, c.around, f"{c.origin.name}/")
-    inner = Context(c.around, stage, found, ())
+    inner = Context(c.build, found, (), f"{c.origin.name}/")
     direction = "reverse" if windows.stride < 0 else "forward"
     cell = read_cell(inner, kind, direction)
     whole = c.cast(loop.places[_entry(loop.body, found)], DType.FLOAT32)
@@ -110,14 +107,14 @@ def _shapes(c: Context, loop: Loop) -> dict[Place, tuple[int, ...]]:
         if place in loop.windows:
             dims[loop.windows[place].axis] = 1
         fed[place] = builder.input("x", TensorType(tuple(dims), value.type.dtype))
-    around = Surroundings(builder, c.around.weights, c.around.as_declared)
-    aside = Context(around, c.stage, c.layer, c.inputs)
+    build = GraphBuild(builder, c.build.source, c.build.as_declared)
+    aside = Context(build, c.layer, c.inputs, c.scope)
     stage = body_stage(aside, loop.body, fed, "", {})
     stage.run()
     return {place: value.type.dims for place, value in stage.known.items()}
 
 
-def _steps_first(c: Context, x: Value, windows: Windows, row: Sequence[int]) -> Value:
+def _steps_first(c: Context, x: Value, windows: AxisSlices, row: Sequence[int]) -> Value:
     """The slices of x as [T, N, D]."""
     low = min(windows.begin(0), windows.begin(windows.count - 1))
     if windows.count < windows.size:
@@ -143,7 +140,7 @@ def _outputs(
             found.append(c.reshape(last[place], dims))
             continue
         axis = c.axis(rule.axis or 0, len(dims))
-        windows = Windows.for_output(c, rule, axis, dims[axis], loop.count, number)
+        windows = AxisSlices.for_output(c, rule, axis, dims[axis], loop.count, number)
         if not windows.covers_all or windows.width != 1:
             return None
         y = results[0]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.records import PortRule
-
-if TYPE_CHECKING:
-    from vknn.formats.openvino.context import Context
 
 
 @dataclass(frozen=True)
-class Windows:
+class AxisSlices:
     """``count`` slices of ``width`` along ``axis`` of ``size``, ``stride`` apart.
 
     ``start`` is where the first begins or, where the stride is negative, ends.
@@ -36,7 +33,7 @@ class Windows:
         return at if self.stride > 0 else at - self.width
 
     @classmethod
-    def of(cls, c: Context, rule: PortRule, axis: int, size: int, inner: int | None) -> Windows:
+    def of(cls, c: Context, rule: PortRule, axis: int, size: int, inner: int | None) -> AxisSlices:
         """Of an axis of ``size``; ``inner`` is the size that the body's port states."""
         start, end = _ends(c, rule, size)
         width = _width(c, rule, inner)
@@ -47,7 +44,7 @@ class Windows:
     @classmethod
     def for_output(
         cls, c: Context, rule: PortRule, axis: int, width: int, count: int, number: int
-    ) -> Windows:
+    ) -> AxisSlices:
         """Of an output of ``count`` slices of ``width``, whose size the port may state."""
         stated = _width(c, rule, width)
         c.require(stated == width, f"its body makes slices of {width}, part_size is {stated}")

@@ -1,0 +1,81 @@
+"""TensorIterator's port map and back edges, worked out for the shapes of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.iteration import body_inputs, resolved
+from vknn.formats.openvino.layers.control.slices import AxisSlices
+from vknn.formats.openvino.records import Iteration, Net, Place, PortRule
+from vknn.graph import Value
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A TensorIterator with its rules worked out for the inputs at hand.
+
+    ``places``: body input -> value (whole). ``windows``: of those that are sliced, and of outputs
+    that are put together from slices, by their number. ``carried``: body input -> body output.
+    """
+
+    iteration: Iteration
+    places: Mapping[Place, Value]
+    windows: Mapping[Place, AxisSlices]
+    carried: Mapping[Place, Place]
+    outputs: Sequence[tuple[Place, PortRule | None]]
+    count: int
+
+    @property
+    def body(self) -> Net:
+        return self.iteration.body
+
+
+def read_loop(c: Context) -> Loop:
+    """Checks the rules against the shapes of the inputs."""
+    iteration = c.layer.iteration
+    assert iteration is not None
+    takes = body_inputs(iteration.body)
+    gives = {(x.id, p.id) for x in iteration.body.layers for p in x.outputs}
+    number = {port.id: i for i, port in enumerate(c.layer.inputs)}
+    places: dict[Place, Value] = {}
+    windows: dict[Place, AxisSlices] = {}
+    for rule in iteration.inputs:
+        place = resolved(iteration.body, rule.inner, takes)
+        places[place] = value = c.value(number[rule.external])
+        if rule.axis is not None:
+            axis = c.axis(rule.axis, value.type.rank)
+            inner = takes[place]
+            width = inner[axis] if axis < len(inner) else None
+            windows[place] = AxisSlices.of(c, rule, axis, value.type.dims[axis], width)
+    by_port = {rule.external: rule for rule in iteration.outputs}
+    outputs: list[tuple[Place, PortRule | None]] = []
+    for port in c.layer.outputs:
+        rule = by_port[port.id]
+        place = resolved(iteration.body, rule.inner, gives)
+        outputs.append((place, None if rule.axis is None else rule))
+    carried = {
+        resolved(iteration.body, target, takes): resolved(iteration.body, source, gives)
+        for source, target in iteration.back_edges
+    }
+    return Loop(iteration, places, windows, carried, outputs, _count(c, windows, outputs))
+
+
+def _count(
+    c: Context,
+    windows: Mapping[Place, AxisSlices],
+    outputs: Sequence[tuple[Place, PortRule | None]],
+) -> int:
+    """The number of iterations: of the slices of the inputs or, without any, of the outputs."""
+    counts = {w.count for w in windows.values()}
+    if not counts:
+        for number, (_, rule) in enumerate(outputs):
+            if rule is not None:
+                dims = c.declared(number)
+                axis = c.axis(rule.axis or 0, len(dims))
+                counts.add(AxisSlices.of(c, rule, axis, dims[axis], None).count)
+    c.require(len(counts) <= 1, f"its slices ask for {sorted(counts)} iterations at once")
+    count = counts.pop() if counts else 1
+    c.require(count > 0, "its slices are wider than what is sliced")
+    return count
