@@ -255,7 +255,7 @@ def test_a_loop_that_only_a_break_ends() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_counts_that_are_none(bad: float) -> None:
-    with pytest.raises(ShapeError, match="no number of rounds"):
+    with pytest.raises(ShapeError, match="no number of iterations"):
         answer([copy("x", "y"), loop(adds("y", 1), count="n")], "numpy", x=1, n=bad)
 
 

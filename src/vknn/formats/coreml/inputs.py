@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError
-from vknn.formats.coreml.images import (
+from vknn.formats.coreml.image_preprocessing import (
     COLORS,
     GRAY,
     Preprocess,
     preprocessing,
 )
-from vknn.formats.coreml.shapes import Shapes, array_shapes, image_shapes
+from vknn.formats.coreml.input_shapes import InputShapes, array_shapes, image_shapes
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 
@@ -60,7 +60,7 @@ class ArrayInput(Input):
     """A multi array: computed as float32, in the rank that the network's mapping gives it."""
 
     def __init__(
-        self, name: str, shapes: Shapes, rank5: bool, default: float | None = None
+        self, name: str, shapes: InputShapes, rank5: bool, default: float | None = None
     ) -> None:
         self.shapes, self.rank5, self._default = shapes, rank5, default
         self.optional = default is not None
@@ -128,7 +128,12 @@ class ImageInput(Input):
     """
 
     def __init__(
-        self, name: str, shapes: Shapes, color: int, rank: int, preprocess: Sequence[Preprocess]
+        self,
+        name: str,
+        shapes: InputShapes,
+        color: int,
+        rank: int,
+        preprocess: Sequence[Preprocess],
     ) -> None:
         self.shapes, self.color, self.rank = shapes, color, rank
         self.steps = tuple(preprocess)
@@ -198,7 +203,7 @@ def read_input(feature: Any, network: Any, images: int, file: str | None) -> Inp
         return ArrayInput(feature.name, shapes, rank5, _default(feature))
     if kind in ("int64Type", "doubleType"):
         rank5 = network is not None and network.arrayInputShapeMapping == 0
-        return ArrayInput(feature.name, Shapes((1,)), rank5, _default(feature))
+        return ArrayInput(feature.name, InputShapes((1,)), rank5, _default(feature))
     if kind == "imageType":
         message = feature.type.imageType
         color = message.colorSpace

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, ModelFormatError
-from vknn.formats.coreml import driver
-from vknn.formats.coreml.holding import Held
+from vknn.formats.coreml import executor
+from vknn.formats.coreml.constant_cache import ConstantCache
 from vknn.formats.coreml.inputs import ImageInput, Input, read_input
-from vknn.formats.coreml.outputs import Classes, Output, read_output
+from vknn.formats.coreml.outputs import ClassifierOutput, Output, read_output
 from vknn.formats.coreml.reader import read_network
 from vknn.formats.coreml.records import COUNTER, NetworkRecord
-from vknn.formats.coreml.scopes import check_blobs, check_layers
 from vknn.formats.coreml.stages import COUNTER_TYPE, Source
+from vknn.formats.coreml.validation import check_blobs, check_layers
 from vknn.formats.model import Model
 from vknn.graph import Graph, GraphBuilder, TensorType
 
@@ -72,14 +72,14 @@ class CoremlModel(FeatureModel):
         self.part = getattr(message, message.WhichOneof("Type"))
         self.rank5 = self.part.arrayInputShapeMapping == 0
         self.network = read_network(self.part, file)
-        self.layer_types = tuple(layer.type for layer in self.network.everything())
+        self.layer_types = tuple(layer.type for layer in self.network.all_layers())
         description = message.description
         check_features(description, file)
         images = sum(f.type.WhichOneof("Type") == "imageType" for f in description.input)
         self.take(read_input(f, self.part, images, file) for f in description.input)
-        self.classes: Classes | None = None
+        self.classes: ClassifierOutput | None = None
         if message.WhichOneof("Type") == "neuralNetworkClassifier":
-            self.classes = Classes(self.part, description, file)
+            self.classes = ClassifierOutput(self.part, description, file)
         own = {self.classes.label, self.classes.scores} if self.classes else set()
         self.blob_outputs: dict[str, Output] = {
             f.name: read_output(f, file) for f in description.output if f.name not in own
@@ -94,8 +94,8 @@ class CoremlModel(FeatureModel):
         if message.WhichOneof("Type") == "neuralNetworkRegressor" and predicted in self.blobs:
             self.blobs[predicted] = predicted_blob(predicted, self.network)
         self._check()
-        self._held = Held()
-        if any(layer.draws for layer in self.network.everything()):
+        self._constants = ConstantCache()
+        if any(layer.draws for layer in self.network.all_layers()):
             self.blobs[COUNTER] = COUNTER
             self.state = {COUNTER: COUNTER_TYPE}
             self.first_state = {COUNTER: int.from_bytes(os.urandom(4), "little") >> 2}
@@ -110,8 +110,8 @@ class CoremlModel(FeatureModel):
         if self.state:
             blobs[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
         wanted = tuple(self.blobs.values())
-        source = Source(self.network, wanted, self.rank5, self.file, self._held)
-        return driver.first_graph(source, builder, blobs, self.blobs)
+        source = Source(self.network, wanted, self.rank5, self.file, self._constants)
+        return executor.first_graph(source, builder, blobs, self.blobs)
 
     def decode(self, name: str, array: np.ndarray) -> Any:
         """A blob as its feature; the scores of a classifier as they are."""

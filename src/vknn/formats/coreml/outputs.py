@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.coreml.images import BGR, GRAY
+from vknn.formats.coreml.image_preprocessing import BGR, GRAY
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType
 
@@ -82,7 +82,7 @@ class ImageOutput(Output):
         return np.ascontiguousarray(order.transpose(1, 2, 0))
 
 
-class Classes:
+class ClassifierOutput:
     """What a classifier makes of its scores: a label, and the score of each label.
 
     ``label`` and ``scores`` are the features' names; either may be empty.

@@ -11,7 +11,7 @@ import numpy as np
 from vknn.errors import ModelFormatError
 from vknn.formats.coreml.inputs import ArrayInput, Input, read_input
 from vknn.formats.coreml.model import CoremlModel, FeatureModel, check_features
-from vknn.formats.coreml.reader import NETWORKS, stages_of
+from vknn.formats.coreml.reader import NETWORKS, pipeline_models
 from vknn.formats.model import Model, TensorSpec
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Rest, TensorType
 
@@ -34,7 +34,7 @@ class PipelineModel(FeatureModel):
         self.message, self.file = message, file
         description = message.description
         check_features(description, file)
-        self.stages = [make_model(m, file) for m in stages_of(message)]
+        self.stages = [make_model(m, file) for m in pipeline_models(message)]
         self.layer_types = tuple(type_ for stage in self.stages for type_ in stage.layer_types)
         self.take(self._input(feature) for feature in description.input)
         known: dict[str, TensorSpec] = {spec.name: spec for spec in self.inputs}

@@ -70,7 +70,7 @@ def check_kind(model: Any, file: str | None = None, place: str = "", depth: int 
         )
     if depth >= MAX_DEPTH:
         raise ModelFormatError(f"pipelines lie inside one another {depth} deep", file=file)
-    models = stages_of(model)
+    models = pipeline_models(model)
     if not models:
         raise ModelFormatError(f"{place or 'the model'} is a pipeline without models", file=file)
     for number, stage in enumerate(models):
@@ -78,7 +78,7 @@ def check_kind(model: Any, file: str | None = None, place: str = "", depth: int 
         check_kind(stage, file, inside, depth + 1)
 
 
-def stages_of(model: Any) -> Sequence[Any]:
+def pipeline_models(model: Any) -> Sequence[Any]:
     """The models of a pipeline."""
     inner = getattr(model, model.WhichOneof("Type"))
     return inner.models if hasattr(inner, "models") else inner.pipeline.models

@@ -46,13 +46,13 @@ class NetworkRecord:
 
     layers: tuple[LayerRecord, ...]
 
-    def everything(self) -> Iterator[LayerRecord]:
+    def all_layers(self) -> Iterator[LayerRecord]:
         """All layers, those of networks inside too."""
         for layer in self.layers:
             yield layer
             for network in layer.networks:
                 if network is not None:
-                    yield from network.everything()
+                    yield from network.all_layers()
 
     @functools.cached_property
     def reads(self) -> tuple[frozenset[str], ...]:
@@ -65,7 +65,7 @@ class NetworkRecord:
     @functools.cached_property
     def writes(self) -> frozenset[str]:
         """The blobs that its layers may write."""
-        return frozenset().union(*(written(layer) for layer in self.layers))
+        return frozenset().union(*(blobs_written(layer) for layer in self.layers))
 
 
 def conditions(layer: LayerRecord) -> tuple[str, ...]:
@@ -83,12 +83,12 @@ def _read(layer: LayerRecord) -> Iterator[Iterable[str]]:
             yield inner.reads[0]
 
 
-def read(layer: LayerRecord) -> frozenset[str]:
+def blobs_read(layer: LayerRecord) -> frozenset[str]:
     """The blobs that a layer, or one inside it, may read."""
     return frozenset().union(*_read(layer))
 
 
-def written(layer: LayerRecord) -> frozenset[str]:
+def blobs_written(layer: LayerRecord) -> frozenset[str]:
     """The blobs that a layer, or one inside it, may write."""
     inside = [inner.writes for inner in layer.networks if inner is not None]
     return frozenset(layer.outputs).union((COUNTER,) if layer.draws else (), *inside)

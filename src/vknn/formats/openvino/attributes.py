@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from vknn.formats.layer_errors import Malformed
-from vknn.formats.openvino.numbers import parts, real, truth, whole
+from vknn.formats.openvino.value_parsing import parse_bool, parse_float, parse_int, split_list
 
 T = TypeVar("T")
 #: The default of an attribute that has to be there.
@@ -28,15 +28,15 @@ class AttributeReader:
 
     def int(self, names: str, default: Any = REQUIRED) -> Any:
         """An integer (3.0 is one too)."""
-        return self._one(names, default, whole, "an integer")
+        return self._one(names, default, parse_int, "an integer")
 
     def float(self, names: str, default: Any = REQUIRED) -> Any:
         """A number."""
-        return self._one(names, default, real, "a number")
+        return self._one(names, default, parse_float, "a number")
 
     def bool(self, names: str, default: Any = REQUIRED) -> Any:
         """true, 1, false, 0."""
-        return self._one(names, default, truth, "true or false")
+        return self._one(names, default, parse_bool, "true or false")
 
     def text(
         self, names: str, default: Any = REQUIRED, choices: Sequence[str] | None = None
@@ -58,16 +58,16 @@ class AttributeReader:
         An alternative may be a list of attributes that hold a number each ("kernel-y,kernel-x");
         where some of them are absent the default's are taken.
         """
-        return self._list(names, default, count, whole, "integers")
+        return self._list(names, default, count, parse_int, "integers")
 
     def floats(self, names: str, default: Any = REQUIRED, count: Any = None) -> Any:
         """A list of numbers, otherwise as :meth:`ints`."""
-        return self._list(names, default, count, real, "numbers")
+        return self._list(names, default, count, parse_float, "numbers")
 
     def texts(self, names: str, default: Any = REQUIRED) -> Any:
         """A list of words."""
         found = self._text(names)
-        return self._default(names, default) if found is None else tuple(parts(found[1]))
+        return self._default(names, default) if found is None else tuple(split_list(found[1]))
 
     def _text(self, names: str) -> tuple[str, str] | None:
         for name in names.split("|"):
@@ -98,7 +98,7 @@ class AttributeReader:
                 return self._gathered(several, default, read, kind)
             if name in self.attributes:
                 text = self.attributes[name]
-                values = [read(item) for item in parts(text)]
+                values = [read(item) for item in split_list(text)]
                 if any(v is None for v in values):
                     raise Malformed(f"{name} is {text[:60]!r}, not a list of {kind}")
                 if count is not None and len(values) != count:

@@ -41,15 +41,15 @@ class Context(LayerContext, AttributeReader):
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def real(self, number: int = 0) -> Value:
+    def float_input(self, number: int = 0) -> Value:
         """An input as float32."""
         return self.cast(self.value(number), DType.FLOAT32)
 
-    def integers(self, number: int = 0) -> Value:
+    def int_input(self, number: int = 0) -> Value:
         """An input as int32; fractions are cut off."""
         return self.cast(self.value(number), DType.INT32)
 
-    def whole(self, x: Value, dtype: DType = DType.INT32) -> Value:
+    def rounded(self, x: Value, dtype: DType = DType.INT32) -> Value:
         """``x`` as integers: the nearest, halves to even, and no more than ``dtype`` holds."""
         if x.type.dtype.is_float and dtype is not DType.BOOL:
             x = self.add(Round(), x)

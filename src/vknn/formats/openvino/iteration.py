@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from vknn.formats.openvino.elements import ElementReader
-from vknn.formats.openvino.records import Iteration, LayerRecord, Net, Place, PortRule
+from vknn.formats.openvino.records import Iteration, LayerRecord, Net, Place, PortMapping
 from vknn.formats.openvino.xml import Element, integer
 
 ReadNet = Callable[[ElementReader, Element, int], Net]
@@ -24,7 +24,7 @@ def read_iteration(
     if body is None:
         reader.fail("has no <body>", layer)
     net = read_net(reader.inner(precision), body, version)
-    rules: dict[str, list[PortRule]] = {"input": [], "output": []}
+    rules: dict[str, list[PortMapping]] = {"input": [], "output": []}
     listed = element.first("port_map")
     for child in listed.children if listed is not None else ():
         if child.tag in rules:
@@ -42,7 +42,7 @@ def read_iteration(
 _EDGE = ("from-layer", "from-port", "to-layer", "to-port")
 
 
-def _rule(reader: ElementReader, element: Element, layer: str) -> PortRule:
+def _rule(reader: ElementReader, element: Element, layer: str) -> PortMapping:
     def optional(name: str) -> int | None:
         text = element.attributes.get(name)
         value = None if text is None else integer(text)
@@ -54,7 +54,7 @@ def _rule(reader: ElementReader, element: Element, layer: str) -> PortRule:
     id_ = reader.number(element, "internal_layer_id", layer)
     port = optional("internal_port_id")
     axis, stride = optional("axis"), optional("stride")
-    return PortRule(
+    return PortMapping(
         external,
         (id_, -1 if port is None else port),
         None if axis is None or axis == -1 else axis,
@@ -91,7 +91,7 @@ def _check(reader: ElementReader, element: Element, found: Iteration, layer: str
             reader.fail(
                 f"the port map names input port {rule.external}, which does not exist", layer
             )
-        place = resolved(found.body, rule.inner, takes)
+        place = resolve_place(found.body, rule.inner, takes)
         if place not in takes:
             reader.fail(
                 f"the port map feeds {_said(rule.inner)} of the body, which is no input", layer
@@ -107,7 +107,7 @@ def _check(reader: ElementReader, element: Element, found: Iteration, layer: str
             )
         if rule.external in made:
             reader.fail(f"the port map gives output port {rule.external} twice", layer)
-        if resolved(found.body, rule.inner, gives) not in gives:
+        if resolve_place(found.body, rule.inner, gives) not in gives:
             reader.fail(
                 f"the port map takes {_said(rule.inner)} of the body, which is no output", layer
             )
@@ -132,11 +132,11 @@ def _check_back_edges(
 ) -> None:
     carried: set[Place] = set()
     for source, target in found.back_edges:
-        if resolved(found.body, source, gives) not in gives:
+        if resolve_place(found.body, source, gives) not in gives:
             reader.fail(
                 f"a back edge leaves {_said(source)} of the body, which is no output", layer
             )
-        place = resolved(found.body, target, takes)
+        place = resolve_place(found.body, target, takes)
         if place not in takes:
             reader.fail(
                 f"a back edge leads to {_said(target)} of the body, which is no input", layer
@@ -145,7 +145,7 @@ def _check_back_edges(
             reader.fail(f"two back edges lead to {_said(target)} of the body", layer)
         carried.add(place)
         rule = next(
-            (r for r in found.inputs if resolved(found.body, r.inner, takes) == place), None
+            (r for r in found.inputs if resolve_place(found.body, r.inner, takes) == place), None
         )
         if rule is None:
             reader.fail(f"{_said(target)} of the body has a back edge and no first value", layer)
@@ -155,7 +155,9 @@ def _check_back_edges(
         reader.fail(f"nothing feeds {_said(min(missing))} of the body", layer)
 
 
-def resolved(body: Net, place: Place, known: set[Place] | Mapping[Place, tuple[int, ...]]) -> Place:
+def resolve_place(
+    body: Net, place: Place, known: set[Place] | Mapping[Place, tuple[int, ...]]
+) -> Place:
     """A place of a rule; a port that is left out, or an Input's own, is the layer's only one."""
     if place in known:
         return place

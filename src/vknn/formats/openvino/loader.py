@@ -51,7 +51,7 @@ def check(net: Net, weights: Path, file: str | None = None) -> Weights:
 
 
 def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
-    for layer in net.everything():
+    for layer in net.all_layers():
         for name in layer.blobs:
             yield layer, name
 
@@ -59,7 +59,7 @@ def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
 def check_layers(net: Net, file: str | None = None) -> None:
     """Raises UnsupportedLayerError with all layers that vknn does not know."""
     unknown: list[str] = []
-    for layer in net.everything():
+    for layer in net.all_layers():
         found = known_type(layer.type)
         if found is None:
             unknown.append(f"{layer.type} (layer {layer.name!r})")

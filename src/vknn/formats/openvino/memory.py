@@ -51,7 +51,7 @@ def _type(port: Port) -> TensorType:
 
 
 def _memories(net: Net) -> list[LayerRecord]:
-    return [layer for layer in net.everything() if is_memory(layer)]
+    return [layer for layer in net.all_layers() if is_memory(layer)]
 
 
 def check_memories(net: Net, file: str | None = None) -> None:

@@ -25,7 +25,7 @@ class OpenvinoModel(Model):
     def __init__(self, net: Net, weights: Weights, file: str | None = None) -> None:
         self.net, self.weights, self.file = net, weights, file
         self._inputs = {layer.name: layer for layer in net.layers if layer.type.lower() == "input"}
-        self.layer_types = tuple(layer.type for layer in net.everything())
+        self.layer_types = tuple(layer.type for layer in net.all_layers())
         self._outputs = output_places(net)
         layers = net.by_id()
         self.inputs = tuple(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from vknn.formats.openvino.elements import ElementReader
-from vknn.formats.openvino.numbers import real
 from vknn.formats.openvino.records import LayerRecord, Mean, PreProcess
+from vknn.formats.openvino.value_parsing import parse_float
 from vknn.formats.openvino.xml import Element, integer
 
 
@@ -62,7 +62,7 @@ def _mean(
     if mean is None or not ({"value", "offset"} & set(mean.attributes)):
         return None
     if "value" in mean.attributes:
-        value = real(mean.attributes["value"])
+        value = parse_float(mean.attributes["value"])
         if value is None or not math.isfinite(value):
             reader.fail(f"<mean> has the value {mean.attributes['value'][:40]!r}", layer.name)
         return Mean(value)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from vknn.errors import ModelFormatError
 from vknn.formats.openvino.elements import MAX_ELEMENTS, MAX_RANK, ElementReader
 from vknn.formats.openvino.iteration import read_iteration
-from vknn.formats.openvino.order import running_order
 from vknn.formats.openvino.preprocess import read_pre_process
 from vknn.formats.openvino.records import (
     STORED,
@@ -21,6 +20,7 @@ from vknn.formats.openvino.records import (
     Place,
     Port,
 )
+from vknn.formats.openvino.topological_order import topological_order
 from vknn.formats.openvino.xml import Element, integer, parse
 
 VERSIONS = range(1, 10)
@@ -67,7 +67,7 @@ def read_net(reader: ElementReader, element: Element, version: int) -> Net:
     _check_unique(reader, layers)
     by_id = {layer.id: layer for layer in layers}
     sources = _edges(reader, element.first("edges"), by_id)
-    ordered = running_order(layers, sources, reader.fail)
+    ordered = topological_order(layers, sources, reader.fail)
     name = element.attributes.get("name", "") or "openvino"
     pre_process = read_pre_process(reader, element, ordered) if element.tag == "net" else None
     return Net(name, version, ordered, sources, pre_process)

@@ -47,7 +47,7 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class PortRule:
+class PortMapping:
     """How a port of a TensorIterator and one of its body go together.
 
     ``axis`` is None where the whole tensor goes through; other numbers are as in the file.
@@ -66,8 +66,8 @@ class PortRule:
 class Iteration:
     """The body of a TensorIterator. ``back_edges`` lead from body outputs to body inputs."""
 
-    inputs: tuple[PortRule, ...]
-    outputs: tuple[PortRule, ...]
+    inputs: tuple[PortMapping, ...]
+    outputs: tuple[PortMapping, ...]
     back_edges: tuple[tuple[Place, Place], ...]
     body: Net
 
@@ -120,12 +120,12 @@ class Net:
     sources: Mapping[Place, Place]
     pre_process: PreProcess | None = None
 
-    def everything(self) -> Iterator[LayerRecord]:
+    def all_layers(self) -> Iterator[LayerRecord]:
         """All layers, those of bodies inside too."""
         for layer in self.layers:
             yield layer
             if layer.iteration is not None:
-                yield from layer.iteration.body.everything()
+                yield from layer.iteration.body.all_layers()
 
     def by_id(self) -> dict[int, LayerRecord]:
         """The layers by id."""

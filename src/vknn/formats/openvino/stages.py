@@ -51,13 +51,13 @@ class Stage:
             self.convert(self.net.layers[position])
 
     def convert(self, layer: LayerRecord) -> None:
-        """Adds a layer to the graph. Raises NeedsData and Waiting where that has to wait."""
+        """Adds a layer to the graph. Raises NeedsData and NeedsShape where that has to wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
         self.build.count_layers(layer.name)
         inputs = [self._input(layer, port) for port in layer.inputs]
         if any(not v.type.is_static for v in inputs):
-            raise Waiting
+            raise NeedsShape
         found = known_type(layer.type)
         assert found is not None, "unknown layers are refused when a net is loaded"
         context = Context(self.build, layer, inputs, self.scope)
@@ -105,7 +105,7 @@ class Stage:
             if not given or any(d.is_float for d in given):
                 return value
         if declared.is_integer:
-            return context.whole(value, declared)
+            return context.rounded(value, declared)
         return self._add(layer, Cast(declared), value)
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
@@ -141,7 +141,7 @@ def body_stage(
     return Stage(c.build, body, scope, {**known, **entered}, ports)
 
 
-class Waiting(Exception):
+class NeedsShape(Exception):
     """A layer reads a tensor whose shape depends on data."""
 
 
@@ -183,7 +183,7 @@ def _convert(build: GraphBuild, known: dict[Place, Value], start: int) -> Graph:
         except NeedsData as need:
             build.written = written
             return _unfinished(stage, position, need)
-        except Waiting:
+        except NeedsShape:
             build.written = written
             return _unfinished(stage, position, None)
     outputs = {name: stage.known[place] for name, place in source.outputs.items()}

@@ -1,4 +1,4 @@
-"""Copying; the layers of control flow proper move the stack of a run (see ``frames``)."""
+"""Copy; the layers of control flow themselves are moves of a stack (see ``control_flow``)."""
 
 from __future__ import annotations
 

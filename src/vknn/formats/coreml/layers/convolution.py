@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import (
+from vknn.formats.coreml.layers.common.batch import batched, unbatched
+from vknn.formats.coreml.layers.common.windows import (
     Borders,
-    batched,
     borders,
     halves,
     is_top_left,
@@ -16,7 +16,6 @@ from vknn.formats.coreml.geometry import (
     pads,
     same_borders,
     sizes,
-    unbatched,
 )
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value

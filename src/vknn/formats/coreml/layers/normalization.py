@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, over_images, unbatched
+from vknn.formats.coreml.layers.common.batch import batched, over_images, unbatched
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops

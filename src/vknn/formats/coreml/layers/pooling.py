@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import (
+from vknn.formats.coreml.layers.common.batch import batched, unbatched
+from vknn.formats.coreml.layers.common.windows import (
     Borders,
-    batched,
     borders,
     is_top_left,
     padded,
     pads,
     same_borders,
     sizes,
-    unbatched,
 )
 from vknn.formats.coreml.layers.convolution import borders_3d
 from vknn.formats.coreml.registry import layer

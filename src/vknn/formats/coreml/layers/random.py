@@ -71,7 +71,7 @@ def random_dynamic(c: Context) -> Value:
 
 @layer("categoricalDistribution")
 def categorical_distribution(c: Context) -> Value:
-    """Classes drawn by the probabilities along the last axis, or by softmax of logits.
+    """ClassifierOutput drawn by the probabilities along the last axis, or by softmax of logits.
 
     Probabilities count as their logarithms (of at least about ``eps``) for the temperature, which
     divides logits; eps 0 means 1e-10, temperature 0 means 1.

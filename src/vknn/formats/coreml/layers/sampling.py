@@ -8,7 +8,8 @@ import numpy as np
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, sizes, unbatched
+from vknn.formats.coreml.layers.common.batch import batched, unbatched
+from vknn.formats.coreml.layers.common.windows import sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.elementwise.binary import Add, Max, Mul, Sub

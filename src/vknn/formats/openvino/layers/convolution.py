@@ -63,7 +63,7 @@ def _weights(c: Context, shape: Sequence[int], number: int) -> Value:
         return c.constant(c.blob("weights", shape, np.float32), "weights")
     said = "x".join(map(str, shape))
     c.require(given.type.size == math.prod(shape), f"its weights {given.type} are not {said}")
-    return c.reshape(c.real(number), shape)
+    return c.reshape(c.float_input(number), shape)
 
 
 def _biases(c: Context, count: int, number: int) -> Value | None:
@@ -73,7 +73,7 @@ def _biases(c: Context, count: int, number: int) -> Value | None:
     if given is None:
         return None
     c.require(given.type.size == count, f"its biases {given.type} are not {count}")
-    return c.reshape(c.real(number), (count,))
+    return c.reshape(c.float_input(number), (count,))
 
 
 @layer("Convolution", inputs=(1, 3))
@@ -84,7 +84,7 @@ def convolution(c: Context) -> Value:
     weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 1)
     begins, ends = w.pads(s.sizes)
     op = Conv(w.strides, (*begins, *ends), w.dilations, s.group)
-    return c.add(op, c.real(), weights, *_given(bias))
+    return c.add(op, c.float_input(), weights, *_given(bias))
 
 
 def _given(bias: Value | None) -> tuple[Value, ...]:
@@ -106,7 +106,7 @@ def deconvolution(c: Context) -> Value:
     rest = [f - b - n for f, b, n in zip(full, begins, sizes, strict=True)]
     ends, more = tuple(max(r, 0) for r in rest), tuple(max(-r, 0) for r in rest)
     op = ConvTranspose(w.strides, (*begins, *ends), w.dilations, s.group, more)
-    return c.add(op, c.real(), weights, *_given(bias))
+    return c.add(op, c.float_input(), weights, *_given(bias))
 
 
 def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
@@ -149,12 +149,12 @@ def deformable_convolution(c: Context) -> Value:
         parts,
         clamped=True,
     )
-    return c.add(op, c.real(), weights, shifts, *_given(bias))
+    return c.add(op, c.float_input(), weights, shifts, *_given(bias))
 
 
 def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
     """The shifts of a DeformableConvolution for each of so many equal parts of the channels."""
-    offsets = c.real(1)
+    offsets = c.float_input(1)
     dims = offsets.type.dims
     taps = 2 * math.prod(s.window.kernel)
     fits = parts >= 1 and s.channels % parts == 0
@@ -188,7 +188,7 @@ def binary_convolution(c: Context) -> Value:
     c.require(stated == s.channels, f"its input has {s.channels} channels, not {stated}")
     shape = (s.maps, s.channels // s.group, *w.kernel)
     weights = c.constant(_signs(c, shape), "weights")
-    signs = c.add(Add(), c.add(Mul(), c.real(), c.scalar(2.0)), c.scalar(-1.0))
+    signs = c.add(Add(), c.add(Mul(), c.float_input(), c.scalar(2.0)), c.scalar(-1.0))
     begins, ends = w.pads(s.sizes)
     value = c.float("pad_value", 0.0)
     if value and any((*begins, *ends)):
@@ -229,7 +229,7 @@ def fully_connected(c: Context) -> Value:
     else:
         shape = (lead, rest)
     weights, bias = _parameters(c, (size, shape[-1]), size, 1)
-    x = c.reshape(c.real(), shape)
+    x = c.reshape(c.float_input(), shape)
     return c.add(MatMul(transpose_b=True), x, weights, *_given(bias))
 
 

@@ -12,7 +12,7 @@ from vknn.ops.matmul import MatMul
 @layer("Gemm", inputs=(2, 3))
 def gemm(c: Context) -> Value:
     """alpha * a @ b + beta * c; matrices are the last two axes, the others broadcast."""
-    a, b = c.real(), c.real(1)
+    a, b = c.float_input(), c.float_input(1)
     for x in (a, b):
         c.require(x.type.rank >= 2, f"{x.type} is no matrix")
     op = MatMul(c.bool("transpose_a", False), c.bool("transpose_b", False))
@@ -20,7 +20,7 @@ def gemm(c: Context) -> Value:
     beta = c.float("beta", 1.0)
     if len(c.inputs) < 3 or beta == 0:
         return y
-    return c.add(Add(), y, _times(c, c.real(2), beta))
+    return c.add(Add(), y, _times(c, c.float_input(2), beta))
 
 
 def _times(c: Context, x: Value, factor: float) -> Value:

@@ -46,13 +46,13 @@ def batch_normalization(c: Context) -> Value:
     ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
     found = (ones, zeros, mean, variance)
     parameters = [c.constant(np.ascontiguousarray(a, np.float32)) for a in found]
-    return c.add(ops.BatchNormalization(c.float("epsilon|eps")), c.real(), *parameters)
+    return c.add(ops.BatchNormalization(c.float("epsilon|eps")), c.float_input(), *parameters)
 
 
 @layer("ScaleShift")
 def scale_shift(c: Context) -> Value:
     """x * weights + biases, by channel; either may be missing."""
-    x = c.real()
+    x = c.float_input()
     for name, op in (("weights", Mul()), ("biases", Add())):
         array = _per_channel(c, name, 0)
         if array is not None:
@@ -74,7 +74,9 @@ def norm(c: Context) -> Value:
     axes = (1,) if across else tuple(range(2, c.rank))
     half = ((size - 1) // 2,) * len(axes)
     alpha = c.float("alpha") / size ** len(axes)
-    return c.add(ops.LRN(axes, half, half, alpha, c.float("beta"), c.float("k", 1.0)), c.real())
+    return c.add(
+        ops.LRN(axes, half, half, alpha, c.float("beta"), c.float("k", 1.0)), c.float_input()
+    )
 
 
 @layer("MVN")
@@ -87,14 +89,14 @@ def mean_variance(c: Context) -> Value:
         c.bool("normalize_variance", True),
         c.float("eps", 1e-9),
     )
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("GRN")
 def global_response(c: Context) -> Value:
     """x / sqrt(sum of the squares over the channels + bias)."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
-    return c.add(ops.NormalizeL2((1,), c.float("bias", 0.0)), c.real())
+    return c.add(ops.NormalizeL2((1,), c.float("bias", 0.0)), c.float_input())
 
 
 @layer("Normalize")
@@ -103,7 +105,7 @@ def normalize(c: Context) -> Value:
     ``across_spatial`` over the pixels too."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     last = c.rank if c.bool("across_spatial", False) else 2
-    y = c.add(ops.NormalizeL2(tuple(range(1, last)), c.float("eps"), "add_root"), c.real())
+    y = c.add(ops.NormalizeL2(tuple(range(1, last)), c.float("eps"), "add_root"), c.float_input())
     scale = _per_channel(c, "weights", 0)
     if scale is None:
         return y

@@ -19,7 +19,7 @@ def fake_quantize(c: Context) -> Value:
     """
     levels = c.int("levels")
     c.require(levels >= 2, f"has {levels} levels")
-    x, low, high, out_low, out_high = c.real(), *(_limit(c, k) for k in range(1, 5))
+    x, low, high, out_low, out_high = c.float_input(), *(_limit(c, k) for k in range(1, 5))
     steps = c.scalar(float(levels - 1))
     bounds = (low.constant, high.constant)
     proper = bounds[0] is not None and bounds[1] is not None and bool((bounds[0] < bounds[1]).all())

@@ -32,7 +32,7 @@ def interp(c: Context) -> Value:
 
 
 def _padded(c: Context, begin: int, end: int) -> Value:
-    x, axes = c.real(), c.rank - 2
+    x, axes = c.float_input(), c.rank - 2
     if max(begin, end) > 0:
         around = (0, 0, *(max(begin, 0),) * axes, 0, 0, *(max(end, 0),) * axes)
         x = c.add(Pad(around), x)
@@ -101,9 +101,9 @@ def resample(c: Context) -> Value:
         return c.add(Resize(tuple(sizes), "nearest", "asymmetric", _steps(spatial, sizes)), c.x)
     shrinks = any(o < i for i, o in zip(spatial, sizes, strict=True))
     if kind == "linear" and not (shrinks and c.bool("antialias", False)):
-        return c.add(Resize(tuple(sizes), "linear", "half_pixel"), c.real())
+        return c.add(Resize(tuple(sizes), "linear", "half_pixel"), c.float_input())
     wide = shrinks and c.bool("antialias", False)
-    x = c.real()
+    x = c.float_input()
     for axis, (size, count) in enumerate(zip(spatial, sizes, strict=True), start=2):
         if size != count or kind == "cubic":
             x = _filtered(c, x, axis, _filter(size, count, kind, size / count if wide else 1.0))

@@ -6,7 +6,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.layers.common.batch import over_images
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops.elementwise import activation as ops

@@ -22,7 +22,7 @@ _LOGIC: dict[str, Op] = {
 }
 
 
-def truth(c: Context, x: Value) -> Value:
+def as_bool(c: Context, x: Value) -> Value:
     """Whether each element differs from 0, which NaN does."""
     return c.add(logic.NotEqual(), x, c.scalar(0.0))
 
@@ -37,7 +37,7 @@ def comparison(c: Context) -> Value:
 @layer(*_LOGIC, inputs=2)
 def combination(c: Context) -> Value:
     """Two truths combined."""
-    return c.add(_LOGIC[c.layer.type], truth(c, c.x), truth(c, c.value(1)))
+    return c.add(_LOGIC[c.layer.type], as_bool(c, c.x), as_bool(c, c.value(1)))
 
 
 @layer("logicalNot")
@@ -49,4 +49,4 @@ def negation(c: Context) -> Value:
 @layer("whereBroadcastable", inputs=3)
 def where(c: Context) -> Value:
     """The second input where the first is true, elsewhere the third."""
-    return c.add(logic.Where(), truth(c, c.x), c.value(1), c.value(2))
+    return c.add(logic.Where(), as_bool(c, c.x), c.value(1), c.value(2))

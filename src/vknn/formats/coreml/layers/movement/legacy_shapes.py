@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.layers.common.batch import over_images
 from vknn.formats.coreml.registry import Result, layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile

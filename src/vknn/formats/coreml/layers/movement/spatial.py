@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, borders, over_images, sizes, unbatched
+from vknn.formats.coreml.layers.common.batch import batched, over_images, unbatched
+from vknn.formats.coreml.layers.common.windows import borders, sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.iteration import body_inputs, resolved
+from vknn.formats.openvino.iteration import body_inputs, resolve_place
 from vknn.formats.openvino.layers.control.slices import AxisSlices
-from vknn.formats.openvino.records import Iteration, Net, Place, PortRule
+from vknn.formats.openvino.records import Iteration, Net, Place, PortMapping
 from vknn.graph import Value
 
 
@@ -24,7 +24,7 @@ class Loop:
     places: Mapping[Place, Value]
     windows: Mapping[Place, AxisSlices]
     carried: Mapping[Place, Place]
-    outputs: Sequence[tuple[Place, PortRule | None]]
+    outputs: Sequence[tuple[Place, PortMapping | None]]
     count: int
 
     @property
@@ -42,7 +42,7 @@ def read_loop(c: Context) -> Loop:
     places: dict[Place, Value] = {}
     windows: dict[Place, AxisSlices] = {}
     for rule in iteration.inputs:
-        place = resolved(iteration.body, rule.inner, takes)
+        place = resolve_place(iteration.body, rule.inner, takes)
         places[place] = value = c.value(number[rule.external])
         if rule.axis is not None:
             axis = c.axis(rule.axis, value.type.rank)
@@ -50,13 +50,13 @@ def read_loop(c: Context) -> Loop:
             width = inner[axis] if axis < len(inner) else None
             windows[place] = AxisSlices.of(c, rule, axis, value.type.dims[axis], width)
     by_port = {rule.external: rule for rule in iteration.outputs}
-    outputs: list[tuple[Place, PortRule | None]] = []
+    outputs: list[tuple[Place, PortMapping | None]] = []
     for port in c.layer.outputs:
         rule = by_port[port.id]
-        place = resolved(iteration.body, rule.inner, gives)
+        place = resolve_place(iteration.body, rule.inner, gives)
         outputs.append((place, None if rule.axis is None else rule))
     carried = {
-        resolved(iteration.body, target, takes): resolved(iteration.body, source, gives)
+        resolve_place(iteration.body, target, takes): resolve_place(iteration.body, source, gives)
         for source, target in iteration.back_edges
     }
     return Loop(iteration, places, windows, carried, outputs, _count(c, windows, outputs))
@@ -65,7 +65,7 @@ def read_loop(c: Context) -> Loop:
 def _count(
     c: Context,
     windows: Mapping[Place, AxisSlices],
-    outputs: Sequence[tuple[Place, PortRule | None]],
+    outputs: Sequence[tuple[Place, PortMapping | None]],
 ) -> int:
     """The number of iterations: of the slices of the inputs or, without any, of the outputs."""
     counts = {w.count for w in windows.values()}

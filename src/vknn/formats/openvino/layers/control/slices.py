@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.records import PortRule
+from vknn.formats.openvino.records import PortMapping
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class AxisSlices:
         return at if self.stride > 0 else at - self.width
 
     @classmethod
-    def of(cls, c: Context, rule: PortRule, axis: int, size: int, inner: int | None) -> AxisSlices:
+    def of(
+        cls, c: Context, rule: PortMapping, axis: int, size: int, inner: int | None
+    ) -> AxisSlices:
         """Of an axis of ``size``; ``inner`` is the size that the body's port states."""
         start, end = _ends(c, rule, size)
         width = _width(c, rule, inner)
@@ -43,7 +45,7 @@ class AxisSlices:
 
     @classmethod
     def for_output(
-        cls, c: Context, rule: PortRule, axis: int, width: int, count: int, number: int
+        cls, c: Context, rule: PortMapping, axis: int, width: int, count: int, number: int
     ) -> AxisSlices:
         """Of an output of ``count`` slices of ``width``, whose size the port may state."""
         stated = _width(c, rule, width)
@@ -60,7 +62,7 @@ class AxisSlices:
         return cls(axis, size, start, rule.stride, width, count)
 
 
-def _ends(c: Context, rule: PortRule, size: int) -> tuple[int, int]:
+def _ends(c: Context, rule: PortMapping, size: int) -> tuple[int, int]:
     """Start and end as places from 0 to ``size``; negative numbers count from behind the end."""
     c.require(rule.stride != 0, "has the stride 0")
     start = 0 if rule.start is None else rule.start
@@ -75,7 +77,7 @@ def _ends(c: Context, rule: PortRule, size: int) -> tuple[int, int]:
     return places[0], places[1]
 
 
-def _width(c: Context, rule: PortRule, inner: int | None) -> int:
+def _width(c: Context, rule: PortMapping, inner: int | None) -> int:
     """How wide a slice is: as its part_size says, else its body's port, else as its stride."""
     if rule.part_size is not None:
         fits = rule.part_size > 0 and inner in (None, rule.part_size)

@@ -13,7 +13,7 @@ from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.layers.control.fused_cells import fuse
 from vknn.formats.openvino.layers.control.loop import Loop, read_loop
 from vknn.formats.openvino.layers.control.slices import AxisSlices
-from vknn.formats.openvino.records import Place, PortRule
+from vknn.formats.openvino.records import Place, PortMapping
 from vknn.formats.openvino.registry import layer
 from vknn.formats.openvino.stages import body_stage
 from vknn.graph import Value
@@ -78,7 +78,7 @@ def _window(c: Context, whole: Value, windows: AxisSlices, turn: int) -> Value:
     return c.add(Slice((start,), (start + windows.width,), (windows.axis,)), whole)
 
 
-def _assembled(c: Context, rule: PortRule, number: int, parts: Sequence[Value]) -> Value:
+def _assembled(c: Context, rule: PortMapping, number: int, parts: Sequence[Value]) -> Value:
     """The slices of an output at their places; what no slice covers is 0."""
     dims = parts[0].type.dims
     axis = c.axis(rule.axis or 0, len(dims))

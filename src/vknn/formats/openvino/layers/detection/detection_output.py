@@ -66,7 +66,7 @@ def _number(c: Context, name: str) -> int:
 
 def _flat(c: Context, number: int, count: int, what: str) -> Value:
     """An input as [N, count]."""
-    x = c.real(number)
+    x = c.float_input(number)
     dims = x.type.dims
     size = 1
     for dim in dims[1:]:
@@ -91,7 +91,7 @@ def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
     Priors that are not normalized have five numbers each, the first -1 behind the last of them, and
     count pixels.
     """
-    x, parts = c.real(2), 1 if encoded else 2
+    x, parts = c.float_input(2), 1 if encoded else 2
     dims = x.type.dims
     # More parts than are needed (variances beside encoded ones) are left alone.
     c.require(len(dims) == 3 and dims[1] >= parts, f"priors {list(dims)} are not [1, {parts}, n]")

@@ -21,7 +21,7 @@ _MOST = 1 << 25
 @layer("NonMaxSuppression", inputs=(2, 5))
 def non_max_suppression(c: Context) -> Value:
     """Rows of image, class and box, best first over everything; then rows of -1."""
-    boxes, scores = c.real(0), c.real(1)
+    boxes, scores = c.float_input(0), c.float_input(1)
     shape = scores.type.dims
     good = boxes.type.rank == len(shape) == 3 and boxes.type.dims[2] == 4
     good = good and boxes.type.dims[:2] == (shape[0], shape[2])

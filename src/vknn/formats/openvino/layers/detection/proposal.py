@@ -110,13 +110,13 @@ def _maps(c: Context, scores: int, deltas: int, anchors: int) -> tuple[Value, Va
         dims = c.value(number).type.dims
         good = len(dims) == 4 and dims[1] == each * anchors
         c.require(good, f"input {number} {list(dims)} is not of {each} times {anchors} anchors")
-        found.append(c.real(number))
+        found.append(c.float_input(number))
     return found[0], found[1]
 
 
 def _info(c: Context) -> Value:
     """The image's height, width and scale or scales; of several images the first counts for all."""
-    info = c.real(2)
+    info = c.float_input(2)
     dims = info.type.dims
     each = dims[-1] if dims else 0
     good = len(dims) in (1, 2) and each >= 3

@@ -19,7 +19,7 @@ _MOST_PLACES = 1 << 24
 @layer("RegionYolo")
 def region_yolo(c: Context) -> Value:
     """Of each region x, y and objectness through a sigmoid, classes too or through a softmax."""
-    x, coords, classes = c.real(), c.int("coords"), c.int("classes")
+    x, coords, classes = c.float_input(), c.int("coords"), c.int("classes")
     softmax = c.bool("do_softmax", True)
     regions = c.int("num") if softmax else len(c.ints("mask", ()))
     dims, each = x.type.dims, coords + classes + 1

@@ -20,16 +20,16 @@ def _relu(c: Context) -> Value:
     slope = c.float("negative_slope", 0.0)
     if slope == 0:
         return c.add(Relu(), c.x)
-    return c.add(LeakyRelu(slope), c.real())
+    return c.add(LeakyRelu(slope), c.float_input())
 
 
 def _prelu(c: Context) -> Value:
     """A slope for each channel on axis 1, or one for all: a blob, or the second input."""
-    x = c.real()
+    x = c.float_input()
     if c.has_blob("weights") or len(c.inputs) == 1:
         slope = c.constant(c.blob("weights", dtype=np.float32), "weights")
     else:
-        slope = c.real(1)
+        slope = c.float_input(1)
     channels, size = x.type.dims[1] if x.type.rank > 1 else 1, slope.type.size
     c.require(size in (1, channels), f"has {size} slopes for {channels} channels")
     return c.add(PRelu(), x, c.reshape(slope, (size, *(1,) * max(x.type.rank - 2, 0))))
@@ -40,8 +40,8 @@ def _clamp(c: Context) -> Value:
     low, high = c.float("min", 0.0), c.float("max", 6.0)
     c.require(low <= high, f"min {low} is above max {high}")
     if c.x.type.dtype.is_integer and c.dtype().is_integer:
-        return c.add(Clip(float(np.rint(low)), float(np.rint(high))), c.integers())
-    return c.add(Clip(low, high), c.real())
+        return c.add(Clip(float(np.rint(low)), float(np.rint(high))), c.int_input())
+    return c.add(Clip(low, high), c.float_input())
 
 
 def _not(c: Context) -> Value:
@@ -54,14 +54,14 @@ def _not(c: Context) -> Value:
 
 
 def _plain(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    return lambda c: c.add(op(), c.real())
+    return lambda c: c.add(op(), c.float_input())
 
 
 _TYPES: dict[str, Callable[[Context], Value]] = {
     "sigmoid": _plain(Sigmoid),
     "tanh": _plain(Tanh),
-    "elu": lambda c: c.add(Elu(c.float("alpha", 1.0)), c.real()),
-    "relu6": lambda c: c.add(Clip(0.0, float(c.float("n", 6.0))), c.real()),
+    "elu": lambda c: c.add(Elu(c.float("alpha", 1.0)), c.float_input()),
+    "relu6": lambda c: c.add(Clip(0.0, float(c.float("n", 6.0))), c.float_input()),
     "not": _not,
     "exp": _plain(Exp),
     "relu": _relu,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.registry import layer
 from vknn.graph import DType, Op, Value
 from vknn.ops.elementwise import binary, logic, unary
@@ -22,7 +22,7 @@ def _plain(op: Callable[[], Op]) -> Pair:
 
 
 def _logical(op: Callable[[], Op]) -> Pair:
-    return lambda c, a, b: c.add(op(), truth(c, a), truth(c, b))
+    return lambda c, a, b: c.add(op(), as_bool(c, a), as_bool(c, b))
 
 
 def _squared(c: Context, a: Value, b: Value) -> Value:
@@ -34,7 +34,7 @@ def _divided(c: Context, a: Value, b: Value) -> Value:
     """a / b, of integers the nearest one."""
     if a.type.dtype.is_float:
         return c.add(binary.Div(), a, b)
-    return c.whole(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
+    return c.rounded(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
 
 
 def _floor_mod(c: Context, a: Value, b: Value) -> Value:
@@ -73,7 +73,7 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def truth(c: Context, x: Value) -> Value:
+def as_bool(c: Context, x: Value) -> Value:
     """Whether the elements are not 0."""
     if x.type.dtype is DType.BOOL:
         return x
@@ -113,7 +113,7 @@ def _operands(c: Context, arithmetic: bool) -> list[Value]:
     if arithmetic:
         floats = c.port().dtype.is_float or any(v.type.dtype.is_float for v in values)
         return [c.cast(v, DType.FLOAT32 if floats else DType.INT32) for v in values]
-    return alike(c, values)
+    return same_dtype(c, values)
 
 
 def _weighted(c: Context, values: Sequence[Value], coefficients: Sequence[float]) -> list[Value]:
@@ -136,9 +136,9 @@ def power(c: Context) -> Value:
     shift = c.float("shift", 0.0)
     whole = c.dtype().is_integer and c.x.type.dtype.is_integer
     if exponent == 1 and whole and scale.is_integer() and shift.is_integer():
-        return _affine(c, c.integers(), int(scale), int(shift))
-    y = _raised(c, _affine(c, c.real(), scale, shift), exponent)
-    return c.whole(y) if whole else y
+        return _affine(c, c.int_input(), int(scale), int(shift))
+    y = _raised(c, _affine(c, c.float_input(), scale, shift), exponent)
+    return c.rounded(y) if whole else y
 
 
 def _affine(c: Context, x: Value, scale: float, shift: float) -> Value:
@@ -164,4 +164,4 @@ def _raised(c: Context, x: Value, exponent: float) -> Value:
 @layer("Select", inputs=3)
 def select(c: Context) -> Value:
     """The second input where the first is not 0, else the third."""
-    return c.add(logic.Where(), truth(c, c.x), *alike(c, c.inputs[1:]))
+    return c.add(logic.Where(), as_bool(c, c.x), *same_dtype(c, c.inputs[1:]))

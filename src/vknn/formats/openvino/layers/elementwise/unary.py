@@ -28,12 +28,12 @@ _OF_FLOATS: dict[str, Callable[[], Op]] = {
 
 
 def _simple(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    return lambda c: c.add(op(), c.real())
+    return lambda c: c.add(op(), c.float_input())
 
 
 def _same(op: Callable[[], Op]) -> Callable[[Context], Value]:
     """Of integers in int32, of floats in float32."""
-    return lambda c: c.add(op(), c.real() if c.x.type.dtype.is_float else c.integers())
+    return lambda c: c.add(op(), c.float_input() if c.x.type.dtype.is_float else c.int_input())
 
 
 def _rounding(op: Callable[[], Op]) -> Callable[[Context], Value]:
@@ -52,27 +52,27 @@ for _name, _op in _ROUNDING.items():
 @layer("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
     op = activation.HardSigmoid(c.float("alpha", 0.2), c.float("beta", 0.5))
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("Selu")
 def selu(c: Context) -> Value:
     standard = activation.Selu()
     op = activation.Selu(c.float("alpha", standard.alpha), c.float("gamma", standard.gamma))
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("Gelu")
 def gelu(c: Context) -> Value:
     """By the error function, or by tanh."""
     mode = c.text("approximation_mode", "erf", choices=("erf", "none", "tanh"))
-    return c.add(activation.Gelu("tanh" if mode == "tanh" else "none"), c.real())
+    return c.add(activation.Gelu("tanh" if mode == "tanh" else "none"), c.float_input())
 
 
 @layer("Swish")
 def swish(c: Context) -> Value:
     """x * sigmoid(alpha * x)"""
-    alpha, x = c.float("alpha|beta", 1.0), c.real()
+    alpha, x = c.float("alpha|beta", 1.0), c.float_input()
     if alpha == 1:
         return c.add(activation.Swish(), x)
     inner = c.add(activation.Sigmoid(), c.add(Mul(), x, c.scalar(alpha)))
@@ -82,19 +82,19 @@ def swish(c: Context) -> Value:
 @layer("HSwish", "HardSwish")
 def hard_swish(c: Context) -> Value:
     """x * clip(x + 3, 0, 6) / 6"""
-    return c.add(activation.HardSwish(1 / 6, 0.5), c.real())
+    return c.add(activation.HardSwish(1 / 6, 0.5), c.float_input())
 
 
 @layer("SoftMax")
 def softmax(c: Context) -> Value:
     """Along axis 1 by default; a vector has only one."""
-    return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.real())
+    return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.float_input())
 
 
 @layer("LogSoftmax")
 def log_softmax(c: Context) -> Value:
     """Along the last axis by default."""
-    return c.add(reduction.LogSoftmax(_along(c, -1)), c.real())
+    return c.add(reduction.LogSoftmax(_along(c, -1)), c.float_input())
 
 
 def _along(c: Context, default: int) -> int:

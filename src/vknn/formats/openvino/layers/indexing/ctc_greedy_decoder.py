@@ -22,7 +22,7 @@ def ctc_greedy_decoder(c: Context) -> Value:
 
     With ctc_merge_repeated a class also goes that is the best of the step before.
     """
-    x = c.real()
+    x = c.float_input()
     dims = x.type.dims
     c.require(len(dims) == 3 and 0 not in dims, f"probabilities {list(dims)} are not [T, N, C]")
     steps, items, classes = dims
@@ -47,7 +47,7 @@ def _within(c: Context, steps: int, items: int) -> Value:
     indicators = c.value(1)
     size = indicators.type.dims
     c.require(size == (steps, items), f"indicators {list(size)} are not [{steps}, {items}]")
-    ends = c.transpose(c.cast(c.add(Equal(), c.real(1), c.scalar(0.0)), DType.INT32), (1, 0))
+    ends = c.transpose(c.cast(c.add(Equal(), c.float_input(1), c.scalar(0.0)), DType.INT32), (1, 0))
     looked_at = np.ones((1, steps), np.int32)
     looked_at[:, 0] = 0
     ends = c.add(Mul(), ends, c.constant(looked_at, "looked_at"))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.numbers import real, truth
 from vknn.formats.openvino.registry import layer
+from vknn.formats.openvino.value_parsing import parse_bool, parse_float
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.elementwise.logic import Equal, Where
@@ -34,7 +34,7 @@ def gather(c: Context) -> Value:
     """
     data = 1 if _swapped(c) else 0
     axis = c.axis(c.int("axis", 0), c.value(data).type.rank)
-    return entries(c, c.value(data), c.integers(1 - data), axis)
+    return entries(c, c.value(data), c.int_input(1 - data), axis)
 
 
 def _swapped(c: Context) -> bool:
@@ -86,7 +86,7 @@ def one_hot(c: Context) -> Value:
     fits = not c.is_as_declared or math.prod(c.declared()) == count
     c.require(fits, f"has depth {depth}, the file says {list(c.port().dims)}")
     dims = list(c.x.type.dims)
-    indices = c.reshape(c.integers(), (*dims[:axis], 1, *dims[axis:]))
+    indices = c.reshape(c.int_input(), (*dims[:axis], 1, *dims[axis:]))
     shape = [1] * rank
     shape[axis] = depth
     places = c.constant(np.arange(c.allocatable(depth), dtype=np.int32).reshape(shape), "places")
@@ -97,9 +97,9 @@ def one_hot(c: Context) -> Value:
 def _filling(c: Context, name: str, default: float) -> Value:
     """on_value or off_value in the output's element type: a number, or true or false."""
     text = c.text(f"{name}_value", str(default))
-    number = real(text)
+    number = parse_float(text)
     if number is None:
-        number = truth(text)
+        number = parse_bool(text)
     c.require(number is not None, f"{name}_value is {text[:60]!r}, not a number")
     (array,) = Cast(c.dtype()).reference(np.array(number, np.float64))
     return c.constant(array, name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.layers.indexing.gather import entries
-from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.layers.movement.fill import expanded, shape_of
 from vknn.formats.openvino.registry import layer
 from vknn.graph import DType, Value
@@ -46,7 +46,7 @@ def _pairs(c: Context, number: int = 0) -> tuple[Value, Value, int]:
     """The columns of [k, 2] indices, int32, and k."""
     dims = c.value(number).type.dims
     c.require(len(dims) == 2 and dims[1] == 2, f"has indices of the shape {list(dims)}, not [k, 2]")
-    indices = c.integers(number)
+    indices = c.int_input(number)
     columns = (c.reshape(c.add(Slice((i,), (i + 1,), (1,)), indices), (dims[0],)) for i in range(2))
     return next(columns), next(columns), dims[0]
 
@@ -89,7 +89,7 @@ def _segments(c: Context, divisor: Callable[[Value], Value] | None) -> Value:
 
     ``divisor`` makes of the number of rows in a segment (at least 1) what its sum is divided by.
     """
-    x = c.x if divisor is None else c.real()
+    x = c.x if divisor is None else c.float_input()
     c.require(x.type.rank >= 1, "has data without rows")
     count = c.value(1).type.size
     rows = c.cast(_vector(c, 1, count, "indices"), _INT)
@@ -132,7 +132,7 @@ def weighted_sum(c: Context) -> Value:
     """
     rows, columns, count = _pairs(c)
     names = c.cast(_vector(c, 1, count, "values"), _INT)
-    table = c.real(3)
+    table = c.float_input(3)
     c.require(table.type.rank >= 1, "has a table without rows")
     objects, width = _sparse_shape(c, 2, 0)
     listed = _listed(c, (rows, objects), (columns, width))
@@ -144,7 +144,7 @@ def weighted_sum(c: Context) -> Value:
         found = c.add(Mul(), found, _beside(c, weights, found))
     sums = _summed(c, objects, places, found)
     c.require(c.value(4).type.size == 1, "has more than one default")
-    default = entries(c, table, c.reshape(c.integers(4), (1,)))
+    default = entries(c, table, c.reshape(c.int_input(4), (1,)))
     none = c.add(Equal(), _counted(c, objects, places), c.scalar(0, _INT))
     return c.add(Where(), _beside(c, none, sums), default, sums)
 
@@ -173,7 +173,7 @@ def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | i
     dims = c.declared(rows_of) if c.is_as_declared else None
     c.require(dims is None or len(dims) > 0, f"output {rows_of} has no axes")
     if value.constant is None and dims:
-        width = c.add(Slice((1,), (2,)), c.reshape(c.integers(number), (2,)))
+        width = c.add(Slice((1,), (2,)), c.reshape(c.int_input(number), (2,)))
         return dims[0], width
     sizes = c.input_ints(number, "the dense shape")
     c.require(min(sizes) >= 1, f"{sizes} is no dense shape")
@@ -201,7 +201,7 @@ def fill_empty_rows(c: Context) -> list[Value]:
     places = c.add(Where(), listed, rows, nowhere)
     empty = c.add(Equal(), _counted(c, height, places), c.scalar(0, _INT))
     fillers = c.add(Where(), empty, _numbers(c, height), nowhere)
-    values, default = alike(c, (values, c.reshape(c.value(3), ())))
+    values, default = same_dtype(c, (values, c.reshape(c.value(3), ())))
     joined = (
         c.add(Concat(0), places, fillers),
         c.add(Concat(0), columns, _zeros(c, (height,))),
@@ -235,7 +235,7 @@ def _gathered(c: Context, joined: tuple[Value, Value, Value], height: int) -> tu
 def to_dense(c: Context) -> Value:
     """Values put where the indices say, into a tensor filled with the default."""
     shape = shape_of(c, 1)
-    indices, values = c.integers(0), c.value(2)
+    indices, values = c.int_input(0), c.value(2)
     dims = indices.type.dims
     if len(dims) < 2 and len(shape) == 1:
         indices = c.reshape(indices, (indices.type.size, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops.indexing.topk import TopK
@@ -27,7 +27,7 @@ def argmax(c: Context) -> Value:
     count = c.x.type.dims[0]
     each = c.x.type.size // count if count else 0
     values, indices = _top(c, c.reshape(c.x, (count, 1, each)), 2, c.int("top_k"))
-    found = c.add(Concat(1), *alike(c, (indices, values))) if both else indices
+    found = c.add(Concat(1), *same_dtype(c, (indices, values))) if both else indices
     # Files state as many axes as the input has, ones at the end.
     more = max(0, len(c.port().dims) - 3)
     return c.reshape(found, (*found.type.dims, *[1] * more))

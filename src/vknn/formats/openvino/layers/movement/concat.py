@@ -13,10 +13,10 @@ from vknn.ops.movement import shape as ops
 @layer("Concat", inputs=(1, None))
 def concat(c: Context) -> Value:
     axis = c.axis(c.int("axis", 1), c.rank)
-    return c.add(ops.Concat(axis), *alike(c, c.inputs)) if len(c.inputs) > 1 else c.x
+    return c.add(ops.Concat(axis), *same_dtype(c, c.inputs)) if len(c.inputs) > 1 else c.x
 
 
-def alike(c: Context, values: Sequence[Value]) -> list[Value]:
+def same_dtype(c: Context, values: Sequence[Value]) -> list[Value]:
     """The values in one element type: float32 where one of them is, otherwise int32."""
     dtypes = {v.type.dtype for v in values}
     if len(dtypes) == 1:

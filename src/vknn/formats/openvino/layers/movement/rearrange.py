@@ -35,7 +35,7 @@ def pad(c: Context) -> Value:
     if mode == "symmetric":
         for size, most in zip(c.x.type.dims, map(max, begin, end), strict=True):
             c.require(most <= size, f"mirrors {most} of {size} elements")
-    x = c.real() if c.dtype().is_float else c.x
+    x = c.float_input() if c.dtype().is_float else c.x
     held = Cast(x.type.dtype).reference(np.array(value, np.float64))[0].item()
     return c.add(ops.Pad((*begin, *end), mode, held if mode == "constant" else 0.0), x)
 
@@ -79,6 +79,6 @@ def reverse_sequence(c: Context) -> Value:
     time = c.axis(c.int("seq_axis", 1), c.rank)
     c.require(batch != time, f"batch_axis and seq_axis are both {batch}")
     count = c.x.type.dims[batch]
-    lengths = c.integers(1)
+    lengths = c.int_input(1)
     c.require(lengths.type.size == count, f"has {lengths.type.size} lengths for {count} sequences")
     return c.add(ReverseSequence(batch, time), c.x, c.reshape(lengths, (count,)))

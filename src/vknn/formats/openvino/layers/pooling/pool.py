@@ -34,7 +34,7 @@ def pooling(c: Context) -> Value:
     )
     over, under = _overhang(w, spatial, begins, ends, inside)
     method = _METHODS[c.text("pool-method|pool_method", "max", choices=tuple(_METHODS))]
-    x = c.real() if method == "avg" else c.x
+    x = c.float_input() if method == "avg" else c.x
     reach = tuple(e + o for e, o in zip(ends, over, strict=True))
     if method == "max":
         y = c.add(MaxPool(w.kernel, w.strides, (*begins, *reach)), x)

@@ -61,11 +61,11 @@ def ps_roi_pooling(c: Context) -> Value:
     c.require(channels >= outputs * parts, f"{channels} channels, not {outputs} * {parts}")
     if channels > outputs * parts:
         x = c.add(Slice((0,), (outputs * parts,), (1,)), x)
-    return c.add(op, x, _listed(c, 1), *([c.real(2)] if moved else []))
+    return c.add(op, x, _listed(c, 1), *([c.float_input(2)] if moved else []))
 
 
 def _image(c: Context, number: int) -> Value:
-    x = c.real(number)
+    x = c.float_input(number)
     good = x.type.rank == 4 and 0 not in x.type.dims
     c.require(good, f"input {number} {x.type} is no [N, C, H, W]")
     return x
@@ -73,7 +73,7 @@ def _image(c: Context, number: int) -> Value:
 
 def _listed(c: Context, number: int) -> Value:
     """Regions [R, 5], those from the first with image -1 on all of image -1: that ends the list."""
-    rois = c.real(number)
+    rois = c.float_input(number)
     dims = rois.type.dims
     c.require(len(dims) == 2 and dims[1] == 5, f"regions {list(dims)} are not [R, 5]")
     image = c.add(Slice((0,), (1,), (1,)), rois)
@@ -98,7 +98,7 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
     c.require(good, f"output_size {size}, sampling_ratio {ratio}, pyramid_scales {scales}")
     same = len({v.type.dims[1] for v in levels}) == 1
     c.require(same, "the maps of its pyramid differ in their channels")
-    rois = c.real(0)
+    rois = c.float_input(0)
     dims = rois.type.dims
     c.require(len(dims) == 2 and dims[1] == 4, f"regions {list(dims)} are not [R, 4]")
     result = None

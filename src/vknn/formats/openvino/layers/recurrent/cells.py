@@ -140,14 +140,14 @@ def step(c: Context, cell: Cell, x: Value, states: Sequence[Value]) -> tuple[Val
 
 @layer("LSTMCell", inputs=3, outputs=(1, 2))
 def lstm_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "lstm"), c.real(0), [c.real(1), c.real(2)])
+    return step(c, read_cell(c, "lstm"), c.float_input(0), [c.float_input(1), c.float_input(2)])
 
 
 @layer("GRUCell", inputs=2)
 def gru_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "gru"), c.real(0), [c.real(1)])
+    return step(c, read_cell(c, "gru"), c.float_input(0), [c.float_input(1)])
 
 
 @layer("RNNCell", inputs=2)
 def rnn_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "rnn"), c.real(0), [c.real(1)])
+    return step(c, read_cell(c, "rnn"), c.float_input(0), [c.float_input(1)])

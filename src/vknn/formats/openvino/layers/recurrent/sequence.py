@@ -45,7 +45,7 @@ def _sequence(c: Context, kind: str) -> list[Value]:
     cell = read_cell(c, kind, direction)
     axis = c.int("axis", 1)
     c.require(axis in (0, 1), f"axis is {axis}, not 0 or 1")
-    x = c.real()
+    x = c.float_input()
     fits = x.type.rank == 3 and x.type.dims[2] == cell.inputs
     c.require(fits, f"X is {x.type}, its weights are for [N, T, {cell.inputs}]")
     x = c.transpose(x, (0, 1, 2) if axis == 0 else (1, 0, 2))
@@ -54,7 +54,7 @@ def _sequence(c: Context, kind: str) -> list[Value]:
     if lengths is None:
         y, *last = walk(c, cell, x, states)
     else:
-        y, *last = _walk_to_lengths(c, cell, x, states, c.integers(cell.states + 1))
+        y, *last = _walk_to_lengths(c, cell, x, states, c.int_input(cell.states + 1))
     return [_as_stated(c, y, axis), *(_state_as_stated(c, s, i) for i, s in enumerate(last, 1))]
 
 
@@ -62,7 +62,7 @@ def _state(c: Context, cell: Cell, number: int, rows: int) -> Value | None:
     """An initial state as [directions, N, S], or None for zeros."""
     if c.optional(number) is None:
         return None
-    state, directions = c.real(number), cell.op.directions
+    state, directions = c.float_input(number), cell.op.directions
     wanted = (directions, rows, cell.hidden)
     if directions == 1 and state.type.dims == wanted[1:]:
         return c.reshape(state, wanted)

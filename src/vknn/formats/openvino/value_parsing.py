@@ -14,7 +14,7 @@ _WORDS = {
 _LARGEST = 1 << 63
 
 
-def real(text: str) -> float | None:
+def parse_float(text: str) -> float | None:
     """A number, or None. Text of more than 400 characters is none."""
     stripped = text.strip()
     if len(stripped) > 400:
@@ -24,28 +24,28 @@ def real(text: str) -> float | None:
     return _WORDS.get(stripped.lower())
 
 
-def whole(text: str) -> int | None:
+def parse_int(text: str) -> int | None:
     """An integer, written as one or as a number without fraction (3.0), or None."""
     stripped = text.strip()
     if _INTEGER.fullmatch(stripped):
         value = int(stripped)
         return value if -_LARGEST <= value < _LARGEST else None
-    number = real(stripped)
+    number = parse_float(stripped)
     if number is None or not math.isfinite(number) or number != int(number):
         return None
     return int(number) if abs(number) < _LARGEST else None
 
 
-def truth(text: str) -> bool | None:
+def parse_bool(text: str) -> bool | None:
     """true, True, 1, false, False, 0 and the like, or None."""
     word = text.strip().lower()
     if word in ("true", "false"):
         return word == "true"
-    number = whole(word)
+    number = parse_int(word)
     return None if number is None else number != 0
 
 
-def parts(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """What the commas of a list separate; an empty text is an empty list."""
     items = [item.strip() for item in text.split(",")]
     while items and not items[-1]:

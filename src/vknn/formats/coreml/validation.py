@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.coreml.control_flow import CONTROL, has_condition
 from vknn.formats.coreml.custom import known_type
-from vknn.formats.coreml.frames import CONTROL, has_test
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
 from vknn.formats.layer_table import Arity, count_problem
 
@@ -19,7 +19,7 @@ _CONTROL_INPUTS: dict[str, Arity] = {
 def check_layers(network: NetworkRecord, file: str | None = None) -> None:
     """Raises UnsupportedLayerError with all unknown layers, ModelFormatError for wrong arity."""
     unknown = []
-    for layer in network.everything():
+    for layer in network.all_layers():
         if layer.type in CONTROL:
             _check_control(layer, file)
             continue
@@ -48,7 +48,7 @@ def _check_control(layer: LayerRecord, file: str | None) -> None:
         problem = "a branch without an ifBranch"
     elif layer.type == "loop" and layer.networks[1] is None:
         problem = "a loop without a bodyNetwork"
-    elif layer.type == "loop" and has_test(layer) and not layer.params.conditionVar:
+    elif layer.type == "loop" and has_condition(layer) and not layer.params.conditionVar:
         problem = "a loop with a conditionNetwork, but without a conditionVar"
     if problem:
         raise ModelFormatError(problem, file=file, layer=layer.name)
@@ -82,7 +82,7 @@ def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
         start = behind[0] if layer.type == "loop" and behind else made
         behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]
         made = made.union(*behind, layer.outputs)
-        if layer.type == "loop" and has_test(layer) and layer.params.conditionVar not in made:
+        if layer.type == "loop" and has_condition(layer) and layer.params.conditionVar not in made:
             raise ModelFormatError(
                 f"nothing makes its condition {layer.params.conditionVar!r}", file=file,
                 layer=layer.name,

@@ -13,7 +13,7 @@ Range = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
-class Shapes:
+class InputShapes:
     """The shapes that an input takes.
 
     ``declared`` is the default and, without ``several`` or ``ranges``, the only one; where even
@@ -57,7 +57,7 @@ class Shapes:
         return " or ".join(str(list(o)) for o in options)
 
 
-def array_shapes(message: Any, what: str, file: str | None) -> Shapes:
+def array_shapes(message: Any, what: str, file: str | None) -> InputShapes:
     """The shapes of an ArrayFeatureType."""
     declared = tuple(message.shape)
     kind = message.WhichOneof("ShapeFlexibility")
@@ -70,10 +70,10 @@ def array_shapes(message: Any, what: str, file: str | None) -> Shapes:
     if any(d <= 0 for s in (declared, *several) for d in s):
         raise ModelFormatError(f"{what} declares the shape {list(declared)}", file=file)
     _check_ranges(ranges, what, file)
-    return Shapes(declared, several, ranges)
+    return InputShapes(declared, several, ranges)
 
 
-def image_shapes(message: Any, what: str, file: str | None) -> Shapes:
+def image_shapes(message: Any, what: str, file: str | None) -> InputShapes:
     """The (height, width) of an ImageFeatureType."""
     declared = (int(message.height), int(message.width))
     if min(declared) < 0:
@@ -87,7 +87,7 @@ def image_shapes(message: Any, what: str, file: str | None) -> Shapes:
         sizes = message.imageSizeRange
         ranges = (size_range(sizes.heightRange), size_range(sizes.widthRange))
     _check_ranges(ranges, what, file)
-    return Shapes(declared if min(declared) else (), several, ranges)
+    return InputShapes(declared if min(declared) else (), several, ranges)
 
 
 def size_range(message: Any) -> Range:

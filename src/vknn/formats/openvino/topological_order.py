@@ -15,7 +15,7 @@ class Fail(Protocol):
     def __call__(self, message: str, layer: str | None = None) -> NoReturn: ...
 
 
-def running_order(
+def topological_order(
     layers: Sequence[LayerRecord], sources: Mapping[Place, Place], fail: Fail
 ) -> tuple[LayerRecord, ...]:
     """The layers, each behind those that feed it; otherwise as they stand in the file.

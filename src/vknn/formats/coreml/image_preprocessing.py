@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError
-from vknn.formats.coreml.shapes import Shapes
+from vknn.formats.coreml.input_shapes import InputShapes
 from vknn.formats.coreml.weights import float_array
 from vknn.graph import DType, GraphBuilder, Op, Origin, Value
 from vknn.ops.elementwise.binary import Add, Cast, Mul, Sub
@@ -25,7 +25,7 @@ def preprocessing(
     name: str,
     color: int,
     rank: int,
-    shapes: Shapes,
+    shapes: InputShapes,
     network: Any,
     images: int,
     file: str | None,
@@ -85,7 +85,9 @@ def _scaler(name: str, color: int, scaler: Any) -> Preprocess:
     return step
 
 
-def _mean(name: str, color: int, shapes: Shapes, mean: np.ndarray, file: str | None) -> Preprocess:
+def _mean(
+    name: str, color: int, shapes: InputShapes, mean: np.ndarray, file: str | None
+) -> Preprocess:
     channels = 1 if color in GRAY else 3
     if shapes.declared and mean.size != channels * shapes.declared[0] * shapes.declared[1]:
         raise ModelFormatError(

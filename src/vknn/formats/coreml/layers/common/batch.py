@@ -1,0 +1,53 @@
+"""Batch axes: all axes before the last ones made one, and restored."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.registry import Convert, Result
+from vknn.formats.layer_context import unfold
+from vknn.graph import Value
+
+
+def batched(
+    c: Context, x: Value, rank: int, least: int | None = None
+) -> tuple[Value, tuple[int, ...]]:
+    """``x`` as [N, ...] of ``rank``, all axes before the last ones made one; and what they were.
+
+    ``least``: the smallest rank that ``x`` may have (``rank`` if left out).
+    """
+    least = rank if least is None else least
+    c.require(x.type.rank >= least, f"its input {x.type} has not rank {least} or more")
+    inner = x.type.dims[x.type.rank - rank + 1 :]
+    lead = x.type.dims[: x.type.rank - rank + 1]
+    return c.reshape(x, (math.prod(lead), *inner)), lead
+
+
+def unbatched(c: Context, y: Value, lead: Sequence[int]) -> Value:
+    """The opposite: the first axis becomes those that it was made of."""
+    return c.reshape(y, (*lead, *y.type.dims[1:]))
+
+
+def over_images(convert: Convert) -> Convert:
+    """A converter to which all axes before [C, H, W] are batch, run on inputs of one such axis.
+
+    In networks of [Seq, Batch, C, H, W] pictures then stay [N, C, H, W] from layer to layer: the
+    shapes that one layer restores are those that the next one takes apart.
+    """
+
+    @functools.wraps(convert)
+    def folded(c: Context) -> Result:
+        leads = {v.type.dims[:-3] for v in c.inputs if math.prod(v.type.dims[:-3]) != 1}
+        ranks = {v.type.rank for v in c.inputs}
+        if ranks != {5} or len(leads) > 1:
+            return convert(c)
+        inputs = [batched(c, v, 4)[0] for v in c.inputs]
+        lead = next(iter(leads), c.x.type.dims[:-3])
+        results = unfold(convert(dataclasses.replace(c, inputs=inputs)))
+        return [unbatched(c, result, lead) for result in results]
+
+    return folded
