@@ -1,4 +1,4 @@
-"""Layer types of the user's own: one call for every format."""
+"""Registry of layer types that a user defines, for all formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ FORMATS = ("coreml", "ncnn", "openvino", "tflite")
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """A layer type and how a file states it; what the arguments of :func:`register_layer` were."""
+    """A registered layer type.
+
+    The fields but ``layer`` are arguments of :func:`register_layer`: how a file states the layer.
+    """
 
     layer: CustomLayer
     inputs: Arity
@@ -49,19 +52,20 @@ def register_layer(
     index: int | None = None,
     replace: bool = False,
 ) -> None:
-    """Makes a layer type known that files of ``format`` call ``name``; see docs/custom-layers.md.
+    """Registers a layer type ``name`` of files of ``format``; see docs/custom-layers.md.
 
     ``shape(shapes, options)`` gives the shape of the output (a list for several outputs), and
-    ``compute(arrays, weights, options)`` the output's array (or a list); all in the format's own
-    layout, without a batch axis for ncnn. ``shader``: how the device computes it (GLSL text, or a
-    Shader); without one the layer is computed by ``compute``, on the host.
+    ``compute(arrays, weights, options)`` the output's array (or a list). Shapes and arrays are in
+    the format's own layout, for ncnn without a batch axis. ``shader``: GLSL text, or a Shader, for
+    the device; without one ``compute`` runs on the host.
 
-    ``parameters``: name -> (key in the file, default); a default's type is the parameter's. Without
-    them ``options`` are what stands in the file. ``weights(options)``: name -> shape of the arrays
-    that the layer reads, in the file's order. ``dtype``: of the outputs. ``index``: ncnn's number
-    of the type in a .param.bin. ``replace``: the name may be taken, by vknn's own layer too.
+    ``parameters``: name -> (key in the file, default); a parameter has the type of its default.
+    Without ``parameters`` the ``options`` are all that the file states. ``weights(options)``: name
+    -> shape of the arrays that the layer reads, in the file's order. ``dtype``: of the outputs.
+    ``index``: ncnn's number of the type in a .param.bin. ``replace``: ``name`` may be registered
+    already, or be a built-in layer.
 
-    Raises ValueError for a name that is taken and an unknown format.
+    Raises ValueError for an unknown format, and for a name that is taken unless ``replace`` is set.
     """
     if format not in FORMATS:
         raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(FORMATS)}")
@@ -75,7 +79,7 @@ def register_layer(
 
 
 def unregister_layer(format: str, name: str) -> None:
-    """Forgets a layer type that was registered; no error where there is none."""
+    """Removes a registered layer type; no error where there is none of this name."""
     _LAYERS.pop((format, name), None)
 
 

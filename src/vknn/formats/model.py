@@ -1,4 +1,4 @@
-"""What every model format gives: a model whose graph is built for concrete input shapes."""
+"""Base class of the models that formats load: a graph is built for concrete input shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vknn.graph import DType, Graph, TensorType
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output as the user sees it; ``shape`` is None where any shape will do."""
+    """An input or output for the user; ``shape`` None: any shape, a size None: any size."""
 
     name: str
     shape: tuple[int | None, ...] | None
@@ -47,11 +47,14 @@ class Model(ABC):
     first_state: Mapping[str, int] = MappingProxyType({})
 
     def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a user gave, with what may be left out, as arrays where it is something else."""
+        """``feeds`` of a run as arrays, with the defaults of optional inputs that were left out.
+
+        Formats override this where inputs may be something else than arrays, such as images.
+        """
         return feeds
 
     def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """What a user gets for the decoded outputs of the graph."""
+        """The user's results for the decoded outputs of the graph, by name."""
         return dict(arrays)
 
     @abstractmethod
@@ -60,28 +63,28 @@ class Model(ABC):
     ) -> Graph:
         """The graph for inputs of these types, which are the user's own (before ``encode``).
 
-        ``values`` holds the user's arrays for ``value_inputs``. Raises InputError for names or
-        types that do not fit and ShapeError, naming the layer, where shapes contradict the model.
+        ``values``: the user's arrays for ``value_inputs``. Raises InputError for names or types
+        that do not fit and ShapeError, naming the layer, where shapes contradict the model.
         """
 
     @abstractmethod
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The user's array for an input as the graph takes it. Raises InputError.
+        """The array that the graph takes for the user's array of an input. Raises InputError.
 
-        An array that has the graph's dtype already is looked at for its shape alone, unless the
-        input is in ``ranged``.
+        Only the shape of an array that has the graph's dtype is checked, unless the input is in
+        ``ranged``.
         """
 
     @abstractmethod
     def decode(self, name: str, array: np.ndarray) -> Any:
-        """The graph's array for an output as the user gets it."""
+        """The user's array for an output array of the graph."""
 
     def save(self, path: Path) -> None:
-        """Writes the model with its present weights in its own format, where vknn can do that."""
+        """Writes the model with its present weights. Raises VknnError where vknn cannot."""
         raise VknnError("only Core ML models can be written")
 
     def check_names(self, given: Mapping[str, object]) -> None:
-        """Raises InputError, naming them, when inputs are missing from ``given`` or unknown."""
+        """Raises InputError, naming them, for inputs that ``given`` lacks and for unknown names."""
         known = {spec.name for spec in self.inputs}
         if given.keys() == known:
             return

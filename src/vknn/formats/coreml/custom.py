@@ -16,7 +16,7 @@ from vknn.formats.custom_converter import Options, custom_type, named_options
 
 
 def known_type(layer: LayerRecord) -> LayerType | None:
-    """The type of a layer, vknn's own or a user's; None for a type that is neither."""
+    """The type of a layer: built in, or a user's for a custom layer; None for an unknown one."""
     if layer.type != "custom":
         return layer_type(layer.type)
     found = custom_layer("coreml", layer.params.className)

@@ -1,4 +1,4 @@
-"""Images on their way into a network: channels first, in the model's order, scaled."""
+"""Preprocessing of image inputs: channels first, in the model's order, scaled, less the mean."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def preprocessing(
     images: int,
     file: str | None,
 ) -> list[Preprocess]:
-    """The steps for the image input ``name`` of a network (None: none, pixels stay pixels)."""
+    """The steps for the image input ``name``; none without a network: pixels stay pixels."""
     if network is None:
         return []
     steps: list[Preprocess] = [_channels_first(name, color)]

@@ -1,4 +1,4 @@
-"""Which shapes an input may have: declared ones, enumerated ones and ranges."""
+"""Shapes that an input may have: declared ones, enumerated ones and ranges (ShapeFlexibility)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Range = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class InputShapes:
-    """The shapes that an input takes.
+    """The shapes that an input may have.
 
-    ``declared`` is the default and, without ``several`` or ``ranges``, the only one; where even
-    that is empty any shape will do.
+    ``declared``: the default shape and, without ``several`` or ``ranges``, the only one; any shape
+    is allowed where that is empty too.
     """
 
     declared: tuple[int, ...]
@@ -25,7 +25,7 @@ class InputShapes:
     ranges: tuple[Range, ...] = ()
 
     def allow(self, shape: Sequence[int]) -> bool:
-        """Whether an array of this shape fits."""
+        """Whether an array may have this shape."""
         given = tuple(shape)
         if self.several:
             return given in self.several or given == self.declared
@@ -38,7 +38,7 @@ class InputShapes:
 
     @property
     def pattern(self) -> tuple[int | None, ...] | None:
-        """The shape for a user, None for what is free."""
+        """The shape with None for sizes that may differ; None where the rank may differ."""
         options = self.several or ((self.declared,) if self.declared else ())
         if self.ranges:
             return tuple(low if low == high else None for low, high in self.ranges)
@@ -58,7 +58,7 @@ class InputShapes:
 
 
 def array_shapes(message: Any, what: str, file: str | None) -> InputShapes:
-    """The shapes of an ArrayFeatureType."""
+    """The shapes of an ArrayFeatureType. Raises ModelFormatError."""
     declared = tuple(message.shape)
     kind = message.WhichOneof("ShapeFlexibility")
     several: tuple[tuple[int, ...], ...] = ()
@@ -74,7 +74,7 @@ def array_shapes(message: Any, what: str, file: str | None) -> InputShapes:
 
 
 def image_shapes(message: Any, what: str, file: str | None) -> InputShapes:
-    """The (height, width) of an ImageFeatureType."""
+    """The (height, width) of an ImageFeatureType. Raises ModelFormatError."""
     declared = (int(message.height), int(message.width))
     if min(declared) < 0:
         raise ModelFormatError(f"{what} declares the size {declared[1]} x {declared[0]}", file=file)

@@ -1,4 +1,4 @@
-"""Features that a model takes: what a user gives, and the blob that becomes of it."""
+"""Input features: blobs made of a user's values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _MOST_DEFAULTS = 1 << 28
 
 
 class Input(ABC):
-    """One input feature. ``optional``: it may be left out and has a default then."""
+    """An input feature.
+
+    ``hint``: a shape that the file suggests, if it is free. ``optional``: the feature has a
+    default.
+    """
 
     spec: TensorSpec
     hint: tuple[int, ...] | None = None
@@ -36,28 +40,28 @@ class Input(ABC):
         return self.spec.name
 
     def prepare(self, given: Any) -> Any:
-        """What a user gave, as something that ``np.asarray`` understands."""
+        """The user's value as something that ``np.asarray`` understands."""
         return given
 
     def default(self) -> np.ndarray:
-        """What an optional input is where it was left out."""
+        """The value of an optional input that was left out. Raises InputError for other inputs."""
         raise InputError(f"missing input {self.name!r}")
 
     @abstractmethod
     def encode(self, array: np.ndarray) -> np.ndarray:
-        """The array as the graph takes it. Raises InputError."""
+        """The array that the graph takes. Raises InputError."""
 
     @abstractmethod
     def given(self, type: TensorType) -> TensorType:
-        """An array of the user's of this type as it is handed on before any mapping."""
+        """The type in which a pipeline hands on an array of this type to its models."""
 
     @abstractmethod
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
-        """An input of a graph for an array of the user's of this type, as the layers see it."""
+        """Adds a graph input for a user's array of this type; the value that the layers see."""
 
 
 class ArrayInput(Input):
-    """A multi array: computed as float32, in the rank that the network's mapping gives it."""
+    """A multi array: float32, in the rank of the network's shape mapping."""
 
     def __init__(
         self, name: str, shapes: InputShapes, rank5: bool, default: float | None = None
@@ -88,7 +92,7 @@ class ArrayInput(Input):
         return builder.input(self.name, TensorType(self.mapped(type.dims)))
 
     def mapped(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The blob's shape for an array of this shape. Raises InputError where it does not fit."""
+        """The blob's shape for an array of this shape. Raises InputError for other shapes."""
         given = tuple(shape) or (1,)
         if not self.rank5:
             if not self.shapes.allow(given):
@@ -122,9 +126,10 @@ def rank5_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 class ImageInput(Input):
-    """An image: uint8 height x width (x 3, in RGB whatever the model's own order is).
+    """An image: uint8 height x width, or height x width x 3 in RGB whatever the model's own order
+    is.
 
-    ``preprocess`` belongs to the network; ``rank`` is that of the blob, 4 or 5.
+    ``preprocess``: the network's steps from pixels to the blob; ``rank``: of the blob, 4 or 5.
     """
 
     def __init__(
@@ -188,12 +193,12 @@ class ImageInput(Input):
         return value
 
     def _trimmed(self, array: np.ndarray) -> np.ndarray:
-        """A grayscale image may be given with an axis for its one channel."""
+        """The array without the channel axis that a grayscale image may have."""
         return array[..., 0] if self.gray and array.ndim == 3 and array.shape[2] == 1 else array
 
 
 def read_input(feature: Any, network: Any, images: int, file: str | None) -> Input:
-    """An input of a description; ``images``: how many of the inputs are images."""
+    """The input of a description; ``images``: the number of image inputs of the model."""
     kind = feature.type.WhichOneof("Type")
     what = f"input {feature.name!r}"
     if kind == "multiArrayType":
@@ -219,7 +224,7 @@ def read_input(feature: Any, network: Any, images: int, file: str | None) -> Inp
 
 
 def _default(feature: Any) -> float | None:
-    """The default of an optional input; None for one that must be given."""
+    """The default of an optional input; None for a required one."""
     if not feature.type.isOptional:
         return None
     if feature.type.WhichOneof("Type") != "multiArrayType":

@@ -1,4 +1,4 @@
-"""A neural network of a file, and its graph for given input shapes."""
+"""Core ML neural network as a :class:`Model`: its graph for given input shapes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from vknn.graph import Graph, GraphBuilder, TensorType
 
 
 class FeatureModel(Model):
-    """What networks and pipelines have in common: inputs that are features of a description."""
+    """Base of networks and pipelines: a model whose inputs are features of a description."""
 
     features: Mapping[str, Input]
     #: The file's Model message.
     message: Any
 
     def take(self, features: Iterable[Input]) -> None:
-        """Makes these the inputs of the model."""
+        """Sets the inputs of the model."""
         self.features = {feature.name: feature for feature in features}
         self.inputs = tuple(feature.spec for feature in self.features.values())
         self.shape_hints = {n: f.hint for n, f in self.features.items() if f.hint is not None}
@@ -38,7 +38,7 @@ class FeatureModel(Model):
         self.images = frozenset(pictures)
 
     def complete(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Images as arrays; optional inputs that are left out get their defaults."""
+        """The feeds with images as arrays, and with the defaults of optional inputs left out."""
         given = {
             name: self.features[name].prepare(value) if name in self.features else value
             for name, value in feeds.items()
@@ -49,22 +49,22 @@ class FeatureModel(Model):
         return given
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Multi arrays become float32 in the rank that the layers see, images stay pixels."""
+        """Multi arrays as float32 in the rank that the layers see; images stay pixels."""
         feature = self.features.get(name)
         if feature is None:
             raise InputError(f"unknown input {name!r}")
         return feature.encode(np.asarray(array))
 
     def save(self, path: Path) -> None:
-        """Writes a .mlmodel with the weights as they are by now."""
+        """Writes a .mlmodel with the present weights."""
         path.write_bytes(self.message.SerializeToString())
 
 
 class CoremlModel(FeatureModel):
-    """A NeuralNetwork, NeuralNetworkClassifier or NeuralNetworkRegressor; see :class:`Model`.
+    """A NeuralNetwork, NeuralNetworkClassifier or NeuralNetworkRegressor.
 
-    ``message`` is the file's Model, ``part`` the network in it, ``network`` its layers as records.
-    ``rank5``: multi arrays become [Seq, Batch, C, H, W].
+    ``message``: the file's Model; ``part``: the network's message in it; ``network``: its layers as
+    records. ``rank5``: multi arrays become [Seq, Batch, C, H, W].
     """
 
     def __init__(self, message: Any, file: str | None = None) -> None:
@@ -114,12 +114,12 @@ class CoremlModel(FeatureModel):
         return executor.first_graph(source, builder, blobs, self.blobs)
 
     def decode(self, name: str, array: np.ndarray) -> Any:
-        """A blob as its feature; the scores of a classifier as they are."""
+        """The value of an output feature for its blob; the scores of a classifier as they are."""
         output = self.blob_outputs.get(name)
         return array if output is None else output.decode(array)
 
     def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The features; a classifier's scores become its label and its probabilities."""
+        """The output features; a classifier's scores become its label and its probabilities."""
         made = dict(arrays)
         if self.classes is None:
             return made
@@ -132,7 +132,7 @@ class CoremlModel(FeatureModel):
 
 
 def check_features(description: Any, file: str | None) -> None:
-    """Raises ModelFormatError unless inputs and outputs have names, each its own."""
+    """Raises ModelFormatError unless all inputs and outputs have names, each a different one."""
     for features, what in ((description.input, "input"), (description.output, "output")):
         names = [feature.name for feature in features]
         if not all(names) or any("\0" in name for name in names):
@@ -145,7 +145,7 @@ def check_features(description: Any, file: str | None) -> None:
 
 
 def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
-    """The blob with a classifier's scores: the one it names, else what its last layer makes."""
+    """The blob with a classifier's scores: the one it names, else its last layer's output."""
     named = part.labelProbabilityLayerName
     made = {blob for layer in network.layers for blob in layer.outputs}
     if named and named not in made:
@@ -160,6 +160,6 @@ def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
 
 
 def predicted_blob(name: str, network: NetworkRecord) -> str:
-    """The blob that a regressor predicts: the one of the feature's name, else the last one made."""
+    """The blob that a regressor predicts: the one of the feature's name, else the last output."""
     last = network.layers[-1].outputs if network.layers else ()
     return name if name in network.writes or len(last) != 1 else last[0]

@@ -1,4 +1,4 @@
-"""Checks that need no shapes: known layers, their arity, and that blobs are made before use."""
+"""Checks without shapes: known layers, numbers of inputs and outputs, blobs made before use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTROL_INPUTS: dict[str, Arity] = {
 
 
 def check_layers(network: NetworkRecord, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError with all unknown layers, ModelFormatError for wrong arity."""
+    """Raises UnsupportedLayerError, naming all unknown layers, or ModelFormatError."""
     unknown = []
     for layer in network.all_layers():
         if layer.type in CONTROL:
@@ -57,10 +57,10 @@ def _check_control(layer: LayerRecord, file: str | None) -> None:
 def check_blobs(
     network: NetworkRecord, inputs: set[str], outputs: dict[str, str], file: str | None = None
 ) -> None:
-    """Raises ModelFormatError for blobs that are read but made on no way to there.
+    """Raises ModelFormatError for blobs that are read but written on no path to the reader.
 
-    ``outputs``: what is wanted at the end, and what it is wanted for. Within one network no blob
-    is made twice but by copying.
+    ``outputs``: blob -> what it is for, for those needed at the end. Within one network no blob is
+    written twice but by copy layers.
     """
     made = _made(network, set(inputs), file)
     for blob, purpose in outputs.items():
@@ -70,7 +70,7 @@ def check_blobs(
 
 
 def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
-    """What may have been made behind the network, if ``made`` was before it."""
+    """The blobs that may exist after the network, if ``made`` exist before it."""
     for layer in network.layers:
         for blob in layer.inputs:
             if blob not in made:

@@ -1,4 +1,4 @@
-"""OpenVINO IR, versions 2 to 7: .xml with the layers, .bin with the weights."""
+"""OpenVINO IR format, versions 2 to 7: .xml with the layers, .bin with the weights."""
 
 from __future__ import annotations
 

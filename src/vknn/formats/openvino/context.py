@@ -1,4 +1,4 @@
-"""What a layer's converter works with."""
+"""Context of an OpenVINO layer's conversion: inputs, attributes, blobs and state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Context(LayerContext, AttributeReader):
-    """One layer on its way into the graph. Values have the layout of the file (NCHW)."""
+    """One layer that is being converted. Values have the layout of the file (NCHW).
+
+    ``scope``: the names of the TensorIterators around the layer, as a prefix of its name.
+    """
 
     inputs: Sequence[Value]
 
@@ -50,7 +53,7 @@ class Context(LayerContext, AttributeReader):
         return self.cast(self.value(number), DType.INT32)
 
     def rounded(self, x: Value, dtype: DType = DType.INT32) -> Value:
-        """``x`` as integers: the nearest, halves to even, and no more than ``dtype`` holds."""
+        """``x`` rounded to integers, halves to even, clipped to the range of ``dtype``."""
         if x.type.dtype.is_float and dtype is not DType.BOOL:
             x = self.add(Round(), x)
         if dtype in _SMALL and x.type.dtype in (DType.FLOAT32, DType.INT32):
@@ -61,7 +64,8 @@ class Context(LayerContext, AttributeReader):
     def data(self, number: int) -> np.ndarray:
         """The data of an input that must be known while the graph is built.
 
-        Where they are computed at run time the graph ends before this layer (see ``stages``).
+        Raises NeedsData where they are computed at run time: the graph ends before this layer then
+        (see ``stages``).
         """
         value = self.value(number)
         if value.constant is not None:
@@ -72,7 +76,7 @@ class Context(LayerContext, AttributeReader):
         return self.build.given[key]
 
     def input_ints(self, number: int, what: str) -> list[int]:
-        """The data of an input as integers, flattened; floats must be whole."""
+        """The data of an input as integers, flattened. Raises Malformed for fractions."""
         array = self.data(number).reshape(-1)
         if array.dtype.kind not in "iub":
             with np.errstate(invalid="ignore"):
@@ -94,9 +98,10 @@ class Context(LayerContext, AttributeReader):
         return self.x.type.rank
 
     def declared(self, number: int = 0) -> tuple[int, ...]:
-        """The dims that the file states for an output.
+        """The shape that the file states for an output.
 
-        They hold only for inputs of the shapes that it states too; for others this is refused.
+        It holds only for inputs of the shapes that the file states too; raises Unsupported for
+        others.
         """
         if not self.is_as_declared:
             self.refuse("its output's shape stands only in the file, for inputs of other shapes")
@@ -109,17 +114,17 @@ class Context(LayerContext, AttributeReader):
         return all(same) and (bool(self.inputs) or self.build.as_declared)
 
     def port(self, number: int = 0) -> Any:
-        """The file's record of an output."""
+        """The file's record of an output port."""
         ports = self.layer.outputs
         return ports[number] if number < len(ports) else self.fail(f"has no output {number}")
 
     def dtype(self, number: int = 0) -> DType:
-        """The element type that the file states for an output; I64 is computed as int32."""
+        """The dtype that the file states for an output; int32 in place of int64."""
         found: DType = self.port(number).dtype
         return DType.INT32 if found is DType.INT64 else found
 
     def has_blob(self, name: str) -> bool:
-        """Whether there is a blob by this name."""
+        """Whether the layer has a blob of this name."""
         return name in self.layer.blobs
 
     def blob(
@@ -130,7 +135,8 @@ class Context(LayerContext, AttributeReader):
     ) -> np.ndarray:
         """A blob that must be there: float16 as float32, int64 as int32, BIN as its bytes.
 
-        ``shape`` (or a number of elements) is checked and given; ``dtype`` makes it another one.
+        ``shape`` (or a number of elements) is checked, and is the result's; ``dtype``: the
+        result's.
         """
         record = self.layer.blobs.get(name)
         if record is None:
@@ -149,26 +155,27 @@ class Context(LayerContext, AttributeReader):
     # --- state ------------------------------------------------------------------------------------
 
     def read_state(self, id_: str) -> Value:
-        """What was written under this id in the run before; zeros at first."""
+        """The state of this Memory id, as the previous run wrote it; zeros in the first run."""
         return self.build.states[id_]
 
     def write_state(self, id_: str, value: Value) -> None:
-        """Makes ``value`` what the next run reads under this id."""
+        """Makes ``value`` the state of this Memory id that the next run reads."""
         held = self.build.states[id_]
         if value.type.shape != held.type.shape:
             self.fail(f"writes {value.type} where {held.type} is read")
         self.build.written[id_] = self.cast(value, held.type.dtype)
 
     def allocatable(self, count: int) -> int:
-        """``count``, which is checked before so many elements are made on the host."""
+        """``count`` elements to make on the host. Raises Malformed for more than MAX_MADE."""
         self.require(0 <= count <= MAX_MADE, f"asks for {count} elements")
         return count
 
 
 def _computed(array: np.ndarray) -> np.ndarray:
-    """An array of the file in a dtype that is computed in.
+    """An array of the file in a dtype that graphs compute in.
 
-    64-bit integers that do not fit saturate, as OpenVINO has it: ends of slices are often so large.
+    64-bit integers that do not fit in 32 bits saturate, as in OpenVINO: ends of slices are often so
+    large.
     """
     if array.dtype == np.float16:
         return array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""<TensorIterator>: port map, back edges and body."""
+"""Reader of <TensorIterator>: port map, back edges and body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_iteration(
     layer: str,
     read_net: ReadNet,
 ) -> Iteration:
-    """What a TensorIterator has inside. ``read_net`` reads the body."""
+    """The port map, back edges and body of a TensorIterator. ``read_net`` reads the body."""
     body = element.first("body")
     if body is None:
         reader.fail("has no <body>", layer)
@@ -66,9 +66,9 @@ def _rule(reader: ElementReader, element: Element, layer: str) -> PortMapping:
 
 
 def body_inputs(net: Net) -> dict[Place, tuple[int, ...]]:
-    """Where tensors enter a body: input ports that no edge leads to, and its Input layers.
+    """The inputs of a body and their shapes: input ports without an edge, and its Input layers.
 
-    The dims of each. Input layers are named by their output port.
+    An Input layer is named by its output port.
     """
     found: dict[Place, tuple[int, ...]] = {}
     for layer in net.layers:
@@ -81,7 +81,7 @@ def body_inputs(net: Net) -> dict[Place, tuple[int, ...]]:
 
 
 def _check(reader: ElementReader, element: Element, found: Iteration, layer: str) -> None:
-    """Both ends of every rule and back edge exist; every body input is fed once."""
+    """Checks that the ends of all mappings and back edges exist; each input is fed once."""
     ends = {tag: _port_ids(element.ports(tag)) for tag in ("input", "output")}
     takes = body_inputs(found.body)
     gives = {(body.id, p.id) for body in found.body.layers for p in body.outputs}

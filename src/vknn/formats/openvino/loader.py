@@ -1,4 +1,4 @@
-"""A file -> :class:`OpenvinoModel`: what can be checked without inputs is checked here."""
+"""Loading of .xml and .bin as an :class:`OpenvinoModel`, with all checks that need no inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vknn.formats.openvino.xml import MAX_BYTES
 
 
 def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
-    """Reads a net; ``weights`` is by default the .bin of the same stem. It stays memory-mapped.
+    """Reads a net; ``weights``: by default the .bin of the same stem, which is memory-mapped.
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
@@ -35,7 +35,7 @@ def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
 
 
 def check(net: Net, weights: Path, file: str | None = None) -> Weights:
-    """Checks all that needs no inputs, and opens the weights."""
+    """The weights file, opened, after all checks of the net that need no inputs."""
     check_layers(net, file)
     check_inputs(net, file)
     check_memories(net, file)
@@ -57,7 +57,7 @@ def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
 
 
 def check_layers(net: Net, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError with all layers that vknn does not know."""
+    """Raises UnsupportedLayerError, naming all layers of unknown types."""
     unknown: list[str] = []
     for layer in net.all_layers():
         found = known_type(layer.type)
@@ -70,7 +70,7 @@ def check_layers(net: Net, file: str | None = None) -> None:
 
 
 def check_inputs(net: Net, file: str | None = None) -> None:
-    """Raises ModelFormatError for input ports that nothing feeds, of the net itself."""
+    """Raises ModelFormatError for input ports of the net itself that no edge leads to."""
     layers = net.by_id()
     for id_, port in body_inputs(net):
         if layers[id_].inputs:

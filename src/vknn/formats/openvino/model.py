@@ -1,4 +1,4 @@
-"""A net of records, and its graph for given input shapes."""
+"""OpenVINO net as a :class:`Model`: its graph for given input shapes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OpenvinoModel(Model):
         return build_graph(source, fed, states, names, as_declared, means)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array in the input's dtype; numbers of another one are taken where they fit."""
+        """The array in the input's dtype. Raises InputError for numbers that do not fit in it."""
         if name not in self._inputs:
             raise InputError(f"unknown input {name!r}")
         array = np.asarray(array)
@@ -81,7 +81,7 @@ class OpenvinoModel(Model):
         return converted
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array; what is int32 to the graph and I64 in the file becomes int64."""
+        """The array; int64 for an output that is I64 in the file and int32 in the graph."""
         wide = self._declared[name] is DType.INT64 and array.dtype == np.int32
         return array.astype(np.int64) if wide else array
 
@@ -93,7 +93,7 @@ class OpenvinoModel(Model):
             )
 
     def _means(self, fed: Mapping[Place, TensorType]) -> dict[Place, np.ndarray]:
-        """What is subtracted from inputs, in a shape that broadcasts to them."""
+        """Input port -> mean that is subtracted from it, in a shape that broadcasts to it."""
         found = self.net.pre_process
         if found is None:
             return {}
@@ -103,7 +103,7 @@ class OpenvinoModel(Model):
 
 
 def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarray:
-    """Values for channels [C, 1, ..], or images [C, H, W]."""
+    """Means of the channels: scalars as [C, 1, ..], or images as [C, H, W]."""
     plane = tuple(dims[2:])
     if dims[1] != len(found.means):
         raise InputError(
@@ -125,7 +125,7 @@ def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarra
 
 
 def output_places(net: Net) -> dict[str, Place]:
-    """The output ports that no edge leaves, by what a session calls them."""
+    """Name in a session -> output port, for all output ports that no edge leaves."""
     used = set(net.sources.values())
     found: dict[str, Place] = {}
     for layer in net.layers:
@@ -144,7 +144,7 @@ def _spec(name: str, layer: LayerRecord, port_id: int) -> TensorSpec:
 
 
 def _held(dtype: DType) -> DType:
-    """The element type in the graph."""
+    """The dtype in the graph."""
     return DType.INT32 if dtype is DType.INT64 else dtype
 
 

@@ -1,4 +1,4 @@
-"""<pre-process>: what is subtracted from an input before the net sees it."""
+"""Reader of <pre-process>: means that are subtracted from an input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vknn.formats.openvino.xml import Element, integer
 def read_pre_process(
     reader: ElementReader, net: Element, layers: Sequence[LayerRecord]
 ) -> PreProcess | None:
-    """The means of a net, or None. Scales are not applied, as OpenVINO does not."""
+    """The means of a net, or None. Scales are ignored, as OpenVINO ignores them."""
     element = net.first("pre-process")
     if element is None or not (channels := list(element.all("channel"))):
         return None
@@ -40,7 +40,7 @@ def read_pre_process(
 def _reference(
     reader: ElementReader, element: Element, layers: Sequence[LayerRecord]
 ) -> LayerRecord:
-    """The Input layer that is meant: by name, or the first with four dims."""
+    """The Input layer that is named, else the first of rank 4, else the first of 2 or more."""
     inputs = [layer for layer in layers if layer.type.lower() == "input" and layer.outputs]
     name = element.attributes.get("reference-layer-name", "")
     if name:

@@ -1,6 +1,6 @@
-"""XML -> records. Every id, size, offset and shape is checked here.
+"""Reader of .xml: elements -> records, with checks of all ids, sizes, offsets and shapes.
 
-Structure is all that is looked at: what attributes mean is the layers' own affair.
+Only the structure is checked here; converters of layers check the attributes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSIONS = range(1, 10)
 
 
 def parse_net(data: bytes, file: str | None = None) -> Net:
-    """A whole file. Raises ModelFormatError."""
+    """The net in the bytes of a .xml. Raises ModelFormatError."""
     try:
         root = parse(data)
     except ModelFormatError as error:
@@ -57,7 +57,7 @@ def _version(reader: ElementReader, root: Element) -> int:
 
 
 def read_net(reader: ElementReader, element: Element, version: int) -> Net:
-    """A <net> or a <body>."""
+    """The net of a <net> or <body> element."""
     listed = element.first("layers")
     if listed is None:
         reader.fail(f"<{element.tag}> has no <layers>")
@@ -111,7 +111,7 @@ def _layer(reader: ElementReader, element: Element, version: int) -> LayerRecord
 
 
 def _attributes(element: Element) -> Mapping[str, str]:
-    """Those of <data>, which the first versions call <convolution_data> and the like."""
+    """The attributes of <data>, which the first versions call <convolution_data> and the like."""
     found: dict[str, str] = {}
     for child in element.children:
         if child.tag == "data" or child.tag.endswith("_data"):
@@ -146,7 +146,7 @@ def _dim(reader: ElementReader, element: Element, layer: str) -> int:
 def _blobs(
     reader: ElementReader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
 ) -> Mapping[str, Blob]:
-    """Those in <blobs>, and <weights> and <biases> right in the layer as the first versions do."""
+    """Blobs in <blobs>, or <weights> and <biases> in the layer, as in the first versions."""
     default = outputs[0].precision if outputs else precision
     found: dict[str, Blob] = {}
     listed = element.first("blobs")

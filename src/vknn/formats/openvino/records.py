@@ -1,4 +1,4 @@
-"""A net as its file states it, free of XML."""
+"""Records of a net, its layers, ports and blobs, as the file states them but free of XML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STORED: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Port:
-    """``precision`` is the port's own or, where it has none, that of its layer or net."""
+    """A port. ``precision``: its own or, where it states none, that of its layer or net."""
 
     id: int
     dims: tuple[int, ...]
@@ -33,13 +33,13 @@ class Port:
 
     @property
     def dtype(self) -> DType:
-        """What the user sees of it."""
+        """The dtype for the user."""
         return DTYPES[self.precision]
 
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes of the weights file. ``precision`` is resolved as that of ports is."""
+    """A range of bytes of the weights file, in bytes. ``precision``: as that of a Port."""
 
     offset: int
     size: int
@@ -48,9 +48,9 @@ class Blob:
 
 @dataclass(frozen=True)
 class PortMapping:
-    """How a port of a TensorIterator and one of its body go together.
+    """An entry of a port map: a port of a TensorIterator and one of its body.
 
-    ``axis`` is None where the whole tensor goes through; other numbers are as in the file.
+    ``axis`` None: the whole tensor goes through; the other numbers are as in the file.
     """
 
     external: int
@@ -64,7 +64,10 @@ class PortMapping:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The body of a TensorIterator. ``back_edges`` lead from body outputs to body inputs."""
+    """A TensorIterator.
+
+    ``inputs``, ``outputs``: its port map. ``back_edges``: pairs of a body output and a body input.
+    """
 
     inputs: tuple[PortMapping, ...]
     outputs: tuple[PortMapping, ...]
@@ -74,7 +77,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """One layer; ports are in the order of their ids."""
+    """A layer; ports are in the order of their ids."""
 
     id: int
     name: str
@@ -93,7 +96,7 @@ class LayerRecord:
 
 @dataclass(frozen=True)
 class Mean:
-    """What is subtracted from a channel: ``value``, or an image of ``blob``."""
+    """The mean of a channel, to be subtracted: ``value``, or the image in ``blob``."""
 
     value: float = 0.0
     blob: Blob | None = None
@@ -101,7 +104,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class PreProcess:
-    """``layer`` is the name of an Input layer; ``means`` one for each of its channels."""
+    """Means of the channels of the Input layer named ``layer``."""
 
     layer: str
     means: tuple[Mean, ...]
@@ -109,7 +112,7 @@ class PreProcess:
 
 @dataclass(frozen=True)
 class Net:
-    """``layers`` stand in an order in which they can run.
+    """A net or the body of a TensorIterator. ``layers`` are in topological order.
 
     ``sources``: input port -> the output port that feeds it.
     """
@@ -121,7 +124,7 @@ class Net:
     pre_process: PreProcess | None = None
 
     def all_layers(self) -> Iterator[LayerRecord]:
-        """All layers, those of bodies inside too."""
+        """All layers, those of bodies included."""
         for layer in self.layers:
             yield layer
             if layer.iteration is not None:

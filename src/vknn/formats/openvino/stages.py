@@ -1,7 +1,7 @@
-"""Nets -> graphs, in stages.
+"""Staged building of graphs from nets.
 
 Graphs are built for concrete shapes. Where a layer needs data that are computed at run time (a
-shape, an axis), the graph ends there; the rest is built when the arrays are known.
+shape, an axis), the graph ends; the next graph is built when the data are known.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Stage:
-    """Converts the layers of a net. ``known`` are the values of output ports.
+    """Conversion of the layers of a net or body. ``known``: output port -> value.
 
-    ``fed`` are those of input ports that no edge leads to, ``scope`` what names begin with: a
-    TensorIterator's body is a stage within a stage.
+    ``fed``: input port without an edge -> value. ``scope``: prefix of the layers' names; the body
+    of a TensorIterator is converted by a stage of its own.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Stage:
             self.convert(self.net.layers[position])
 
     def convert(self, layer: LayerRecord) -> None:
-        """Adds a layer to the graph. Raises NeedsData and NeedsShape where that has to wait."""
+        """Adds a layer to the graph. Raises NeedsData and NeedsShape where it must wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
         self.build.count_layers(layer.name)
@@ -65,7 +65,7 @@ class Stage:
             self._take(layer, context, unfold(found.convert(context)))
 
     def place(self, layer: LayerRecord) -> str:
-        """A layer's name for errors."""
+        """The layer's name and type for errors."""
         return f"layer {self.scope + layer.name!r} ({layer.type})"
 
     def _input(self, layer: LayerRecord, port: Port) -> Value:
@@ -93,10 +93,10 @@ class Stage:
             )
 
     def _typed(self, layer: LayerRecord, context: Context, value: Value, declared: DType) -> Value:
-        """The value in the element type that the file states.
+        """``value`` in the dtype that the file states.
 
-        But what is made of floats stays float: files are careless with that of indices and shapes,
-        but none calls floats integers and means it. Floats made of integers are rounded.
+        Results of float inputs stay float where the file states integers: files are careless with
+        the precision of indices and shapes. Floats that are made of integers alone are rounded.
         """
         if value.type.dtype is declared:
             return value
@@ -109,7 +109,7 @@ class Stage:
         return self._add(layer, Cast(declared), value)
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
-        """Checks the shape against the file's; only the axes of size 1 may stand elsewhere."""
+        """The value in the file's shape, from which only axes of size 1 may deviate."""
         if not self.build.as_declared or not value.type.is_static:
             return value
         if value.type.shape == port.dims:
@@ -133,7 +133,7 @@ class Stage:
 def body_stage(
     c: Context, body: Net, fed: Mapping[Place, Value], turn: str, known: Mapping[Place, Value]
 ) -> Stage:
-    """The body with values for its inputs, ready to run."""
+    """The stage of a TensorIterator's body for one iteration, with values for its inputs."""
     inputs = {layer.id for layer in body.layers if not layer.inputs}
     entered = {p: v for p, v in fed.items() if p[0] in inputs}
     ports = {p: v for p, v in fed.items() if p[0] not in inputs}
@@ -153,9 +153,10 @@ def build_graph(
     as_declared: bool,
     means: Mapping[Place, np.ndarray],
 ) -> Graph:
-    """The graph of a net whose Input layers' places are fed with these types.
+    """The graph of a net for Input layers of these types.
 
-    ``means`` is subtracted from what is fed.
+    ``types``, ``names``: type and name of the graph's input, by output port of an Input layer.
+    ``means``: arrays that are subtracted from inputs.
     """
     builder = GraphBuilder(source.net.name)
     build = GraphBuild(builder, source, as_declared)
@@ -193,7 +194,7 @@ def _convert(build: GraphBuild, known: dict[Place, Value], start: int) -> Graph:
 
 
 def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
-    """The graph so far; what later layers read is handed to the rest."""
+    """The graph before ``position``, with a Rest that takes all values that later layers read."""
     build, source, net = stage.build, stage.build.source, stage.net
     if need is None and position == 0:
         raise ModelFormatError("its first layer waits for data", file=source.file)
@@ -219,7 +220,7 @@ _DECISIVE = "decisive"
 
 @dataclass(eq=False)
 class _Rest(Rest):
-    """What follows from layer ``position`` on."""
+    """Conversion and execution of the layers from ``position`` on."""
 
     source: Source
     position: int

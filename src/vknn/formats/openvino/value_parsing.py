@@ -1,4 +1,4 @@
-"""Numbers and lists as attributes write them."""
+"""Parsing of numbers, truth values and lists in the text of attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = 1 << 63
 
 
 def parse_float(text: str) -> float | None:
-    """A number, or None. Text of more than 400 characters is none."""
+    """The number that a text states, or None; None for text of more than 400 characters."""
     stripped = text.strip()
     if len(stripped) > 400:
         return None
@@ -25,7 +25,7 @@ def parse_float(text: str) -> float | None:
 
 
 def parse_int(text: str) -> int | None:
-    """An integer, written as one or as a number without fraction (3.0), or None."""
+    """The integer that a text states, also as a number without fraction (3.0), or None."""
     stripped = text.strip()
     if _INTEGER.fullmatch(stripped):
         value = int(stripped)
@@ -37,7 +37,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_bool(text: str) -> bool | None:
-    """true, True, 1, false, False, 0 and the like, or None."""
+    """The truth value of "true", "false" (in any case) or an integer, or None."""
     word = text.strip().lower()
     if word in ("true", "false"):
         return word == "true"
@@ -46,7 +46,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def split_list(text: str) -> list[str]:
-    """What the commas of a list separate; an empty text is an empty list."""
+    """The items of a list, separated by commas; an empty text is an empty list."""
     items = [item.strip() for item in text.split(",")]
     while items and not items[-1]:
         items.pop()

@@ -9,5 +9,5 @@ from vknn.graph import Value
 
 @layer("copy")
 def copy(c: Context) -> Value:
-    """x; the one layer that may write a blob which has a value already."""
+    """x; only this layer may write a blob that exists already."""
     return c.x

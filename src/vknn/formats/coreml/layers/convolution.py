@@ -1,4 +1,4 @@
-"""Convolutions and deconvolutions over two and three axes."""
+"""Convolution and deconvolution over two and three axes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What all convolutions say. ``around`` is None for SAME, which ``top_left`` belongs to."""
+    """Parameters of a convolution. ``around`` None: SAME padding, with ``top_left`` as its mode."""
 
     outputs: int
     channels: int
@@ -38,13 +38,13 @@ class _Kernel:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The sizes of the windows."""
+        """The extents of the window, dilation included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.dilations, strict=True))
 
 
 @layer("convolution", inputs=(1, 2))
 def convolution(c: Context) -> Value:
-    """Over the last two axes; all before the channels are batch. Weights may be a second input."""
+    """Convolution over the last two axes, with weights of the file or a second input."""
     x, lead = batched(c, c.x, 4)
     kernel = _kernel_2d(c)
     if c.params.isDeconvolution:
@@ -58,7 +58,7 @@ def convolution(c: Context) -> Value:
 
 @layer("convolution3d")
 def convolution_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]."""
+    """Convolution of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     kernel = _kernel_3d(c)
     if not c.params.isDeconvolution:
@@ -99,7 +99,7 @@ def _kernel_3d(c: Context) -> _Kernel:
 
 
 def borders_3d(c: Context) -> Borders | None:
-    """The padding of a layer over three axes, None for SAME."""
+    """The padding of a layer over three axes; None for SAME."""
     p = c.params
     if p.paddingType == type(p).SAME:
         return None
@@ -124,7 +124,7 @@ def _channels(c: Context, outputs: int, channels: int, groups: int) -> tuple[int
 
 
 def _weights(c: Context, kernel: _Kernel) -> Value:
-    """[outputs, channels of a group, kernel...]"""
+    """Weights [outputs, channels of a group, kernel...]."""
     shape = (kernel.outputs, kernel.channels, *kernel.size)
     given = c.optional(1)
     if given is None:
@@ -151,7 +151,7 @@ def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
 
 
 def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | None) -> Value:
-    """Borders are cut off the full result, which grows at its ends where it is too small."""
+    """A deconvolution: the full result with borders cut off, or zeros at its ends if too small."""
     shape = (kernel.channels, kernel.outputs // kernel.groups, *kernel.size)
     w = c.weight(c.params.weights, shape, "weights", channel_axis=1, groups=kernel.groups)
     cut = _cut(c, x.type.dims[2:], kernel, asked)
@@ -165,9 +165,9 @@ def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | N
 def _cut(
     c: Context, spatial: Sequence[int], kernel: _Kernel, asked: Sequence[int] | None
 ) -> Borders:
-    """What is cut off each end of the full result; below 0 where rows are added at the end.
+    """The numbers of elements to cut off both ends of the full result; negative to add.
 
-    An output shape beats the padding; where they agree the padding says what goes where.
+    An output shape takes precedence over the padding; where they agree the padding gives the sides.
     """
     full: list[int] = []
     found: list[tuple[int, int]] = []

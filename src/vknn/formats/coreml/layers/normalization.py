@@ -1,4 +1,4 @@
-"""Normalizations and softmax. Statistics are of whole channels, pixels, or the whole batch."""
+"""Normalization layers and softmax."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vknn.ops.reduction import Softmax
 def batchnorm(c: Context) -> Value:
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta along axis -3.
 
-    With computeMeanVar mean and variance are those of the input: of each channel of each item with
-    instanceNormalization, else of all that has the same channel.
+    With computeMeanVar mean and variance are the input's: with instanceNormalization for each
+    channel of each item, else for each channel.
     """
     p = c.params
     x, lead = batched(c, c.x, 4, least=3)
@@ -40,7 +40,7 @@ def batchnorm(c: Context) -> Value:
 @layer("mvn")
 @over_images
 def mean_variance_normalization(c: Context) -> Value:
-    """x less its mean, over its root variance, over the last two axes or the last three."""
+    """x - mean, or (x - mean) / sqrt(variance), over the last two axes or the last three."""
     p = c.params
     _require_rank(c, 3)
     axes = (-3, -2, -1) if p.acrossChannels else (-2, -1)
@@ -60,7 +60,7 @@ def l2_normalize(c: Context) -> Value:
 def local_response_normalization(c: Context) -> Value:
     """x / (k + alpha / localSize * squares of localSize channels)^beta; channels on axis -3.
 
-    Of an even window the larger half lies before the element, as in PyTorch.
+    The larger half of an even window is before the element, as in PyTorch.
     """
     p = c.params
     x, lead = batched(c, c.x, 4, least=3)
@@ -73,7 +73,7 @@ def local_response_normalization(c: Context) -> Value:
 
 @layer("layerNormalization")
 def layer_normalization(c: Context) -> Value:
-    """Over the last axes, which normalizedShape lists; gamma and beta have its shape."""
+    """Layer normalization over the last axes, whose sizes normalizedShape lists."""
     p, dims = c.params, c.x.type.dims
     shape = tuple(int(d) for d in p.normalizedShape)
     ends = 0 < len(shape) <= len(dims) and dims[len(dims) - len(shape) :] == shape
@@ -86,14 +86,14 @@ def layer_normalization(c: Context) -> Value:
 @layer("softmax")
 @over_images
 def softmax(c: Context) -> Value:
-    """Along axis -3."""
+    """Softmax along axis -3."""
     _require_rank(c, 3)
     return c.add(Softmax(-3), c.x)
 
 
 @layer("softmaxND")
 def softmax_nd(c: Context) -> Value:
-    """Along any axis."""
+    """Softmax along any axis."""
     return c.add(Softmax(c.axis(c.params.axis, c.x.type.rank)), c.x)
 
 

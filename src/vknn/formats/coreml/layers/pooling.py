@@ -1,4 +1,4 @@
-"""Pooling over windows and over everything."""
+"""Pooling over windows, and global pooling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vknn.ops.reduction import ReduceL2
 
 @layer("pooling")
 def pooling(c: Context) -> Value:
-    """Over the last two axes; all before the channels are batch."""
+    """Pooling over the last two axes; all axes before the channels are batch axes."""
     p = c.params
     x, lead = batched(c, c.x, 4)
     if p.globalPooling:
@@ -43,7 +43,7 @@ def pooling(c: Context) -> Value:
 
 @layer("pooling3d")
 def pooling_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]."""
+    """Pooling of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     p, none = c.params, (0, 0, 0)
     _kind(c, 2)
@@ -57,13 +57,13 @@ def pooling_3d(c: Context) -> Value:
 
 @layer("globalPooling3d")
 def global_pooling_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]; all of D, H and W."""
+    """Pooling over all of D, H and W of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     return c.add((GlobalMaxPool(), GlobalAveragePool())[_kind(c, 2)], c.x)
 
 
 def _kind(c: Context, count: int) -> int:
-    """0: maximum, 1: average, 2: root of the sum of squares."""
+    """0: maximum, 1: average, 2: root of the sum of squares (L2)."""
     kind = int(c.params.type)
     c.require(0 <= kind < count, f"there is no pooling of type {kind}")
     return kind
@@ -77,7 +77,7 @@ def _pooled(
     around: Borders,
     only_real: bool,
 ) -> Value:
-    """``only_real``: averages are of what lies within x; else padding counts, as zeros."""
+    """``only_real``: averages are over elements of x; else padding counts, as zeros."""
     size, steps, edges = tuple(kernel), tuple(strides), pads(around)
     c.size(padded(x, around), "its padded input")
     kind = _kind(c, 3)

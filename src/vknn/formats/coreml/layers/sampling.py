@@ -1,4 +1,4 @@
-"""Layers that resample height and width."""
+"""Resampling of height and width: upsample, resizeBilinear, cropResize."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UPSAMPLE = ("asymmetric", "align_corners", "half_pixel")
 
 @layer("upsample")
 def upsample(c: Context) -> Value:
-    """By whole or fractional factors; the results' sizes are rounded down."""
+    """Upsampling by whole or fractional factors; the results' sizes are rounded down."""
     p = c.params
     x, lead = batched(c, c.x, 4, least=3)
     whole = sizes(c, p.scalingFactor, (1, 1), "scalingFactor")
@@ -48,7 +48,7 @@ def upsample(c: Context) -> Value:
 
 @layer("resizeBilinear")
 def resize_bilinear(c: Context) -> Value:
-    """To targetSize, bilinearly at the places that the sampling mode gives."""
+    """Bilinear resampling to targetSize at the coordinates of the sampling mode."""
     x, lead = batched(c, c.x, 4, least=3)
     out = c.size(sizes(c, c.params.targetSize, (1, 1), "targetSize"))
     modes, mode = pb.SamplingMode, c.params.mode.samplingMethod
@@ -74,8 +74,8 @@ def resize_bilinear(c: Context) -> Value:
 def crop_resize(c: Context) -> Value:
     """Boxes of x [1, B, C, H, W], each resampled to targetSize.
 
-    Boxes [N, 1, 4, 1, 1] are cut out of all B pictures, those of five numbers out of the one that
-    the first number names. A box may lie backwards; what lies outside of the picture repeats it.
+    Boxes [N, 1, 4, 1, 1] are cut out of all B images, boxes of five numbers out of the image that
+    the first number names. A box may be reversed; coordinates outside of the image are clamped.
     """
     x, boxes = c.x, c.value(1)
     c.require(
@@ -106,7 +106,7 @@ _SAMPLE = GridSample("linear", "border", align_corners=True, grid_first=True)
 
 
 def _at_places(c: Context, x: Value, out: tuple[int, ...]) -> Value:
-    """x [N, C, H, W] resampled as ROI_ALIGN_MODE says: half a step from the ends."""
+    """x [N, C, H, W] resampled as in ROI_ALIGN_MODE: half a step from the ends."""
     axes = []
     for size, count in zip(x.type.dims[2:], out, strict=True):
         step = max(1, size - 1) / count
@@ -145,7 +145,7 @@ def _box_grids(c: Context, boxes: Value, out: tuple[int, ...]) -> tuple[Value, V
 
 
 def _offsets(c: Context, extent: Value, samples: int) -> Value:
-    """Distances of the samples from the start of a box: [N, samples], ``extent`` [N, 1]."""
+    """Distances of the samples from the start of a box: [N, samples]; ``extent``: [N, 1]."""
     modes, mode = pb.SamplingMode, c.params.mode.samplingMethod
     index = np.arange(samples, dtype=np.float32)
     if mode in (modes.STRICT_ALIGN_ENDPOINTS_MODE, modes.ALIGN_ENDPOINTS_MODE):
@@ -162,7 +162,7 @@ def _offsets(c: Context, extent: Value, samples: int) -> Value:
 
 
 def _coordinate(c: Context, places: Value, size: int) -> Value:
-    """Places along an axis of ``size`` as GridSample has them, from -1 to 1."""
+    """Indices along an axis of ``size`` as GridSample's coordinates, -1 to 1."""
     scaled = c.add(Mul(), places, c.scalar(2 / max(1, size - 1)))
     return c.add(Sub(), scaled, c.scalar(1.0))
 

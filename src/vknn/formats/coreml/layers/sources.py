@@ -1,4 +1,4 @@
-"""Blobs that need no data: stored ones, filled ones, ranges, shapes."""
+"""Constants, filled blobs, ranges and shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ELEMENTS = 1 << 28
 
 
 def asked_size(c: Context, shape: list[int] | tuple[int, ...], what: str) -> tuple[int, ...]:
-    """A shape of one axis or more that a layer asks for without having data of that size."""
+    """The shape that a layer asks for without having data of that size. Raises Malformed."""
     c.require(len(shape) > 0, f"{what} is empty")
     dims = c.size(shape)
     c.require(math.prod(dims) <= MOST_ELEMENTS, f"its output of shape {list(dims)} is absurd")
@@ -68,7 +68,7 @@ def get_shape(c: Context) -> Value:
 
 
 def _range(c: Context, start: float, end: float, step: float) -> Value:
-    """start, start + step, ... before end, as numpy.arange counts and computes in float64."""
+    """start, start + step, ... before end, with numpy.arange's length and in float64."""
     finite = all(math.isfinite(v) for v in (start, end, step))
     c.require(finite and step != 0, f"goes from {start} to {end} in steps of {step}")
     count = max(0, math.ceil((end - start) / step))
@@ -79,7 +79,7 @@ def _range(c: Context, start: float, end: float, step: float) -> Value:
 
 @layer("rangeStatic", inputs=0)
 def range_static(c: Context) -> Value:
-    """Evenly spaced numbers of the file."""
+    """Evenly spaced numbers, by parameters of the file."""
     p = c.params
     return _range(c, p.startValue, p.endValue, p.stepSizeValue)
 

@@ -1,7 +1,4 @@
-"""Convolutions of all kinds and FullyConnected.
-
-Weights and biases are blobs, or further inputs where a file quantizes weights on the way.
-"""
+"""Convolutions, deconvolutions, deformable and binary convolutions, and FullyConnected."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from vknn.ops.movement.shape import Pad, Slice
 
 @dataclass(frozen=True)
 class _Setup:
-    """What all convolutions have in common. ``maps``: channels of the output."""
+    """Parameters that all convolutions have. ``maps``: the number of output channels."""
 
     window: Window
     maps: int
@@ -52,7 +49,7 @@ def _parameters(
 ) -> tuple[Value, Value | None]:
     """Weights of this shape and, where there are any, ``count`` biases, all float32.
 
-    Where they are inputs they stand from ``first`` on.
+    They are blobs or, from input ``first`` on, inputs (as in files that quantize weights).
     """
     return _weights(c, shape, first), _biases(c, count, first + 1)
 
@@ -78,7 +75,7 @@ def _biases(c: Context, count: int, number: int) -> Value | None:
 
 @layer("Convolution", inputs=(1, 3))
 def convolution(c: Context) -> Value:
-    """Weights [group, outputs / group, inputs / group, kernel...]."""
+    """Convolution; weights [group, outputs / group, inputs / group, kernel...]."""
     s = _setup(c)
     w = s.window
     weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 1)
@@ -93,9 +90,10 @@ def _given(bias: Value | None) -> tuple[Value, ...]:
 
 @layer("Deconvolution", inputs=(1, 3))
 def deconvolution(c: Context) -> Value:
-    """Weights [group, inputs / group, outputs / group, kernel...], as Caffe has them.
+    """Transposed convolution; weights [group, inputs / group, outputs / group, kernel...].
 
-    The output port's dims count more than the pads: what they lack is cut off or added at the end.
+    The output port's shape takes precedence over the pads: what differs is cut off or added at the
+    end.
     """
     s = _setup(c)
     w = s.window
@@ -110,7 +108,7 @@ def deconvolution(c: Context) -> Value:
 
 
 def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """What is cut off at the begin of each axis, and the sizes of the output."""
+    """The number of elements to cut off at the begin of each axis, and the output's sizes."""
     w = s.window
     same = w.auto_pad in ("same_upper", "same_lower")
     if c.is_as_declared and len(c.port().dims) == c.rank:
@@ -127,12 +125,12 @@ def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int
 
 @layer("DeformableConvolution", inputs=(2, 4))
 def deformable_convolution(c: Context) -> Value:
-    """Inputs image and offsets [N, 2 * groups * kernel, OH, OW]: the shift along the height, then
-    along the width, of each tap.
+    """Deformable convolution (Dai et al. 2017, arXiv:1703.06211).
 
-    A sample from outside of the image is 0; between the last pixel and the image's end it is that.
-    Where the convolution has groups each of them counts its channels from 0 when it looks for
-    their shifts, as OpenVINO does, so that the later shifts are not used.
+    Inputs: image and offsets [N, 2 * groups * kernel, OH, OW], the shift along the height, then
+    along the width, of each tap. A sample outside of the image is 0; between the last pixel and the
+    image's end it is that pixel. Each group of the convolution counts its channels from 0 when it
+    looks up their shifts, as in OpenVINO, so that later shifts are not used.
     """
     s = _setup(c, ranks=(4,))
     w = s.window
@@ -153,7 +151,7 @@ def deformable_convolution(c: Context) -> Value:
 
 
 def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
-    """The shifts of a DeformableConvolution for each of so many equal parts of the channels."""
+    """The shifts of a DeformableConvolution for each of ``parts`` equal parts of the channels."""
     offsets = c.float_input(1)
     dims = offsets.type.dims
     taps = 2 * math.prod(s.window.kernel)
@@ -177,7 +175,7 @@ def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
 
 @layer("BinaryConvolution")
 def binary_convolution(c: Context) -> Value:
-    """The convolution of signs: 0 stands for -1, 1 for +1. Padding is ``pad_value``.
+    """Convolution of signs: 0 stands for -1, 1 for +1; padding is ``pad_value``.
 
     The weights are bits, eight to a byte, the first one the least significant.
     """
@@ -214,9 +212,10 @@ def _signs(c: Context, shape: Sequence[int]) -> np.ndarray:
 
 @layer("FullyConnected", "InnerProduct", inputs=(1, 3))
 def fully_connected(c: Context) -> Value:
-    """Weights [out-size, elements of an image]; of an input of rank 3 also [out-size, last axis].
+    """Matrix product with weights [out-size, elements of an image].
 
-    The latter keeps the axes before the last.
+    For an input of rank 3 the weights may also be [out-size, last axis]; the axes before are kept
+    then.
     """
     dims = c.x.type.dims
     c.require(len(dims) >= 1, "its input has no axes")
@@ -234,7 +233,7 @@ def fully_connected(c: Context) -> Value:
 
 
 def _count(c: Context) -> int:
-    """How many weights there are."""
+    """The number of weights."""
     given = c.optional(1)
     if c.has_blob("weights") or given is None:
         return int(c.blob("weights").size)

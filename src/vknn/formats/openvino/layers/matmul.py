@@ -1,4 +1,4 @@
-"""Layers of IR v7 that its notation leaves out: Gemm, Convert, Copy."""
+"""Layers of IR version 7 that its specification leaves out: Gemm, Convert, Copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vknn.ops.matmul import MatMul
 
 @layer("Gemm", inputs=(2, 3))
 def gemm(c: Context) -> Value:
-    """alpha * a @ b + beta * c; matrices are the last two axes, the others broadcast."""
+    """alpha * a @ b + beta * c over the last two axes; the axes before broadcast."""
     a, b = c.float_input(), c.float_input(1)
     for x in (a, b):
         c.require(x.type.rank >= 2, f"{x.type} is no matrix")

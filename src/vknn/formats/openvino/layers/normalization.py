@@ -1,4 +1,4 @@
-"""Normalisation, and channels scaled one by one."""
+"""Normalization layers, and scaling by channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _channels(c: Context) -> int:
 
 
 def _per_channel(c: Context, name: str, number: int) -> np.ndarray | None:
-    """A blob of a number for each channel (one may serve all), or None where there is none."""
+    """A blob of one number per channel, or one for all; None where there is no such blob."""
     if not c.has_blob(name):
         return None
     array = c.blob(name, dtype=np.float32)
@@ -31,13 +31,13 @@ def _per_channel(c: Context, name: str, number: int) -> np.ndarray | None:
 
 
 def _spread(c: Context, array: np.ndarray) -> Value:
-    """Numbers of channels, in a shape that broadcasts to the input's."""
+    """Numbers per channel, in a shape that broadcasts to the input."""
     return c.constant(array.reshape(-1, *(1,) * max(c.rank - 2, 0)))
 
 
 @layer("BatchNormalization")
 def batch_normalization(c: Context) -> Value:
-    """(x - biases) / sqrt(weights + epsilon): the blobs are variance and mean."""
+    """(x - biases) / sqrt(weights + epsilon); the blobs hold variance and mean."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     channels = _channels(c)
     variance, mean = _per_channel(c, "weights", 1), _per_channel(c, "biases", 1)
@@ -51,7 +51,7 @@ def batch_normalization(c: Context) -> Value:
 
 @layer("ScaleShift")
 def scale_shift(c: Context) -> Value:
-    """x * weights + biases, by channel; either may be missing."""
+    """x * weights + biases by channel; either may be missing."""
     x = c.float_input()
     for name, op in (("weights", Mul()), ("biases", Add())):
         array = _per_channel(c, name, 0)
@@ -62,10 +62,10 @@ def scale_shift(c: Context) -> Value:
 
 @layer("Norm", "LRN")
 def norm(c: Context) -> Value:
-    """x / (k + alpha / n * s) ** beta, s the sum of the squares in a window of n elements.
+    """Local response normalization: x / (k + alpha / n * s) ** beta, s the sum of n squares.
 
     The window spans ``local-size`` channels, or as many pixels along each spatial axis. Where it
-    reaches beyond the image n stays the same.
+    extends beyond the image n stays the same.
     """
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     size = c.int("local-size|local_size")
@@ -81,7 +81,7 @@ def norm(c: Context) -> Value:
 
 @layer("MVN")
 def mean_variance(c: Context) -> Value:
-    """x - mean over the pixels (and channels), over sqrt(variance + eps)."""
+    """(x - mean) / sqrt(variance + eps) over the pixels, or over pixels and channels."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     first = 1 if c.bool("across_channels", False) else 2
     op = ops.MeanVarianceNormalization(
@@ -101,8 +101,10 @@ def global_response(c: Context) -> Value:
 
 @layer("Normalize")
 def normalize(c: Context) -> Value:
-    """weights * x / (sqrt(sum of the squares) + eps), the sum over the channels, or with
-    ``across_spatial`` over the pixels too."""
+    """weights * x / (sqrt(sum of the squares) + eps).
+
+    The sum is over the channels, with ``across_spatial`` over the pixels too.
+    """
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     last = c.rank if c.bool("across_spatial", False) else 2
     y = c.add(ops.NormalizeL2(tuple(range(1, last)), c.float("eps"), "add_root"), c.float_input())

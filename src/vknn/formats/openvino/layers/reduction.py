@@ -24,7 +24,7 @@ _OF_BOOLEANS: dict[str, Reduction] = {"ReduceAnd": ops.ReduceMin, "ReduceOr": op
 
 
 def _op(c: Context, reduction: Reduction) -> Op:
-    """The reduction along the axes, which may count from the end; no axes leave all as it is."""
+    """The reduction along the axes in input 1, which may count from the end."""
     axes = sorted({c.axis(a, c.rank) for a in c.input_ints(1, "axes")})
     return reduction(tuple(axes), c.bool("keep_dims", True))
 
@@ -38,7 +38,7 @@ def _exact(reduction: Reduction) -> Callable[[Context], Value]:
 
 
 def _of_floats(reduction: Reduction) -> Callable[[Context], Value]:
-    """Computed as floats; rounded where both sides are integers."""
+    """Converter for reductions of floats; integers are rounded where both sides are integers."""
 
     def convert(c: Context) -> Value:
         y = c.add(_op(c, reduction), c.float_input())
@@ -49,7 +49,7 @@ def _of_floats(reduction: Reduction) -> Callable[[Context], Value]:
 
 
 def _of_booleans(reduction: Reduction) -> Callable[[Context], Value]:
-    """Of what is not 0."""
+    """Converter for reductions of truth values: elements that are not 0."""
     return lambda c: c.add(_op(c, reduction), as_bool(c, c.x))
 
 

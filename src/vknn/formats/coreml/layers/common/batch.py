@@ -1,4 +1,4 @@
-"""Batch axes: all axes before the last ones made one, and restored."""
+"""Batch axes: leading axes merged to one, and restored."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vknn.graph import Value
 def batched(
     c: Context, x: Value, rank: int, least: int | None = None
 ) -> tuple[Value, tuple[int, ...]]:
-    """``x`` as [N, ...] of ``rank``, all axes before the last ones made one; and what they were.
+    """``x`` as [N, ...] of ``rank``, with all leading axes merged to N; and their sizes.
 
-    ``least``: the smallest rank that ``x`` may have (``rank`` if left out).
+    ``least``: the smallest rank that ``x`` may have, by default ``rank``.
     """
     least = rank if least is None else least
     c.require(x.type.rank >= least, f"its input {x.type} has not rank {least} or more")
@@ -28,15 +28,16 @@ def batched(
 
 
 def unbatched(c: Context, y: Value, lead: Sequence[int]) -> Value:
-    """The opposite: the first axis becomes those that it was made of."""
+    """The inverse of :func:`batched`: the first axis as those of sizes ``lead``."""
     return c.reshape(y, (*lead, *y.type.dims[1:]))
 
 
 def over_images(convert: Convert) -> Convert:
-    """A converter to which all axes before [C, H, W] are batch, run on inputs of one such axis.
+    """Decorator of converters for which all axes before [C, H, W] are batch axes.
 
-    In networks of [Seq, Batch, C, H, W] pictures then stay [N, C, H, W] from layer to layer: the
-    shapes that one layer restores are those that the next one takes apart.
+    Inputs of rank 5 are given to the converter as [N, C, H, W]. In networks of [Seq, Batch, C, H,
+    W] images then stay [N, C, H, W] from layer to layer: the reshape after one layer and that
+    before the next cancel.
     """
 
     @functools.wraps(convert)

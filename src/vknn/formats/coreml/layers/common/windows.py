@@ -1,4 +1,4 @@
-"""Windows over the last axes of a blob: their sizes and what is around them."""
+"""Windows over the last axes of a blob: kernel sizes, strides and padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 1 << 24
 def sizes(
     c: Context, values: Sequence[int], default: Sequence[int], what: str, least: int = 1
 ) -> tuple[int, ...]:
-    """One number an axis, or ``default`` where the file has none of them."""
+    """One number per axis, or ``default`` without any in the file; at least ``least``."""
     found = tuple(int(v) for v in values) or tuple(default)
     good = len(found) == len(default) and all(least <= v <= _MOST for v in found)
     c.require(good, f"{what} is {list(found)}, not {len(default)} numbers from {least} on")
@@ -26,7 +26,7 @@ def sizes(
 
 
 def borders(c: Context, amounts: Any, what: str = "paddingAmounts") -> Borders:
-    """A BorderAmounts as ((top, bottom), (left, right)); without entries all are 0."""
+    """A BorderAmounts as ((top, bottom), (left, right)); all 0 without entries."""
     edges = tuple((int(e.startEdgeSize), int(e.endEdgeSize)) for e in amounts.borderAmounts)
     edges = edges or ((0, 0), (0, 0))
     good = len(edges) == 2 and max(max(edge) for edge in edges) <= _MOST
@@ -35,7 +35,7 @@ def borders(c: Context, amounts: Any, what: str = "paddingAmounts") -> Borders:
 
 
 def halves(total: int, top_left: bool) -> tuple[int, int]:
-    """A border cut in two; what is odd goes to the end, or to the beginning where ``top_left``."""
+    """A border's begin and end; the larger half is the end, or the begin for ``top_left``."""
     less = total // 2
     return (total - less, less) if top_left else (less, total - less)
 
@@ -43,7 +43,7 @@ def halves(total: int, top_left: bool) -> tuple[int, int]:
 def same_borders(
     spatial: Sequence[int], extents: Sequence[int], strides: Sequence[int], top_left: bool
 ) -> Borders:
-    """Padding for ceil(size / stride) windows of ``extents``."""
+    """Padding for ceil(size / stride) windows of ``extents`` (SAME)."""
     found = []
     for size, extent, stride in zip(spatial, extents, strides, strict=True):
         windows = -(-size // stride)
@@ -52,12 +52,12 @@ def same_borders(
 
 
 def is_top_left(message: Any) -> bool:
-    """Whether a SamePadding puts what is odd at the beginning."""
+    """Whether a SamePadding has the larger half at the begin."""
     return bool(message.asymmetryMode == type(message).TOP_LEFT_HEAVY)
 
 
 def pads(around: Borders) -> tuple[int, ...]:
-    """Borders in the order of the ops: all beginnings, then all ends."""
+    """Borders in the order of the ops: all begins, then all ends."""
     return (*(b for b, _ in around), *(e for _, e in around))
 
 

@@ -1,7 +1,7 @@
-"""Entries written, or combined with what is there, at indices; see ``gathering`` for the indices.
+"""Scatter layers: elements replaced by, or combined with, updates at indices (see ``gather``).
 
-Of several updates of one entry the last one counts, or all of them do where they are combined.
-What would lie out of range at run time is left out.
+Of several replacements of one element the last one counts; combinations all count. Indices out of
+range at run time are ignored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _written(c: Context, x: Value, tuples: Value, updates: Value, from_end: bool
 
 @layer("scatter", inputs=3)
 def scatter(c: Context) -> Value:
-    """Whole entries of an axis; updates have the indices' axes in the place of that axis."""
+    """Whole slices of an axis; updates have the indices' axes in its place."""
     dims, own, updates = c.x.type.dims, c.value(1).type.dims, c.value(2)
     axis = c.axis(c.params.axis, len(dims))
     wanted = (*dims[:axis], *own, *dims[axis + 1 :])
@@ -63,7 +63,7 @@ def scatter(c: Context) -> Value:
 
 @layer("scatterND", inputs=3)
 def scatter_nd(c: Context) -> Value:
-    """Entries at the tuples along the last axis of the indices."""
+    """Elements at the index tuples along the last axis of the indices."""
     return _written(c, c.x, indices(c, 1, named_axes(c)), c.value(2), True)
 
 

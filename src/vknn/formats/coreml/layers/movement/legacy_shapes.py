@@ -1,4 +1,4 @@
-"""Shapes, joining and cutting in networks of [Seq, Batch, C, H, W]."""
+"""Reshaping, joining and cutting in networks of [Seq, Batch, C, H, W]."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def _rank(c: Context, least: int) -> int:
 
 @layer("reshape")
 def reshape(c: Context) -> Value:
-    """[Seq, B, C, H, W] as [C, H, W] or [Seq, C, H, W] of ``targetShape``, for each of the batch.
+    """[Seq, B, C, H, W] in ``targetShape``, [C, H, W] or [Seq, C, H, W], for each item of the
+    batch.
 
-    CHANNEL_LAST: both shapes are filled with the channels innermost.
+    CHANNEL_LAST: elements are read and written with the channels as the innermost axis.
     """
     x, target = c.x, list(c.params.targetShape)
     c.require(x.type.rank == 5, f"takes rank 5, not {x.type}")
@@ -51,7 +52,7 @@ def reshape(c: Context) -> Value:
 
 
 def whole_shape(c: Context, shape: list[int], count: int, what: str) -> list[int]:
-    """``shape`` of ``count`` elements, with the one size that may be -1 worked out."""
+    """``shape`` of ``count`` elements; one size may be -1 and is computed."""
     c.require(shape.count(-1) <= 1 and min(shape) >= -1, f"{what} {shape} is no shape")
     known = math.prod(d for d in shape if d != -1)
     if -1 in shape:
@@ -74,7 +75,7 @@ def flatten(c: Context) -> Value:
 
 @layer("permute")
 def permute(c: Context) -> Value:
-    """The axes Seq, C, H, W in another order; the batch stays."""
+    """Transpose of the axes Seq, C, H, W; the batch axis stays."""
     axes = list(c.params.axis) or [0, 1, 2, 3]
     c.require(c.x.type.rank == 5, f"takes rank 5, not {c.x.type}")
     c.require(sorted(axes) == [0, 1, 2, 3], f"axis {axes} is no order of 0, 1, 2, 3")
@@ -84,7 +85,7 @@ def permute(c: Context) -> Value:
 
 @layer("concat", inputs=(2, None))
 def concat(c: Context) -> Result:
-    """Joined along the channels, or with ``sequenceConcat`` along the sequence."""
+    """Concatenation along the channels, or with ``sequenceConcat`` along the sequence."""
     if not c.params.sequenceConcat:
         return _of_channels(c)
     return c.add(Concat(_rank(c, _SEQUENCE) - _SEQUENCE), *c.inputs)
@@ -107,7 +108,7 @@ def split(c: Context) -> list[Value]:
 
 
 def parts(c: Context, axis: int, sizes: list[int]) -> list[Value]:
-    """The input cut along ``axis``; there must be as many outputs as parts."""
+    """The input cut along ``axis`` in parts of ``sizes``, one for each output."""
     named = len(c.layer.outputs)
     c.require(named == len(sizes), f"names {named} outputs for {len(sizes)} parts")
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
@@ -117,7 +118,7 @@ def parts(c: Context, axis: int, sizes: list[int]) -> list[Value]:
 
 @layer("sequenceRepeat")
 def sequence_repeat(c: Context) -> Value:
-    """The whole sequence again and again; 0 is once."""
+    """Repetitions of the whole sequence; 0 stands for one."""
     rank, count = _rank(c, _SEQUENCE), int(c.params.nRepetitions) or 1
     repeats = [1] * rank
     repeats[rank - _SEQUENCE] = count
@@ -128,7 +129,7 @@ def sequence_repeat(c: Context) -> Value:
 @layer("slice")
 @over_images
 def slice_(c: Context) -> Value:
-    """x[start:end:stride] of the channels, rows or columns, as in Python."""
+    """x[start:end:stride] of the channels, rows or columns, with Python's semantics."""
     p = c.params
     back = _SLICE_AXES.get(p.axis)
     if back is None:

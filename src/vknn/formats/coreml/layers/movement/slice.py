@@ -1,4 +1,4 @@
-"""Parts of a blob: strided slices, windows, reversed axes."""
+"""Strided slices, sliding windows, reversed axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vknn.ops.movement.shape import Slice
 
 @dataclass(frozen=True)
 class _Bounds:
-    """What is taken of each axis; a mask of an axis takes the place of its number."""
+    """Begin, end and stride per axis; a mask of an axis overrides its number."""
 
     begins: Sequence[int]
     ends: Sequence[int]
@@ -31,7 +31,7 @@ class _Bounds:
 
 
 def _of_rank(c: Context, given: Sequence[int], rank: int, what: str, default: int) -> list[int]:
-    """A list of the file, or of an input, which may be absent."""
+    """A list of the file or of an input, which may be absent, with one entry per axis."""
     found = [int(v) for v in given] or [default] * rank
     c.require(len(found) == rank, f"{what} {found} should be {rank} numbers for {c.x.type}")
     return found
@@ -71,13 +71,13 @@ def slice_static(c: Context) -> Value:
 
 @layer("sliceDynamic", inputs=(2, 7))
 def slice_dynamic(c: Context) -> Value:
-    """As sliceStatic; inputs: x, begin, and what takes the place of end, strides and masks."""
+    """sliceStatic with inputs x, begin, and optionally end, strides and masks."""
     begins = _of_rank(c, c.ints(1, "begin"), c.x.type.rank, "begin", 0)
     return _sliced(c, _stated(c, begins, 2))
 
 
 def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
-    """``first``: the input that would hold the ends."""
+    """Bounds of the file and of inputs; ``first``: the input that would hold the ends."""
     p, rank = c.params, c.x.type.rank
 
     def given(place: int, field: Sequence[int], what: str) -> Sequence[int]:
@@ -102,10 +102,10 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
 
 @layer("sliceBySize", inputs=2)
 def slice_by_size(c: Context) -> Value:
-    """``size`` entries along an axis, from the place on that the second input holds.
+    """``size`` entries along an axis, from the index in the second input on.
 
-    A place below 0 counts from the end. Where it is known that the entries are not there it is an
-    error; at run time the nearest entry stands for those.
+    A negative index counts from the end. Entries that are known to be missing are an error; at run
+    time the nearest entry takes their place.
     """
     p, dims, begin = c.params, c.x.type.dims, c.value(1)
     axis, size = c.axis(p.axis, len(dims)), int(p.size)
@@ -124,7 +124,7 @@ def slice_by_size(c: Context) -> Value:
 
 
 def from_front(c: Context, places: Value, size: int) -> Value:
-    """int32 places, those below 0 counted from the end of an axis of ``size``."""
+    """int32 indices, with negative ones counted from the end of an axis of ``size``."""
     below = c.add(Less(), places, c.scalar(0, DType.INT32))
     moved = c.add(ew.Add(), places, c.scalar(size, DType.INT32))
     return c.add(Where(), below, moved, places)
@@ -132,7 +132,7 @@ def from_front(c: Context, places: Value, size: int) -> Value:
 
 @layer("slidingWindows")
 def sliding_windows(c: Context) -> Value:
-    """Windows of an axis as two axes in its place: which window, and where in it."""
+    """Windows of an axis as two axes in its place: window, and position in it."""
     p, dims = c.params, c.x.type.dims
     axis = c.axis(p.axis, len(dims))
     size, step, length = int(p.windowSize), int(p.step), dims[axis]
@@ -146,7 +146,7 @@ def sliding_windows(c: Context) -> Value:
 
 @layer("reverse")
 def reverse(c: Context) -> Value:
-    """Backwards along each axis that is flagged."""
+    """The input reversed along the axes that are flagged."""
     flags, dims = list(c.params.reverseDim), c.x.type.dims
     c.require(len(flags) == len(dims), f"reverseDim {flags} does not suit {c.x.type}")
     axes = tuple(a for a, flag in enumerate(flags) if flag)
@@ -156,7 +156,7 @@ def reverse(c: Context) -> Value:
 
 @layer("reverseSeq", inputs=2)
 def reverse_sequence(c: Context) -> Value:
-    """The first lengths[b] entries of each of the batch backwards."""
+    """The first lengths[b] entries of each item of the batch reversed."""
     p, rank, lengths = c.params, c.x.type.rank, c.value(1)
     batch, sequence = c.axis(p.batchAxis, rank), c.axis(p.sequenceAxis, rank)
     c.require(batch < sequence, f"batchAxis {batch} is not before sequenceAxis {sequence}")

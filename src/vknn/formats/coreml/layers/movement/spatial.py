@@ -1,4 +1,4 @@
-"""Layers that cut, pad and rearrange height and width."""
+"""crop, padding and reorganizeData: layers that move rows and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vknn.ops.movement.shape import Pad, Slice
 @layer("crop", inputs=(1, 2))
 @over_images
 def crop(c: Context) -> Value:
-    """The last two axes: without borders, or as many elements as a second input has."""
+    """The last two axes without borders, or of the second input's sizes."""
     x, like = c.x, c.optional(1)
     c.require(x.type.rank >= 3, f"its input {x.type} has not rank 3 or more")
     height, width = x.type.dims[-2:]
@@ -36,7 +36,7 @@ def crop(c: Context) -> Value:
 @layer("padding")
 @over_images
 def padding(c: Context) -> Value:
-    """Around the last two axes: a number, the mirrored content, or its edge."""
+    """Padding of the last two axes: a number, reflection, or the edge."""
     p, x = c.params, c.x
     rank = x.type.rank
     c.require(rank >= 2, f"its input {x.type} has not rank 2 or more")
@@ -52,7 +52,7 @@ def padding(c: Context) -> Value:
 
 @layer("reorganizeData")
 def reorganize_data(c: Context) -> Value:
-    """Blocks of pixels become channels, or channels blocks of pixels."""
+    """Space to depth, depth to space, pixel shuffle."""
     p, kinds = c.params, pb.ReorganizeDataLayerParams
     x, lead = batched(c, c.x, 4, least=3)
     block = int(p.blockSize)

@@ -1,7 +1,7 @@
-"""TensorIterator bodies that are one recurrent cell, as one op over the whole sequence.
+"""Fusion of TensorIterator bodies that are one recurrent cell to one op over the whole sequence.
 
-The cell may have layers around it that only drop or add axes of size 1, as Model Optimizer writes
-them: Reshape, Squeeze, Unsqueeze, Flatten.
+The body may hold layers that only drop or add axes of size 1, as Model Optimizer writes them:
+Reshape, Squeeze, Unsqueeze, Flatten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHAPING = ("reshape", "squeeze", "unsqueeze", "flatten")
 
 
 def fuse(c: Context, loop: Loop) -> list[Value] | None:
-    """The outputs of a TensorIterator whose body is a cell; None for other bodies."""
+    """The outputs of a TensorIterator whose body is one cell; None for other bodies."""
     found = _cell(loop.body)
     if found is None or not _is_plain(loop, found):
         return None
@@ -44,7 +44,7 @@ def fuse(c: Context, loop: Loop) -> list[Value] | None:
 
 
 def _cell(body: Net) -> LayerRecord | None:
-    """The only cell of a body that has besides only shaping layers, inputs and constants."""
+    """The cell of a body that holds one cell and otherwise shaping layers, inputs and constants."""
     cells = [x for x in body.layers if cell_kind(x.type)]
     others = [x for x in body.layers if not cell_kind(x.type)]
     plain = all(x.type.lower() in (*_SHAPING, "const", "input") for x in others)
@@ -52,7 +52,7 @@ def _cell(body: Net) -> LayerRecord | None:
 
 
 def _entry(body: Net, cell: LayerRecord) -> Place:
-    """The body input that becomes X of the cell; through shaping layers only."""
+    """The body input that becomes the cell's X, through shaping layers only."""
     place = (cell.id, cell.inputs[0].id)
     layers = body.by_id()
     while place in body.sources:
@@ -64,14 +64,14 @@ def _entry(body: Net, cell: LayerRecord) -> Place:
 
 
 def _states(body: Net, cell: LayerRecord) -> dict[Place, Place]:
-    """Body input -> what the cell makes of it, for its states."""
+    """Body input of a state -> the cell's output of that state."""
     enters = [(cell.id, port.id) for port in cell.inputs[1:]]
     pairs = zip(enters, cell.outputs, strict=False)
     return {body.sources.get(place, place): (cell.id, port.id) for place, port in pairs}
 
 
 def _exit(body: Net, place: Place) -> Place:
-    """The output that ``place`` is, but for its shape."""
+    """The output that ``place`` equals but for its shape."""
     layers = body.by_id()
     while layers[place[0]].type.lower() in _SHAPING:
         source = body.sources.get((place[0], layers[place[0]].inputs[0].id))
@@ -82,7 +82,7 @@ def _exit(body: Net, place: Place) -> Place:
 
 
 def _is_plain(loop: Loop, cell: LayerRecord) -> bool:
-    """X is sliced one by one, states are carried from the cell to itself, outputs are its own."""
+    """Whether X is cut into single steps, states return to the cell and outputs are the cell's."""
     entry, states = _entry(loop.body, cell), _states(loop.body, cell)
     if set(loop.windows) != {entry} or set(loop.places) != {entry, *states}:
         return False
@@ -99,7 +99,7 @@ def _is_plain(loop: Loop, cell: LayerRecord) -> bool:
 
 
 def _shapes(c: Context, loop: Loop) -> dict[Place, tuple[int, ...]]:
-    """The shapes inside the body: one iteration is converted aside, which checks it too."""
+    """Shapes in the body: one iteration, converted to a separate graph, which also checks it."""
     builder = GraphBuilder("aside")
     fed = {}
     for place, value in loop.places.items():
@@ -131,7 +131,7 @@ def _outputs(
     results: Sequence[Value],
     shapes: dict[Place, tuple[int, ...]],
 ) -> list[Value] | None:
-    """What the loop gives, of Y [T, 1, N, S] and the last states."""
+    """The loop's outputs, made of Y [T, 1, N, S] and the last states; None where Y does not do."""
     last = {(cell.id, p.id): v for p, v in zip(cell.outputs, results[1:], strict=False)}
     found: list[Value] = []
     for number, (place, rule) in enumerate(loop.outputs):

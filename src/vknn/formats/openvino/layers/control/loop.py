@@ -14,10 +14,12 @@ from vknn.graph import Value
 
 @dataclass(frozen=True)
 class Loop:
-    """A TensorIterator with its rules worked out for the inputs at hand.
+    """A TensorIterator with its port map resolved for the shapes of its inputs.
 
-    ``places``: body input -> value (whole). ``windows``: of those that are sliced, and of outputs
-    that are put together from slices, by their number. ``carried``: body input -> body output.
+    ``places``: body input -> value, not cut into slices. ``windows``: body input -> its slices, for
+    those that are cut. ``carried``: body input -> body output, by back edges. ``outputs``: body
+    output of each output, with its port mapping where the output is joined from slices. ``count``:
+    the number of iterations.
     """
 
     iteration: Iteration
@@ -33,7 +35,7 @@ class Loop:
 
 
 def read_loop(c: Context) -> Loop:
-    """Checks the rules against the shapes of the inputs."""
+    """The Loop of a TensorIterator. Raises Malformed where its port map contradicts the shapes."""
     iteration = c.layer.iteration
     assert iteration is not None
     takes = body_inputs(iteration.body)
@@ -67,7 +69,7 @@ def _count(
     windows: Mapping[Place, AxisSlices],
     outputs: Sequence[tuple[Place, PortMapping | None]],
 ) -> int:
-    """The number of iterations: of the slices of the inputs or, without any, of the outputs."""
+    """The number of iterations: that of the inputs' slices or, without any, of the outputs'."""
     counts = {w.count for w in windows.values()}
     if not counts:
         for number, (_, rule) in enumerate(outputs):

@@ -1,4 +1,4 @@
-"""The slices of an axis that the iterations of a TensorIterator take or give."""
+"""Slices of an axis, one for each iteration of a TensorIterator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vknn.formats.openvino.records import PortMapping
 class AxisSlices:
     """``count`` slices of ``width`` along ``axis`` of ``size``, ``stride`` apart.
 
-    ``start`` is where the first begins or, where the stride is negative, ends.
+    ``start``: where the first slice begins or, for a negative stride, ends.
     """
 
     axis: int
@@ -28,7 +28,7 @@ class AxisSlices:
         return self.width == abs(self.stride) and self.width * self.count == self.size
 
     def begin(self, turn: int) -> int:
-        """Where the slice of an iteration begins."""
+        """The index at which the slice of iteration ``turn`` begins."""
         at = self.start + turn * self.stride
         return at if self.stride > 0 else at - self.width
 
@@ -36,7 +36,7 @@ class AxisSlices:
     def of(
         cls, c: Context, rule: PortMapping, axis: int, size: int, inner: int | None
     ) -> AxisSlices:
-        """Of an axis of ``size``; ``inner`` is the size that the body's port states."""
+        """The slices of an input's axis of ``size``; ``inner``: the size of the body's port."""
         start, end = _ends(c, rule, size)
         width = _width(c, rule, inner)
         length, step = abs(end - start), abs(rule.stride)
@@ -47,7 +47,7 @@ class AxisSlices:
     def for_output(
         cls, c: Context, rule: PortMapping, axis: int, width: int, count: int, number: int
     ) -> AxisSlices:
-        """Of an output of ``count`` slices of ``width``, whose size the port may state."""
+        """The slices that an output of ``count`` slices of ``width`` is joined from."""
         stated = _width(c, rule, width)
         c.require(stated == width, f"its body makes slices of {width}, part_size is {stated}")
         size = (count - 1) * abs(rule.stride) + width
@@ -63,7 +63,7 @@ class AxisSlices:
 
 
 def _ends(c: Context, rule: PortMapping, size: int) -> tuple[int, int]:
-    """Start and end as places from 0 to ``size``; negative numbers count from behind the end."""
+    """Start and end as indices from 0 to ``size``; negative numbers count from behind the end."""
     c.require(rule.stride != 0, "has the stride 0")
     start = 0 if rule.start is None else rule.start
     end = -1 if rule.end is None else rule.end
@@ -78,7 +78,7 @@ def _ends(c: Context, rule: PortMapping, size: int) -> tuple[int, int]:
 
 
 def _width(c: Context, rule: PortMapping, inner: int | None) -> int:
-    """How wide a slice is: as its part_size says, else its body's port, else as its stride."""
+    """The width of a slice: its part_size, else the size of the body's port, else the stride."""
     if rule.part_size is not None:
         fits = rule.part_size > 0 and inner in (None, rule.part_size)
         c.require(fits, f"part_size is {rule.part_size}, its body takes {inner}")

@@ -1,6 +1,6 @@
-"""TensorIterator: its body over the slices of its inputs, one copy for each iteration.
+"""TensorIterator, unrolled: one copy of its body for each iteration.
 
-A body that is one recurrent cell becomes one recurrent op (``fused_cells``).
+A body that is one recurrent cell becomes one recurrent op instead (``fused_cells``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def tensor_iterator(c: Context) -> Sequence[Value]:
 
 
 def unroll(c: Context, loop: Loop) -> list[Value]:
-    """The body as often as there are iterations."""
+    """The outputs of a TensorIterator whose body is converted once for each iteration."""
     c.build.count_layers(c.layer.name, loop.count * len(loop.body.layers))
     collected: list[list[Value]] = [[] for _ in loop.outputs]
     state = {place: loop.places[place] for place in loop.carried}
@@ -79,7 +79,7 @@ def _window(c: Context, whole: Value, windows: AxisSlices, turn: int) -> Value:
 
 
 def _assembled(c: Context, rule: PortMapping, number: int, parts: Sequence[Value]) -> Value:
-    """The slices of an output at their places; what no slice covers is 0."""
+    """An output joined from its slices; elements that no slice covers are 0."""
     dims = parts[0].type.dims
     axis = c.axis(rule.axis or 0, len(dims))
     windows = AxisSlices.for_output(c, rule, axis, dims[axis], len(parts), number)

@@ -1,4 +1,4 @@
-"""DetectionOutput: what the heads of SSD say, as a list of detections."""
+"""DetectionOutput of SSD: boxes decoded from priors, and non-maximum suppression by class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _CODES = tuple(
 
 @layer("DetectionOutput", inputs=(3, 5))
 def detection_output(c: Context) -> Value:
-    """Location, confidence, priors; with five inputs those of the first stage (ARM) behind them."""
+    """Detections of SSD as rows.
+
+    Inputs: location, confidence, priors; with five inputs those of the first stage (ARM) follow.
+    """
     c.require(len(c.inputs) != 4, "takes 3 or 5 inputs, not 4")
     encoded, classes = c.bool("variance_encoded_in_target", False), c.int("num_classes")
     c.require(classes >= 1, f"num_classes is {classes}")
@@ -76,7 +79,7 @@ def _flat(c: Context, number: int, count: int, what: str) -> Value:
 
 
 def _rows(c: Context, images: int, priors: int, classes: int) -> int:
-    """Rows of the result: as the file states, for other images as its attributes say."""
+    """The number of rows of the result: the file's, or for other image sizes by the attributes."""
     if c.is_as_declared:
         dims = c.declared()
         c.require(len(dims) == 4 and dims[-1] == 7, f"its output {list(dims)} is not [1, 1, n, 7]")
@@ -86,10 +89,10 @@ def _rows(c: Context, images: int, priors: int, classes: int) -> int:
 
 
 def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
-    """[1 or N, 2 (1 if encoded), P * 4], and [1 or N, P]: whether a prior is behind the list's end.
+    """Priors [1 or N, 2 (1 if encoded), P * 4], and [1 or N, P]: whether a prior is past the end.
 
-    Priors that are not normalized have five numbers each, the first -1 behind the last of them, and
-    count pixels.
+    Priors that are not normalized have five numbers each and count pixels; the first of the five is
+    -1 past the end.
     """
     x, parts = c.float_input(2), 1 if encoded else 2
     dims = x.type.dims
@@ -117,7 +120,7 @@ def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
 
 
 def _of_objects(c: Context, confidence: Value, classes: int, background: int) -> Value:
-    """Where the first stage sees no object, all is background."""
+    """Confidences in which priors without an object in the first stage are background."""
     images, size = confidence.type.dims
     arm = c.reshape(_flat(c, 3, size // classes * 2, "first stage"), (images, size // classes, 2))
     score = c.add(Slice((1,), (2,), (2,)), arm)
@@ -129,7 +132,7 @@ def _of_objects(c: Context, confidence: Value, classes: int, background: int) ->
 
 
 def _cut_off(c: Context, confidence: Value, classes: int, ended: Value) -> Value:
-    """Confidences of the priors behind the list's end made the lowest."""
+    """Confidences in which priors past the end have the lowest value."""
     images, size = confidence.type.dims
     wide = c.reshape(confidence, (images, size // classes, classes))
     flags = c.reshape(ended, (*ended.type.dims, 1))

@@ -17,7 +17,7 @@ Anchor = tuple[float, float, float, float]
 
 @layer("Proposal", inputs=3, outputs=(1, 2))
 def proposal(c: Context) -> Sequence[Value]:
-    """Boxes, and their scores where there is a second output."""
+    """Region proposals: boxes, and their scores where there is a second output."""
     like_tensorflow = c.text("framework", "").strip().lower() == "tensorflow"
     base = c.int("base_size")
     ratios, scales = c.floats("ratio", ()), c.floats("scale", ())
@@ -70,10 +70,11 @@ def simpler_nms(c: Context) -> Value:
 def _anchors(
     base: int, ratios: Sequence[float], scales: Sequence[float], like_tensorflow: bool
 ) -> tuple[Anchor, ...]:
-    """Ratio by ratio, about the centre of a box of side ``base``; in float32, as files expect.
+    """Anchor boxes ratio by ratio about the centre of a box of side ``base``, in float32 as files
+    expect.
 
-    Caffe rounds the sides, halves away from 0, and a side reaches to its last pixel; TensorFlow's
-    boxes are about 0.
+    In Caffe's form sides are rounded, halves away from 0, and a side reaches to its last pixel; in
+    TensorFlow's form boxes are centred at 0.
     """
     half, extra = np.float32(0.5), np.float32(0 if like_tensorflow else 1)
     centre = np.float32(0) if like_tensorflow else half * (np.float32(base) - extra)
@@ -104,7 +105,7 @@ def _divisor(c: Context, name: str) -> float:
 
 
 def _maps(c: Context, scores: int, deltas: int, anchors: int) -> tuple[Value, Value]:
-    """The maps of scores and deltas, checked."""
+    """The maps of scores and of deltas, with their shapes checked."""
     found = []
     for number, each in ((scores, 2), (deltas, 4)):
         dims = c.value(number).type.dims
@@ -115,7 +116,7 @@ def _maps(c: Context, scores: int, deltas: int, anchors: int) -> tuple[Value, Va
 
 
 def _info(c: Context) -> Value:
-    """The image's height, width and scale or scales; of several images the first counts for all."""
+    """Height, width and scale or scales of the image; those of the first image apply to all."""
     info = c.float_input(2)
     dims = info.type.dims
     each = dims[-1] if dims else 0
@@ -127,7 +128,7 @@ def _info(c: Context) -> Value:
 
 
 def _as_port(c: Context, number: int, value: Value, rows: int) -> Value:
-    """In the shape that the file states, where that holds as many rows."""
+    """The boxes in the shape of the file, where that has as many rows."""
     if not c.is_as_declared:
         return value
     dims = c.declared(number)

@@ -1,4 +1,4 @@
-"""Functions of single elements that the type of an Activation layer names."""
+"""Activation layers, by the name of their function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vknn.ops.elementwise.unary import Exp, Tanh
 
 
 def _relu(c: Context) -> Value:
-    """x, or negative_slope * x where that is negative; of integers the nearest one."""
+    """x, or negative_slope * x where x is negative; for integers rounded to the nearest."""
     slope = c.float("negative_slope", 0.0)
     if slope == 0:
         return c.add(Relu(), c.x)
@@ -24,7 +24,7 @@ def _relu(c: Context) -> Value:
 
 
 def _prelu(c: Context) -> Value:
-    """A slope for each channel on axis 1, or one for all: a blob, or the second input."""
+    """PRelu: slopes, one per channel on axis 1 or one for all, are a blob or the second input."""
     x = c.float_input()
     if c.has_blob("weights") or len(c.inputs) == 1:
         slope = c.constant(c.blob("weights", dtype=np.float32), "weights")
@@ -36,7 +36,7 @@ def _prelu(c: Context) -> Value:
 
 
 def _clamp(c: Context) -> Value:
-    """min(max(x, min), max); of integers the nearest one."""
+    """min(max(x, min), max); for integers rounded to the nearest."""
     low, high = c.float("min", 0.0), c.float("max", 6.0)
     c.require(low <= high, f"min {low} is above max {high}")
     if c.x.type.dtype.is_integer and c.dtype().is_integer:
@@ -45,7 +45,7 @@ def _clamp(c: Context) -> Value:
 
 
 def _not(c: Context) -> Value:
-    """1 where x is 0, else 0; in the element type of x."""
+    """1 where x is 0, else 0, in the dtype of x."""
     x = c.x
     if x.type.dtype is DType.BOOL:
         x = c.cast(x, DType.INT32)

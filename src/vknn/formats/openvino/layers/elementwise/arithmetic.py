@@ -1,4 +1,4 @@
-"""Functions of several tensors, element by element, with NumPy's broadcasting."""
+"""Elementwise arithmetic, comparison and logic of several tensors, with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _squared(c: Context, a: Value, b: Value) -> Value:
 
 
 def _divided(c: Context, a: Value, b: Value) -> Value:
-    """a / b, of integers the nearest one."""
+    """a / b; for integers rounded to the nearest."""
     if a.type.dtype.is_float:
         return c.add(binary.Div(), a, b)
     return c.rounded(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
 
 
 def _floor_mod(c: Context, a: Value, b: Value) -> Value:
-    """a - b * floor(a / b), of floats with the quotient rounded first."""
+    """a - b * floor(a / b); for floats the quotient is rounded to float32 first."""
     if not a.type.dtype.is_float:
         return c.add(binary.Mod(), a, b)
     return c.add(binary.Sub(), a, c.add(binary.Mul(), b, c.add(binary.FloorDiv(), a, b)))
@@ -74,7 +74,7 @@ _ALIASES = {
 
 
 def as_bool(c: Context, x: Value) -> Value:
-    """Whether the elements are not 0."""
+    """Whether elements differ from 0."""
     if x.type.dtype is DType.BOOL:
         return x
     return c.add(logic.NotEqual(), x, c.scalar(0, x.type.dtype))
@@ -82,7 +82,7 @@ def as_bool(c: Context, x: Value) -> Value:
 
 @layer("Eltwise", inputs=(1, None))
 def eltwise(c: Context) -> Value:
-    """One after the other for more than two inputs. Comparisons give 0 and 1."""
+    """The operation, applied in turn for more than two inputs. Comparisons give 0 and 1."""
     names = (*_ARITHMETIC, *_TRUTHS, *_ALIASES)
     name = c.text("operation", "sum", choices=names)
     name = _ALIASES.get(name, name)
@@ -105,9 +105,9 @@ def _folded(c: Context, name: str, values: Sequence[Value]) -> Value:
 
 
 def _operands(c: Context, arithmetic: bool) -> list[Value]:
-    """The inputs in one element type: int32 or float32 for arithmetic.
+    """The inputs in one dtype: int32 or float32 for arithmetic.
 
-    Arithmetic whose result the file calls a float is that of floats.
+    It is float32 for arithmetic whose result is a float in the file.
     """
     values = list(c.inputs)
     if arithmetic:
@@ -131,7 +131,7 @@ def _weighted(c: Context, values: Sequence[Value], coefficients: Sequence[float]
 
 @layer("Power")
 def power(c: Context) -> Value:
-    """(shift + scale * x) ** power; of integers the nearest integer."""
+    """(shift + scale * x) ** power; for integers rounded to the nearest."""
     exponent, scale = c.float("power", 1.0), c.float("scale", 1.0)
     shift = c.float("shift", 0.0)
     whole = c.dtype().is_integer and c.x.type.dtype.is_integer
@@ -148,7 +148,7 @@ def _affine(c: Context, x: Value, scale: float, shift: float) -> Value:
 
 
 def _raised(c: Context, x: Value, exponent: float) -> Value:
-    """x ** exponent, in the exact form of the exponents that have one."""
+    """x ** exponent, by exact ops for exponents that have such."""
     if exponent == 0:
         return c.add(Expand(x.type.dims), c.constant(np.ones((1,) * c.rank, np.float32)))
     if exponent == 1:

@@ -1,4 +1,4 @@
-"""Functions of single elements, and softmax."""
+"""Elementwise functions of one tensor, and softmax."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _simple(op: Callable[[], Op]) -> Callable[[Context], Value]:
 
 
 def _same(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    """Of integers in int32, of floats in float32."""
+    """Converter for functions that map int32 to int32 and floats to float32."""
     return lambda c: c.add(op(), c.float_input() if c.x.type.dtype.is_float else c.int_input())
 
 
 def _rounding(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    """Integers stay as they are."""
+    """Converter for rounding functions, which leave integers unchanged."""
     return lambda c: c.add(op(), c.x) if c.x.type.dtype.is_float else c.x
 
 
@@ -64,7 +64,7 @@ def selu(c: Context) -> Value:
 
 @layer("Gelu")
 def gelu(c: Context) -> Value:
-    """By the error function, or by tanh."""
+    """GELU (arXiv:1606.08415), by the error function or approximated by tanh."""
     mode = c.text("approximation_mode", "erf", choices=("erf", "none", "tanh"))
     return c.add(activation.Gelu("tanh" if mode == "tanh" else "none"), c.float_input())
 
@@ -87,13 +87,13 @@ def hard_swish(c: Context) -> Value:
 
 @layer("SoftMax")
 def softmax(c: Context) -> Value:
-    """Along axis 1 by default; a vector has only one."""
+    """Softmax, by default along axis 1, or along the only axis of a vector."""
     return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.float_input())
 
 
 @layer("LogSoftmax")
 def log_softmax(c: Context) -> Value:
-    """Along the last axis by default."""
+    """Logarithm of softmax, by default along the last axis."""
     return c.add(reduction.LogSoftmax(_along(c, -1)), c.float_input())
 
 

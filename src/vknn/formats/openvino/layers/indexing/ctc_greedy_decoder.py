@@ -20,7 +20,7 @@ from vknn.ops.reduction import CumSum
 def ctc_greedy_decoder(c: Context) -> Value:
     """The best class of each step without blanks (the last class), then -1: [N, T, 1, 1].
 
-    With ctc_merge_repeated a class also goes that is the best of the step before.
+    With ctc_merge_repeated, classes equal to that of the previous step are dropped too.
     """
     x = c.float_input()
     dims = x.type.dims
@@ -43,7 +43,7 @@ def ctc_greedy_decoder(c: Context) -> Value:
 
 
 def _within(c: Context, steps: int, items: int) -> Value:
-    """[N, T]: steps before the first, but for step 0, with an indicator of 0."""
+    """[N, T]: whether a step is before the first one after step 0 with an indicator of 0."""
     indicators = c.value(1)
     size = indicators.type.dims
     c.require(size == (steps, items), f"indicators {list(size)} are not [{steps}, {items}]")

@@ -1,4 +1,4 @@
-"""Tensors looked up by indices that are data: Gather, Bucketize, OneHot."""
+"""Elements looked up by indices: Gather, Bucketize, OneHot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def entries(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
 def gather(c: Context) -> Value:
     """numpy.take of input 0 at the indices of input 1; zeros for indices out of range.
 
-    The notation has the inputs the other way round, files do not; the shapes tell.
+    The specification lists the inputs in the other order, files do not; the shapes tell.
     """
     data = 1 if _swapped(c) else 0
     axis = c.axis(c.int("axis", 0), c.value(data).type.rank)
@@ -38,7 +38,7 @@ def gather(c: Context) -> Value:
 
 
 def _swapped(c: Context) -> bool:
-    """Whether the file's shapes only make sense with the indices as input 0."""
+    """Whether the file's shapes fit only with the indices as input 0."""
     ports = [port.dims for port in c.layer.inputs]
     return not _suits(c, ports[0], ports[1]) and _suits(c, ports[1], ports[0])
 
@@ -53,7 +53,7 @@ def _suits(c: Context, data: tuple[int, ...], indices: tuple[int, ...]) -> bool:
 
 @layer("Bucketize", inputs=2)
 def bucketize(c: Context) -> Value:
-    """How many of the sorted boundaries are smaller, or without with_right_bound or equal."""
+    """The number of sorted boundaries smaller than x, without with_right_bound or equal to it."""
     right = not c.bool("with_right_bound", True)
     x, keys = c.x, c.value(1)
     c.require(keys.type.rank <= 1, f"has boundaries of the shape {list(keys.type.dims)}")
@@ -64,7 +64,7 @@ def bucketize(c: Context) -> Value:
 
 
 def _comparable(c: Context, x: Value, keys: Value, right: bool) -> tuple[Value, Value]:
-    """Both as floats or both as integers, such that no value is rounded to another bucket."""
+    """Both inputs as floats or as integers, such that rounding moves no value to another bucket."""
     floats = x.type.dtype.is_float, keys.type.dtype.is_float
     if all(floats):
         return x, keys
@@ -77,7 +77,7 @@ def _comparable(c: Context, x: Value, keys: Value, right: bool) -> tuple[Value, 
 
 @layer("OneHot")
 def one_hot(c: Context) -> Value:
-    """on_value where the place along a new axis is the index, else off_value."""
+    """on_value where the position along a new axis equals the index, else off_value."""
     depth, rank = c.int("depth"), c.rank + 1
     axis = c.axis(c.int("axis", -1), rank)
     count = depth * c.x.type.size
@@ -95,7 +95,7 @@ def one_hot(c: Context) -> Value:
 
 
 def _filling(c: Context, name: str, default: float) -> Value:
-    """on_value or off_value in the output's element type: a number, or true or false."""
+    """on_value or off_value in the output's dtype; a number, or true or false."""
     text = c.text(f"{name}_value", str(default))
     number = parse_float(text)
     if number is None:

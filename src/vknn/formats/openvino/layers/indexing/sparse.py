@@ -1,7 +1,7 @@
 """Sparse tensors: SparseFillEmptyRows, SparseToDense, the SparseSegment layers, weighted sums.
 
-Lists end at the first index that is out of range: what makes them has a fixed number of places,
-writes -1 behind the last entry and anything after that. All is made of ops of fixed sizes.
+Lists of entries have a fixed length; they end at the first index out of range: their producers
+write -1 after the last entry, and anything after that. All ops have fixed shapes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _pairs(c: Context, number: int = 0) -> tuple[Value, Value, int]:
 
 
 def _listed(c: Context, *checks: tuple[Value, Value | int]) -> Value:
-    """[k] of bool: the entries before the first one with an index outside 0 .. limit - 1."""
+    """[k] bool: whether an entry is before the first with an index outside 0 .. limit - 1."""
     outside: Value | None = None
     zero = c.scalar(0, _INT)
     for index, limit in checks:
@@ -65,19 +65,19 @@ def _listed(c: Context, *checks: tuple[Value, Value | int]) -> Value:
 
 
 def _summed(c: Context, rows: int, places: Value, entries_: Value) -> Value:
-    """[rows, ...]: the sums of the entries that go to each place; other places are left out."""
+    """[rows, ...]: sums of the entries by row index; entries out of range are left out."""
     into = _zeros(c, (rows, *entries_.type.dims[1:]), entries_.type.dtype)
     tuples = c.reshape(places, (places.type.size, 1))
     return c.add(ScatterND("add", from_end=False), into, tuples, entries_)
 
 
 def _counted(c: Context, rows: int, places: Value) -> Value:
-    """int32 [rows]: how many of the places there are."""
+    """int32 [rows]: the number of entries of each row index."""
     return _summed(c, rows, places, expanded(c, c.scalar(1, _INT), places.type.dims))
 
 
 def _beside(c: Context, x: Value, like: Value) -> Value:
-    """A vector as [k, 1, ...] beside a tensor [k, ...]."""
+    """A vector as [k, 1, ...], to broadcast to a tensor [k, ...]."""
     return c.reshape(x, (x.type.size, *[1] * (like.type.rank - 1)))
 
 
@@ -85,9 +85,9 @@ def _beside(c: Context, x: Value, like: Value) -> Value:
 
 
 def _segments(c: Context, divisor: Callable[[Value], Value] | None) -> Value:
-    """The sums of the rows of input 0 that input 1 names, by segments; as many as there are names.
+    """Sums by segment of the rows of input 0 that input 1 names; as many segments as names.
 
-    ``divisor`` makes of the number of rows in a segment (at least 1) what its sum is divided by.
+    Sums are divided by ``divisor`` of the number of rows in the segment, at least 1.
     """
     x = c.x if divisor is None else c.float_input()
     c.require(x.type.rank >= 1, "has data without rows")
@@ -107,28 +107,28 @@ def _segments(c: Context, divisor: Callable[[Value], Value] | None) -> Value:
 
 @layer("SparseSegmentSum", inputs=3)
 def segment_sum(c: Context) -> Value:
-    """The sum of each segment; 0 for those without rows."""
+    """The sum of each segment; 0 for segments without rows."""
     return _segments(c, None)
 
 
 @layer("SparseSegmentMean", inputs=3)
 def segment_mean(c: Context) -> Value:
-    """The mean of each segment; 0 for those without rows."""
+    """The mean of each segment; 0 for segments without rows."""
     return _segments(c, lambda count: count)
 
 
 @layer("SparseSegmentSqrtN", inputs=3)
 def segment_sqrt_n(c: Context) -> Value:
-    """The sum of each segment over the root of how many rows it has."""
+    """The sum of each segment over the root of its number of rows."""
     return _segments(c, lambda count: c.add(Sqrt(), count))
 
 
 @layer("ExperimentalSparseWeightedSum", inputs=(5, 6))
 def weighted_sum(c: Context) -> Value:
-    """Rows of a table by weight, summed for each object; an object without any has the default's.
+    """Weighted sums of a table's rows by object; objects without rows get the default's row.
 
-    Entries come sorted by object. Of one that comes again later only the last run counts, as
-    OpenVINO starts it anew.
+    Entries come sorted by object. Of an object that comes again later only the last run counts:
+    OpenVINO starts the sum anew.
     """
     rows, columns, count = _pairs(c)
     names = c.cast(_vector(c, 1, count, "values"), _INT)
@@ -150,7 +150,7 @@ def weighted_sum(c: Context) -> Value:
 
 
 def _last_runs(c: Context, places: Value, rows: int, count: int) -> Value:
-    """The places, those before a later run of the same place moved out of range."""
+    """The objects of the entries, out of range where a later run of the same object follows."""
     if count < 3:
         return places
     before, after = (c.add(Slice((s,), (s + count - 1,)), places) for s in (0, 1))
@@ -166,7 +166,8 @@ def _last_runs(c: Context, places: Value, rows: int, count: int) -> Value:
 def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | int]:
     """The two sizes of a sparse matrix.
 
-    Where they are known at run time only, output ``rows_of`` has as many rows in the file.
+    Where they are known at run time only, the number of rows is that of output ``rows_of`` in the
+    file.
     """
     value = c.value(number)
     c.require(value.type.size == 2, f"has a dense shape of {value.type.size} sizes, not 2")
@@ -188,9 +189,9 @@ def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | i
 
 @layer("SparseFillEmptyRows", inputs=4, outputs=3)
 def fill_empty_rows(c: Context) -> list[Value]:
-    """The entries sorted by row, with one of the default value at column 0 of each empty row.
+    """Entries sorted by row, with the default value at column 0 of each empty row.
 
-    The file states how many places there are. Behind the last entry stands (-1, -1), then zeros.
+    The file states the number of entries. The last one is followed by (-1, -1), then zeros.
     """
     rows, columns, count = _pairs(c)
     values = _vector(c, 1, count, "values")
@@ -212,7 +213,7 @@ def fill_empty_rows(c: Context) -> list[Value]:
 
 
 def _gathered(c: Context, joined: tuple[Value, Value, Value], height: int) -> tuple[Value, Value]:
-    """Entries (row, column, value) sorted by row, in as many places as the file states."""
+    """Entries (row, column, value) sorted by row, as many as the file states."""
     rows, columns, values = joined
     size = rows.type.size
     places = c.declared()[0] if c.is_as_declared and c.declared() else size
@@ -233,7 +234,7 @@ def _gathered(c: Context, joined: tuple[Value, Value, Value], height: int) -> tu
 
 @layer("SparseToDense", inputs=(3, 4))
 def to_dense(c: Context) -> Value:
-    """Values put where the indices say, into a tensor filled with the default."""
+    """A tensor of the default with the values at the indices."""
     shape = shape_of(c, 1)
     indices, values = c.int_input(0), c.value(2)
     dims = indices.type.dims

@@ -1,4 +1,4 @@
-"""The different elements of a vector, as many places as it has elements."""
+"""Unique elements of a vector, in as many places as it has elements."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from vknn.ops.reduction import CumSum
 
 @dataclass(frozen=True)
 class _Sorted:
-    """``values`` [n] ascending, the last one repeated; ``counts`` [n], then 0.
+    """Unique elements: ``values`` [n], the last one repeated; ``counts`` [n], then 0.
 
-    ``inverse`` [n]: which of them each element is; ``first`` [n]: where each comes first.
+    ``inverse`` [n]: index of each element's value in ``values``; ``first`` [n]: index of the first
+    occurrence of each value.
     """
 
     values: Value
@@ -32,11 +33,11 @@ class _Sorted:
 
 @layer("Unique", outputs=(1, 3))
 def unique(c: Context) -> list[Value]:
-    """The different elements, ascending or in the order in which they come.
+    """The unique elements, ascending or in order of first occurrence.
 
-    Then which of them each element is and how many of each there are, if asked for. Behind the
-    last one all places repeat it, with a count of 0. Everything has the fixed size n, so that it
-    can be computed on a device: by a sort, running sums and searches.
+    Then, if asked for, the index of each element among them, and their counts. The last one is
+    repeated up to size n with a count of 0: all sizes are fixed, so that a device can compute them
+    by a sort, running sums and searches.
     """
     inverse, counts = c.bool("return_inverse"), c.bool("return_counts")
     wanted = 1 + inverse + counts
@@ -67,12 +68,12 @@ def _ascending(c: Context) -> _Sorted:
 
 
 def _behind(c: Context, x: Value, number: int) -> Value:
-    """A vector with ``number`` in front of it."""
+    """A vector with ``number`` in front."""
     return c.add(Concat(0), c.constant(np.array([number], np.int32), "front"), x)
 
 
 def _in_order(c: Context, found: _Sorted) -> _Sorted:
-    """Sorted by where each comes first."""
+    """The unique elements in order of first occurrence."""
     n = c.x.type.size
     numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
     first = c.add(Gather(), found.first, found.inverse)  # where each element's like comes first

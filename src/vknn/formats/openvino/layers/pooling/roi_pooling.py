@@ -1,4 +1,4 @@
-"""Pooling of regions: ROIPooling, PSROIPooling, ExperimentalDetectronROIFeatureExtractor."""
+"""ROIPooling, PSROIPooling and ExperimentalDetectronROIFeatureExtractor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_SAMPLES = 1 << 10
 
 @layer("ROIPooling", inputs=2)
 def roi_pooling(c: Context) -> Value:
-    """The maxima of bins, or bilinear samples in boxes that are fractions of the image."""
+    """Maxima of bins, or bilinear samples in boxes given as fractions of the image."""
     size = (c.int("pooled_h"), c.int("pooled_w"))
     c.require(min(size) >= 1, f"pooled to {size}")
     op: Op = BilinearRoiPool(size)
@@ -38,7 +38,7 @@ def roi_pooling(c: Context) -> Value:
 
 @layer("PSROIPooling", inputs=(2, 3))
 def ps_roi_pooling(c: Context) -> Value:
-    """Each bin of the result, or each part of a region, has channels of its own."""
+    """Position-sensitive pooling: each bin, or each part of a region, has its own channels."""
     outputs, group = c.int("output_dim"), c.int("group_size", 1)
     size = (c.int("pooled_height", group), c.int("pooled_width", group))
     bins = (c.int("spatial_bins_y", 1), c.int("spatial_bins_x", 1))
@@ -72,7 +72,7 @@ def _image(c: Context, number: int) -> Value:
 
 
 def _listed(c: Context, number: int) -> Value:
-    """Regions [R, 5], those from the first with image -1 on all of image -1: that ends the list."""
+    """Regions [R, 5]; from the first with image -1 on all have image -1: that ends the list."""
     rois = c.float_input(number)
     dims = rois.type.dims
     c.require(len(dims) == 2 and dims[1] == 5, f"regions {list(dims)} are not [R, 5]")
@@ -90,7 +90,7 @@ def _listed(c: Context, number: int) -> Value:
     outputs=(1, 2),
 )
 def roi_feature_extractor(c: Context) -> Sequence[Value]:
-    """RoiAlign of each region in the map of a pyramid that suits its size."""
+    """RoiAlign of each region in the pyramid's map that suits its size."""
     size, ratio = c.int("output_size"), c.int("sampling_ratio", 0)
     levels = [_image(c, i) for i in range(1, len(c.inputs))]
     scales = c.ints("pyramid_scales", count=len(levels))
@@ -113,10 +113,11 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
 
 
 def _levels(c: Context, rois: Value, count: int) -> Sequence[Value]:
-    """For each level [R, 1]: which regions belong to it.
+    """For each level [R, 1]: whether a region belongs to it.
 
-    The level is floor(2 + log2(sqrt(area) / 224 + 1e-6)), at least 0 and at most the last; it is
-    compared with powers of two, which are exact. Regions without an area belong to none.
+    The level is floor(2 + log2(sqrt(area) / 224 + 1e-6)), clipped to 0 .. last (equation 1 of
+    arXiv:1612.03144, counted from the first map); it is compared with powers of two, which are
+    exact. Regions without an area belong to none.
     """
     low, high = (c.add(Slice((i,), (i + 2,), (1,)), rois) for i in (0, 2))
     sides = c.add(Sub(), high, low)

@@ -1,8 +1,8 @@
-"""Cells and sequences of LSTM, GRU and RNN.
+"""Recurrent cells: LSTM, GRU and RNN.
 
-A cell's ``weights`` hold for each gate and unit the factors of the input X, then those of the state
-H: (gates, S, D + S); its ``biases`` (gates, S). Gates are F I C O for LSTM and z r n for GRU, whose
-biases have a fourth row, of n's state, with linear_before_reset.
+``weights``: (gates, S, D + S), for each gate and unit the factors of the input X, then of the state
+H; ``biases``: (gates, S). Gates are F I C O for LSTM and z r n for GRU, whose biases have a fourth
+row, of n's state, with linear_before_reset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What a recurrent layer computes with: the op, and W, R and B as it takes them."""
+    """A recurrent op, and its W, R and B."""
 
     kind: str
     op: Recurrent
@@ -44,18 +44,18 @@ class Cell:
 
     @property
     def states(self) -> int:
-        """2 for LSTM (H, C), otherwise 1."""
+        """The number of states: 2 for LSTM (H, C), otherwise 1."""
         return 2 if self.kind == "lstm" else 1
 
 
 def cell_kind(type_: str) -> str | None:
-    """lstm, gru or rnn for the name of a cell's type."""
+    """ "lstm", "gru" or "rnn" for a cell's type name, else None."""
     kind = type_.lower().removesuffix("cell")
     return kind if kind in _OPS and type_.lower().endswith("cell") else None
 
 
 def read_cell(c: Context, kind: str, direction: str = "forward") -> Cell:
-    """The cell that a layer describes, for walking over sequences [T, N, D] in ``direction``."""
+    """The cell of a layer, for sequences [T, N, D] in ``direction``."""
     gates, directions = len(_ORDER[kind]), 2 if direction == "bidirectional" else 1
     reset = kind == "gru" and c.bool("linear_before_reset", False)
     weights = c.blob("weights", dtype=np.float32)

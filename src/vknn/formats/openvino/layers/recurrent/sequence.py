@@ -1,8 +1,8 @@
 """LSTMSequence, GRUSequence, RNNSequence: cells over a whole sequence, as one layer.
 
-X is [N, T, D], or [T, N, D] where ``axis`` is 0; states are [N, S], or [2, N, S] where both
-directions have their own. Outputs: Y, then the last states. An input behind the states holds the
-lengths of the sequences: states stay as they are at steps beyond, and Y is 0 there.
+X is [N, T, D], or [T, N, D] where ``axis`` is 0; states are [N, S], or [2, N, S] for both
+directions. Outputs: Y, then the last states. An input after the states holds the lengths of the
+sequences: states stay unchanged at later steps, and Y is 0 there.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _state(c: Context, cell: Cell, number: int, rows: int) -> Value | None:
 def _walk_to_lengths(
     c: Context, cell: Cell, x: Value, states: Sequence[Value | None], lengths: Value
 ) -> list[Value]:
-    """As the op, but item n has lengths[n] steps."""
+    """The op for sequences of lengths[n] steps each, as one cell per step."""
     steps, rows = x.type.dims[:2]
     c.require(lengths.type.size == rows, f"has {lengths.type.size} lengths for {rows} sequences")
     lengths = c.reshape(lengths, (rows, 1))
@@ -100,7 +100,7 @@ def _walk_to_lengths(
 
 
 def _direction(c: Context, cell: Cell, d: int) -> Cell:
-    """One direction of a cell, as one that walks forward."""
+    """One direction of a cell, as a forward cell."""
     return replace(
         cell,
         op=replace(cell.op, direction="forward"),
