@@ -1,7 +1,7 @@
-"""Model formats: file -> :class:`Model`.
+"""Model formats: loading of a file as a :class:`Model`.
 
-A format is a package in this directory that defines ``FORMAT``, a :class:`Format`; nothing else
-has to know of it.
+A format is a package in this directory that defines ``FORMAT``, a :class:`Format`; it is found by
+that alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     head = _read_head(path)
     claims = [f for f in formats() if f.recognizes(head)]
     named = [f for f in formats() if path.name.lower().endswith(f.suffixes)]
-    # The content decides; a suffix alone lets the format itself say what is wrong with the file.
+    # The content decides. A format that claims a file by suffix alone reports the error in it.
     chosen = [f for f in claims if f in named] or claims or named
     if not chosen or (not claims and not _worth_trying(head)):
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats())

@@ -12,10 +12,10 @@ from vknn.formats.layer_table import Arity, arity
 from vknn.graph import DType
 from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
 
-#: A number of inputs or outputs: exactly n, or (least, most) where most None means any number.
+#: A number of inputs or outputs: exact, or (least, most), where most None means no limit.
 Count = int | Arity
 
-#: Formats whose loaders ask :func:`custom_layer` for names that they do not know.
+#: Formats that take registered layers.
 FORMATS = ("coreml", "ncnn", "openvino", "tflite")
 
 

@@ -14,7 +14,8 @@ from vknn.ops.elementwise.binary import Cast
 from vknn.ops.movement.shape import Reshape, Transpose
 
 MAX_ELEMENTS = 1 << 31
-#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
+#: Ops of constants of up to this size are computed while the graph is built, for the sake of shape
+#: arithmetic; larger ones are left to the passes.
 _FOLDED_ELEMENTS = 1 << 16
 
 

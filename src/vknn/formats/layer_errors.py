@@ -20,7 +20,7 @@ class Unsupported(ValueError):
 
 
 #: Python's errors for numbers that no valid file holds. Converters check parameters and raise
-#: Malformed with a clear text; these are caught for what such checks overlook.
+#: Malformed with a clear text; these are caught in case such a check is missing.
 STRAY = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 

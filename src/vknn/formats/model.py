@@ -27,23 +27,23 @@ class TensorSpec:
 class Model(ABC):
     """A model that was read and checked. Its weights stay in the file until a graph is built."""
 
-    #: Inputs and outputs in the format's own order, names, shapes and dtypes.
+    #: Inputs and outputs, with the format's own order, names, shapes and dtypes.
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
+    #: Inputs on whose data shapes depend: :meth:`build` makes constants of their arrays.
     value_inputs: frozenset[str] = frozenset()
-    #: Inputs whose data :meth:`encode` looks at even where they have the graph's dtype.
+    #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     ranged: frozenset[str] = frozenset()
-    #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
+    #: Shapes that the file suggests for inputs whose shape is free; tools use them by default.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-    #: Inputs that are pictures, height x width or height x width x 3 in RGB, values 0 to 255.
+    #: Inputs that are images, height x width or height x width x 3 in RGB, values 0 to 255.
     images: frozenset[str] = frozenset()
-    #: State kept between runs: inputs of the graph whose new values are outputs of the graph under
-    #: the same names. The user sees neither.
+    #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
+    #: They are not among ``inputs`` and ``outputs``.
     state: Mapping[str, TensorType] = MappingProxyType({})
-    #: The types of the file's layers, one entry a layer, those of bodies inside included.
+    #: The types of the file's layers, one entry per layer, those of inner bodies included.
     layer_types: tuple[str, ...] = ()
-    #: What states are filled with at first, where that is not 0.
+    #: State -> the number that it is filled with at first; 0 for states that are not listed.
     first_state: Mapping[str, int] = MappingProxyType({})
 
     def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from vknn.graph import DType, GraphBuilder, Op, Origin, Value
 from vknn.ops.elementwise.binary import Add, Cast, Mul, Sub
 from vknn.ops.movement.shape import Reshape, Slice, Transpose
 
-#: One step from pixels to the blob.
+#: A step from pixels to the blob.
 Preprocess = Callable[[GraphBuilder, Value], Value]
 #: Colour spaces of the file: GRAYSCALE and GRAYSCALE_FLOAT16, RGB, BGR.
 GRAY, RGB, BGR = (10, 40), 20, 30
@@ -66,7 +66,7 @@ def _channels_first(name: str, color: int) -> Preprocess:
 
 
 def _scaler(name: str, color: int, scaler: Any) -> Preprocess:
-    scale = scaler.channelScale or 1.0  # every writer sets it; 0 would make all images one
+    scale = scaler.channelScale or 1.0  # writers always set it; 0 would make all images equal
     if color in GRAY:
         bias = [scaler.grayBias]
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 from vknn.errors import ModelFormatError
 
-#: A size's least and greatest value; None: any.
+#: Least and greatest value of a size; None: no limit.
 Range = tuple[int, int | None]
 
 

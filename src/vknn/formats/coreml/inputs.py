@@ -20,19 +20,19 @@ from vknn.formats.coreml.input_shapes import InputShapes, array_shapes, image_sh
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 
-#: Elements of an optional input that was left out.
+#: The most elements of the default of an optional input.
 _MOST_DEFAULTS = 1 << 28
 
 
 class Input(ABC):
     """An input feature.
 
-    ``hint``: a shape that the file suggests, if it is free. ``optional``: the feature has a
+    ``shape_hint``: a shape that the file suggests, if it is free. ``optional``: the feature has a
     default.
     """
 
     spec: TensorSpec
-    hint: tuple[int, ...] | None = None
+    shape_hint: tuple[int, ...] | None = None
     optional = False
 
     @property
@@ -52,7 +52,7 @@ class Input(ABC):
         """The array that the graph takes. Raises InputError."""
 
     @abstractmethod
-    def given(self, type: TensorType) -> TensorType:
+    def feature_type(self, type: TensorType) -> TensorType:
         """The type in which a pipeline hands on an array of this type to its models."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class ArrayInput(Input):
         self.optional = default is not None
         pattern = None if rank5 and not shapes.declared else shapes.pattern
         self.spec = TensorSpec(name, pattern, DType.FLOAT32)
-        self.hint = shapes.declared or None
+        self.shape_hint = shapes.declared or None
 
     def default(self) -> np.ndarray:
         shape = self.shapes.declared or (1,)
@@ -85,7 +85,7 @@ class ArrayInput(Input):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array, np.float32).reshape(shape)
 
-    def given(self, type: TensorType) -> TensorType:
+    def feature_type(self, type: TensorType) -> TensorType:
         return TensorType(type.dims or (1,), DType.FLOAT32)
 
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
@@ -146,7 +146,7 @@ class ImageInput(Input):
         channels = () if self.gray else (3,)
         size = shapes.pattern or (None, None)
         self.spec = TensorSpec(name, (*size, *channels), DType.UINT8)
-        self.hint = (*shapes.declared, *channels) if shapes.declared else None
+        self.shape_hint = (*shapes.declared, *channels) if shapes.declared else None
 
     def prepare(self, given: Any) -> Any:
         if hasattr(given, "convert") and hasattr(given, "mode"):  # a PIL image
@@ -181,13 +181,13 @@ class ImageInput(Input):
                 f"{self.shapes}"
             )
 
-    def given(self, type: TensorType) -> TensorType:
+    def feature_type(self, type: TensorType) -> TensorType:
         dims = type.dims[:2] if self.gray and type.dims[2:] in ((), (1,)) else type.dims
         self.check(dims)
         return TensorType(dims, DType.UINT8 if type.dtype is DType.UINT8 else DType.FLOAT32)
 
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
-        value = builder.input(self.name, self.given(type))
+        value = builder.input(self.name, self.feature_type(type))
         for step in self.steps:
             value = step(builder, value)
         return value

@@ -26,14 +26,16 @@ class FeatureModel(Model):
     """Base of networks and pipelines: a model whose inputs are features of a description."""
 
     features: Mapping[str, Input]
-    #: The file's Model message.
+    #: The Model message of the file.
     message: Any
 
-    def take(self, features: Iterable[Input]) -> None:
+    def set_inputs(self, features: Iterable[Input]) -> None:
         """Sets the inputs of the model."""
         self.features = {feature.name: feature for feature in features}
         self.inputs = tuple(feature.spec for feature in self.features.values())
-        self.shape_hints = {n: f.hint for n, f in self.features.items() if f.hint is not None}
+        self.shape_hints = {
+            n: f.shape_hint for n, f in self.features.items() if f.shape_hint is not None
+        }
         pictures = (n for n, f in self.features.items() if isinstance(f, ImageInput))
         self.images = frozenset(pictures)
 
@@ -76,7 +78,7 @@ class CoremlModel(FeatureModel):
         description = message.description
         check_features(description, file)
         images = sum(f.type.WhichOneof("Type") == "imageType" for f in description.input)
-        self.take(read_input(f, self.part, images, file) for f in description.input)
+        self.set_inputs(read_input(f, self.part, images, file) for f in description.input)
         self.classes: ClassifierOutput | None = None
         if message.WhichOneof("Type") == "neuralNetworkClassifier":
             self.classes = ClassifierOutput(self.part, description, file)
@@ -86,7 +88,7 @@ class CoremlModel(FeatureModel):
         }
         specs = [output.spec for output in self.blob_outputs.values()]
         self.outputs = (*(self.classes.specs() if self.classes else ()), *specs)
-        #: Names of the graph's outputs -> blobs.
+        #: Name of a graph output -> blob.
         self.blobs = {name: name for name in self.blob_outputs}
         if self.classes is not None:
             self.blobs[self.classes.port] = score_blob(self.part, self.network, file)

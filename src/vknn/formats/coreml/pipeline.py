@@ -36,7 +36,7 @@ class PipelineModel(FeatureModel):
         check_features(description, file)
         self.stages = [make_model(m, file) for m in pipeline_models(message)]
         self.layer_types = tuple(type_ for stage in self.stages for type_ in stage.layer_types)
-        self.take(self._input(feature) for feature in description.input)
+        self.set_inputs(self._input(feature) for feature in description.input)
         known: dict[str, TensorSpec] = {spec.name: spec for spec in self.inputs}
         for number, stage in enumerate(self.stages):
             self._check_stage(stage, number, set(known))
@@ -84,7 +84,7 @@ class PipelineModel(FeatureModel):
         builder = GraphBuilder("pipeline")
         taken = {}
         for name, feature in self.features.items():
-            taken[name] = builder.input(name, feature.given(types[name]))
+            taken[name] = builder.input(name, feature.feature_type(types[name]))
         taken |= {name: builder.input(name, type) for name, type in self.state.items()}
         rest = _PipelineRest(self.stages, [spec.name for spec in self.outputs])
         rest.takes = tuple(taken)
@@ -93,7 +93,7 @@ class PipelineModel(FeatureModel):
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """The array as the stage that takes it encodes it, but in the user's shape."""
         encoded = super().encode(name, array)
-        type = self.features[name].given(TensorType(np.shape(array), DType.of(encoded)))
+        type = self.features[name].feature_type(TensorType(np.shape(array), DType.of(encoded)))
         return encoded.reshape(type.dims)
 
     def decode(self, name: str, array: np.ndarray) -> Any:

@@ -77,7 +77,7 @@ def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
                 raise ModelFormatError(
                     f"it reads {blob!r}, which nothing has made before", file=file, layer=layer.name
                 )
-        # Either branch counts, and so does a loop that may run no round.
+        # Blobs of either branch count, and those of a loop even if it may run no iteration.
         behind = [_made(n, set(made), file) for n in layer.networks[:1] if n is not None]
         start = behind[0] if layer.type == "loop" and behind else made
         behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]

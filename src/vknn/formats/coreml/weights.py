@@ -139,8 +139,8 @@ def _dequantized(
     linear = quantization.linearQuantization
     if not len(linear.scale):
         raise Malformed(f"{what} have no scale")
-    # scale and bias are rounded to float32 each; code * scale + bias once more, as one number
-    # would come out of float32 arithmetic with a fused multiply-add.
+    # scale and bias are float32; code * scale + bias is rounded to float32 once, as by a fused
+    # multiply-add.
     scale = _spread(linear.scale, codes.shape, what, axis, groups)
     result = codes * scale
     if len(linear.bias):

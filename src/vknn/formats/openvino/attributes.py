@@ -9,7 +9,7 @@ from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.value_parsing import parse_bool, parse_float, parse_int, split_list
 
 T = TypeVar("T")
-#: The default of an attribute that has to be there.
+#: The default of a required attribute.
 REQUIRED: Any = object()
 
 

@@ -12,7 +12,7 @@ from vknn.formats.openvino.records import Net, Place
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import GraphBuilder, Value
 
-#: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
+#: The most layers converted for one graph; a loop of absurd length would otherwise fill memory.
 MAX_LAYERS = 200_000
 
 

@@ -16,7 +16,7 @@ from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
 
-#: Elements of constants that a layer makes of its attributes.
+#: The most elements of a constant that a layer makes of its attributes.
 MAX_MADE = 1 << 24
 _SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 
@@ -90,7 +90,7 @@ class Context(LayerContext, AttributeReader):
         self.require(array.size == 1, f"{what} has {array.size} elements, not 1")
         return float(array.reshape(-1)[0])
 
-    # --- what the file says -----------------------------------------------------------------------
+    # --- attributes of the file -------------------------------------------------------------------
 
     @property
     def rank(self) -> int:

@@ -9,7 +9,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.openvino.records import DTYPES, Blob
 from vknn.formats.openvino.xml import Element, integer
 
-#: Limits of a port's shape, and of TensorIterators inside one another.
+#: Limits of a port's elements and axes, and of the nesting of TensorIterators.
 MAX_ELEMENTS = 1 << 31
 MAX_RANK = 16
 MAX_NESTING = 8

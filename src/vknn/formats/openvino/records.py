@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from vknn.graph import DType
 
-#: (layer id, port id)
+#: A port of a net: (layer id, port id).
 Place = tuple[int, int]
 
-#: What the elements of a tensor are to the user. FP16 is only stored: it is computed as float32.
+#: Precision -> dtype for the user. FP16 is a storage format only: it is computed as float32.
 DTYPES: dict[str, DType] = {
     "FP32": DType.FLOAT32, "FP16": DType.FLOAT32, "I64": DType.INT64, "I32": DType.INT32,
     "I16": DType.INT16, "U8": DType.UINT8, "I8": DType.INT8, "BOOL": DType.BOOL,
     "BIN": DType.UINT8,
 }  # fmt: skip
-#: What the elements of a blob look like in the file; BIN is packed eight to a byte.
+#: Precision -> NumPy dtype of a blob in the file; BIN is packed eight to a byte.
 STORED: dict[str, str] = {
     "FP32": "<f4", "FP16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1", "I8": "i1",
     "BOOL": "u1", "BIN": "u1",

@@ -77,7 +77,7 @@ class Stage:
                 f"{self.place(layer)}: input port {port.id} is fed with {value.type}, the file "
                 f"says {list(port.dims)}"
             )
-        # OpenVINO takes images of bytes into a float net as floats.
+        # OpenVINO converts images of bytes to floats in front of layers of floats.
         floats = any(p.dtype.is_float for p in layer.outputs)
         if floats and value.type.dtype in _SMALL:
             return self._add(layer, Cast(DType.FLOAT32), value)
@@ -131,13 +131,13 @@ class Stage:
 
 
 def body_stage(
-    c: Context, body: Net, fed: Mapping[Place, Value], turn: str, known: Mapping[Place, Value]
+    c: Context, body: Net, fed: Mapping[Place, Value], iteration: str, known: Mapping[Place, Value]
 ) -> Stage:
     """The stage of a TensorIterator's body for one iteration, with values for its inputs."""
     inputs = {layer.id for layer in body.layers if not layer.inputs}
     entered = {p: v for p, v in fed.items() if p[0] in inputs}
     ports = {p: v for p, v in fed.items() if p[0] not in inputs}
-    scope = f"{c.origin.name}{turn}/"
+    scope = f"{c.origin.name}{iteration}/"
     return Stage(c.build, body, scope, {**known, **entered}, ports)
 
 

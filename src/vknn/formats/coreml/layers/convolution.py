@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import batched, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
     Borders,
     borders,
@@ -45,7 +45,7 @@ class _Kernel:
 @layer("convolution", inputs=(1, 2))
 def convolution(c: Context) -> Value:
     """Convolution over the last two axes, with weights of the file or a second input."""
-    x, lead = batched(c, c.x, 4)
+    x, lead = merge_batch(c, c.x, 4)
     kernel = _kernel_2d(c)
     if c.params.isDeconvolution:
         c.require(c.optional(1) is None, "a deconvolution takes no weights as a second input")
@@ -53,7 +53,7 @@ def convolution(c: Context) -> Value:
         y = _deconvolved(c, x, kernel, asked if c.params.outputShape else None)
     else:
         y = _convolved(c, x, kernel, _weights(c, kernel))
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("convolution3d")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size, number
+from vknn.formats.coreml.layers.sources import number, requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -33,7 +33,7 @@ def non_maximum_suppression(c: Context) -> list[Value]:
     c.require(suit, f"takes boxes (B, N, 4) and scores (B, N, C), not {boxes.type}, {scores.type}")
     most = _most(c)
     best = c.add(ReduceMax((2,), False), scores)  # [B, N]
-    # The best box of all is the first that stays; so it is given whether it stays or not.
+    # Suppression keeps the best box first, so this changes only results without candidates.
     first = c.add(ArgMax(1, True), best)
     chosen = (_by_class if c.params.perClassSuppression else _together)(c, best, most)
     behind = c.add(Slice((1,), (most,), (1,)), chosen)
@@ -48,7 +48,7 @@ def _most(c: Context) -> int:
     batch, _, classes = c.value(1).type.dims
     (most,) = c.ints(4, "maxBoxes")[:1] if len(c.inputs) > 4 else [int(c.params.maxBoxes)]
     c.require(most > 0, f"wants {most} boxes")
-    asked_size(c, (batch, most, classes + 4), "maxBoxes")
+    requested_shape(c, (batch, most, classes + 4), "maxBoxes")
     return most
 
 

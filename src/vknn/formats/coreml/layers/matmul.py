@@ -39,7 +39,7 @@ def inner_product(c: Context) -> Value:
 def batched_matmul(c: Context) -> Value:
     """Product over the last two axes. A stored matrix [X1, X2] is column-major."""
     if c.optional(1) is not None:
-        return _of_two(c, c.x, c.value(1))
+        return _as_matrices(c, c.x, c.value(1))
     p, x = c.params, c.x
     rows, columns = p.weightMatrixFirstDimension, p.weightMatrixSecondDimension
     w = _matrix(c, (columns, rows))
@@ -57,7 +57,7 @@ def embedding(c: Context) -> Value:
     p, x = c.params, c.x
     right = x.type.rank in (4, 5) and x.type.dims[-3:] == (1, 1, 1)
     c.require(right, f"its input {x.type} is not [..., 1, 1, 1] of rank 4 or 5")
-    y = _looked_up(c, p.inputDim, p.outputChannels, x.type.dims[:-3])
+    y = _columns_at(c, p.inputDim, p.outputChannels, x.type.dims[:-3])
     return c.reshape(y, (*x.type.dims[:-3], p.outputChannels, 1, 1))
 
 
@@ -67,7 +67,7 @@ def embedding_nd(c: Context) -> Value:
     p, x = c.params, c.x
     right = 2 <= x.type.rank <= 5 and x.type.dims[-1] == 1
     c.require(right, f"its input {x.type} is not [..., 1] of rank 2 to 5")
-    return _looked_up(c, p.vocabSize, p.embeddingSize, x.type.dims[:-1])
+    return _columns_at(c, p.vocabSize, p.embeddingSize, x.type.dims[:-1])
 
 
 def _matrix(c: Context, shape: tuple[int, int]) -> Value:
@@ -87,7 +87,7 @@ def _bias(c: Context, count: int) -> Value | None:
     return c.constant(c.weight(c.params.bias, count, "bias"), "bias")
 
 
-def _of_two(c: Context, a: Value, b: Value) -> Value:
+def _as_matrices(c: Context, a: Value, b: Value) -> Value:
     """Both inputs as matrices: a vector is a row on the left, a column on the right."""
     c.require(not c.params.hasBias, "a product of two inputs has no bias")
     if a.type.rank == 1:
@@ -97,7 +97,7 @@ def _of_two(c: Context, a: Value, b: Value) -> Value:
     return c.add(MatMul(c.params.transposeA, c.params.transposeB), a, b)
 
 
-def _looked_up(c: Context, entries: int, width: int, shape: tuple[int, ...]) -> Value:
+def _columns_at(c: Context, entries: int, width: int, shape: tuple[int, ...]) -> Value:
     """The columns at the input's indices, [*shape, width]."""
     matrix = c.weight(c.params.weights, (width, entries), "weights")
     table = c.constant(np.ascontiguousarray(matrix.T), "table")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import batched, over_images, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops
@@ -19,7 +19,7 @@ def batchnorm(c: Context) -> Value:
     channel of each item, else for each channel.
     """
     p = c.params
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     channels, epsilon = p.channels, p.epsilon or 1e-5
     c.require(x.type.dims[1] == channels, f"its input {c.x.type} has not {channels} channels")
     gamma = c.constant(c.weight(p.gamma, channels, "gamma"), "gamma")
@@ -34,11 +34,11 @@ def batchnorm(c: Context) -> Value:
         y = c.add(ops.MeanVarianceNormalization((0, 2, 3), epsilon=epsilon), x)
         y = c.add(Mul(), y, c.reshape(gamma, (channels, 1, 1)))
         y = c.add(Add(), y, c.reshape(beta, (channels, 1, 1)))
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("mvn")
-@over_images
+@merges_batch_axes
 def mean_variance_normalization(c: Context) -> Value:
     """x - mean, or (x - mean) / sqrt(variance), over the last two axes or the last three."""
     p = c.params
@@ -49,7 +49,7 @@ def mean_variance_normalization(c: Context) -> Value:
 
 
 @layer("l2normalize")
-@over_images
+@merges_batch_axes
 def l2_normalize(c: Context) -> Value:
     """x / sqrt(sum of squares + epsilon) over the last three axes."""
     _require_rank(c, 3)
@@ -63,12 +63,12 @@ def local_response_normalization(c: Context) -> Value:
     The larger half of an even window is before the element, as in PyTorch.
     """
     p = c.params
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     window = int(p.localSize)
     c.require(0 < window < 1 << 24, f"its window has {window} channels")
     before, after = (min(n, x.type.dims[1]) for n in (window // 2, (window - 1) // 2))
     op = ops.LRN((1,), (before,), (after,), p.alpha / window, p.beta, p.k or 1.0)
-    return unbatched(c, c.add(op, x), lead)
+    return restore_batch(c, c.add(op, x), lead)
 
 
 @layer("layerNormalization")
@@ -84,7 +84,7 @@ def layer_normalization(c: Context) -> Value:
 
 
 @layer("softmax")
-@over_images
+@merges_batch_axes
 def softmax(c: Context) -> Value:
     """Softmax along axis -3."""
     _require_rank(c, 3)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import batched, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
     Borders,
     borders,
@@ -30,15 +30,15 @@ from vknn.ops.reduction import ReduceL2
 def pooling(c: Context) -> Value:
     """Pooling over the last two axes; all axes before the channels are batch axes."""
     p = c.params
-    x, lead = batched(c, c.x, 4)
+    x, lead = merge_batch(c, c.x, 4)
     if p.globalPooling:
         ops = (GlobalMaxPool(), GlobalAveragePool(), ReduceL2(axes=(2, 3)))
-        return unbatched(c, c.add(ops[_kind(c, 3)], x), lead)
+        return restore_batch(c, c.add(ops[_kind(c, 3)], x), lead)
     kernel = sizes(c, p.kernelSize, (3, 3), "kernelSize")
     strides = sizes(c, p.stride, (1, 1), "stride")
     around = _around(c, x.type.dims[2:], kernel, strides)
     y = _pooled(c, x, kernel, strides, around, p.avgPoolExcludePadding)
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("pooling3d")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
@@ -48,7 +48,7 @@ def _draw(c: Context) -> Value:
 
 def _random(c: Context, ending: str, shape: Sequence[int]) -> Value:
     make = _KINDS[c.layer.type.removesuffix(ending)]
-    return c.add(make(c, asked_size(c, list(shape), "the shape")), _draw(c))
+    return c.add(make(c, requested_shape(c, list(shape), "the shape")), _draw(c))
 
 
 @layer(*(f"{kind}Like" for kind in _KINDS))
@@ -81,7 +81,7 @@ def categorical_distribution(c: Context) -> Value:
     c.require(temperature > 0, f"has a temperature of {temperature}")
     c.require(p.numSamples > 0, f"draws {p.numSamples} samples")
     c.require(0 not in c.x.type.dims, f"has no classes to draw from in {c.x.type}")
-    asked_size(c, [*c.x.type.dims[:-1], p.numSamples], "numSamples")
+    requested_shape(c, [*c.x.type.dims[:-1], p.numSamples], "numSamples")
     weights = c.x
     if not p.isLogits:
         weights = c.add(ew.Add(), weights, c.scalar(p.eps or _EPSILON))

@@ -17,9 +17,9 @@ from vknn.graph import Op, Value
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.recurrent.rnn import GRU, LSTM, RNN
 
-#: Bound on the arguments of the gates' activations; also on an LSTM's cell by default.
+#: Bound of the arguments of the gates' activations, and of an LSTM's cell by default.
 _CLIP = 50.0
-#: Activation in the file -> that of the ops, and which of its own numbers are alpha and beta there.
+#: Activation in the file -> the op's name of it, and the parameters that are alpha and beta there.
 _FUNCTIONS = {
     "linear": ("Affine", "alpha", "beta"),
     "ReLU": ("Relu", "", ""),

@@ -24,7 +24,7 @@ def fake_quantize(c: Context) -> Value:
     bounds = (low.constant, high.constant)
     proper = bounds[0] is not None and bounds[1] is not None and bool((bounds[0] < bounds[1]).all())
     if proper:
-        # What is cut off at the bounds is rounded to the first and the last level.
+        # Elements clipped to the bounds are rounded to the first and the last level.
         y = c.add(binary.Min(), c.add(binary.Max(), x, low), high)
         return _rounded(c, y, low, high, out_low, out_high, steps)
     y = _rounded(c, x, low, high, out_low, out_high, steps)

@@ -11,7 +11,7 @@ from vknn.graph import Op, Value
 from vknn.ops import reduction as ops
 
 Reduction = Callable[[tuple[int, ...], bool], Op]
-#: Those that integers stay integers in.
+#: Reductions that map integers to integers.
 _EXACT: dict[str, Reduction] = {
     "ReduceSum": ops.ReduceSum, "ReduceMax": ops.ReduceMax, "ReduceMin": ops.ReduceMin,
     "ReduceProd": ops.ReduceProd, "ReduceL1": ops.ReduceL1, "ReduceSumSquare": ops.ReduceSumSquare,

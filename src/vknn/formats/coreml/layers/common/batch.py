@@ -13,7 +13,7 @@ from vknn.formats.layer_context import unfold
 from vknn.graph import Value
 
 
-def batched(
+def merge_batch(
     c: Context, x: Value, rank: int, least: int | None = None
 ) -> tuple[Value, tuple[int, ...]]:
     """``x`` as [N, ...] of ``rank``, with all leading axes merged to N; and their sizes.
@@ -27,12 +27,12 @@ def batched(
     return c.reshape(x, (math.prod(lead), *inner)), lead
 
 
-def unbatched(c: Context, y: Value, lead: Sequence[int]) -> Value:
-    """The inverse of :func:`batched`: the first axis as those of sizes ``lead``."""
+def restore_batch(c: Context, y: Value, lead: Sequence[int]) -> Value:
+    """The inverse of :func:`merge_batch`: the first axis as those of sizes ``lead``."""
     return c.reshape(y, (*lead, *y.type.dims[1:]))
 
 
-def over_images(convert: Convert) -> Convert:
+def merges_batch_axes(convert: Convert) -> Convert:
     """Decorator of converters for which all axes before [C, H, W] are batch axes.
 
     Inputs of rank 5 are given to the converter as [N, C, H, W]. In networks of [Seq, Batch, C, H,
@@ -46,9 +46,9 @@ def over_images(convert: Convert) -> Convert:
         ranks = {v.type.rank for v in c.inputs}
         if ranks != {5} or len(leads) > 1:
             return convert(c)
-        inputs = [batched(c, v, 4)[0] for v in c.inputs]
+        inputs = [merge_batch(c, v, 4)[0] for v in c.inputs]
         lead = next(iter(leads), c.x.type.dims[:-3])
         results = unfold(convert(dataclasses.replace(c, inputs=inputs)))
-        return [unbatched(c, result, lead) for result in results]
+        return [restore_batch(c, result, lead) for result in results]
 
     return folded

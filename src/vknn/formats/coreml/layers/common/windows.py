@@ -11,7 +11,7 @@ from vknn.graph import Value
 #: Beginning and end of each axis.
 Borders = tuple[tuple[int, int], ...]
 
-#: No window, step or border of a real network is larger.
+#: The largest window, stride or border; real networks have smaller ones.
 _MOST = 1 << 24
 
 

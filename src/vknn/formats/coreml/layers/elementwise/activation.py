@@ -6,7 +6,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops.elementwise import activation as ops
@@ -22,12 +22,12 @@ _PLAIN: dict[str, Op] = {
     "softsign": ops.Softsign(),
     "softplus": ops.Softplus(),
 }
-#: What the sigmoid approximation of gelu multiplies its argument by.
+#: Factor of the argument in the sigmoid approximation of GELU (arXiv:1606.08415).
 _GELU_SIGMOID = 1.702
 
 
 @layer("activation")
-@over_images
+@merges_batch_axes
 def activation(c: Context) -> Value:
     """Activation function, one of 13."""
     kind = c.params.WhichOneof("NonlinearityType")
@@ -58,7 +58,7 @@ def activation(c: Context) -> Value:
 
 
 @layer("unary")
-@over_images
+@merges_batch_axes
 def unary(c: Context) -> Value:
     """Function of scale * x + shift; a scale or epsilon of 0 stands for the default."""
     p, kinds = c.params, pb.UnaryFunctionLayerParams
@@ -83,7 +83,7 @@ def unary(c: Context) -> Value:
 
 
 @layer("clampedReLU")
-@over_images
+@merges_batch_axes
 def clamped_relu(c: Context) -> Value:
     """min(beta, x), or min(beta, alpha * x) below 0."""
     y = c.add(ops.LeakyRelu(alpha=c.params.alpha), c.x)
@@ -91,7 +91,7 @@ def clamped_relu(c: Context) -> Value:
 
 
 @layer("gelu")
-@over_images
+@merges_batch_axes
 def gelu(c: Context) -> Value:
     """GELU (arXiv:1606.08415): x times the normal distribution function, or an approximation."""
     kinds, mode = pb.GeluLayerParams, c.params.mode

@@ -7,7 +7,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.layers.elementwise.activation import scaled
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
@@ -16,12 +16,12 @@ from vknn.ops.elementwise.binary import Add, Div, Max, Min, Mul
 from vknn.ops.elementwise.unary import Log
 from vknn.ops.indexing.topk import ArgMax
 
-#: Smaller products of norms count as this, so that vectors of zeros give 0.
+#: The least product of norms, so that vectors of zeros give 0.
 _TINY = 1e-30
 
 
 @layer("add", inputs=(1, None))
-@over_images
+@merges_batch_axes
 def add(c: Context) -> Value:
     """Sum of the inputs, which broadcast; a single input plus alpha."""
     if len(c.inputs) == 1:
@@ -30,7 +30,7 @@ def add(c: Context) -> Value:
 
 
 @layer("multiply", inputs=(1, None))
-@over_images
+@merges_batch_axes
 def multiply(c: Context) -> Value:
     """Product of the inputs, which broadcast; a single input times alpha."""
     if len(c.inputs) == 1:
@@ -39,21 +39,21 @@ def multiply(c: Context) -> Value:
 
 
 @layer("average", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def average(c: Context) -> Value:
     """Mean of the inputs, which broadcast."""
     return scaled(c, _folded(c, Add()), 1.0 / len(c.inputs), 0.0)
 
 
 @layer("max", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def maximum(c: Context) -> Value:
     """Maximum of the inputs, which broadcast."""
     return _folded(c, Max())
 
 
 @layer("min", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def minimum(c: Context) -> Value:
     """Minimum of the inputs, which broadcast."""
     return _folded(c, Min())
@@ -76,7 +76,7 @@ def dot(c: Context) -> Value:
 
 
 @layer("scale")
-@over_images
+@merges_batch_axes
 def scale(c: Context) -> Value:
     """x * scale + bias, both along the last three axes; a vector is along axis -3."""
     p = c.params
@@ -87,14 +87,14 @@ def scale(c: Context) -> Value:
 
 
 @layer("bias")
-@over_images
+@merges_batch_axes
 def bias(c: Context) -> Value:
     """x + bias along the last three axes; a vector is along axis -3."""
     return c.add(Add(), c.x, _parameter(c, c.params.bias, c.params.shape, "bias"))
 
 
 @layer("reduce")
-@over_images
+@merges_batch_axes
 def reduce(c: Context) -> Value:
     """Reduction over one or more of the last three axes, which stay with size 1."""
     p, kinds = c.params, pb.ReduceLayerParams
@@ -135,7 +135,7 @@ def _parameter(c: Context, message: Any, shape: Sequence[int], what: str) -> Val
     dims, stated = c.x.type.dims, tuple(int(d) for d in shape)
     c.require(len(stated) > 0, f"{what} has no shape")
     array = c.weight(message, c.size(stated, what), what)
-    # One number a channel lies along axis -3, not along the last.
+    # One number per channel is along axis -3, not along the last axis.
     spread = array.reshape(()) if array.size == 1 else array
     if len(stated) == 1 and array.size > 1:
         spread = array.reshape(-1, 1, 1)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.movement.slice import from_front
+from vknn.formats.coreml.layers.movement.slice import from_start
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -42,10 +42,10 @@ def gather(c: Context) -> Value:
 @layer("gatherND", inputs=2)
 def gather_nd(c: Context) -> Value:
     """Elements at the index tuples along the last axis of the second input."""
-    return c.add(GatherND(), c.x, indices(c, 1, named_axes(c)))
+    return c.add(GatherND(), c.x, indices(c, 1, indexed_sizes(c)))
 
 
-def named_axes(c: Context) -> tuple[int, ...]:
+def indexed_sizes(c: Context) -> tuple[int, ...]:
     """Sizes of the axes of x that the tuples of the second input index: the first ones."""
     count = c.value(1).type.dims[-1]
     good = 1 <= count <= c.x.type.rank
@@ -58,11 +58,11 @@ def gather_along_axis(c: Context) -> Value:
     """y[.., i, ..] = x[.., indices[.., i, ..], ..] along one axis."""
     axis = along_axis(c)
     size = c.x.type.dims[axis]
-    places = from_front(c, indices(c, 1, [size]), size)
+    places = from_start(c, indices(c, 1, [size]), size)
     last = c.scalar(max(size - 1, 0), DType.INT32)
     places = c.add(ew.Min(), c.add(ew.Max(), places, c.scalar(0, DType.INT32)), last)
     flat = c.reshape(c.x, (c.x.type.size,))
-    return c.add(Gather(0, from_end=False), flat, flat_places(c, places, axis))
+    return c.add(Gather(0, from_end=False), flat, flat_indices(c, places, axis))
 
 
 def along_axis(c: Context) -> int:
@@ -75,7 +75,7 @@ def along_axis(c: Context) -> int:
     return axis
 
 
-def flat_places(c: Context, places: Value, axis: int) -> Value:
+def flat_indices(c: Context, places: Value, axis: int) -> Value:
     """int32 indices along ``axis`` as row-major indices into the whole of x."""
     dims = c.x.type.dims
     steps = [math.prod(dims[a + 1 :]) for a in range(len(dims))]
@@ -89,7 +89,7 @@ def flat_places(c: Context, places: Value, axis: int) -> Value:
     return c.add(ew.Add(), moved, c.constant(base.astype(np.int32), "rows"))
 
 
-def held_out(c: Context, flat: Value, places: Value, size: int) -> Value:
+def drop_out_of_range(c: Context, flat: Value, places: Value, size: int) -> Value:
     """``flat``, but -1 where ``places`` are outside of 0 to size - 1."""
     zero, end = c.scalar(0, DType.INT32), c.scalar(size, DType.INT32)
     inside = c.add(And(), c.add(GreaterOrEqual(), places, zero), c.add(Less(), places, end))

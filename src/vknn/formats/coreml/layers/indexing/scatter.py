@@ -9,18 +9,18 @@ from __future__ import annotations
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.indexing.gather import (
     along_axis,
-    flat_places,
-    held_out,
+    drop_out_of_range,
+    flat_indices,
+    indexed_sizes,
     indices,
-    named_axes,
 )
-from vknn.formats.coreml.layers.movement.slice import from_front
+from vknn.formats.coreml.layers.movement.slice import from_start
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.indexing.scatter import ScatterND
 
-#: ScatterMode: how ScatterND combines, and what the updates are turned into before.
+#: ScatterMode -> the reduction of ScatterND, and the op applied to the updates before it.
 _MODES: dict[int, tuple[str, Op | None]] = {
     0: ("none", None),
     1: ("add", None),
@@ -64,7 +64,7 @@ def scatter(c: Context) -> Value:
 @layer("scatterND", inputs=3)
 def scatter_nd(c: Context) -> Value:
     """Elements at the index tuples along the last axis of the indices."""
-    return _written(c, c.x, indices(c, 1, named_axes(c)), c.value(2), True)
+    return _written(c, c.x, indices(c, 1, indexed_sizes(c)), c.value(2), True)
 
 
 @layer("scatterAlongAxis", inputs=3)
@@ -74,8 +74,8 @@ def scatter_along_axis(c: Context) -> Value:
     same = updates.type.dims == c.value(1).type.dims
     c.require(same, f"updates {updates.type} and indices {c.value(1).type} differ in shape")
     size = c.x.type.dims[axis]
-    places = from_front(c, indices(c, 1, [size]), size)
-    flat = held_out(c, flat_places(c, places, axis), places, size)
+    places = from_start(c, indices(c, 1, [size]), size)
+    flat = drop_out_of_range(c, flat_indices(c, places, axis), places, size)
     x = c.reshape(c.x, (c.x.type.size,))
     count = updates.type.size
     y = _written(c, x, c.reshape(flat, (count, 1)), c.reshape(updates, (count,)), False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.registry import Result, layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
@@ -37,7 +37,7 @@ def reshape(c: Context) -> Value:
     sequence, batch, *image = x.type.dims
     if len(target) == 3:
         target = [sequence, *target]
-    target = whole_shape(c, target, sequence * math.prod(image), "targetShape")
+    target = resolve_shape(c, target, sequence * math.prod(image), "targetShape")
     last = c.params.mode == _CHANNEL_LAST
     if last:
         x = c.transpose(x, (0, 1, 3, 4, 2))
@@ -51,7 +51,7 @@ def reshape(c: Context) -> Value:
     return c.transpose(x, (0, 1, 4, 2, 3)) if last else x
 
 
-def whole_shape(c: Context, shape: list[int], count: int, what: str) -> list[int]:
+def resolve_shape(c: Context, shape: list[int], count: int, what: str) -> list[int]:
     """``shape`` of ``count`` elements; one size may be -1 and is computed."""
     c.require(shape.count(-1) <= 1 and min(shape) >= -1, f"{what} {shape} is no shape")
     known = math.prod(d for d in shape if d != -1)
@@ -91,13 +91,13 @@ def concat(c: Context) -> Result:
     return c.add(Concat(_rank(c, _SEQUENCE) - _SEQUENCE), *c.inputs)
 
 
-@over_images
+@merges_batch_axes
 def _of_channels(c: Context) -> Value:
     return c.add(Concat(_rank(c, _CHANNEL) - _CHANNEL), *c.inputs)
 
 
 @layer("split", outputs=(1, None))
-@over_images
+@merges_batch_axes
 def split(c: Context) -> list[Value]:
     """Equal parts of the channels."""
     axis, count = _rank(c, _CHANNEL) - _CHANNEL, int(c.params.nOutputs)
@@ -127,7 +127,7 @@ def sequence_repeat(c: Context) -> Value:
 
 
 @layer("slice")
-@over_images
+@merges_batch_axes
 def slice_(c: Context) -> Value:
     """x[start:end:stride] of the channels, rows or columns, with Python's semantics."""
     p = c.params

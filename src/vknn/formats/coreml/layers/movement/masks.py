@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Equal, Where
@@ -51,7 +51,7 @@ def one_hot(c: Context) -> Value:
     given = c.ints(1, "the size") if len(c.inputs) > 1 else [int(p.oneHotVectorSize)]
     c.require(len(given) == 1 and given[0] > 0, f"makes vectors of {given}")
     axis = c.axis(p.axis, len(dims) + 1)
-    asked_size(c, [*dims, given[0]], "the size")
+    requested_shape(c, [*dims, given[0]], "the size")
     shape = [1] * (len(dims) + 1)
     shape[axis] = given[0]
     places = c.constant(np.arange(given[0], dtype=np.float32).reshape(shape), "places")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.movement.legacy_shapes import whole_shape
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.movement.legacy_shapes import resolve_shape
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
@@ -15,7 +15,7 @@ from vknn.ops.movement.shape import Expand, Pad
 
 def _reshaped(c: Context, shape: list[int], what: str) -> Value:
     c.require(len(shape) > 0, f"{what} is empty")
-    return c.reshape(c.x, whole_shape(c, shape, c.x.type.size, what))
+    return c.reshape(c.x, resolve_shape(c, shape, c.x.type.size, what))
 
 
 @layer("reshapeStatic")
@@ -94,7 +94,7 @@ def _broadcast(c: Context, shape: tuple[int, ...]) -> Value:
 @layer("broadcastToStatic")
 def broadcast_to_static(c: Context) -> Value:
     """The input broadcast to a shape of the file."""
-    return _broadcast(c, asked_size(c, tuple(c.params.targetShape), "targetShape"))
+    return _broadcast(c, requested_shape(c, tuple(c.params.targetShape), "targetShape"))
 
 
 @layer("broadcastToLike", inputs=2)
@@ -106,7 +106,7 @@ def broadcast_to_like(c: Context) -> Value:
 @layer("broadcastToDynamic", inputs=2)
 def broadcast_to_dynamic(c: Context) -> Value:
     """The input broadcast to the shape that the second input holds."""
-    return _broadcast(c, asked_size(c, c.ints(1, "the shape"), "the shape"))
+    return _broadcast(c, requested_shape(c, c.ints(1, "the shape"), "the shape"))
 
 
 @layer("tile", inputs=(1, 2))
@@ -117,7 +117,7 @@ def tile(c: Context) -> Value:
     good = 1 <= len(given) <= len(dims) and min(given) > 0
     c.require(good, f"reps {given} do not suit {c.x.type}")
     reps = [1] * (len(dims) - len(given)) + [int(r) for r in given]
-    asked_size(c, [s * r for s, r in zip(dims, reps, strict=True)], "reps")
+    requested_shape(c, [s * r for s, r in zip(dims, reps, strict=True)], "reps")
     return c.x if set(reps) == {1} else c.add(Tile(tuple(reps)), c.x)
 
 
@@ -139,6 +139,6 @@ def constant_pad(c: Context) -> Value:
         before = [max(0, b - s) for b, s in zip(before, dims, strict=True)]
         after = [max(0, a - s) for a, s in zip(after, dims, strict=True)]
     sizes = [s + b + a for s, b, a in zip(dims, before, after, strict=True)]
-    asked_size(c, sizes, "padAmounts")
+    requested_shape(c, sizes, "padAmounts")
     padded = any((*before, *after))
     return c.add(Pad((*before, *after), "constant", p.value), c.x) if padded else c.x

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -47,7 +47,7 @@ def _sliced(c: Context, bounds: _Bounds) -> Value:
             parts.append((start % size, start % size + 1, 1))
             continue
         c.require(step != 0, f"has a stride of 0 along axis {axis}")
-        # What lies beyond either end is cut off; -size - 1 is before the first element.
+        # Indices beyond either end are clamped; -size - 1 is before the first element.
         start = (0 if step > 0 else size - 1) if bounds.begin_masks[axis] else start
         end = (size if step > 0 else -size - 1) if bounds.end_masks[axis] else end
         parts.append((start, end, step))
@@ -82,7 +82,7 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
 
     def given(place: int, field: Sequence[int], what: str) -> Sequence[int]:
         number = first + place
-        # The other inputs take the place of fields only where a slice is dynamic.
+        # Only a dynamic slice has inputs in place of fields.
         return c.ints(number, what) if number < len(c.inputs) else field
 
     end_masks = _of_rank(c, given(3, p.endMasks, "endMasks"), rank, "endMasks", 0)
@@ -118,12 +118,12 @@ def slice_by_size(c: Context) -> Value:
         c.require(inside, f"takes {size} from {start} on of axis {axis} of {c.x.type}")
         return c.add(Slice((start,), (start + size,), (axis,)), c.x)
     start_at = c.reshape(c.cast(begin, DType.INT32), (1,))
-    start_at = from_front(c, start_at, dims[axis])
+    start_at = from_start(c, start_at, dims[axis])
     places = c.add(ew.Add(), start_at, c.constant(np.arange(size, dtype=np.int32), "places"))
     return c.add(Gather(axis, from_end=False), c.x, places)
 
 
-def from_front(c: Context, places: Value, size: int) -> Value:
+def from_start(c: Context, places: Value, size: int) -> Value:
     """int32 indices, with negative ones counted from the end of an axis of ``size``."""
     below = c.add(Less(), places, c.scalar(0, DType.INT32))
     moved = c.add(ew.Add(), places, c.scalar(size, DType.INT32))
@@ -139,7 +139,7 @@ def sliding_windows(c: Context) -> Value:
     c.require(0 < size <= length, f"a window of {size} does not suit axis {axis} of {c.x.type}")
     c.require(step > 0, "has a step of 0")
     count = (length - size) // step + 1
-    asked_size(c, [*dims[:axis], count, size, *dims[axis + 1 :]], "the windows")
+    requested_shape(c, [*dims[:axis], count, size, *dims[axis + 1 :]], "the windows")
     places = np.arange(count)[:, None] * step + np.arange(size)
     return c.add(Gather(axis), c.x, c.constant(places.astype(np.int32), "windows"))
 

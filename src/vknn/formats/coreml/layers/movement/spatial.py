@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.common.batch import batched, over_images, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
 from vknn.formats.coreml.layers.common.windows import borders, sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
@@ -13,7 +13,7 @@ from vknn.ops.movement.shape import Pad, Slice
 
 
 @layer("crop", inputs=(1, 2))
-@over_images
+@merges_batch_axes
 def crop(c: Context) -> Value:
     """The last two axes without borders, or of the second input's sizes."""
     x, like = c.x, c.optional(1)
@@ -34,7 +34,7 @@ def crop(c: Context) -> Value:
 
 
 @layer("padding")
-@over_images
+@merges_batch_axes
 def padding(c: Context) -> Value:
     """Padding of the last two axes: a number, reflection, or the edge."""
     p, x = c.params, c.x
@@ -54,7 +54,7 @@ def padding(c: Context) -> Value:
 def reorganize_data(c: Context) -> Value:
     """Space to depth, depth to space, pixel shuffle."""
     p, kinds = c.params, pb.ReorganizeDataLayerParams
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     block = int(p.blockSize)
     c.require(0 < block < 1 << 16, f"its blocks have {block} pixels a side")
     if p.mode == kinds.SPACE_TO_DEPTH:
@@ -64,4 +64,4 @@ def reorganize_data(c: Context) -> Value:
     else:
         c.require(p.mode == kinds.PIXEL_SHUFFLE, f"there is no mode {p.mode}")
         y = c.add(DepthToSpace(block, "CRD"), x)
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)

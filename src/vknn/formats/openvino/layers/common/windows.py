@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from vknn.formats.openvino.attributes import REQUIRED
 from vknn.formats.openvino.context import Context
 
-#: How ``auto_pad`` is spelled; those of the second row mean that it is not set.
+#: Values of ``auto_pad``; those of the second row mean that the pads are given.
 _AUTO = ("same_upper", "same_lower", "valid")
 _EXPLICIT = ("explicit", "notset", "none", "")
 

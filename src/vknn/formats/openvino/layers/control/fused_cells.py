@@ -26,16 +26,16 @@ def fuse(c: Context, loop: Loop) -> list[Value] | None:
     found = _cell(loop.body)
     if found is None or not _is_plain(loop, found):
         return None
-    windows = loop.windows[_entry(loop.body, found)]
+    slices = loop.slices[_entry(loop.body, found)]
     shapes = _shapes(c, loop)
     kind = cell_kind(found.type)
     assert kind is not None
     inner = Context(c.build, found, (), f"{c.origin.name}/")
-    direction = "reverse" if windows.stride < 0 else "forward"
+    direction = "reverse" if slices.stride < 0 else "forward"
     cell = read_cell(inner, kind, direction)
     whole = c.cast(loop.places[_entry(loop.body, found)], DType.FLOAT32)
-    rows = whole.type.size // windows.size // cell.inputs
-    x = _steps_first(c, whole, windows, (rows, cell.inputs))
+    rows = whole.type.size // slices.size // cell.inputs
+    x = _steps_first(c, whole, slices, (rows, cell.inputs))
     states = [
         c.reshape(c.cast(loop.places[place], x.type.dtype), (1, rows, cell.hidden))
         for place in _states(loop.body, found)
@@ -84,9 +84,9 @@ def _exit(body: Net, place: Place) -> Place:
 def _is_plain(loop: Loop, cell: LayerRecord) -> bool:
     """Whether X is cut into single steps, states return to the cell and outputs are the cell's."""
     entry, states = _entry(loop.body, cell), _states(loop.body, cell)
-    if set(loop.windows) != {entry} or set(loop.places) != {entry, *states}:
+    if set(loop.slices) != {entry} or set(loop.places) != {entry, *states}:
         return False
-    window = loop.windows[entry]
+    window = loop.slices[entry]
     if window.width != 1 or abs(window.stride) != 1 or dict(loop.carried) != states:
         return False
     first = (cell.id, cell.outputs[0].id)
@@ -104,8 +104,8 @@ def _shapes(c: Context, loop: Loop) -> dict[Place, tuple[int, ...]]:
     fed = {}
     for place, value in loop.places.items():
         dims = list(value.type.dims)
-        if place in loop.windows:
-            dims[loop.windows[place].axis] = 1
+        if place in loop.slices:
+            dims[loop.slices[place].axis] = 1
         fed[place] = builder.input("x", TensorType(tuple(dims), value.type.dtype))
     build = GraphBuild(builder, c.build.source, c.build.as_declared)
     aside = Context(build, c.layer, c.inputs, c.scope)
@@ -114,13 +114,13 @@ def _shapes(c: Context, loop: Loop) -> dict[Place, tuple[int, ...]]:
     return {place: value.type.dims for place, value in stage.known.items()}
 
 
-def _steps_first(c: Context, x: Value, windows: AxisSlices, row: Sequence[int]) -> Value:
+def _steps_first(c: Context, x: Value, slices: AxisSlices, row: Sequence[int]) -> Value:
     """The slices of x as [T, N, D]."""
-    low = min(windows.begin(0), windows.begin(windows.count - 1))
-    if windows.count < windows.size:
-        x = c.add(Slice((low,), (low + windows.count,), (windows.axis,)), x)
-    others = [a for a in range(x.type.rank) if a != windows.axis]
-    return c.reshape(c.transpose(x, (windows.axis, *others)), (windows.count, *row))
+    low = min(slices.begin(0), slices.begin(slices.count - 1))
+    if slices.count < slices.size:
+        x = c.add(Slice((low,), (low + slices.count,), (slices.axis,)), x)
+    others = [a for a in range(x.type.rank) if a != slices.axis]
+    return c.reshape(c.transpose(x, (slices.axis, *others)), (slices.count, *row))
 
 
 def _outputs(
@@ -140,11 +140,11 @@ def _outputs(
             found.append(c.reshape(last[place], dims))
             continue
         axis = c.axis(rule.axis or 0, len(dims))
-        windows = AxisSlices.for_output(c, rule, axis, dims[axis], loop.count, number)
-        if not windows.covers_all or windows.width != 1:
+        slices = AxisSlices.for_output(c, rule, axis, dims[axis], loop.count, number)
+        if not slices.covers_all or slices.width != 1:
             return None
         y = results[0]
-        if (windows.stride < 0) != (op.op.direction == "reverse"):
+        if (slices.stride < 0) != (op.op.direction == "reverse"):
             y = c.add(Slice((-1,), (-(1 << 31),), (0,), (-1,)), y)
         rest = (*dims[:axis], *dims[axis + 1 :])
         y = c.reshape(y, (loop.count, *rest))

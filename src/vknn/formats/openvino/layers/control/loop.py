@@ -16,7 +16,7 @@ from vknn.graph import Value
 class Loop:
     """A TensorIterator with its port map resolved for the shapes of its inputs.
 
-    ``places``: body input -> value, not cut into slices. ``windows``: body input -> its slices, for
+    ``places``: body input -> value, not cut into slices. ``slices``: body input -> its slices, for
     those that are cut. ``carried``: body input -> body output, by back edges. ``outputs``: body
     output of each output, with its port mapping where the output is joined from slices. ``count``:
     the number of iterations.
@@ -24,7 +24,7 @@ class Loop:
 
     iteration: Iteration
     places: Mapping[Place, Value]
-    windows: Mapping[Place, AxisSlices]
+    slices: Mapping[Place, AxisSlices]
     carried: Mapping[Place, Place]
     outputs: Sequence[tuple[Place, PortMapping | None]]
     count: int
@@ -42,7 +42,7 @@ def read_loop(c: Context) -> Loop:
     gives = {(x.id, p.id) for x in iteration.body.layers for p in x.outputs}
     number = {port.id: i for i, port in enumerate(c.layer.inputs)}
     places: dict[Place, Value] = {}
-    windows: dict[Place, AxisSlices] = {}
+    slices: dict[Place, AxisSlices] = {}
     for rule in iteration.inputs:
         place = resolve_place(iteration.body, rule.inner, takes)
         places[place] = value = c.value(number[rule.external])
@@ -50,7 +50,7 @@ def read_loop(c: Context) -> Loop:
             axis = c.axis(rule.axis, value.type.rank)
             inner = takes[place]
             width = inner[axis] if axis < len(inner) else None
-            windows[place] = AxisSlices.of(c, rule, axis, value.type.dims[axis], width)
+            slices[place] = AxisSlices.of(c, rule, axis, value.type.dims[axis], width)
     by_port = {rule.external: rule for rule in iteration.outputs}
     outputs: list[tuple[Place, PortMapping | None]] = []
     for port in c.layer.outputs:
@@ -61,16 +61,16 @@ def read_loop(c: Context) -> Loop:
         resolve_place(iteration.body, target, takes): resolve_place(iteration.body, source, gives)
         for source, target in iteration.back_edges
     }
-    return Loop(iteration, places, windows, carried, outputs, _count(c, windows, outputs))
+    return Loop(iteration, places, slices, carried, outputs, _count(c, slices, outputs))
 
 
 def _count(
     c: Context,
-    windows: Mapping[Place, AxisSlices],
+    slices: Mapping[Place, AxisSlices],
     outputs: Sequence[tuple[Place, PortMapping | None]],
 ) -> int:
     """The number of iterations: that of the inputs' slices or, without any, of the outputs'."""
-    counts = {w.count for w in windows.values()}
+    counts = {w.count for w in slices.values()}
     if not counts:
         for number, (_, rule) in enumerate(outputs):
             if rule is not None:

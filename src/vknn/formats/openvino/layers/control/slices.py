@@ -27,9 +27,9 @@ class AxisSlices:
         """Whether the slices are the whole axis, each element once."""
         return self.width == abs(self.stride) and self.width * self.count == self.size
 
-    def begin(self, turn: int) -> int:
-        """The index at which the slice of iteration ``turn`` begins."""
-        at = self.start + turn * self.stride
+    def begin(self, iteration: int) -> int:
+        """The index at which the slice of an iteration begins."""
+        at = self.start + iteration * self.stride
         return at if self.stride > 0 else at - self.width
 
     @classmethod

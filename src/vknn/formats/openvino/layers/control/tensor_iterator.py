@@ -34,11 +34,11 @@ def unroll(c: Context, loop: Loop) -> list[Value]:
     state = {place: loop.places[place] for place in loop.carried}
     fixed = _invariant(loop)
     known: dict[Place, Value] = {}
-    for turn in range(loop.count):
+    for iteration in range(loop.count):
         fed = {**loop.places, **state}
-        for place, windows in loop.windows.items():
-            fed[place] = _window(c, loop.places[place], windows, turn)
-        stage = body_stage(c, loop.body, fed, f"[{turn}]", known)
+        for place, slices in loop.slices.items():
+            fed[place] = _slice_of(c, loop.places[place], slices, iteration)
+        stage = body_stage(c, loop.body, fed, f"[{iteration}]", known)
         stage.run()
         state = {place: stage.known[source] for place, source in loop.carried.items()}
         known = {place: stage.known[place] for place in fixed}
@@ -49,7 +49,7 @@ def unroll(c: Context, loop: Loop) -> list[Value]:
                 f"a back edge carries {value.type} where the first value is {first.type}",
             )
         for number, (place, rule) in enumerate(loop.outputs):
-            if rule is not None or turn == loop.count - 1:
+            if rule is not None or iteration == loop.count - 1:
                 collected[number].append(stage.known[place])
     return [
         parts[0] if rule is None else _assembled(c, rule, number, parts)
@@ -59,7 +59,7 @@ def unroll(c: Context, loop: Loop) -> list[Value]:
 
 def _invariant(loop: Loop) -> list[Place]:
     """The body's outputs that are the same in all iterations."""
-    varies = {place for place in loop.places if place in loop.windows or place in loop.carried}
+    varies = {place for place in loop.places if place in loop.slices or place in loop.carried}
     changing = {id_ for id_, _ in varies}
     fixed: list[Place] = []
     for layer_ in loop.body.layers:
@@ -71,27 +71,27 @@ def _invariant(loop: Loop) -> list[Place]:
     return fixed
 
 
-def _window(c: Context, whole: Value, windows: AxisSlices, turn: int) -> Value:
-    start = windows.begin(turn)
-    if windows.width == whole.type.dims[windows.axis]:
+def _slice_of(c: Context, whole: Value, slices: AxisSlices, iteration: int) -> Value:
+    start = slices.begin(iteration)
+    if slices.width == whole.type.dims[slices.axis]:
         return whole
-    return c.add(Slice((start,), (start + windows.width,), (windows.axis,)), whole)
+    return c.add(Slice((start,), (start + slices.width,), (slices.axis,)), whole)
 
 
 def _assembled(c: Context, rule: PortMapping, number: int, parts: Sequence[Value]) -> Value:
     """An output joined from its slices; elements that no slice covers are 0."""
     dims = parts[0].type.dims
     axis = c.axis(rule.axis or 0, len(dims))
-    windows = AxisSlices.for_output(c, rule, axis, dims[axis], len(parts), number)
-    placed = sorted((windows.begin(turn), part) for turn, part in enumerate(parts))
+    slices = AxisSlices.for_output(c, rule, axis, dims[axis], len(parts), number)
+    placed = sorted((slices.begin(iteration), part) for iteration, part in enumerate(parts))
     pieces: list[Value] = []
     filled = 0
-    for begin, part in [*placed, (windows.size, None)]:
+    for begin, part in [*placed, (slices.size, None)]:
         c.require(begin >= filled, "the slices of an output lie over each other")
         if begin > filled:
             gap = (*dims[:axis], begin - filled, *dims[axis + 1 :])
             pieces.append(c.constant(np.zeros(gap, parts[0].type.dtype.numpy), "gap"))
         if part is not None:
             pieces.append(part)
-            filled = begin + windows.width
+            filled = begin + slices.width
     return pieces[0] if len(pieces) == 1 else c.add(Concat(axis), *pieces)

@@ -38,9 +38,9 @@ def detection_output(c: Context) -> Value:
     refinement = None
     if len(c.inputs) == 5:
         refinement = _flat(c, 4, 4 * count, "box predictions of the first stage")
-        confidence = _of_objects(c, confidence, classes, background)
+        confidence = _background_if_no_object(c, confidence, classes, background)
     if ended is not None:
-        confidence = _cut_off(c, confidence, classes, ended)
+        confidence = _lowest_past_end(c, confidence, classes, ended)
     own_boxes = not c.bool("share_location", True)
     op = ImageDetections(
         classes,
@@ -96,7 +96,7 @@ def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
     """
     x, parts = c.float_input(2), 1 if encoded else 2
     dims = x.type.dims
-    # More parts than are needed (variances beside encoded ones) are left alone.
+    # Parts that are not needed (variances that the target encodes already) are ignored.
     c.require(len(dims) == 3 and dims[1] >= parts, f"priors {list(dims)} are not [1, {parts}, n]")
     if c.bool("normalized", True):
         c.require(dims[2] % 4 == 0, f"priors {list(dims)} are not four numbers each")
@@ -113,13 +113,13 @@ def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
     corners = c.add(Div(), c.add(Slice((1,), (5,), (2,)), boxes), size)
     priors = c.reshape(corners, (images, 1, 4 * count))
     if not encoded:
-        # Variances stand four by four at the beginning of their row.
+        # Variances are at the start of their row, four per prior.
         spread = c.add(Slice((1, 0), (2, 4 * count), (1, 2)), x)
         priors = c.add(Concat(1), priors, spread)
     return priors, ended
 
 
-def _of_objects(c: Context, confidence: Value, classes: int, background: int) -> Value:
+def _background_if_no_object(c: Context, confidence: Value, classes: int, background: int) -> Value:
     """Confidences in which priors without an object in the first stage are background."""
     images, size = confidence.type.dims
     arm = c.reshape(_flat(c, 3, size // classes * 2, "first stage"), (images, size // classes, 2))
@@ -131,7 +131,7 @@ def _of_objects(c: Context, confidence: Value, classes: int, background: int) ->
     return c.reshape(picked, (images, size))
 
 
-def _cut_off(c: Context, confidence: Value, classes: int, ended: Value) -> Value:
+def _lowest_past_end(c: Context, confidence: Value, classes: int, ended: Value) -> Value:
     """Confidences in which priors past the end have the lowest value."""
     images, size = confidence.type.dims
     wide = c.reshape(confidence, (images, size // classes, classes))

@@ -14,7 +14,7 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.movement.shape import Concat, Pad, Slice
 
-#: Boxes that are listed, at the most: their order is worked out with all of them in memory.
+#: The most boxes in the result, which are all sorted in memory.
 _MOST = 1 << 25
 
 

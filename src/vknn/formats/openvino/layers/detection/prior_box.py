@@ -12,11 +12,11 @@ from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 
 _F = np.float32
-#: Half the width and height of a box, and how far its centre lies from the place's.
+#: Half the width and height of a box, and the distance of its centre from the cell's.
 Size = tuple[float, float]
-#: Ratios that are closer together than this are one.
+#: Ratios with a smaller difference count as one.
 _SAME = 1e-6
-#: Boxes of one layer, and along an axis of a fixed size, at the most: attributes can ask for any.
+#: The most boxes of a layer, and along an axis for a fixed size; attributes could ask for more.
 _MOST, _DENSEST = 1 << 24, 1 << 10
 
 
@@ -30,7 +30,7 @@ def prior_box(c: Context) -> Value:
         boxes.append(box)
         c.require(len(boxes) * rows * columns <= _MOST, "has absurdly many boxes")
     c.require(len(boxes) > 0, "has no boxes")
-    return _result(c, np.stack(boxes, axis=2), _counted(c))
+    return _result(c, np.stack(boxes, axis=2), _stated_count(c))
 
 
 @layer("PriorBoxClustered", inputs=(1, 2))
@@ -169,7 +169,7 @@ def _fixed(
                 yield np.concatenate([np.maximum(low, _F(0)), np.minimum(high, _F(1))], -1)
 
 
-def _counted(c: Context) -> int:
+def _stated_count(c: Context) -> int:
     """The number of boxes of a cell by the specification's formula.
 
     With fixed ratios beside other ratios it differs from the number of boxes that are made.

@@ -47,7 +47,7 @@ def proposal(c: Context) -> Sequence[Value]:
 
 @layer("SimplerNMS", inputs=3)
 def simpler_nms(c: Context) -> Value:
-    # The notation has a file without scales: these are the usual ones.
+    # The specification has an example without scales: these are the usual ones.
     scales = c.floats("scale", ()) or (8.0, 16.0, 32.0)
     c.require(min(scales) > 0, f"scale {scales}")
     swapped = c.value(0).type.rank == 4 == c.value(1).type.rank

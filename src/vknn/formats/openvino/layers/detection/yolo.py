@@ -12,7 +12,7 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.reduction import Softmax
 
-#: Elements that are looked up one by one, at the most.
+#: The most elements that are gathered one by one.
 _MOST_PLACES = 1 << 24
 
 

@@ -78,7 +78,7 @@ def activation(c: Context) -> Value:
 layer("ReLU")(_relu)
 layer("PReLU", inputs=(1, 2))(_prelu)
 layer("Clamp")(_clamp)
-# Files of the first versions have layers called like the functions.
+# Files of the first versions have layers named after the functions.
 layer("Sigmoid", "Logistic")(_TYPES["sigmoid"])
 layer("TanH")(_TYPES["tanh"])
 layer("ELU")(_TYPES["elu"])

@@ -66,7 +66,7 @@ _TRUTHS: dict[str, Pair] = {
     "equal": _plain(logic.Equal),
     "not_equal": _plain(logic.NotEqual),
 }
-#: What else files call them; an empty name is a sum.
+#: Other names in files; an empty name is a sum.
 _ALIASES = {
     "": "sum", "add": "sum", "subtract": "sub", "prod": "mul",
     "mean": "mean", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",

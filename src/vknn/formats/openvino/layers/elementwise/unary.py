@@ -11,7 +11,7 @@ from vknn.ops import reduction
 from vknn.ops.elementwise import activation, unary
 from vknn.ops.elementwise.binary import Mul
 
-#: Functions whose result for an integer is one.
+#: Functions that map integers to integers.
 _OF_INTEGERS: dict[str, Callable[[], Op]] = {
     "Abs": unary.Abs, "Neg": unary.Neg, "Negative": unary.Neg, "Sign": unary.Sign,
 }  # fmt: skip

@@ -15,7 +15,7 @@ from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.reduction import CumSum
 
 
-# The notation's own example writes it with an a.
+# The specification's own example spells it with an a.
 @layer("CTCGreedyDecoder", "CTCGreadyDecoder", inputs=(1, 2))
 def ctc_greedy_decoder(c: Context) -> Value:
     """The best class of each step without blanks (the last class), then -1: [N, T, 1, 1].
@@ -34,7 +34,7 @@ def ctc_greedy_decoder(c: Context) -> Value:
         first = c.constant(np.full((items, 1), -1, np.int32), "before")
         before = c.add(Concat(1), first, c.add(Slice((0,), (steps - 1,), (1,)), best))
         kept = c.add(And(), kept, c.add(NotEqual(), best, before))
-    # Those that stay move to the front: of larger keys the earlier ones are larger.
+    # Kept classes move to the front by a descending sort of keys: earlier steps have larger ones.
     keys = c.constant(np.arange(steps, 0, -1, dtype=np.int32), "steps")
     key, order = c.add_many(TopK(1, steps), c.add(Where(), kept, keys, _whole(c, 0)))
     moved = c.add(GatherND(1), best, c.reshape(order, (items, steps, 1)))

@@ -18,7 +18,7 @@ from vknn.ops.indexing.gather import Gather, SearchSorted
 _MOST = 1 << 31
 
 
-def entries(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
+def take_or_zero(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
     """x at int32 ``indices`` along ``axis``; zeros where an index is out of range."""
     given, size = indices.constant, x.type.dims[axis]
     inside = given is not None and bool(((given >= 0) & (given < size)).all())
@@ -34,7 +34,7 @@ def gather(c: Context) -> Value:
     """
     data = 1 if _swapped(c) else 0
     axis = c.axis(c.int("axis", 0), c.value(data).type.rank)
-    return entries(c, c.value(data), c.int_input(1 - data), axis)
+    return take_or_zero(c, c.value(data), c.int_input(1 - data), axis)
 
 
 def _swapped(c: Context) -> bool:
@@ -82,7 +82,7 @@ def one_hot(c: Context) -> Value:
     axis = c.axis(c.int("axis", -1), rank)
     count = depth * c.x.type.size
     c.require(depth >= 1 and count < _MOST, f"has depth {depth}")
-    # Before anything is made of that size.
+    # Checked before anything of that size is made.
     fits = not c.is_as_declared or math.prod(c.declared()) == count
     c.require(fits, f"has depth {depth}, the file says {list(c.port().dims)}")
     dims = list(c.x.type.dims)

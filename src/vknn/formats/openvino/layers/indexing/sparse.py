@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.indexing.gather import entries
+from vknn.formats.openvino.layers.indexing.gather import take_or_zero
 from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.layers.movement.fill import expanded, shape_of
 from vknn.formats.openvino.registry import layer
@@ -51,7 +51,7 @@ def _pairs(c: Context, number: int = 0) -> tuple[Value, Value, int]:
     return next(columns), next(columns), dims[0]
 
 
-def _listed(c: Context, *checks: tuple[Value, Value | int]) -> Value:
+def _before_end(c: Context, *checks: tuple[Value, Value | int]) -> Value:
     """[k] bool: whether an entry is before the first with an index outside 0 .. limit - 1."""
     outside: Value | None = None
     zero = c.scalar(0, _INT)
@@ -64,19 +64,19 @@ def _listed(c: Context, *checks: tuple[Value, Value | int]) -> Value:
     return c.add(Equal(), before, zero)
 
 
-def _summed(c: Context, rows: int, places: Value, entries_: Value) -> Value:
+def _sum_by_row(c: Context, rows: int, places: Value, entries_: Value) -> Value:
     """[rows, ...]: sums of the entries by row index; entries out of range are left out."""
     into = _zeros(c, (rows, *entries_.type.dims[1:]), entries_.type.dtype)
     tuples = c.reshape(places, (places.type.size, 1))
     return c.add(ScatterND("add", from_end=False), into, tuples, entries_)
 
 
-def _counted(c: Context, rows: int, places: Value) -> Value:
+def _count_by_row(c: Context, rows: int, places: Value) -> Value:
     """int32 [rows]: the number of entries of each row index."""
-    return _summed(c, rows, places, expanded(c, c.scalar(1, _INT), places.type.dims))
+    return _sum_by_row(c, rows, places, expanded(c, c.scalar(1, _INT), places.type.dims))
 
 
-def _beside(c: Context, x: Value, like: Value) -> Value:
+def _as_column(c: Context, x: Value, like: Value) -> Value:
     """A vector as [k, 1, ...], to broadcast to a tensor [k, ...]."""
     return c.reshape(x, (x.type.size, *[1] * (like.type.rank - 1)))
 
@@ -94,15 +94,15 @@ def _segments(c: Context, divisor: Callable[[Value], Value] | None) -> Value:
     count = c.value(1).type.size
     rows = c.cast(_vector(c, 1, count, "indices"), _INT)
     segments = c.cast(_vector(c, 2, count, "segments"), _INT)
-    listed = _listed(c, (rows, x.type.dims[0]), (segments, count))
+    listed = _before_end(c, (rows, x.type.dims[0]), (segments, count))
     places = c.add(Where(), listed, segments, c.scalar(count, _INT))
     held = x.type.dtype if x.type.dtype.is_float else _INT
-    sums = _summed(c, count, places, c.cast(entries(c, x, rows), held))
+    sums = _sum_by_row(c, count, places, c.cast(take_or_zero(c, x, rows), held))
     if divisor is None:
         return sums
-    each = c.add(Max(), _counted(c, count, places), c.scalar(1, _INT))
+    each = c.add(Max(), _count_by_row(c, count, places), c.scalar(1, _INT))
     by = divisor(c.cast(each, DType.FLOAT32))
-    return c.add(Div(), sums, _beside(c, by, sums))
+    return c.add(Div(), sums, _as_column(c, by, sums))
 
 
 @layer("SparseSegmentSum", inputs=3)
@@ -135,18 +135,18 @@ def weighted_sum(c: Context) -> Value:
     table = c.float_input(3)
     c.require(table.type.rank >= 1, "has a table without rows")
     objects, width = _sparse_shape(c, 2, 0)
-    listed = _listed(c, (rows, objects), (columns, width))
+    listed = _before_end(c, (rows, objects), (columns, width))
     places = c.add(Where(), listed, rows, c.scalar(objects, _INT))
     places = _last_runs(c, places, objects, count)
-    found = entries(c, table, names)
+    found = take_or_zero(c, table, names)
     if len(c.inputs) > 5:
         weights = c.cast(_vector(c, 5, count, "weights"), DType.FLOAT32)
-        found = c.add(Mul(), found, _beside(c, weights, found))
-    sums = _summed(c, objects, places, found)
+        found = c.add(Mul(), found, _as_column(c, weights, found))
+    sums = _sum_by_row(c, objects, places, found)
     c.require(c.value(4).type.size == 1, "has more than one default")
-    default = entries(c, table, c.reshape(c.int_input(4), (1,)))
-    none = c.add(Equal(), _counted(c, objects, places), c.scalar(0, _INT))
-    return c.add(Where(), _beside(c, none, sums), default, sums)
+    default = take_or_zero(c, table, c.reshape(c.int_input(4), (1,)))
+    none = c.add(Equal(), _count_by_row(c, objects, places), c.scalar(0, _INT))
+    return c.add(Where(), _as_column(c, none, sums), default, sums)
 
 
 def _last_runs(c: Context, places: Value, rows: int, count: int) -> Value:
@@ -178,7 +178,7 @@ def _sparse_shape(c: Context, number: int, rows_of: int) -> tuple[int, Value | i
         return dims[0], width
     sizes = c.input_ints(number, "the dense shape")
     c.require(min(sizes) >= 1, f"{sizes} is no dense shape")
-    # Before anything is made of that size.
+    # Checked before anything of that size is made.
     fits = dims is None or sizes[0] == dims[0]
     c.require(fits, f"has {sizes[0]} rows where output {rows_of} is {list(dims or ())}")
     return sizes[0], sizes[1]
@@ -197,10 +197,10 @@ def fill_empty_rows(c: Context) -> list[Value]:
     values = _vector(c, 1, count, "values")
     c.require(c.value(3).type.size == 1, "has more than one default")
     height, width = _sparse_shape(c, 2, 2)
-    listed = _listed(c, (rows, height), (columns, width))
+    listed = _before_end(c, (rows, height), (columns, width))
     nowhere = c.scalar(height, _INT)
     places = c.add(Where(), listed, rows, nowhere)
-    empty = c.add(Equal(), _counted(c, height, places), c.scalar(0, _INT))
+    empty = c.add(Equal(), _count_by_row(c, height, places), c.scalar(0, _INT))
     fillers = c.add(Where(), empty, _numbers(c, height), nowhere)
     values, default = same_dtype(c, (values, c.reshape(c.value(3), ())))
     joined = (

@@ -28,7 +28,7 @@ def argmax(c: Context) -> Value:
     each = c.x.type.size // count if count else 0
     values, indices = _top(c, c.reshape(c.x, (count, 1, each)), 2, c.int("top_k"))
     found = c.add(Concat(1), *same_dtype(c, (indices, values))) if both else indices
-    # Files state as many axes as the input has, ones at the end.
+    # Files pad the output's shape to the input's rank with ones at the end.
     more = max(0, len(c.port().dims) - 3)
     return c.reshape(found, (*found.type.dims, *[1] * more))
 

@@ -56,7 +56,7 @@ def _ascending(c: Context) -> _Sorted:
     values, place = c.add_many(TopK(0, n, largest=False), c.x)
     before, after = (c.add(Slice((s,), (s + n - 1,)), values) for s in (0, 1))
     changes = c.cast(c.add(NotEqual(), before, after), DType.INT32)
-    # The number of the group each sorted element belongs to, and where each group begins and ends.
+    # The index of each sorted element's group, and where each group begins and ends.
     group = c.add(CumSum(0), _behind(c, changes, 0))
     numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
     begin, end = (c.add(SearchSorted(right), group, numbers) for right in (False, True))
@@ -76,9 +76,9 @@ def _in_order(c: Context, found: _Sorted) -> _Sorted:
     """The unique elements in order of first occurrence."""
     n = c.x.type.size
     numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
-    first = c.add(Gather(), found.first, found.inverse)  # where each element's like comes first
+    first = c.add(Gather(), found.first, found.inverse)  # first occurrence of each element's value
     is_first = c.cast(c.add(Equal(), first, numbers), DType.INT32)
-    number = c.add(CumSum(0), is_first)  # how many different ones there are up to each
+    number = c.add(CumSum(0), is_first)  # number of unique values up to each element
     most = c.add(Slice((n - 1,), (n,)), number)
     nth = c.add(Min(), c.add(Add(), numbers, c.scalar(1, DType.INT32)), most)
     place = c.add(SearchSorted(), number, nth)

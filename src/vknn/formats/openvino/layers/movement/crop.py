@@ -123,7 +123,7 @@ def _indexed(c: Context) -> list[_Entry]:
     return found
 
 
-#: Of the last three that which comes first decides.
+#: Names of the masks; of the last three the first one that is set decides.
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 

@@ -33,7 +33,7 @@ def roi_pooling(c: Context) -> Value:
     op: Op = BilinearRoiPool(size)
     if c.text("method", "max", choices=("max", "bilinear")) == "max":
         op = MaxRoiPool(size, c.float("spatial_scale"), whole=True)
-    return c.add(op, _image(c, 0), _listed(c, 1))
+    return c.add(op, _image(c, 0), _terminated(c, 1))
 
 
 @layer("PSROIPooling", inputs=(2, 3))
@@ -61,7 +61,7 @@ def ps_roi_pooling(c: Context) -> Value:
     c.require(channels >= outputs * parts, f"{channels} channels, not {outputs} * {parts}")
     if channels > outputs * parts:
         x = c.add(Slice((0,), (outputs * parts,), (1,)), x)
-    return c.add(op, x, _listed(c, 1), *([c.float_input(2)] if moved else []))
+    return c.add(op, x, _terminated(c, 1), *([c.float_input(2)] if moved else []))
 
 
 def _image(c: Context, number: int) -> Value:
@@ -71,7 +71,7 @@ def _image(c: Context, number: int) -> Value:
     return x
 
 
-def _listed(c: Context, number: int) -> Value:
+def _terminated(c: Context, number: int) -> Value:
     """Regions [R, 5]; from the first with image -1 on all have image -1: that ends the list."""
     rois = c.float_input(number)
     dims = rois.type.dims
@@ -103,7 +103,7 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
     c.require(len(dims) == 2 and dims[1] == 4, f"regions {list(dims)} are not [R, 4]")
     result = None
     for own, scale, x in zip(_levels(c, rois, len(levels)), scales, levels, strict=True):
-        # Regions of other levels are of no image, which gives zeros.
+        # Regions of other levels get the image index -1, which gives zeros.
         image = c.add(Where(), own, c.scalar(0.0), c.scalar(-1.0))
         op = RoiAlign((size, size), float(np.float32(1) / np.float32(scale)), ratio)
         part = c.add(op, x, c.add(Concat(1), image, rois))

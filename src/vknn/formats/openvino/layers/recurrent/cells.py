@@ -21,7 +21,7 @@ from vknn.ops.recurrent.rnn import ACTIVATIONS, GRU, LSTM, RNN, Recurrent
 _OURS = ("Clip", "SignBit")
 _BY_NAME = {name.lower(): name for name in ACTIVATIONS if name not in _OURS}
 _OPS: dict[str, type[Recurrent]] = {"lstm": LSTM, "gru": GRU, "rnn": RNN}
-#: The gates of the file at the places where ONNX, and so the ops, has them.
+#: The indices of the file's gates in the order of ONNX, which the ops have.
 _ORDER = {"lstm": (1, 3, 0, 2), "gru": (0, 1, 2), "rnn": (0,)}
 _DEFAULTS = {
     "lstm": ("sigmoid", "tanh", "tanh"),
