@@ -1,4 +1,4 @@
-"""What a Core ML file starts like, and what other files start like."""
+"""First bytes of Core ML files and of other files."""
 
 from __future__ import annotations
 

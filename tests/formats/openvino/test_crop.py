@@ -1,4 +1,4 @@
-"""Parts of tensors: Crop, StridedSlice, Split, Slice, Flatten."""
+"""Crop, StridedSlice, Split, Slice, Flatten."""
 
 from __future__ import annotations
 
