@@ -91,7 +91,7 @@ class PipelineModel(FeatureModel):
         return builder.finish(taken, rest)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array as the stage that takes it encodes it, but in the user's shape."""
+        """The array as its input feature encodes it, but in the user's shape."""
         encoded = super().encode(name, array)
         type = self.features[name].feature_type(TensorType(np.shape(array), DType.of(encoded)))
         return encoded.reshape(type.dims)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
-    Borders,
-    borders,
+    Padding,
     halves,
     is_top_left,
-    padded,
+    padded_shape,
     pads,
-    same_borders,
+    read_padding,
+    same_padding,
     sizes,
 )
 from vknn.formats.coreml.registry import layer
@@ -25,7 +25,7 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 
 @dataclass(frozen=True)
 class _Kernel:
-    """Parameters of a convolution. ``around`` None: SAME padding, with ``top_left`` as its mode."""
+    """Parameters of a convolution. ``padding`` None: SAME, in the mode ``top_left``."""
 
     outputs: int
     channels: int
@@ -33,7 +33,7 @@ class _Kernel:
     size: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    around: Borders | None
+    padding: Padding | None
     top_left: bool = False
 
     @property
@@ -76,7 +76,7 @@ def _kernel_2d(c: Context) -> _Kernel:
         size=sizes(c, p.kernelSize, (3, 3), "kernelSize"),
         strides=sizes(c, p.stride, (1, 1), "stride"),
         dilations=sizes(c, dilations, (1, 1), "dilationFactor"),
-        around=None if same else borders(c, p.valid.paddingAmounts),
+        padding=None if same else read_padding(c, p.valid.paddingAmounts),
         top_left=same and is_top_left(p.same),
     )
 
@@ -94,11 +94,11 @@ def _kernel_3d(c: Context) -> _Kernel:
         size=sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel"),
         strides=sizes(c, strides, none, "its stride"),
         dilations=sizes(c, dilations, none, "its dilation"),
-        around=borders_3d(c),
+        padding=padding_3d(c),
     )
 
 
-def borders_3d(c: Context) -> Borders | None:
+def padding_3d(c: Context) -> Padding | None:
     """The padding of a layer over three axes; None for SAME."""
     p = c.params
     if p.paddingType == type(p).SAME:
@@ -142,16 +142,16 @@ def _bias(c: Context, kernel: _Kernel) -> Value | None:
 
 
 def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
-    around = kernel.around
-    if around is None:
-        around = same_borders(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
-    c.size(padded(x, around), "its padded input")
-    op = Conv(kernel.strides, pads(around), kernel.dilations, kernel.groups)
+    padding = kernel.padding
+    if padding is None:
+        padding = same_padding(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
+    c.size(padded_shape(x, padding), "its padded input")
+    op = Conv(kernel.strides, pads(padding), kernel.dilations, kernel.groups)
     return c.add(op, x, w, _bias(c, kernel))
 
 
 def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | None) -> Value:
-    """A deconvolution: the full result with borders cut off, or zeros at its ends if too small."""
+    """A deconvolution: the full result with the padding cut off, or zeros at its ends if too small."""
     shape = (kernel.channels, kernel.outputs // kernel.groups, *kernel.size)
     w = c.weight(c.params.weights, shape, "weights", channel_axis=1, groups=kernel.groups)
     cut = _cut(c, x.type.dims[2:], kernel, asked)
@@ -164,7 +164,7 @@ def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | N
 
 def _cut(
     c: Context, spatial: Sequence[int], kernel: _Kernel, asked: Sequence[int] | None
-) -> Borders:
+) -> Padding:
     """The numbers of elements to cut off both ends of the full result; negative to add.
 
     An output shape takes precedence over the padding; where they agree the padding gives the sides.
@@ -174,11 +174,11 @@ def _cut(
     for axis, (size, extent, stride) in enumerate(
         zip(spatial, kernel.extents, kernel.strides, strict=True)
     ):
-        around = kernel.around[axis] if kernel.around is not None else None
+        padding = kernel.padding[axis] if kernel.padding is not None else None
         full.append((size - 1) * stride + extent)
         surplus = full[-1] - (asked[axis] if asked else size * stride)
-        if around is not None and (asked is None or sum(around) == surplus):
-            found.append(around)
+        if padding is not None and (asked is None or sum(padding) == surplus):
+            found.append(padding)
         else:
             found.append(halves(surplus, kernel.top_left) if surplus > 0 else (0, surplus))
     c.size([n + max(0, -end) for n, (_, end) in zip(full, found, strict=True)])

@@ -9,15 +9,15 @@ from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
-    Borders,
-    borders,
+    Padding,
     is_top_left,
-    padded,
+    padded_shape,
     pads,
-    same_borders,
+    read_padding,
+    same_padding,
     sizes,
 )
-from vknn.formats.coreml.layers.convolution import borders_3d
+from vknn.formats.coreml.layers.convolution import padding_3d
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.elementwise.binary import Mul
@@ -36,8 +36,8 @@ def pooling(c: Context) -> Value:
         return restore_batch(c, c.add(ops[_kind(c, 3)], x), lead)
     kernel = sizes(c, p.kernelSize, (3, 3), "kernelSize")
     strides = sizes(c, p.stride, (1, 1), "stride")
-    around = _around(c, x.type.dims[2:], kernel, strides)
-    y = _pooled(c, x, kernel, strides, around, p.avgPoolExcludePadding)
+    padding = _padding(c, x.type.dims[2:], kernel, strides)
+    y = _pooled(c, x, kernel, strides, padding, p.avgPoolExcludePadding)
     return restore_batch(c, y, lead)
 
 
@@ -49,10 +49,10 @@ def pooling_3d(c: Context) -> Value:
     _kind(c, 2)
     kernel = sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel")
     strides = sizes(c, (p.strideDepth, p.strideHeight, p.strideWidth), none, "its stride")
-    around = borders_3d(c)
-    if around is None:
-        around = same_borders(c.x.type.dims[2:], kernel, strides, top_left=False)
-    return _pooled(c, c.x, kernel, strides, around, p.countExcludePadding)
+    padding = padding_3d(c)
+    if padding is None:
+        padding = same_padding(c.x.type.dims[2:], kernel, strides, top_left=False)
+    return _pooled(c, c.x, kernel, strides, padding, p.countExcludePadding)
 
 
 @layer("globalPooling3d")
@@ -74,12 +74,12 @@ def _pooled(
     x: Value,
     kernel: Sequence[int],
     strides: Sequence[int],
-    around: Borders,
+    padding: Padding,
     only_real: bool,
 ) -> Value:
     """``only_real``: averages are over elements of x; else padding counts, as zeros."""
-    size, steps, edges = tuple(kernel), tuple(strides), pads(around)
-    c.size(padded(x, around), "its padded input")
+    size, steps, edges = tuple(kernel), tuple(strides), pads(padding)
+    c.size(padded_shape(x, padding), "its padded input")
     kind = _kind(c, 3)
     if kind == pb.PoolingLayerParams.MAX:
         return c.add(MaxPool(size, steps, edges), x)
@@ -89,15 +89,15 @@ def _pooled(
     return c.add(Sqrt(), c.add(Mul(), mean, c.scalar(math.prod(size))))
 
 
-def _around(
+def _padding(
     c: Context, spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
-) -> Borders:
+) -> Padding:
     p = c.params
     kind = p.WhichOneof("PoolingPaddingType")
     if kind == "same":
-        return same_borders(spatial, kernel, strides, is_top_left(p.same))
+        return same_padding(spatial, kernel, strides, is_top_left(p.same))
     if kind != "includeLastPixel":
-        return borders(c, p.valid.paddingAmounts)
+        return read_padding(c, p.valid.paddingAmounts)
     amounts = p.includeLastPixel.paddingAmounts
     edges = sizes(c, amounts, (0, 0), "paddingAmounts", 0)
     found = []

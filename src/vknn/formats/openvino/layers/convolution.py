@@ -22,29 +22,29 @@ from vknn.ops.movement.shape import Pad, Slice
 
 
 @dataclass(frozen=True)
-class _Setup:
-    """Parameters that all convolutions have. ``maps``: the number of output channels."""
+class _Parameters:
+    """Parameters that all convolutions have. ``outputs``: the number of output channels."""
 
     window: Window
-    maps: int
+    outputs: int
     group: int
     channels: int
     sizes: tuple[int, ...]
 
 
-def _setup(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Setup:
+def _parameters(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Parameters:
     rank, group = c.rank, c.int("group", 1)
     c.require(rank in ranks, f"its input has rank {rank}")
     _, channels, *sizes = c.x.type.dims
     ports = c.port().dims
-    maps = c.int("output", ports[1] if len(ports) > 1 else 0)
-    fits = group >= 1 and channels % group == 0 and maps % group == 0
-    c.require(fits, f"{group} groups do not divide {channels} channels and {maps} outputs")
-    c.require(maps >= 1, "has no output channels")
-    return _Setup(window(c, rank - 2), maps, group, channels, tuple(sizes))
+    outputs = c.int("output", ports[1] if len(ports) > 1 else 0)
+    fits = group >= 1 and channels % group == 0 and outputs % group == 0
+    c.require(fits, f"{group} groups do not divide {channels} channels and {outputs} outputs")
+    c.require(outputs >= 1, "has no output channels")
+    return _Parameters(window(c, rank - 2), outputs, group, channels, tuple(sizes))
 
 
-def _parameters(
+def _weights_bias(
     c: Context, shape: Sequence[int], count: int, first: int
 ) -> tuple[Value, Value | None]:
     """Weights of this shape and, where there are any, ``count`` biases, all float32.
@@ -76,9 +76,9 @@ def _biases(c: Context, count: int, number: int) -> Value | None:
 @layer("Convolution", inputs=(1, 3))
 def convolution(c: Context) -> Value:
     """Convolution; weights [group, outputs / group, inputs / group, kernel...]."""
-    s = _setup(c)
+    s = _parameters(c)
     w = s.window
-    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 1)
+    weights, bias = _weights_bias(c, (s.outputs, s.channels // s.group, *w.kernel), s.outputs, 1)
     begins, ends = w.pads(s.sizes)
     op = Conv(w.strides, (*begins, *ends), w.dilations, s.group)
     return c.add(op, c.float_input(), weights, *_given(bias))
@@ -95,19 +95,21 @@ def deconvolution(c: Context) -> Value:
     The output port's shape takes precedence over the pads: what differs is cut off or added at the
     end.
     """
-    s = _setup(c)
+    s = _parameters(c)
     w = s.window
     full = [(n - 1) * t + e for n, t, e in zip(s.sizes, w.strides, w.extents, strict=True)]
-    begins, sizes = _uncovered(c, s, full)
-    shape = (s.channels, s.maps // s.group, *w.kernel)
-    weights, bias = _parameters(c, shape, s.maps, 1)
+    begins, sizes = _begins_and_sizes(c, s, full)
+    shape = (s.channels, s.outputs // s.group, *w.kernel)
+    weights, bias = _weights_bias(c, shape, s.outputs, 1)
     rest = [f - b - n for f, b, n in zip(full, begins, sizes, strict=True)]
     ends, more = tuple(max(r, 0) for r in rest), tuple(max(-r, 0) for r in rest)
     op = ConvTranspose(w.strides, (*begins, *ends), w.dilations, s.group, more)
     return c.add(op, c.float_input(), weights, *_given(bias))
 
 
-def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+def _begins_and_sizes(
+    c: Context, s: _Parameters, full: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
     """The number of elements to cut off at the begin of each axis, and the output's sizes."""
     w = s.window
     same = w.auto_pad in ("same_upper", "same_lower")
@@ -132,9 +134,9 @@ def deformable_convolution(c: Context) -> Value:
     image's end it is that pixel. Each group of the convolution counts its channels from 0 when it
     looks up their shifts, as in OpenVINO, so that later shifts are not used.
     """
-    s = _setup(c, ranks=(4,))
+    s = _parameters(c, ranks=(4,))
     w = s.window
-    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 2)
+    weights, bias = _weights_bias(c, (s.outputs, s.channels // s.group, *w.kernel), s.outputs, 2)
     begins, ends = w.pads(s.sizes)
     (top, left), (bottom, right) = begins, ends
     stated = c.int("deformable_group|num_deformable_group", 1)
@@ -150,7 +152,7 @@ def deformable_convolution(c: Context) -> Value:
     return c.add(op, c.float_input(), weights, shifts, *_given(bias))
 
 
-def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
+def _shifts(c: Context, s: _Parameters, parts: int) -> tuple[Value, int]:
     """The shifts of a DeformableConvolution for each of ``parts`` equal parts of the channels."""
     offsets = c.float_input(1)
     dims = offsets.type.dims
@@ -179,12 +181,12 @@ def binary_convolution(c: Context) -> Value:
 
     The weights are bits, eight to a byte, the first one the least significant.
     """
-    s = _setup(c, ranks=(3, 4, 5))
+    s = _parameters(c, ranks=(3, 4, 5))
     w = s.window
     c.text("mode", "xnor-popcount", choices=("xnor-popcount",))
     stated = c.int("input", s.channels)
     c.require(stated == s.channels, f"its input has {s.channels} channels, not {stated}")
-    shape = (s.maps, s.channels // s.group, *w.kernel)
+    shape = (s.outputs, s.channels // s.group, *w.kernel)
     weights = c.constant(_signs(c, shape), "weights")
     signs = c.add(Add(), c.add(Mul(), c.float_input(), c.scalar(2.0)), c.scalar(-1.0))
     begins, ends = w.pads(s.sizes)
@@ -227,7 +229,7 @@ def fully_connected(c: Context) -> Value:
         shape: tuple[int, ...] = dims
     else:
         shape = (lead, rest)
-    weights, bias = _parameters(c, (size, shape[-1]), size, 1)
+    weights, bias = _weights_bias(c, (size, shape[-1]), size, 1)
     x = c.reshape(c.float_input(), shape)
     return c.add(MatMul(transpose_b=True), x, weights, *_given(bias))
 

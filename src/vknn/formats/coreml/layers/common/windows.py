@@ -9,9 +9,9 @@ from vknn.formats.coreml.context import Context
 from vknn.graph import Value
 
 #: Beginning and end of each axis.
-Borders = tuple[tuple[int, int], ...]
+Padding = tuple[tuple[int, int], ...]
 
-#: The largest window, stride or border; real networks have smaller ones.
+#: The largest window, stride or padding; real networks have smaller ones.
 _MOST = 1 << 24
 
 
@@ -25,7 +25,7 @@ def sizes(
     return found
 
 
-def borders(c: Context, amounts: Any, what: str = "paddingAmounts") -> Borders:
+def read_padding(c: Context, amounts: Any, what: str = "paddingAmounts") -> Padding:
     """A BorderAmounts as ((top, bottom), (left, right)); all 0 without entries."""
     edges = tuple((int(e.startEdgeSize), int(e.endEdgeSize)) for e in amounts.borderAmounts)
     edges = edges or ((0, 0), (0, 0))
@@ -35,14 +35,14 @@ def borders(c: Context, amounts: Any, what: str = "paddingAmounts") -> Borders:
 
 
 def halves(total: int, top_left: bool) -> tuple[int, int]:
-    """A border's begin and end; the larger half is the end, or the begin for ``top_left``."""
+    """A total padding as begin and end; the larger half is the end, or begin for ``top_left``."""
     less = total // 2
     return (total - less, less) if top_left else (less, total - less)
 
 
-def same_borders(
+def same_padding(
     spatial: Sequence[int], extents: Sequence[int], strides: Sequence[int], top_left: bool
-) -> Borders:
+) -> Padding:
     """Padding for ceil(size / stride) windows of ``extents`` (SAME)."""
     found = []
     for size, extent, stride in zip(spatial, extents, strides, strict=True):
@@ -56,13 +56,13 @@ def is_top_left(message: Any) -> bool:
     return bool(message.asymmetryMode == type(message).TOP_LEFT_HEAVY)
 
 
-def pads(around: Borders) -> tuple[int, ...]:
-    """Borders in the order of the ops: all begins, then all ends."""
-    return (*(b for b, _ in around), *(e for _, e in around))
+def pads(padding: Padding) -> tuple[int, ...]:
+    """Padding in the order of the ops: all begins, then all ends."""
+    return (*(b for b, _ in padding), *(e for _, e in padding))
 
 
-def padded(x: Value, around: Borders) -> tuple[int, ...]:
-    """The shape of ``x`` with borders around its last axes."""
+def padded_shape(x: Value, padding: Padding) -> tuple[int, ...]:
+    """The shape of ``x`` with its last axes padded."""
     dims = x.type.dims
-    inner = zip(dims[len(dims) - len(around) :], around, strict=True)
-    return (*dims[: len(dims) - len(around)], *(n + b + e for n, (b, e) in inner))
+    inner = zip(dims[len(dims) - len(padding) :], padding, strict=True)
+    return (*dims[: len(dims) - len(padding)], *(n + b + e for n, (b, e) in inner))

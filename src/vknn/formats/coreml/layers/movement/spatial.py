@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
-from vknn.formats.coreml.layers.common.windows import borders, sizes
+from vknn.formats.coreml.layers.common.windows import read_padding, sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -15,13 +15,13 @@ from vknn.ops.movement.shape import Pad, Slice
 @layer("crop", inputs=(1, 2))
 @merges_batch_axes
 def crop(c: Context) -> Value:
-    """The last two axes without borders, or of the second input's sizes."""
+    """The last two axes cropped by amounts, or to the second input's sizes."""
     x, like = c.x, c.optional(1)
     c.require(x.type.rank >= 3, f"its input {x.type} has not rank 3 or more")
     height, width = x.type.dims[-2:]
     starts: tuple[int, ...]
     if like is None:
-        (top, bottom), (left, right) = borders(c, c.params.cropAmounts, "cropAmounts")
+        (top, bottom), (left, right) = read_padding(c, c.params.cropAmounts, "cropAmounts")
         starts, ends = (top, left), (height - bottom, width - right)
     else:
         same = like.type.rank == x.type.rank
@@ -40,7 +40,7 @@ def padding(c: Context) -> Value:
     p, x = c.params, c.x
     rank = x.type.rank
     c.require(rank >= 2, f"its input {x.type} has not rank 2 or more")
-    (top, bottom), (left, right) = borders(c, p.paddingAmounts)
+    (top, bottom), (left, right) = read_padding(c, p.paddingAmounts)
     begins, ends = [0] * rank, [0] * rank
     begins[-2:], ends[-2:] = (top, left), (bottom, right)
     mode = {"reflection": "reflect", "replication": "edge"}.get(p.WhichOneof("PaddingType"))

@@ -1,4 +1,7 @@
-"""DetectionOutput of SSD: boxes decoded from priors, and non-maximum suppression by class."""
+"""DetectionOutput of SSD: boxes decoded from priors, and non-maximum suppression by class.
+
+Liu et al., SSD: Single Shot MultiBox Detector, arXiv:1512.02325.
+"""
 
 from __future__ import annotations
 

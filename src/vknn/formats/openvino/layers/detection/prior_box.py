@@ -1,4 +1,7 @@
-"""PriorBox and PriorBoxClustered: boxes that follow from shapes and attributes alone."""
+"""PriorBox and PriorBoxClustered: boxes that follow from shapes and attributes alone.
+
+Section 2.2 of Liu et al., SSD: Single Shot MultiBox Detector, arXiv:1512.02325.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Region proposals: Proposal and SimplerNMS."""
+"""Region proposals: Proposal and SimplerNMS.
+
+Section 3.1 of Ren et al., Faster R-CNN, arXiv:1506.01497.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Anchor = tuple[float, float, float, float]
 
 @layer("Proposal", inputs=3, outputs=(1, 2))
 def proposal(c: Context) -> Sequence[Value]:
-    """Region proposals: boxes, and their scores where there is a second output."""
+    """Boxes, and their scores where there is a second output."""
     like_tensorflow = c.text("framework", "").strip().lower() == "tensorflow"
     base = c.int("base_size")
     ratios, scales = c.floats("ratio", ()), c.floats("scale", ())

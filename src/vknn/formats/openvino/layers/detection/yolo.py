@@ -1,4 +1,7 @@
-"""YOLO: RegionYolo and ReorgYolo, as in Darknet."""
+"""YOLO: RegionYolo and ReorgYolo, as in Darknet.
+
+Section 2 of Redmon and Farhadi, YOLO9000, arXiv:1612.08242.
+"""
 
 from __future__ import annotations
 

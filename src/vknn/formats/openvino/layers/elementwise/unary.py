@@ -71,7 +71,7 @@ def gelu(c: Context) -> Value:
 
 @layer("Swish")
 def swish(c: Context) -> Value:
-    """x * sigmoid(alpha * x)"""
+    """x * sigmoid(alpha * x) (arXiv:1710.05941)."""
     alpha, x = c.float("alpha|beta", 1.0), c.float_input()
     if alpha == 1:
         return c.add(activation.Swish(), x)
@@ -81,7 +81,7 @@ def swish(c: Context) -> Value:
 
 @layer("HSwish", "HardSwish")
 def hard_swish(c: Context) -> Value:
-    """x * clip(x + 3, 0, 6) / 6"""
+    """x * clip(x + 3, 0, 6) / 6 (arXiv:1905.02244)."""
     return c.add(activation.HardSwish(1 / 6, 0.5), c.float_input())
 
 

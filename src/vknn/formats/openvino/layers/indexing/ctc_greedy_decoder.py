@@ -1,4 +1,4 @@
-"""CTCGreedyDecoder."""
+"""CTCGreedyDecoder: best path decoding (section 3.2 of Graves et al., CTC, ICML 2006)."""
 
 from __future__ import annotations
 

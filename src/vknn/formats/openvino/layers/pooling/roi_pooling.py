@@ -1,4 +1,8 @@
-"""ROIPooling, PSROIPooling and ExperimentalDetectronROIFeatureExtractor."""
+"""ROIPooling, PSROIPooling and ExperimentalDetectronROIFeatureExtractor.
+
+Girshick, Fast R-CNN, arXiv:1504.08083; Dai et al., R-FCN, arXiv:1605.06409, and Deformable
+Convolutional Networks, arXiv:1703.06211; He et al., Mask R-CNN (RoIAlign), arXiv:1703.06870.
+"""
 
 from __future__ import annotations
 
