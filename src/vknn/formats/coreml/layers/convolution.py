@@ -13,7 +13,7 @@ from vknn.formats.coreml.layers.common.windows import (
     is_top_left,
     padded_shape,
     pads,
-    read_padding,
+    read_border_amounts,
     same_padding,
     sizes,
 )
@@ -76,7 +76,7 @@ def _kernel_2d(c: Context) -> _Kernel:
         size=sizes(c, p.kernelSize, (3, 3), "kernelSize"),
         strides=sizes(c, p.stride, (1, 1), "stride"),
         dilations=sizes(c, dilations, (1, 1), "dilationFactor"),
-        padding=None if same else read_padding(c, p.valid.paddingAmounts),
+        padding=None if same else read_border_amounts(c, p.valid.paddingAmounts),
         top_left=same and is_top_left(p.same),
     )
 
@@ -151,7 +151,7 @@ def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
 
 
 def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | None) -> Value:
-    """A deconvolution: the full result with the padding cut off, or zeros at its ends if too small."""
+    """Transposed convolution: the full result cropped by the padding, or extended by zeros."""
     shape = (kernel.channels, kernel.outputs // kernel.groups, *kernel.size)
     w = c.weight(c.params.weights, shape, "weights", channel_axis=1, groups=kernel.groups)
     cut = _cut(c, x.type.dims[2:], kernel, asked)

@@ -13,7 +13,7 @@ from vknn.formats.coreml.layers.common.windows import (
     is_top_left,
     padded_shape,
     pads,
-    read_padding,
+    read_border_amounts,
     same_padding,
     sizes,
 )
@@ -97,7 +97,7 @@ def _padding(
     if kind == "same":
         return same_padding(spatial, kernel, strides, is_top_left(p.same))
     if kind != "includeLastPixel":
-        return read_padding(c, p.valid.paddingAmounts)
+        return read_border_amounts(c, p.valid.paddingAmounts)
     amounts = p.includeLastPixel.paddingAmounts
     edges = sizes(c, amounts, (0, 0), "paddingAmounts", 0)
     found = []

@@ -25,7 +25,7 @@ def sizes(
     return found
 
 
-def read_padding(c: Context, amounts: Any, what: str = "paddingAmounts") -> Padding:
+def read_border_amounts(c: Context, amounts: Any, what: str = "paddingAmounts") -> Padding:
     """A BorderAmounts as ((top, bottom), (left, right)); all 0 without entries."""
     edges = tuple((int(e.startEdgeSize), int(e.endEdgeSize)) for e in amounts.borderAmounts)
     edges = edges or ((0, 0), (0, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
-from vknn.formats.coreml.layers.common.windows import read_padding, sizes
+from vknn.formats.coreml.layers.common.windows import read_border_amounts, sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -21,7 +21,7 @@ def crop(c: Context) -> Value:
     height, width = x.type.dims[-2:]
     starts: tuple[int, ...]
     if like is None:
-        (top, bottom), (left, right) = read_padding(c, c.params.cropAmounts, "cropAmounts")
+        (top, bottom), (left, right) = read_border_amounts(c, c.params.cropAmounts, "cropAmounts")
         starts, ends = (top, left), (height - bottom, width - right)
     else:
         same = like.type.rank == x.type.rank
@@ -40,7 +40,7 @@ def padding(c: Context) -> Value:
     p, x = c.params, c.x
     rank = x.type.rank
     c.require(rank >= 2, f"its input {x.type} has not rank 2 or more")
-    (top, bottom), (left, right) = read_padding(c, p.paddingAmounts)
+    (top, bottom), (left, right) = read_border_amounts(c, p.paddingAmounts)
     begins, ends = [0] * rank, [0] * rank
     begins[-2:], ends[-2:] = (top, left), (bottom, right)
     mode = {"reflection": "reflect", "replication": "edge"}.get(p.WhichOneof("PaddingType"))
