@@ -13,6 +13,7 @@ from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.movement.shape import Reshape, Transpose
 
+#: Tensors of so many elements are refused.
 MAX_ELEMENTS = 1 << 31
 #: Ops of constants of up to this size are computed while the graph is built, for the sake of shape
 #: arithmetic; larger ones are left to the passes.

@@ -11,14 +11,15 @@ import numpy as np
 from vknn.formats.layer_context import LayerContext, NeedsData
 from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.build import GraphBuild
-from vknn.formats.openvino.records import LayerRecord
+from vknn.formats.openvino.records import LayerRecord, Port
 from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
 
 #: The most elements of a constant that a layer makes of its attributes.
 MAX_MADE = 1 << 24
-_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
+#: Integer dtypes whose range float32 and int32 exceed.
+SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Context(LayerContext, AttributeReader):
@@ -56,7 +57,7 @@ class Context(LayerContext, AttributeReader):
         """``x`` rounded to integers, halves to even, clipped to the range of ``dtype``."""
         if x.type.dtype.is_float and dtype is not DType.BOOL:
             x = self.add(Round(), x)
-        if dtype in _SMALL and x.type.dtype in (DType.FLOAT32, DType.INT32):
+        if dtype in SMALL_INTEGERS and x.type.dtype in (DType.FLOAT32, DType.INT32):
             info = np.iinfo(dtype.numpy)
             x = self.add(Clip(float(info.min), float(info.max)), x)
         return self.cast(x, dtype)
@@ -113,15 +114,14 @@ class Context(LayerContext, AttributeReader):
         same = (v.type.shape == p.dims for v, p in zip(self.inputs, self.layer.inputs, strict=True))
         return all(same) and (bool(self.inputs) or self.build.as_declared)
 
-    def port(self, number: int = 0) -> Any:
+    def port(self, number: int = 0) -> Port:
         """The file's record of an output port."""
         ports = self.layer.outputs
         return ports[number] if number < len(ports) else self.fail(f"has no output {number}")
 
     def dtype(self, number: int = 0) -> DType:
         """The dtype that the file states for an output; int32 in place of int64."""
-        found: DType = self.port(number).dtype
-        return DType.INT32 if found is DType.INT64 else found
+        return self.port(number).graph_dtype
 
     def has_blob(self, name: str) -> bool:
         """Whether the layer has a blob of this name."""

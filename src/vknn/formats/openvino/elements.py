@@ -9,8 +9,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.openvino.records import DTYPES, Blob
 from vknn.formats.openvino.xml import Element, integer
 
-#: Limits of a port's elements and axes, and of the nesting of TensorIterators.
-MAX_ELEMENTS = 1 << 31
+#: Limits of a port's axes, and of the nesting of TensorIterators.
 MAX_RANK = 16
 MAX_NESTING = 8
 

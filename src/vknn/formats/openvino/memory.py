@@ -6,7 +6,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.records import LayerRecord, Net, Port
-from vknn.graph import DType, TensorType
+from vknn.graph import TensorType
 
 
 def is_memory(layer: LayerRecord) -> bool:
@@ -47,7 +47,7 @@ def state_types(net: Net) -> dict[str, TensorType]:
 
 
 def _type(port: Port) -> TensorType:
-    return TensorType(port.dims, DType.INT32 if port.dtype is DType.INT64 else port.dtype)
+    return TensorType(port.dims, port.graph_dtype)
 
 
 def _memories(net: Net) -> list[LayerRecord]:

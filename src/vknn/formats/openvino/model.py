@@ -54,7 +54,7 @@ class OpenvinoModel(Model):
             dims = types[name].dims
             self._check_rank(name, dims)
             as_declared = as_declared and dims == port.dims
-            fed[layer.id, port.id] = TensorType(dims, _held(port.dtype))
+            fed[layer.id, port.id] = TensorType(dims, port.graph_dtype)
             names[layer.id, port.id] = name
         source = Source(self.net, self.weights, self._outputs, self._state_names, self.file)
         states = {id_: self.state[name] for id_, name in self._state_names.items()}
@@ -67,7 +67,7 @@ class OpenvinoModel(Model):
             raise InputError(f"unknown input {name!r}")
         array = np.asarray(array)
         self._check_rank(name, array.shape)
-        wanted = _held(self._inputs[name].outputs[0].dtype).numpy
+        wanted = self._inputs[name].outputs[0].graph_dtype.numpy
         if array.dtype == wanted:
             return np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind not in "fiub":
@@ -141,11 +141,6 @@ def output_places(net: Net) -> dict[str, Place]:
 def _spec(name: str, layer: LayerRecord, port_id: int) -> TensorSpec:
     port = layer.outputs[layer.output_index(port_id)]
     return TensorSpec(name, port.dims, port.dtype)
-
-
-def _held(dtype: DType) -> DType:
-    """The dtype in the graph."""
-    return DType.INT32 if dtype is DType.INT64 else dtype
 
 
 def _state_name(id_: str, taken: set[str]) -> str:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from vknn.errors import ModelFormatError
-from vknn.formats.openvino.elements import MAX_ELEMENTS, MAX_RANK, ElementReader
+from vknn.formats.layer_context import MAX_ELEMENTS
+from vknn.formats.openvino.elements import MAX_RANK, ElementReader
 from vknn.formats.openvino.iteration import read_iteration
 from vknn.formats.openvino.preprocess import read_pre_process
 from vknn.formats.openvino.records import (

@@ -36,6 +36,11 @@ class Port:
         """The dtype for the user."""
         return DTYPES[self.precision]
 
+    @property
+    def graph_dtype(self) -> DType:
+        """The dtype in graphs: int32 in place of int64."""
+        return DType.INT32 if self.dtype is DType.INT64 else self.dtype
+
 
 @dataclass(frozen=True)
 class Blob:

@@ -16,14 +16,12 @@ from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.layer_context import NeedsData, unfold
 from vknn.formats.layer_errors import Malformed, errors_of
 from vknn.formats.openvino.build import GraphBuild, Source
-from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.context import SMALL_INTEGERS, Context
 from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
 from vknn.ops.elementwise.binary import Cast, Sub
 from vknn.ops.movement.shape import Reshape
-
-_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Stage:
@@ -79,7 +77,7 @@ class Stage:
             )
         # OpenVINO converts images of bytes to floats in front of layers of floats.
         floats = any(p.dtype.is_float for p in layer.outputs)
-        if floats and value.type.dtype in _SMALL:
+        if floats and value.type.dtype in SMALL_INTEGERS:
             return self._add(layer, Cast(DType.FLOAT32), value)
         return value
 
@@ -131,13 +129,13 @@ class Stage:
 
 
 def body_stage(
-    c: Context, body: Net, fed: Mapping[Place, Value], iteration: str, known: Mapping[Place, Value]
+    c: Context, body: Net, fed: Mapping[Place, Value], suffix: str, known: Mapping[Place, Value]
 ) -> Stage:
     """The stage of a TensorIterator's body for one iteration, with values for its inputs."""
     inputs = {layer.id for layer in body.layers if not layer.inputs}
     entered = {p: v for p, v in fed.items() if p[0] in inputs}
     ports = {p: v for p, v in fed.items() if p[0] not in inputs}
-    scope = f"{c.origin.name}{iteration}/"
+    scope = f"{c.origin.name}{suffix}/"
     return Stage(c.build, body, scope, {**known, **entered}, ports)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 
+from vknn.formats.openvino.xml import integer
+
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?f?")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _WORDS = {
     "inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf,
     "-infinity": -math.inf,
@@ -26,11 +27,10 @@ def parse_float(text: str) -> float | None:
 
 def parse_int(text: str) -> int | None:
     """The integer that a text states, also as a number without fraction (3.0), or None."""
-    stripped = text.strip()
-    if _INTEGER.fullmatch(stripped):
-        value = int(stripped)
+    value = integer(text)
+    if value is not None:
         return value if -_LARGEST <= value < _LARGEST else None
-    number = parse_float(stripped)
+    number = parse_float(text)
     if number is None or not math.isfinite(number) or number != int(number):
         return None
     return int(number) if abs(number) < _LARGEST else None
