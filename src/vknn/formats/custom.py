@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats import formats
 from vknn.formats.layer_table import Arity, arity
 from vknn.graph import DType
 from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
 
 #: A number of inputs or outputs: exact, or (least, most), where most None means no limit.
 Count = int | Arity
-
-#: Formats that take registered layers.
-FORMATS = ("coreml", "ncnn", "openvino", "tflite")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +65,10 @@ def register_layer(
 
     Raises ValueError for an unknown format, and for a name that is taken unless ``replace`` is set.
     """
-    if format not in FORMATS:
-        raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(FORMATS)}")
-    if not replace and ((format, name) in _LAYERS or _is_built_in(format, name)):
+    known = {found.name: found for found in formats()}
+    if format not in known:
+        raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(known)}")
+    if not replace and ((format, name) in _LAYERS or known[format].has_layer(name)):
         raise ValueError(f"{format} layer {name} is there already (replace=True takes its place)")
     given = Shader(shader) if isinstance(shader, str) else shader
     layer = CustomLayer(format, name, shape, compute, given, DType(dtype))
@@ -91,10 +90,3 @@ def custom_layer(format: str, name: str) -> Registration | None:
 def custom_layers(format: str) -> dict[str, Registration]:
     """All registered layer types of a format by name."""
     return {name: layer for (own, name), layer in _LAYERS.items() if own == format}
-
-
-def _is_built_in(format: str, name: str) -> bool:
-    from vknn.formats import formats
-
-    found = next((f for f in formats() if f.name == format), None)
-    return found is not None and found.has_layer(name)
