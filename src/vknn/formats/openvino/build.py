@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.formats.openvino.records import Net, Place
+from vknn.formats.openvino.records import Net, PortRef
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import GraphBuilder, Value
 
@@ -25,7 +25,7 @@ class Source:
 
     net: Net
     weights: Weights
-    outputs: Mapping[str, Place]
+    outputs: Mapping[str, PortRef]
     states: Mapping[str, str]
     file: str | None = None
 

@@ -10,7 +10,7 @@ from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.openvino.build import Source
 from vknn.formats.openvino.memory import state_types
-from vknn.formats.openvino.records import LayerRecord, Net, Place, PreProcess
+from vknn.formats.openvino.records import LayerRecord, Net, PortRef, PreProcess
 from vknn.formats.openvino.stages import build_graph
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import DType, Graph, TensorType
@@ -26,7 +26,7 @@ class OpenvinoModel(Model):
         self.net, self.weights, self.file = net, weights, file
         self._inputs = {layer.name: layer for layer in net.layers if layer.type.lower() == "input"}
         self.layer_types = tuple(layer.type for layer in net.all_layers())
-        self._outputs = output_places(net)
+        self._outputs = output_ports(net)
         layers = net.by_id()
         self.inputs = tuple(
             TensorSpec(name, layer.outputs[0].dims, layer.outputs[0].dtype)
@@ -46,8 +46,8 @@ class OpenvinoModel(Model):
     ) -> Graph:
         """See :meth:`Model.build`."""
         self.check_names(types)
-        fed: dict[Place, TensorType] = {}
-        names: dict[Place, str] = {}
+        fed: dict[PortRef, TensorType] = {}
+        names: dict[PortRef, str] = {}
         as_declared = True
         for name, layer in self._inputs.items():
             port = layer.outputs[0]
@@ -92,14 +92,14 @@ class OpenvinoModel(Model):
                 f"input {name!r} has the shape {list(shape)}, the model says {list(declared)}"
             )
 
-    def _means(self, fed: Mapping[Place, TensorType]) -> dict[Place, np.ndarray]:
+    def _means(self, fed: Mapping[PortRef, TensorType]) -> dict[PortRef, np.ndarray]:
         """Input port -> mean that is subtracted from it, in a shape that broadcasts to it."""
         found = self.net.pre_process
         if found is None:
             return {}
         layer = self._inputs[found.layer]
-        place = (layer.id, layer.outputs[0].id)
-        return {place: _mean(found, self.weights, fed[place].dims)}
+        ref = (layer.id, layer.outputs[0].id)
+        return {ref: _mean(found, self.weights, fed[ref].dims)}
 
 
 def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarray:
@@ -124,10 +124,10 @@ def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarra
     return np.stack(np.broadcast_arrays(*images))
 
 
-def output_places(net: Net) -> dict[str, Place]:
+def output_ports(net: Net) -> dict[str, PortRef]:
     """Name in a session -> output port, for all output ports that no edge leaves."""
     used = set(net.sources.values())
-    found: dict[str, Place] = {}
+    found: dict[str, PortRef] = {}
     for layer in net.layers:
         for number, port in enumerate(layer.outputs):
             if (layer.id, port.id) not in used:

@@ -18,8 +18,8 @@ from vknn.formats.openvino.records import (
     Blob,
     LayerRecord,
     Net,
-    Place,
     Port,
+    PortRef,
 )
 from vknn.formats.openvino.topological_order import topological_order
 from vknn.formats.openvino.xml import Element, integer, parse
@@ -164,8 +164,8 @@ def _blobs(
 
 def _edges(
     reader: ElementReader, element: Element | None, layers: Mapping[int, LayerRecord]
-) -> Mapping[Place, Place]:
-    sources: dict[Place, Place] = {}
+) -> Mapping[PortRef, PortRef]:
+    sources: dict[PortRef, PortRef] = {}
     for edge in element.all("edge") if element is not None else ():
         ends = [reader.number(edge, name) for name in ("from-layer", "from-port")]
         source = (ends[0], ends[1])
@@ -186,14 +186,14 @@ def _edges(
     return sources
 
 
-def _end(reader: ElementReader, layers: Mapping[int, LayerRecord], place: Place, side: str) -> Port:
+def _end(reader: ElementReader, layers: Mapping[int, LayerRecord], ref: PortRef, side: str) -> Port:
     """The port at one end of an edge."""
-    layer = layers.get(place[0])
+    layer = layers.get(ref[0])
     if layer is None:
-        reader.fail(f"an edge names the layer {place[0]}, which does not exist")
+        reader.fail(f"an edge names the layer {ref[0]}, which does not exist")
     ports = layer.outputs if side == "outputs" else layer.inputs
     for port in ports:
-        if port.id == place[1]:
+        if port.id == ref[1]:
             return port
     what = "output" if side == "outputs" else "input"
-    return reader.fail(f"an edge names {what} port {place[1]}, which does not exist", layer.name)
+    return reader.fail(f"an edge names {what} port {ref[1]}, which does not exist", layer.name)

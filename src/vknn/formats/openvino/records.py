@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vknn.graph import DType
 
 #: A port of a net: (layer id, port id).
-Place = tuple[int, int]
+PortRef = tuple[int, int]
 
 #: Precision -> dtype for the user. FP16 is a storage format only: it is computed as float32.
 DTYPES: dict[str, DType] = {
@@ -59,7 +59,7 @@ class PortMapping:
     """
 
     external: int
-    inner: Place
+    inner: PortRef
     axis: int | None = None
     start: int | None = None
     end: int | None = None
@@ -76,7 +76,7 @@ class Iteration:
 
     inputs: tuple[PortMapping, ...]
     outputs: tuple[PortMapping, ...]
-    back_edges: tuple[tuple[Place, Place], ...]
+    back_edges: tuple[tuple[PortRef, PortRef], ...]
     body: Net
 
 
@@ -125,7 +125,7 @@ class Net:
     name: str
     version: int
     layers: tuple[LayerRecord, ...]
-    sources: Mapping[Place, Place]
+    sources: Mapping[PortRef, PortRef]
     pre_process: PreProcess | None = None
 
     def all_layers(self) -> Iterator[LayerRecord]:

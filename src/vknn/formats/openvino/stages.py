@@ -18,7 +18,7 @@ from vknn.formats.layer_errors import Malformed, errors_of
 from vknn.formats.openvino.build import GraphBuild, Source
 from vknn.formats.openvino.context import SMALL_INTEGERS, Context
 from vknn.formats.openvino.custom import known_type
-from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
+from vknn.formats.openvino.records import LayerRecord, Net, Port, PortRef
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Origin, Rest, TensorType, Value
 from vknn.ops.elementwise.binary import Cast, Sub
 from vknn.ops.movement.shape import Reshape
@@ -36,8 +36,8 @@ class Stage:
         build: GraphBuild,
         net: Net,
         scope: str = "",
-        known: Mapping[Place, Value] | None = None,
-        fed: Mapping[Place, Value] | None = None,
+        known: Mapping[PortRef, Value] | None = None,
+        fed: Mapping[PortRef, Value] | None = None,
     ) -> None:
         self.build, self.net, self.scope = build, net, scope
         self.known = dict(known or {})
@@ -67,9 +67,9 @@ class Stage:
         return f"layer {self.scope + layer.name!r} ({layer.type})"
 
     def _input(self, layer: LayerRecord, port: Port) -> Value:
-        place = (layer.id, port.id)
-        source = self.net.sources.get(place)
-        value = self.fed[place] if source is None else self.known[source]
+        ref = (layer.id, port.id)
+        source = self.net.sources.get(ref)
+        value = self.fed[ref] if source is None else self.known[source]
         if source is None and self.build.as_declared and value.type.shape != port.dims:
             raise ShapeError(
                 f"{self.place(layer)}: input port {port.id} is fed with {value.type}, the file "
@@ -129,7 +129,7 @@ class Stage:
 
 
 def body_stage(
-    c: Context, body: Net, fed: Mapping[Place, Value], suffix: str, known: Mapping[Place, Value]
+    c: Context, body: Net, fed: Mapping[PortRef, Value], suffix: str, known: Mapping[PortRef, Value]
 ) -> Stage:
     """The stage of a TensorIterator's body for one iteration, with values for its inputs."""
     inputs = {layer.id for layer in body.layers if not layer.inputs}
@@ -145,11 +145,11 @@ class NeedsShape(Exception):
 
 def build_graph(
     source: Source,
-    types: Mapping[Place, TensorType],
+    types: Mapping[PortRef, TensorType],
     states: Mapping[str, TensorType],
-    names: Mapping[Place, str],
+    names: Mapping[PortRef, str],
     as_declared: bool,
-    means: Mapping[Place, np.ndarray],
+    means: Mapping[PortRef, np.ndarray],
 ) -> Graph:
     """The graph of a net for Input layers of these types.
 
@@ -159,20 +159,20 @@ def build_graph(
     builder = GraphBuilder(source.net.name)
     build = GraphBuild(builder, source, as_declared)
     build.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
-    known: dict[Place, Value] = {}
-    for place, type_ in types.items():
-        value = builder.input(names[place], type_)
-        if place in means:
-            origin = Origin(names[place], "pre-process")
+    known: dict[PortRef, Value] = {}
+    for ref, type_ in types.items():
+        value = builder.input(names[ref], type_)
+        if ref in means:
+            origin = Origin(names[ref], "pre-process")
             if not type_.dtype.is_float:
                 value = builder.add(Cast(DType.FLOAT32), value, origin=origin)
-            mean = builder.constant(means[place], f"{names[place]}/mean")
+            mean = builder.constant(means[ref], f"{names[ref]}/mean")
             value = builder.add(Sub(), value, mean, origin=origin)
-        known[place] = value
+        known[ref] = value
     return _convert(build, known, 0)
 
 
-def _convert(build: GraphBuild, known: dict[Place, Value], start: int) -> Graph:
+def _convert(build: GraphBuild, known: dict[PortRef, Value], start: int) -> Graph:
     source = build.source
     stage = Stage(build, source.net, known=known)
     for position in range(start, len(source.net.layers)):
@@ -185,7 +185,7 @@ def _convert(build: GraphBuild, known: dict[Place, Value], start: int) -> Graph:
         except NeedsShape:
             build.written = written
             return _unfinished(stage, position, None)
-    outputs = {name: stage.known[place] for name, place in source.outputs.items()}
+    outputs = {name: stage.known[ref] for name, ref in source.outputs.items()}
     for id_, name in source.states.items():
         outputs[name] = build.written.get(id_, build.states[id_])
     return build.builder.finish(outputs)
@@ -199,7 +199,7 @@ def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
     later = {layer.id for layer in net.layers[position:]}
     read = dict.fromkeys(s for (t, _), s in net.sources.items() if t in later and s in stage.known)
     read |= dict.fromkeys(p for p in source.outputs.values() if p in stage.known)
-    values = {f"place:{i}:{p}": stage.known[i, p] for i, p in read}
+    values = {f"ref:{i}:{p}": stage.known[i, p] for i, p in read}
     values |= {f"state:{id_}": value for id_, value in build.states.items()}
     values |= {f"written:{id_}": value for id_, value in build.written.items()}
     constants = {n: v.constant for n, v in values.items() if v.constant is not None}
@@ -249,11 +249,11 @@ class _Rest(Rest):
         values = {n: builder.input(n, t) for n, t in types.items()}
         values |= {n: builder.constant(a, n) for n, a in self.constants.items()}
         build = GraphBuild(builder, self.source, self.as_declared, given)
-        known: dict[Place, Value] = {}
+        known: dict[PortRef, Value] = {}
         states: dict[str, Value] = {}
         for name, value in values.items():
             kind, _, rest = name.partition(":")
-            if kind == "place":
+            if kind == "ref":
                 id_, _, port = rest.partition(":")
                 known[int(id_), int(port)] = value
             else:

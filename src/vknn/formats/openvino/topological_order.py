@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
-from vknn.formats.openvino.records import LayerRecord, Place
+from vknn.formats.openvino.records import LayerRecord, PortRef
 
 
 class Fail(Protocol):
@@ -16,7 +16,7 @@ class Fail(Protocol):
 
 
 def topological_order(
-    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], fail: Fail
+    layers: Sequence[LayerRecord], sources: Mapping[PortRef, PortRef], fail: Fail
 ) -> tuple[LayerRecord, ...]:
     """The layers, each after those that feed it, otherwise in the order of the file.
 
@@ -47,7 +47,7 @@ def topological_order(
 
 
 def _circle(
-    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], stuck: set[int]
+    layers: Sequence[LayerRecord], sources: Mapping[PortRef, PortRef], stuck: set[int]
 ) -> list[LayerRecord]:
     """The layers of a circle, found by walking back from a layer that waits for another."""
     feeds = {t: s for (t, _), (s, _) in sources.items() if t in stuck and s in stuck}

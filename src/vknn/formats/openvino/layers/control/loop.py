@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.iteration import body_inputs, resolve_place
+from vknn.formats.openvino.iteration import body_inputs, resolve_port
 from vknn.formats.openvino.layers.control.slices import AxisSlices
-from vknn.formats.openvino.records import Iteration, Net, Place, PortMapping
+from vknn.formats.openvino.records import Iteration, Net, PortMapping, PortRef
 from vknn.graph import Value
 
 
@@ -16,17 +16,17 @@ from vknn.graph import Value
 class Loop:
     """A TensorIterator with its port map resolved for the shapes of its inputs.
 
-    ``places``: body input -> value, not cut into slices. ``slices``: body input -> its slices, for
+    ``inputs``: body input -> value, not cut into slices. ``slices``: body input -> its slices, for
     those that are cut. ``carried``: body input -> body output, by back edges. ``outputs``: body
     output of each output, with its port mapping where the output is joined from slices. ``count``:
     the number of iterations.
     """
 
     iteration: Iteration
-    places: Mapping[Place, Value]
-    slices: Mapping[Place, AxisSlices]
-    carried: Mapping[Place, Place]
-    outputs: Sequence[tuple[Place, PortMapping | None]]
+    inputs: Mapping[PortRef, Value]
+    slices: Mapping[PortRef, AxisSlices]
+    carried: Mapping[PortRef, PortRef]
+    outputs: Sequence[tuple[PortRef, PortMapping | None]]
     count: int
 
     @property
@@ -41,42 +41,42 @@ def read_loop(c: Context) -> Loop:
     takes = body_inputs(iteration.body)
     gives = {(x.id, p.id) for x in iteration.body.layers for p in x.outputs}
     number = {port.id: i for i, port in enumerate(c.layer.inputs)}
-    places: dict[Place, Value] = {}
-    slices: dict[Place, AxisSlices] = {}
-    for rule in iteration.inputs:
-        place = resolve_place(iteration.body, rule.inner, takes)
-        places[place] = value = c.value(number[rule.external])
-        if rule.axis is not None:
-            axis = c.axis(rule.axis, value.type.rank)
-            inner = takes[place]
+    inputs: dict[PortRef, Value] = {}
+    slices: dict[PortRef, AxisSlices] = {}
+    for mapping in iteration.inputs:
+        ref = resolve_port(iteration.body, mapping.inner, takes)
+        inputs[ref] = value = c.value(number[mapping.external])
+        if mapping.axis is not None:
+            axis = c.axis(mapping.axis, value.type.rank)
+            inner = takes[ref]
             width = inner[axis] if axis < len(inner) else None
-            slices[place] = AxisSlices.of(c, rule, axis, value.type.dims[axis], width)
-    by_port = {rule.external: rule for rule in iteration.outputs}
-    outputs: list[tuple[Place, PortMapping | None]] = []
+            slices[ref] = AxisSlices.of(c, mapping, axis, value.type.dims[axis], width)
+    by_port = {mapping.external: mapping for mapping in iteration.outputs}
+    outputs: list[tuple[PortRef, PortMapping | None]] = []
     for port in c.layer.outputs:
-        rule = by_port[port.id]
-        place = resolve_place(iteration.body, rule.inner, gives)
-        outputs.append((place, None if rule.axis is None else rule))
+        mapping = by_port[port.id]
+        ref = resolve_port(iteration.body, mapping.inner, gives)
+        outputs.append((ref, None if mapping.axis is None else mapping))
     carried = {
-        resolve_place(iteration.body, target, takes): resolve_place(iteration.body, source, gives)
+        resolve_port(iteration.body, target, takes): resolve_port(iteration.body, source, gives)
         for source, target in iteration.back_edges
     }
-    return Loop(iteration, places, slices, carried, outputs, _count(c, slices, outputs))
+    return Loop(iteration, inputs, slices, carried, outputs, _count(c, slices, outputs))
 
 
 def _count(
     c: Context,
-    slices: Mapping[Place, AxisSlices],
-    outputs: Sequence[tuple[Place, PortMapping | None]],
+    slices: Mapping[PortRef, AxisSlices],
+    outputs: Sequence[tuple[PortRef, PortMapping | None]],
 ) -> int:
     """The number of iterations: that of the inputs' slices or, without any, of the outputs'."""
     counts = {w.count for w in slices.values()}
     if not counts:
-        for number, (_, rule) in enumerate(outputs):
-            if rule is not None:
+        for number, (_, mapping) in enumerate(outputs):
+            if mapping is not None:
                 dims = c.declared(number)
-                axis = c.axis(rule.axis or 0, len(dims))
-                counts.add(AxisSlices.of(c, rule, axis, dims[axis], None).count)
+                axis = c.axis(mapping.axis or 0, len(dims))
+                counts.add(AxisSlices.of(c, mapping, axis, dims[axis], None).count)
     c.require(len(counts) <= 1, f"its slices ask for {sorted(counts)} iterations at once")
     count = counts.pop() if counts else 1
     c.require(count > 0, "its slices are wider than what is sliced")

@@ -34,53 +34,53 @@ class AxisSlices:
 
     @classmethod
     def of(
-        cls, c: Context, rule: PortMapping, axis: int, size: int, inner: int | None
+        cls, c: Context, mapping: PortMapping, axis: int, size: int, inner: int | None
     ) -> AxisSlices:
         """The slices of an input's axis of ``size``; ``inner``: the size of the body's port."""
-        start, end = _ends(c, rule, size)
-        width = _width(c, rule, inner)
-        length, step = abs(end - start), abs(rule.stride)
+        start, end = _ends(c, mapping, size)
+        width = _width(c, mapping, inner)
+        length, step = abs(end - start), abs(mapping.stride)
         count = (length - width) // step + 1 if length >= width else 0
-        return cls(axis, size, start, rule.stride, width, count)
+        return cls(axis, size, start, mapping.stride, width, count)
 
     @classmethod
     def for_output(
-        cls, c: Context, rule: PortMapping, axis: int, width: int, count: int, number: int
+        cls, c: Context, mapping: PortMapping, axis: int, width: int, count: int, number: int
     ) -> AxisSlices:
         """The slices that an output of ``count`` slices of ``width`` is joined from."""
-        stated = _width(c, rule, width)
+        stated = _width(c, mapping, width)
         c.require(stated == width, f"its body makes slices of {width}, part_size is {stated}")
-        size = (count - 1) * abs(rule.stride) + width
+        size = (count - 1) * abs(mapping.stride) + width
         if c.is_as_declared:
             size = c.port(number).dims[axis] if axis < len(c.port(number).dims) else size
-        elif rule.start not in (None, 0, -1) or rule.end not in (None, 0, -1):
+        elif mapping.start not in (None, 0, -1) or mapping.end not in (None, 0, -1):
             c.declared(number)
-        start, end = _ends(c, rule, size)
+        start, end = _ends(c, mapping, size)
         room = abs(end - start)
-        needed = (count - 1) * abs(rule.stride) + width
+        needed = (count - 1) * abs(mapping.stride) + width
         c.require(needed <= room, f"{count} slices of {width} do not fit into {room}")
-        return cls(axis, size, start, rule.stride, width, count)
+        return cls(axis, size, start, mapping.stride, width, count)
 
 
-def _ends(c: Context, rule: PortMapping, size: int) -> tuple[int, int]:
+def _ends(c: Context, mapping: PortMapping, size: int) -> tuple[int, int]:
     """Start and end as indices from 0 to ``size``; negative numbers count from behind the end."""
-    c.require(rule.stride != 0, "has the stride 0")
-    start = 0 if rule.start is None else rule.start
-    end = -1 if rule.end is None else rule.end
-    if rule.stride < 0 and rule.start is None and rule.end is None:
+    c.require(mapping.stride != 0, "has the stride 0")
+    start = 0 if mapping.start is None else mapping.start
+    end = -1 if mapping.end is None else mapping.end
+    if mapping.stride < 0 and mapping.start is None and mapping.end is None:
         start, end = -1, 0
-    places = [v + size + 1 if v < 0 else v for v in (start, end)]
-    for given, place in zip((start, end), places, strict=True):
-        c.require(0 <= place <= size, f"{given} lies outside the {size} elements of its axis")
-    forward = places[0] <= places[1] if rule.stride > 0 else places[0] >= places[1]
-    c.require(forward, f"goes from {start} to {end} with the stride {rule.stride}")
-    return places[0], places[1]
+    positions = [v + size + 1 if v < 0 else v for v in (start, end)]
+    for given, position in zip((start, end), positions, strict=True):
+        c.require(0 <= position <= size, f"{given} lies outside the {size} elements of its axis")
+    forward = positions[0] <= positions[1] if mapping.stride > 0 else positions[0] >= positions[1]
+    c.require(forward, f"goes from {start} to {end} with the stride {mapping.stride}")
+    return positions[0], positions[1]
 
 
-def _width(c: Context, rule: PortMapping, inner: int | None) -> int:
+def _width(c: Context, mapping: PortMapping, inner: int | None) -> int:
     """The width of a slice: its part_size, else the size of the body's port, else the stride."""
-    if rule.part_size is not None:
-        fits = rule.part_size > 0 and inner in (None, rule.part_size)
-        c.require(fits, f"part_size is {rule.part_size}, its body takes {inner}")
-        return rule.part_size
-    return abs(rule.stride) if inner is None else inner
+    if mapping.part_size is not None:
+        fits = mapping.part_size > 0 and inner in (None, mapping.part_size)
+        c.require(fits, f"part_size is {mapping.part_size}, its body takes {inner}")
+        return mapping.part_size
+    return abs(mapping.stride) if inner is None else inner

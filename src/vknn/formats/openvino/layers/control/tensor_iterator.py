@@ -13,7 +13,7 @@ from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.layers.control.fused_cells import fuse
 from vknn.formats.openvino.layers.control.loop import Loop, read_loop
 from vknn.formats.openvino.layers.control.slices import AxisSlices
-from vknn.formats.openvino.records import Place, PortMapping
+from vknn.formats.openvino.records import PortMapping, PortRef
 from vknn.formats.openvino.registry import layer
 from vknn.formats.openvino.stages import body_stage
 from vknn.graph import Value
@@ -31,37 +31,37 @@ def unroll(c: Context, loop: Loop) -> list[Value]:
     """The outputs of a TensorIterator whose body is converted once for each iteration."""
     c.build.count_layers(c.layer.name, loop.count * len(loop.body.layers))
     collected: list[list[Value]] = [[] for _ in loop.outputs]
-    state = {place: loop.places[place] for place in loop.carried}
+    state = {ref: loop.inputs[ref] for ref in loop.carried}
     fixed = _invariant(loop)
-    known: dict[Place, Value] = {}
+    known: dict[PortRef, Value] = {}
     for iteration in range(loop.count):
-        fed = {**loop.places, **state}
-        for place, slices in loop.slices.items():
-            fed[place] = _slice_of(c, loop.places[place], slices, iteration)
+        fed = {**loop.inputs, **state}
+        for ref, slices in loop.slices.items():
+            fed[ref] = _slice_of(c, loop.inputs[ref], slices, iteration)
         stage = body_stage(c, loop.body, fed, f"[{iteration}]", known)
         stage.run()
-        state = {place: stage.known[source] for place, source in loop.carried.items()}
-        known = {place: stage.known[place] for place in fixed}
-        for place, value in state.items():
-            first = loop.places[place]
+        state = {ref: stage.known[source] for ref, source in loop.carried.items()}
+        known = {ref: stage.known[ref] for ref in fixed}
+        for ref, value in state.items():
+            first = loop.inputs[ref]
             c.require(
                 value.type.shape == first.type.shape,
                 f"a back edge carries {value.type} where the first value is {first.type}",
             )
-        for number, (place, rule) in enumerate(loop.outputs):
-            if rule is not None or iteration == loop.count - 1:
-                collected[number].append(stage.known[place])
+        for number, (ref, mapping) in enumerate(loop.outputs):
+            if mapping is not None or iteration == loop.count - 1:
+                collected[number].append(stage.known[ref])
     return [
-        parts[0] if rule is None else _assembled(c, rule, number, parts)
-        for number, ((_, rule), parts) in enumerate(zip(loop.outputs, collected, strict=True))
+        parts[0] if mapping is None else _assembled(c, mapping, number, parts)
+        for number, ((_, mapping), parts) in enumerate(zip(loop.outputs, collected, strict=True))
     ]
 
 
-def _invariant(loop: Loop) -> list[Place]:
+def _invariant(loop: Loop) -> list[PortRef]:
     """The body's outputs that are the same in all iterations."""
-    varies = {place for place in loop.places if place in loop.slices or place in loop.carried}
+    varies = {ref for ref in loop.inputs if ref in loop.slices or ref in loop.carried}
     changing = {id_ for id_, _ in varies}
-    fixed: list[Place] = []
+    fixed: list[PortRef] = []
     for layer_ in loop.body.layers:
         sources = [loop.body.sources.get((layer_.id, p.id)) for p in layer_.inputs]
         if any(s is not None and s[0] in changing for s in sources):
@@ -78,11 +78,11 @@ def _slice_of(c: Context, whole: Value, slices: AxisSlices, iteration: int) -> V
     return c.add(Slice((start,), (start + slices.width,), (slices.axis,)), whole)
 
 
-def _assembled(c: Context, rule: PortMapping, number: int, parts: Sequence[Value]) -> Value:
+def _assembled(c: Context, mapping: PortMapping, number: int, parts: Sequence[Value]) -> Value:
     """An output joined from its slices; elements that no slice covers are 0."""
     dims = parts[0].type.dims
-    axis = c.axis(rule.axis or 0, len(dims))
-    slices = AxisSlices.for_output(c, rule, axis, dims[axis], len(parts), number)
+    axis = c.axis(mapping.axis or 0, len(dims))
+    slices = AxisSlices.for_output(c, mapping, axis, dims[axis], len(parts), number)
     placed = sorted((slices.begin(iteration), part) for iteration, part in enumerate(parts))
     pieces: list[Value] = []
     filled = 0
