@@ -1,4 +1,4 @@
-"""What the tests of Core ML's recurrent layers share: activations, and walking along sequences."""
+"""Reference of Core ML's recurrent layers for tests: activations, and walking along sequences."""
 
 from __future__ import annotations
 

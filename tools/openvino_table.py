@@ -34,11 +34,11 @@ from tools.pages import main  # noqa: E402
 
 from vknn import reference  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
-from vknn.formats.openvino.loader import check  # noqa: E402
 from vknn.formats.openvino.model import OpenvinoModel  # noqa: E402
 from vknn.formats.openvino.reader import parse_net  # noqa: E402
 from vknn.formats.openvino.records import Net as NetRecord  # noqa: E402
 from vknn.formats.openvino.registry import LayerType, layer_type, layer_types  # noqa: E402
+from vknn.formats.openvino.validation import check  # noqa: E402
 from vknn.graph import Graph, TensorType  # noqa: E402
 from vknn.lowering import LoweringOptions, candidates  # noqa: E402
 from vknn.plan import DeviceLimits  # noqa: E402

@@ -1,4 +1,4 @@
-"""Layers of the user's own: shapes, NumPy, weights, shaders, and errors that name them."""
+"""Registered layers: shapes, NumPy, weights, shaders, and errors that name them."""
 
 from __future__ import annotations
 

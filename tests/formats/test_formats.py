@@ -1,4 +1,4 @@
-"""Choosing a format, and saying what a foreign file is."""
+"""Choice of a format by content and suffix, and errors for foreign files."""
 
 from __future__ import annotations
 

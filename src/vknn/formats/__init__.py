@@ -1,7 +1,7 @@
-"""Model formats: file -> :class:`Model`.
+"""Model formats: loading of a file as a :class:`Model`.
 
-A format is a package in this directory that defines ``FORMAT``, a :class:`Format`; nothing else
-has to know of it.
+A format is a package in this directory that defines ``FORMAT``, a :class:`Format`; it is found by
+that alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _HEAD_BYTES = 4096
 class Format:
     """A model format.
 
-    ``recognizes`` is shown the first bytes of a file; ``suffixes`` (lower case, with the dot) are
-    those of its main file; ``load`` takes that file and the weights file, or None for the default.
-    ``has_layer``: whether the format has a layer of its own by this name.
+    ``recognizes``: whether the first bytes of a file may be of this format. ``suffixes``: those of
+    its main file, lower case, with the dot. ``load``: reads the main file and the weights file
+    (None: the default one). ``has_layer``: whether the format has a built-in layer of this name.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Format:
 
 @functools.cache
 def formats() -> tuple[Format, ...]:
-    """Every format, in alphabetical order of its package."""
+    """All formats, in alphabetical order of their packages."""
     packages = [m.name for m in pkgutil.iter_modules(__path__) if m.ispkg]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in sorted(packages)]
     return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
 
 
 def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
-    """Reads a model; ``weights`` names its second file where that does not lie beside the first.
+    """The model in a file; ``weights``: its second file, by default the one beside the first.
 
     Raises ModelFormatError for files that are missing, damaged or of no known format, and
     UnsupportedLayerError for layers that vknn cannot run.
@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     head = _read_head(path)
     claims = [f for f in formats() if f.recognizes(head)]
     named = [f for f in formats() if path.name.lower().endswith(f.suffixes)]
-    # The content decides; a suffix alone lets the format itself say what is wrong with the file.
+    # The content decides. A format that claims a file by suffix alone reports the error in it.
     chosen = [f for f in claims if f in named] or claims or named
     if not chosen or (not claims and not _worth_trying(head)):
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats())
@@ -68,7 +68,7 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
 
 
 def _worth_trying(head: bytes) -> bool:
-    """True for text: a format's own reader then gives the better message."""
+    """Whether a file is text: the error of a format's own reader is then more helpful."""
     return bool(head) and identify(head).startswith("a text file")
 
 

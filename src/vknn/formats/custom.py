@@ -1,4 +1,4 @@
-"""Layer types of the user's own: one call for every format."""
+"""Registry of layer types that a user defines, for all formats."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats import formats
+from vknn.formats.layer_table import Arity, arity
 from vknn.graph import DType
 from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
 
-#: A number of inputs or outputs: exactly n, or (least, most) where most None means any number.
-Count = int | tuple[int, int | None]
-
-#: Formats whose loaders ask :func:`custom_layer` for names that they do not know.
-FORMATS = ("coreml", "ncnn", "openvino", "tflite")
+#: A number of inputs or outputs: exact, or (least, most), where most None means no limit.
+Count = int | Arity
 
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """A layer type and how a file states it; what the arguments of :func:`register_layer` were."""
+    """A registered layer type.
+
+    The fields but ``layer`` are arguments of :func:`register_layer`: how a file states the layer.
+    """
 
     layer: CustomLayer
-    inputs: tuple[int, int | None]
-    outputs: tuple[int, int | None]
+    inputs: Arity
+    outputs: Arity
     parameters: Mapping[str, tuple[Any, Any]] | None
     weights: Callable[[Options], Mapping[str, tuple[int, ...]]] | None
     index: int | None
@@ -78,14 +80,15 @@ def register_layer(
     Raises:
         ValueError: The name is taken, or the format is unknown.
     """
-    if format not in FORMATS:
-        raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(FORMATS)}")
-    if not replace and ((format, name) in _LAYERS or _is_built_in(format, name)):
+    known = {found.name: found for found in formats()}
+    if format not in known:
+        raise ValueError(f"register_layer: no format {format!r}; known: {', '.join(known)}")
+    if not replace and ((format, name) in _LAYERS or known[format].has_layer(name)):
         raise ValueError(f"{format} layer {name} is there already (replace=True takes its place)")
     given = Shader(shader) if isinstance(shader, str) else shader
     layer = CustomLayer(format, name, shape, compute, given, DType(dtype))
     _LAYERS[format, name] = Registration(
-        layer, _range(inputs), _range(outputs), parameters, weights, index
+        layer, arity(inputs), arity(outputs), parameters, weights, index
     )
 
 
@@ -107,14 +110,3 @@ def custom_layer(format: str, name: str) -> Registration | None:
 def custom_layers(format: str) -> dict[str, Registration]:
     """All registered layer types of a format by name."""
     return {name: layer for (own, name), layer in _LAYERS.items() if own == format}
-
-
-def _is_built_in(format: str, name: str) -> bool:
-    from vknn.formats import formats
-
-    found = next((f for f in formats() if f.name == format), None)
-    return found is not None and found.has_layer(name)
-
-
-def _range(count: Count) -> tuple[int, int | None]:
-    return (count, count) if isinstance(count, int) else count

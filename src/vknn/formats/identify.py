@@ -1,4 +1,4 @@
-"""Says what a file is when no format claims it, so that the error helps."""
+"""Description of files that no format recognizes, for error messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DIRECTORIES = (
 
 
 def identify_directory(name: str) -> str:
-    """What is wrong with a directory of this name as a model."""
+    """A sentence for the user about a directory of this name that was given as a model."""
     for suffix, words in _DIRECTORIES:
         if name.lower().endswith(suffix):
             return words
@@ -46,7 +46,7 @@ def identify_directory(name: str) -> str:
 
 
 def identify(head: bytes) -> str:
-    """A few words for the user about a file that starts with ``head``."""
+    """A few words for the user about the kind of a file that starts with ``head``."""
     if not head:
         return "an empty file"
     for offset, signature, words in _SIGNATURES:

@@ -1,8 +1,8 @@
-"""What the converters of a layer work with in most formats."""
+"""Base of the formats' layer contexts: a layer's inputs, and adding its ops to the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -13,23 +13,59 @@ from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.movement.shape import Reshape, Transpose
 
+#: Tensors of so many elements are refused.
 MAX_ELEMENTS = 1 << 31
-#: Shape arithmetic is computed while the graph is built; larger constants are left to the passes.
+#: Ops of constants of up to this size are computed while the graph is built, for the sake of shape
+#: arithmetic; larger ones are left to the passes.
 _FOLDED_ELEMENTS = 1 << 16
 
 
+class NeedsData(Exception):
+    """A converter needs the data of ``value``, which are computed at run time.
+
+    The graph ends before this layer then; the rest is built when the data are known. ``key`` tells
+    apart the inputs of layers that share a value.
+    """
+
+    def __init__(self, value: Value, key: Hashable = None) -> None:
+        super().__init__(value.name)
+        self.value, self.key = value, key
+
+
 class LayerContext:
-    """A layer on its way into a graph: what a converter adds, and how it complains."""
+    """A layer that is being converted: its inputs, and the graph that its ops are added to."""
 
     builder: GraphBuilder
+    inputs: Sequence[Value | None]
 
     @property
     def origin(self) -> Origin:
         """The layer's own name and type."""
         raise NotImplementedError
 
+    @property
+    def x(self) -> Value:
+        """The first input."""
+        return self.value(0)
+
+    def value(self, number: int) -> Value:
+        """The input ``number``. Raises Malformed where it is missing."""
+        value = self.optional(number)
+        return self.fail(f"input {number} is missing") if value is None else value
+
+    def optional(self, number: int) -> Value | None:
+        """The input ``number``, or None where it is missing."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def data(self, number: int) -> np.ndarray:
+        """The data of an input that must be known while the graph is built. Raises NeedsData."""
+        value = self.value(number)
+        if value.constant is None:
+            raise NeedsData(value)
+        return value.constant
+
     def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds an op with one output; one of constants alone is computed at once."""
+        """Adds an op with one output. An op whose inputs are all constants is computed at once."""
         return self.add_many(op, *inputs)[0]
 
     def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
@@ -45,42 +81,42 @@ class LayerContext:
         return values
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Value:
-        """A constant, called ``name`` behind the layer's own."""
+        """A constant, named ``name`` within the layer's name."""
         return self.builder.constant(array, f"{self.origin.name}/{name}")
 
     def scalar(self, number: float, dtype: DType = DType.FLOAT32) -> Value:
-        """A constant without axes, which broadcasts to anything."""
+        """A constant without axes, which broadcasts to any shape."""
         return self.constant(np.asarray(number, dtype.numpy))
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        """``x`` in another dtype, or itself where it has that already."""
+        """``x`` in another dtype; ``x`` itself where it has that dtype."""
         return x if x.type.dtype is dtype else self.add(Cast(dtype), x)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` in another shape, or itself where it has that already."""
+        """``x`` in another shape; ``x`` itself where it has that shape."""
         return x if x.type.dims == tuple(shape) else self.add(Reshape(tuple(shape)), x)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """``x`` with its axes in another order, or itself where that is the same."""
+        """``x`` with axis i from axis ``perm[i]``; ``x`` itself where all axes stay."""
         same = tuple(perm) == tuple(range(x.type.rank))
         return x if same else self.add(Transpose(tuple(perm)), x)
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis that may count from the end, checked."""
+        """``axis`` counted from the front. Raises Malformed where it is out of range."""
         self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
         return axis % rank
 
     def require(self, condition: bool, message: str) -> None:
-        """Fails with ``message`` unless ``condition`` holds."""
+        """Raises Malformed with ``message`` unless ``condition`` holds."""
         if not condition:
             self.fail(message)
 
     def fail(self, message: str) -> NoReturn:
-        """Raises the error for a layer that contradicts itself."""
+        """Raises Malformed: the layer contradicts itself or its inputs."""
         raise Malformed(message)
 
     def refuse(self, what: str) -> NoReturn:
-        """Raises the error for what vknn cannot do."""
+        """Raises Unsupported: vknn cannot run the layer with these parameters or inputs."""
         raise Unsupported(what)
 
 
@@ -95,5 +131,5 @@ def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | 
 
 
 def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
-    """A converter's result as a tuple."""
+    """The result of a converter, one value or several, as a tuple."""
     return (result,) if isinstance(result, Value) else tuple(result)

@@ -1,4 +1,4 @@
-"""What every model format gives: a model whose graph is built for concrete input shapes."""
+"""Base class of the models that formats load: a graph is built for concrete input shapes."""
 
 from __future__ import annotations
 
@@ -40,28 +40,31 @@ class Model(ABC):
     inputs: tuple[TensorSpec, ...]
     #: Outputs, likewise.
     outputs: tuple[TensorSpec, ...]
-    #: Inputs whose data decide shapes: :meth:`build` takes their arrays and makes them constants.
+    #: Inputs on whose data shapes depend: :meth:`build` makes constants of their arrays.
     value_inputs: frozenset[str] = frozenset()
-    #: Inputs whose data :meth:`encode` looks at even where they have the graph's dtype.
+    #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     ranged: frozenset[str] = frozenset()
-    #: Shapes that the file suggests for inputs whose shape is free. Tools may start from them.
+    #: Shapes that the file suggests for inputs whose shape is free; tools use them by default.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-    #: Inputs that are pictures, height x width or height x width x 3 in RGB, values 0 to 255.
+    #: Inputs that are images, height x width or height x width x 3 in RGB, values 0 to 255.
     images: frozenset[str] = frozenset()
-    #: State kept between runs: inputs of the graph whose new values are outputs of the graph under
-    #: the same names. The user sees neither.
+    #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
+    #: They are not among ``inputs`` and ``outputs``.
     state: Mapping[str, TensorType] = MappingProxyType({})
-    #: The types of the file's layers, one entry a layer, those of bodies inside included.
+    #: The types of the file's layers, one entry per layer, those of inner bodies included.
     layer_types: tuple[str, ...] = ()
-    #: What states are filled with at first, where that is not 0.
+    #: State -> the number that it is filled with at first; 0 for states that are not listed.
     first_state: Mapping[str, int] = MappingProxyType({})
 
     def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a user gave, with what may be left out, as arrays where it is something else."""
+        """``feeds`` of a run as arrays, with the defaults of optional inputs that were left out.
+
+        Formats override this where inputs may be something else than arrays, such as images.
+        """
         return feeds
 
     def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """What a user gets for the decoded outputs of the graph."""
+        """The user's results for the decoded outputs of the graph, by name."""
         return dict(arrays)
 
     @abstractmethod
@@ -70,21 +73,21 @@ class Model(ABC):
     ) -> Graph:
         """The graph for inputs of these types, which are the user's own (before ``encode``).
 
-        ``values`` holds the user's arrays for ``value_inputs``. Raises InputError for names or
-        types that do not fit and ShapeError, naming the layer, where shapes contradict the model.
+        ``values``: the user's arrays for ``value_inputs``. Raises InputError for names or types
+        that do not fit and ShapeError, naming the layer, where shapes contradict the model.
         """
 
     @abstractmethod
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The user's array for an input as the graph takes it. Raises InputError.
+        """The array that the graph takes for the user's array of an input. Raises InputError.
 
-        An array that has the graph's dtype already is looked at for its shape alone, unless the
-        input is in ``ranged``.
+        Only the shape of an array that has the graph's dtype is checked, unless the input is in
+        ``ranged``.
         """
 
     @abstractmethod
     def decode(self, name: str, array: np.ndarray) -> Any:
-        """The graph's array for an output as the user gets it."""
+        """The user's array for an output array of the graph."""
 
     def save(self, path: Path) -> None:
         """The model written to a file in its own format, with its present weights.
@@ -98,7 +101,7 @@ class Model(ABC):
         raise VknnError("only Core ML models can be written")
 
     def check_names(self, given: Mapping[str, object]) -> None:
-        """Raises InputError, naming them, when inputs are missing from ``given`` or unknown."""
+        """Raises InputError, naming them, for inputs that ``given`` lacks and for unknown names."""
         known = {spec.name for spec in self.inputs}
         if given.keys() == known:
             return

@@ -9,10 +9,10 @@ import numpy as np
 
 from vknn import reference
 from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError, VknnError
-from vknn.formats.coreml import driver
+from vknn.formats.coreml import executor
 from vknn.formats.coreml import weights as decoder
 from vknn.formats.coreml.model import CoremlModel
-from vknn.formats.coreml.records import LayerRecord, NetworkRecord, read, written
+from vknn.formats.coreml.records import LayerRecord, NetworkRecord, blobs_read, blobs_written
 from vknn.formats.coreml.stages import Source
 from vknn.formats.layer_errors import Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
@@ -70,7 +70,7 @@ class CoremlTask(Task):
         blobs = {name: builder.input(name, type_) for name, type_ in types.items()}
         wanted = {loss.input: loss.input for loss in self.losses}
         source = Source(self._network, tuple(wanted), model.rank5, model.file)
-        graph = driver.first_graph(source, builder, blobs, wanted)
+        graph = executor.first_graph(source, builder, blobs, wanted)
         check_whole(graph)
         return graph
 
@@ -122,14 +122,14 @@ class CoremlTask(Task):
         return reference.run(builder.finish({name: value}), {name: encoded})[name]
 
     def _check_blobs(self) -> None:
-        made = {blob for layer in self._network.everything() for blob in layer.outputs}
+        made = {blob for layer in self._network.all_layers() for blob in layer.outputs}
         for loss in self.losses:
             if loss.input not in made:
                 raise ModelFormatError(
                     f"loss {loss.name!r} reads {loss.input!r}, which no layer makes",
                     file=self._model.file,
                 )
-        drawing = [layer.place for layer in self._network.everything() if layer.draws]
+        drawing = [layer.place for layer in self._network.all_layers() if layer.draws]
         if drawing:
             what = [f"{place} draws random numbers and cannot be trained with" for place in drawing]
             raise UnsupportedLayerError(what, file=self._model.file)
@@ -161,9 +161,9 @@ def _before(network: NetworkRecord, blobs: set[str]) -> NetworkRecord:
     """The layers that these blobs depend on."""
     wanted, kept = set(blobs), list[LayerRecord]()
     for layer in reversed(network.layers):
-        if not wanted.isdisjoint(written(layer)):
+        if not wanted.isdisjoint(blobs_written(layer)):
             kept.append(layer)
-            wanted |= read(layer)
+            wanted |= blobs_read(layer)
     return NetworkRecord(tuple(reversed(kept)))
 
 

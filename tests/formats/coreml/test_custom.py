@@ -1,4 +1,4 @@
-"""Custom layers by their class names."""
+"""Registered custom layers, by their class names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images in and out, with what happens to them on the way in."""
+"""Image inputs and outputs, and their preprocessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries looked up and written at indices, in all modes; order, and reductions."""
+"""Gather and scatter in all modes; sorting, arg-extremes and reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of matrices, one-hot vectors, and where a blob is not zero."""
+"""Bands of matrices, one-hot vectors, indices of non-zero elements."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ BYTES, MESSAGE = 12, 11
 
 
 def field(descriptor: Any) -> tuple[Any, ...]:
-    """What must agree of a field."""
+    """The properties of a field that must agree."""
     oneof = descriptor.containing_oneof
     repeated = getattr(descriptor, "is_repeated", None)
     if repeated is None:
@@ -26,7 +26,7 @@ def field(descriptor: Any) -> tuple[Any, ...]:
 
 
 def differences(ours: Any, theirs: Any, seen: set[str]) -> list[str]:
-    """What differs between two messages, and those inside."""
+    """Differences between two messages and their inner messages."""
     if theirs.full_name in seen:
         return []
     seen.add(theirs.full_name)

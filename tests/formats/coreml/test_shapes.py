@@ -1,4 +1,4 @@
-"""Blobs in other shapes, stored, filled and repeated: static, like another blob, and dynamic."""
+"""Reshaping, filling, broadcasting and tiling: static, like another blob, and dynamic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Core ML file starts like, and what other files start like."""
+"""First bytes of Core ML files and of other files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def varint(value: int) -> bytes:
 
 
 def onnx(producer: bytes, graph: bytes = b"x" * 300) -> bytes:
-    """How an ONNX file starts: version, producer, its version, domain, a graph."""
+    """The start of an ONNX file: version, producer, its version, domain, a graph."""
     text = b"\x08\x08\x12" + varint(len(producer)) + producer
     return text + b"\x1a\x031.4\x3a" + varint(len(graph)) + graph
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coreml_writer import array_feature, layer, model, network, session
-from tests.formats.coreml.test_control import copy, loop
+from tests.formats.coreml.test_control_flow import copy, loop
 from tests.formats.coreml.test_pipelines import pipeline
 from tests.helpers import shared_device
 

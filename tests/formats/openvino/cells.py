@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """What stands in <data>."""
+        """The attributes of <data>."""
         given: dict[str, object] = {"hidden_size": self.hidden}
         if self.activations:
             given["activations"] = self.activations

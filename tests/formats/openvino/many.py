@@ -1,4 +1,4 @@
-"""Many layers in one net, each with inputs of its own, compared with what they should give."""
+"""Nets of many layers, each with its own inputs, compared with expected outputs."""
 
 from __future__ import annotations
 

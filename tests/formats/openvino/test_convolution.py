@@ -118,7 +118,7 @@ def test_automatic_padding(mode: str, backend: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_spellings(backend: str, tmp_path: Path) -> None:
-    """What the first versions write, missing lists, halves as weights, weights as inputs."""
+    """Spellings of the first versions, missing lists, float16 weights, weights as inputs."""
     many = Many(1e-5)
     x, w, bias = made(2, 4, 7, 6), made(6, 4, 2, 3), made(6, seed=3)
     old: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Layers of the user's own."""
+"""Registered layers in OpenVINO nets."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from vknn.errors import VknnError
-from vknn.formats.openvino.loader import check
 from vknn.formats.openvino.model import OpenvinoModel
 from vknn.formats.openvino.reader import parse_net
+from vknn.formats.openvino.validation import check
 from vknn.graph import TensorType, validate
 
 #: A vector of each of these layers, the one with the smallest file.

@@ -1,4 +1,4 @@
-"""XML that means harm, and files that are known or not known by their beginnings."""
+"""Malicious XML, and recognition of files by their first bytes."""
 
 from __future__ import annotations
 

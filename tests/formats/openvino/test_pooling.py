@@ -22,7 +22,7 @@ def made(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def count(size: int, kernel: int, stride: int, begin: int, end: int, ceil: bool, some: bool) -> int:
-    """How many windows there are; ``some``: with padding the last one has to begin before it."""
+    """The number of windows; ``some``: the last one must begin before the padding at the end."""
     room = size + begin + end - kernel
     windows = (-(-room // stride) if ceil else room // stride) + 1
     while ceil and some and (windows - 1) * stride >= size + begin:

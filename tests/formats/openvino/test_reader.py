@@ -1,4 +1,4 @@
-"""What the reader takes out of a file, and that it refuses everything that contradicts itself."""
+"""Records read from .xml, and refusal of files that contradict themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells and sequences."""
+"""Recurrent cells and sequences."""
 
 from __future__ import annotations
 

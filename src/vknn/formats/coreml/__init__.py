@@ -1,4 +1,4 @@
-"""Core ML: .mlmodel, a protobuf message that holds description, network and weights."""
+"""Core ML format: .mlmodel, a protobuf message with description, network and weights."""
 
 from __future__ import annotations
 

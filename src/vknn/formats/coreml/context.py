@@ -1,4 +1,4 @@
-"""What a layer's converter works with."""
+"""Context of a Core ML layer's conversion: inputs, parameters, weights."""
 
 from __future__ import annotations
 
@@ -11,30 +11,22 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.coreml import weights
-from vknn.formats.coreml.holding import Held
+from vknn.formats.coreml.constant_cache import ConstantCache
 from vknn.formats.coreml.records import LayerRecord
 from vknn.formats.layer_context import MAX_ELEMENTS, LayerContext
 from vknn.graph import GraphBuilder, Origin, Value
 
-#: Up to here float32 has every whole number; larger indices and sizes do not occur.
+#: float32 represents every integer up to here; larger indices and sizes do not occur.
 _MAX_WHOLE = 1 << 24
-
-
-class NeedsData(Exception):
-    """A converter needs the data of ``value``, which are computed at run time."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__(value.name)
-        self.value = value
 
 
 @dataclass(frozen=True)
 class Context(LayerContext):
-    """One layer on its way into the graph. Blobs are float32 and have one axis or more.
+    """One layer that is being converted. Blobs are float32 and have one axis or more.
 
-    ``rank5``: the network maps its inputs to [Seq, Batch, C, H, W] (RANK5_ARRAY_MAPPING).
-    ``draw`` gives the number of random draws so far and counts one more. ``held``: the constants of
-    graphs that were built before.
+    ``rank5``: the network maps its inputs to [Seq, Batch, C, H, W] (RANK5_ARRAY_MAPPING). ``draw``
+    gives the number of random draws so far and counts one more. ``constants``: those of all graphs
+    of the network.
     """
 
     builder: GraphBuilder
@@ -42,44 +34,20 @@ class Context(LayerContext):
     inputs: Sequence[Value]
     rank5: bool = False
     draw: Callable[[], Value] | None = None
-    held: Held = field(default_factory=Held)
-    _made: Counter[str] = field(default_factory=Counter)
+    constants: ConstantCache = field(default_factory=ConstantCache)
+    _names_used: Counter[str] = field(default_factory=Counter)
 
     @property
     def params(self) -> Any:
-        """The layer's own message, with the field names of the file."""
+        """The layer's parameters, a message with the field names of the file."""
         return self.layer.params
 
     @property
     def origin(self) -> Origin:
         return Origin(self.layer.name or self.layer.type, self.layer.type)
 
-    @property
-    def x(self) -> Value:
-        """The first input."""
-        return self.value(0)
-
-    def value(self, number: int) -> Value:
-        """An input that must be there."""
-        value = self.optional(number)
-        return value if value is not None else self.fail(f"input {number} is missing")
-
-    def optional(self, number: int) -> Value | None:
-        """An input, or None where there are not so many."""
-        return self.inputs[number] if number < len(self.inputs) else None
-
-    def data(self, number: int) -> np.ndarray:
-        """The data of an input that must be known while the graph is built.
-
-        Where they are computed at run time the graph ends before this layer (see ``stages``).
-        """
-        value = self.value(number)
-        if value.constant is None:
-            raise NeedsData(value)
-        return value.constant
-
     def ints(self, number: int, what: str) -> list[int]:
-        """The data of an input of whole numbers, flattened."""
+        """The data of an input as integers, flattened. Raises Malformed for fractions."""
         array = self.data(number).reshape(-1)
         whole = np.isfinite(array).all() and bool((np.abs(array) <= _MAX_WHOLE).all())
         self.require(whole and bool((array == np.rint(array)).all()), f"{what}: {array} is no list")
@@ -93,7 +61,7 @@ class Context(LayerContext):
         channel_axis: int = 0,
         groups: int = 1,
     ) -> np.ndarray:
-        """A WeightParams as float32 of ``shape`` (a number: so many in a row), decoded.
+        """A WeightParams decoded to float32 of ``shape`` (an int: one axis of that size).
 
         ``channel_axis``, ``groups``: as for :func:`vknn.formats.coreml.weights.decode`.
         """
@@ -110,19 +78,19 @@ class Context(LayerContext):
         return weights.decode_int8(message, self._checked(shape, what), what)
 
     def counter(self) -> Value:
-        """How often random numbers were drawn, int32 (1,): another value for each call and run."""
+        """The number of random draws so far, int32 (1,); it differs for each call and each run."""
         if self.draw is None:
             self.fail("draws random numbers, which this network cannot count")
         return self.draw()
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Value:
-        """A constant; "weights" and "bias" are the names of what training may change."""
-        self._made[name] += 1
-        array = self.held.same((self.layer.path, name, self._made[name]), array)
+        """A constant; those that training may change are named "weights" and "bias"."""
+        self._names_used[name] += 1
+        array = self.constants.intern((self.layer.path, name, self._names_used[name]), array)
         return super().constant(array, name)
 
     def size(self, shape: Sequence[int], what: str = "its output") -> tuple[int, ...]:
-        """A shape that comes from the file or from data, checked: no negative or absurd size."""
+        """A shape from the file or from data. Raises Malformed for negative and absurd sizes."""
         dims = tuple(int(d) for d in shape)
         if any(d < 0 for d in dims) or math.prod(dims) >= MAX_ELEMENTS:
             self.fail(f"{what} would have the shape {list(dims)}")

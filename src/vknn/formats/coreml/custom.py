@@ -1,4 +1,4 @@
-"""Layers of the user's own (vknn.formats.custom) by their class names, and the table of layers."""
+"""Custom layers by their class names: those that a user registered (vknn.formats.custom)."""
 
 from __future__ import annotations
 
@@ -9,44 +9,29 @@ import numpy as np
 
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.records import LayerRecord
-from vknn.formats.coreml.registry import Convert, LayerType, Result, layer_type
+from vknn.formats.coreml.registry import LayerType, layer_type
 from vknn.formats.coreml.weights import flat
 from vknn.formats.custom import Registration, custom_layer
-from vknn.ops.custom import Custom
+from vknn.formats.custom_converter import Options, custom_type, named_options
 
 
 def known_type(layer: LayerRecord) -> LayerType | None:
-    """The type of a layer, or None where there is none."""
+    """The type of a layer: built in, or a user's for a custom layer; None for an unknown one."""
     if layer.type != "custom":
         return layer_type(layer.type)
     found = custom_layer("coreml", layer.params.className)
     if found is None:
         return None
-    return LayerType(found.layer.name, _converter(found), found.inputs, found.outputs)
+    return custom_type(found, _options, _weights, lambda c: len(c.layer.outputs))
 
 
-def _converter(found: Registration) -> Convert:
-    def convert(c: Context) -> Result:
-        """Blobs go in and come out as the layers see them."""
-        options = _options(c, found)
-        weights = _weights(c, found, options)
-        values = [c.value(i) for i in range(len(c.inputs))]
-        values += [c.constant(array, name) for name, array in weights.items()]
-        op = Custom(found.layer, tuple(options.items()), tuple(weights), len(c.layer.outputs))
-        return c.add_many(op, *values)
-
-    return convert
-
-
-def _options(c: Context, found: Registration) -> dict[Any, Any]:
-    """What the file's parameters are, or what the registration names of them."""
+def _options(c: Context, found: Registration) -> Options:
     given = {key: _parameter(value) for key, value in c.params.parameters.items()}
-    if found.parameters is None:
-        return given
-    return {
-        name: _converted(c, key, given[key], default) if key in given else default
-        for name, (key, default) in found.parameters.items()
-    }
+
+    def read(key: str, default: Any) -> Any:
+        return _converted(c, key, given[key], default) if key in given else default
+
+    return named_options(found, given, read)
 
 
 def _parameter(value: Any) -> Any:
@@ -64,8 +49,8 @@ def _converted(c: Context, key: str, given: Any, default: Any) -> Any:
     return given
 
 
-def _weights(c: Context, found: Registration, options: Mapping[Any, Any]) -> dict[str, np.ndarray]:
-    """The weights by the names that the registration gives them; by their numbers without it."""
+def _weights(c: Context, found: Registration, options: Options) -> Mapping[str, np.ndarray]:
+    """Weights by the registration's names and in its shapes; else by index and flat."""
     given = c.params.weights
     if found.weights is None:
         return {str(i): flat(w, f"weights {i}") for i, w in enumerate(given)}

@@ -1,4 +1,4 @@
-"""Features that a model takes: what a user gives, and the blob that becomes of it."""
+"""Input features: blobs made of a user's values."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, ModelFormatError, UnsupportedLayerError
-from vknn.formats.coreml.images import (
+from vknn.formats.coreml.image_preprocessing import (
     COLORS,
     GRAY,
     Preprocess,
     preprocessing,
 )
-from vknn.formats.coreml.shapes import Shapes, array_shapes, image_shapes
+from vknn.formats.coreml.input_shapes import InputShapes, array_shapes, image_shapes
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 
-#: Elements of an optional input that was left out.
+#: The most elements of the default of an optional input.
 _MOST_DEFAULTS = 1 << 28
 
 
 class Input(ABC):
-    """One input feature. ``optional``: it may be left out and has a default then."""
+    """An input feature.
+
+    ``shape_hint``: a shape that the file suggests, if it is free. ``optional``: the feature has a
+    default.
+    """
 
     spec: TensorSpec
-    hint: tuple[int, ...] | None = None
+    shape_hint: tuple[int, ...] | None = None
     optional = False
 
     @property
@@ -36,37 +40,37 @@ class Input(ABC):
         return self.spec.name
 
     def prepare(self, given: Any) -> Any:
-        """What a user gave, as something that ``np.asarray`` understands."""
+        """The user's value as something that ``np.asarray`` understands."""
         return given
 
     def default(self) -> np.ndarray:
-        """What an optional input is where it was left out."""
+        """The value of an optional input that was left out. Raises InputError for other inputs."""
         raise InputError(f"missing input {self.name!r}")
 
     @abstractmethod
     def encode(self, array: np.ndarray) -> np.ndarray:
-        """The array as the graph takes it. Raises InputError."""
+        """The array that the graph takes. Raises InputError."""
 
     @abstractmethod
-    def given(self, type: TensorType) -> TensorType:
-        """An array of the user's of this type as it is handed on before any mapping."""
+    def feature_type(self, type: TensorType) -> TensorType:
+        """The type in which a pipeline hands on an array of this type to its models."""
 
     @abstractmethod
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
-        """An input of a graph for an array of the user's of this type, as the layers see it."""
+        """Adds a graph input for a user's array of this type; the value that the layers see."""
 
 
 class ArrayInput(Input):
-    """A multi array: computed as float32, in the rank that the network's mapping gives it."""
+    """A multi array: float32, in the rank of the network's shape mapping."""
 
     def __init__(
-        self, name: str, shapes: Shapes, rank5: bool, default: float | None = None
+        self, name: str, shapes: InputShapes, rank5: bool, default: float | None = None
     ) -> None:
         self.shapes, self.rank5, self._default = shapes, rank5, default
         self.optional = default is not None
         pattern = None if rank5 and not shapes.declared else shapes.pattern
         self.spec = TensorSpec(name, pattern, DType.FLOAT32)
-        self.hint = shapes.declared or None
+        self.shape_hint = shapes.declared or None
 
     def default(self) -> np.ndarray:
         shape = self.shapes.declared or (1,)
@@ -81,14 +85,14 @@ class ArrayInput(Input):
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array, np.float32).reshape(shape)
 
-    def given(self, type: TensorType) -> TensorType:
+    def feature_type(self, type: TensorType) -> TensorType:
         return TensorType(type.dims or (1,), DType.FLOAT32)
 
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
         return builder.input(self.name, TensorType(self.mapped(type.dims)))
 
     def mapped(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The blob's shape for an array of this shape. Raises InputError where it does not fit."""
+        """The blob's shape for an array of this shape. Raises InputError for other shapes."""
         given = tuple(shape) or (1,)
         if not self.rank5:
             if not self.shapes.allow(given):
@@ -122,13 +126,19 @@ def rank5_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 class ImageInput(Input):
-    """An image: uint8 height x width (x 3, in RGB whatever the model's own order is).
+    """An image: uint8 height x width, or height x width x 3 in RGB whatever the model's own order
+    is.
 
-    ``preprocess`` belongs to the network; ``rank`` is that of the blob, 4 or 5.
+    ``preprocess``: the network's steps from pixels to the blob; ``rank``: of the blob, 4 or 5.
     """
 
     def __init__(
-        self, name: str, shapes: Shapes, color: int, rank: int, preprocess: Sequence[Preprocess]
+        self,
+        name: str,
+        shapes: InputShapes,
+        color: int,
+        rank: int,
+        preprocess: Sequence[Preprocess],
     ) -> None:
         self.shapes, self.color, self.rank = shapes, color, rank
         self.steps = tuple(preprocess)
@@ -136,7 +146,7 @@ class ImageInput(Input):
         channels = () if self.gray else (3,)
         size = shapes.pattern or (None, None)
         self.spec = TensorSpec(name, (*size, *channels), DType.UINT8)
-        self.hint = (*shapes.declared, *channels) if shapes.declared else None
+        self.shape_hint = (*shapes.declared, *channels) if shapes.declared else None
 
     def prepare(self, given: Any) -> Any:
         if hasattr(given, "convert") and hasattr(given, "mode"):  # a PIL image
@@ -171,24 +181,24 @@ class ImageInput(Input):
                 f"{self.shapes}"
             )
 
-    def given(self, type: TensorType) -> TensorType:
+    def feature_type(self, type: TensorType) -> TensorType:
         dims = type.dims[:2] if self.gray and type.dims[2:] in ((), (1,)) else type.dims
         self.check(dims)
         return TensorType(dims, DType.UINT8 if type.dtype is DType.UINT8 else DType.FLOAT32)
 
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
-        value = builder.input(self.name, self.given(type))
+        value = builder.input(self.name, self.feature_type(type))
         for step in self.steps:
             value = step(builder, value)
         return value
 
     def _trimmed(self, array: np.ndarray) -> np.ndarray:
-        """A grayscale image may be given with an axis for its one channel."""
+        """The array without the channel axis that a grayscale image may have."""
         return array[..., 0] if self.gray and array.ndim == 3 and array.shape[2] == 1 else array
 
 
 def read_input(feature: Any, network: Any, images: int, file: str | None) -> Input:
-    """An input of a description; ``images``: how many of the inputs are images."""
+    """The input of a description; ``images``: the number of image inputs of the model."""
     kind = feature.type.WhichOneof("Type")
     what = f"input {feature.name!r}"
     if kind == "multiArrayType":
@@ -198,7 +208,7 @@ def read_input(feature: Any, network: Any, images: int, file: str | None) -> Inp
         return ArrayInput(feature.name, shapes, rank5, _default(feature))
     if kind in ("int64Type", "doubleType"):
         rank5 = network is not None and network.arrayInputShapeMapping == 0
-        return ArrayInput(feature.name, Shapes((1,)), rank5, _default(feature))
+        return ArrayInput(feature.name, InputShapes((1,)), rank5, _default(feature))
     if kind == "imageType":
         message = feature.type.imageType
         color = message.colorSpace
@@ -214,7 +224,7 @@ def read_input(feature: Any, network: Any, images: int, file: str | None) -> Inp
 
 
 def _default(feature: Any) -> float | None:
-    """The default of an optional input; None for one that must be given."""
+    """The default of an optional input; None for a required one."""
     if not feature.type.isOptional:
         return None
     if feature.type.WhichOneof("Type") != "multiArrayType":

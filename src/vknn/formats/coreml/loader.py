@@ -1,4 +1,4 @@
-"""A file -> a model: everything that can be checked without inputs is checked here."""
+"""Loading of a .mlmodel as a :class:`Model`, with all checks that need no inputs."""
 
 from __future__ import annotations
 

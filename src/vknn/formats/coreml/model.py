@@ -1,4 +1,4 @@
-"""A neural network of a file, and its graph for given input shapes."""
+"""Core ML neural network as a :class:`Model`: its graph for given input shapes."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, ModelFormatError
-from vknn.formats.coreml import driver
-from vknn.formats.coreml.holding import Held
+from vknn.formats.coreml import executor
+from vknn.formats.coreml.constant_cache import ConstantCache
 from vknn.formats.coreml.inputs import ImageInput, Input, read_input
-from vknn.formats.coreml.outputs import Classes, Output, read_output
+from vknn.formats.coreml.outputs import ClassifierOutput, Output, read_output
 from vknn.formats.coreml.reader import read_network
 from vknn.formats.coreml.records import COUNTER, NetworkRecord
-from vknn.formats.coreml.scopes import check_blobs, check_layers
 from vknn.formats.coreml.stages import COUNTER_TYPE, Source
+from vknn.formats.coreml.validation import check_blobs, check_layers
 from vknn.formats.model import Model
 from vknn.graph import Graph, GraphBuilder, TensorType
 
 
 class FeatureModel(Model):
-    """What networks and pipelines have in common: inputs that are features of a description."""
+    """Base of networks and pipelines: a model whose inputs are features of a description."""
 
     features: Mapping[str, Input]
-    #: The file's Model message.
+    #: The Model message of the file.
     message: Any
 
-    def take(self, features: Iterable[Input]) -> None:
-        """Makes these the inputs of the model."""
+    def set_inputs(self, features: Iterable[Input]) -> None:
+        """Sets the inputs of the model."""
         self.features = {feature.name: feature for feature in features}
         self.inputs = tuple(feature.spec for feature in self.features.values())
-        self.shape_hints = {n: f.hint for n, f in self.features.items() if f.hint is not None}
+        self.shape_hints = {
+            n: f.shape_hint for n, f in self.features.items() if f.shape_hint is not None
+        }
         pictures = (n for n, f in self.features.items() if isinstance(f, ImageInput))
         self.images = frozenset(pictures)
 
     def complete(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Images as arrays; optional inputs that are left out get their defaults."""
+        """The feeds with images as arrays, and with the defaults of optional inputs left out."""
         given = {
             name: self.features[name].prepare(value) if name in self.features else value
             for name, value in feeds.items()
@@ -49,22 +51,22 @@ class FeatureModel(Model):
         return given
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Multi arrays become float32 in the rank that the layers see, images stay pixels."""
+        """Multi arrays as float32 in the rank that the layers see; images stay pixels."""
         feature = self.features.get(name)
         if feature is None:
             raise InputError(f"unknown input {name!r}")
         return feature.encode(np.asarray(array))
 
     def save(self, path: Path) -> None:
-        """Writes a .mlmodel with the weights as they are by now."""
+        """Writes a .mlmodel with the present weights."""
         path.write_bytes(self.message.SerializeToString())
 
 
 class CoremlModel(FeatureModel):
-    """A NeuralNetwork, NeuralNetworkClassifier or NeuralNetworkRegressor; see :class:`Model`.
+    """A NeuralNetwork, NeuralNetworkClassifier or NeuralNetworkRegressor.
 
-    ``message`` is the file's Model, ``part`` the network in it, ``network`` its layers as records.
-    ``rank5``: multi arrays become [Seq, Batch, C, H, W].
+    ``message``: the file's Model; ``part``: the network's message in it; ``network``: its layers as
+    records. ``rank5``: multi arrays become [Seq, Batch, C, H, W].
     """
 
     def __init__(self, message: Any, file: str | None = None) -> None:
@@ -72,21 +74,21 @@ class CoremlModel(FeatureModel):
         self.part = getattr(message, message.WhichOneof("Type"))
         self.rank5 = self.part.arrayInputShapeMapping == 0
         self.network = read_network(self.part, file)
-        self.layer_types = tuple(layer.type for layer in self.network.everything())
+        self.layer_types = tuple(layer.type for layer in self.network.all_layers())
         description = message.description
         check_features(description, file)
         images = sum(f.type.WhichOneof("Type") == "imageType" for f in description.input)
-        self.take(read_input(f, self.part, images, file) for f in description.input)
-        self.classes: Classes | None = None
+        self.set_inputs(read_input(f, self.part, images, file) for f in description.input)
+        self.classes: ClassifierOutput | None = None
         if message.WhichOneof("Type") == "neuralNetworkClassifier":
-            self.classes = Classes(self.part, description, file)
+            self.classes = ClassifierOutput(self.part, description, file)
         own = {self.classes.label, self.classes.scores} if self.classes else set()
         self.blob_outputs: dict[str, Output] = {
             f.name: read_output(f, file) for f in description.output if f.name not in own
         }
         specs = [output.spec for output in self.blob_outputs.values()]
         self.outputs = (*(self.classes.specs() if self.classes else ()), *specs)
-        #: Names of the graph's outputs -> blobs.
+        #: Name of a graph output -> blob.
         self.blobs = {name: name for name in self.blob_outputs}
         if self.classes is not None:
             self.blobs[self.classes.port] = score_blob(self.part, self.network, file)
@@ -94,8 +96,8 @@ class CoremlModel(FeatureModel):
         if message.WhichOneof("Type") == "neuralNetworkRegressor" and predicted in self.blobs:
             self.blobs[predicted] = predicted_blob(predicted, self.network)
         self._check()
-        self._held = Held()
-        if any(layer.draws for layer in self.network.everything()):
+        self._constants = ConstantCache()
+        if any(layer.draws for layer in self.network.all_layers()):
             self.blobs[COUNTER] = COUNTER
             self.state = {COUNTER: COUNTER_TYPE}
             self.first_state = {COUNTER: int.from_bytes(os.urandom(4), "little") >> 2}
@@ -110,16 +112,16 @@ class CoremlModel(FeatureModel):
         if self.state:
             blobs[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
         wanted = tuple(self.blobs.values())
-        source = Source(self.network, wanted, self.rank5, self.file, self._held)
-        return driver.first_graph(source, builder, blobs, self.blobs)
+        source = Source(self.network, wanted, self.rank5, self.file, self._constants)
+        return executor.first_graph(source, builder, blobs, self.blobs)
 
     def decode(self, name: str, array: np.ndarray) -> Any:
-        """A blob as its feature; the scores of a classifier as they are."""
+        """The value of an output feature for its blob; the scores of a classifier as they are."""
         output = self.blob_outputs.get(name)
         return array if output is None else output.decode(array)
 
     def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The features; a classifier's scores become its label and its probabilities."""
+        """The output features; a classifier's scores become its label and its probabilities."""
         made = dict(arrays)
         if self.classes is None:
             return made
@@ -132,7 +134,7 @@ class CoremlModel(FeatureModel):
 
 
 def check_features(description: Any, file: str | None) -> None:
-    """Raises ModelFormatError unless inputs and outputs have names, each its own."""
+    """Raises ModelFormatError unless all inputs and outputs have names, each a different one."""
     for features, what in ((description.input, "input"), (description.output, "output")):
         names = [feature.name for feature in features]
         if not all(names) or any("\0" in name for name in names):
@@ -145,7 +147,7 @@ def check_features(description: Any, file: str | None) -> None:
 
 
 def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
-    """The blob with a classifier's scores: the one it names, else what its last layer makes."""
+    """The blob with a classifier's scores: the one it names, else its last layer's output."""
     named = part.labelProbabilityLayerName
     made = {blob for layer in network.layers for blob in layer.outputs}
     if named and named not in made:
@@ -160,6 +162,6 @@ def score_blob(part: Any, network: NetworkRecord, file: str | None) -> str:
 
 
 def predicted_blob(name: str, network: NetworkRecord) -> str:
-    """The blob that a regressor predicts: the one of the feature's name, else the last one made."""
+    """The blob that a regressor predicts: the one of the feature's name, else the last output."""
     last = network.layers[-1].outputs if network.layers else ()
     return name if name in network.writes or len(last) != 1 else last[0]

@@ -1,4 +1,4 @@
-"""Features that a model gives: from blobs to what a user gets."""
+"""Output features: values for the user, made of blobs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.coreml.images import BGR, GRAY
+from vknn.formats.coreml.image_preprocessing import BGR, GRAY
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType
 
 
 class Output(ABC):
-    """One output feature that is a blob."""
+    """An output feature that is a blob."""
 
     spec: TensorSpec
 
     @abstractmethod
     def decode(self, array: np.ndarray) -> Any:
-        """The blob's array as the user gets it."""
+        """The user's value for the blob's array."""
 
 
 class ArrayOutput(Output):
-    """A multi array: in the declared shape where that has as many elements, else as it is."""
+    """A multi array: in the declared shape where the blob has as many elements, else unchanged."""
 
     def __init__(self, name: str, declared: tuple[int, ...]) -> None:
         self.declared = declared
@@ -39,7 +39,7 @@ class ArrayOutput(Output):
 
 
 class NumberOutput(Output):
-    """A single number."""
+    """A single number, an int if ``whole``."""
 
     def __init__(self, name: str, whole: bool) -> None:
         self.whole = whole
@@ -55,7 +55,7 @@ class NumberOutput(Output):
 
 
 class ImageOutput(Output):
-    """An image: uint8 height x width (x 3, in RGB)."""
+    """An image: uint8 height x width, or height x width x 3 in RGB."""
 
     def __init__(self, name: str, color: int) -> None:
         self.color = color
@@ -82,10 +82,10 @@ class ImageOutput(Output):
         return np.ascontiguousarray(order.transpose(1, 2, 0))
 
 
-class Classes:
-    """What a classifier makes of its scores: a label, and the score of each label.
+class ClassifierOutput:
+    """The outputs of a classifier: the best label, and the score of each label.
 
-    ``label`` and ``scores`` are the features' names; either may be empty.
+    ``label`` and ``scores`` are the names of these features; either may be empty.
     """
 
     def __init__(self, message: Any, description: Any, file: str | None) -> None:
@@ -106,7 +106,7 @@ class Classes:
         self.whole = kind == "int64ClassLabels"
 
     def specs(self) -> list[TensorSpec]:
-        """The label's and the scores' specs."""
+        """Specs of the label and of the scores."""
         dtype = DType.INT64 if self.whole else DType.STRING
         specs = [TensorSpec(self.label, (), dtype)] if self.label else []
         if self.scores:
@@ -114,7 +114,7 @@ class Classes:
         return specs
 
     def results(self, scores: np.ndarray) -> Mapping[str, Any]:
-        """The features for the scores: the label of the highest, the first of equal ones."""
+        """The features for these scores. Of equal highest scores the first decides the label."""
         scores = scores.reshape(-1)
         if scores.size != len(self.labels):
             raise ShapeError(
@@ -136,7 +136,7 @@ def _first(description: Any, kinds: tuple[str, ...]) -> str:
 
 
 def read_output(feature: Any, file: str | None) -> Output:
-    """An output of a description that is a blob."""
+    """The output of a description, one that is a blob. Raises UnsupportedLayerError."""
     kind = feature.type.WhichOneof("Type")
     what = f"output {feature.name!r}"
     if kind == "multiArrayType" or kind is None:

@@ -1,4 +1,4 @@
-"""Pipelines: models that run one after the other, their features matched by name."""
+"""Core ML pipelines: models that run one after the other, with features matched by name."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 from vknn.errors import ModelFormatError
 from vknn.formats.coreml.inputs import ArrayInput, Input, read_input
 from vknn.formats.coreml.model import CoremlModel, FeatureModel, check_features
-from vknn.formats.coreml.reader import NETWORKS, stages_of
+from vknn.formats.coreml.reader import NETWORKS, pipeline_models
 from vknn.formats.model import Model, TensorSpec
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType
 
 
 def make_model(message: Any, file: str | None = None) -> Model:
-    """The model of a Model message that was checked by :mod:`vknn.formats.coreml.reader`."""
+    """The model for a Model message that :mod:`vknn.formats.coreml.reader` has checked."""
     if message.WhichOneof("Type") in NETWORKS:
         return CoremlModel(message, file)
     return PipelineModel(message, file)
 
 
 class PipelineModel(FeatureModel):
-    """A pipeline; ``stages`` are its models, pipelines among them.
+    """A pipeline; ``stages`` are its models, which may be pipelines.
 
-    What goes from stage to stage are features as a user would see them: an image is 8-bit pixels
-    there, a classifier's result a label.
+    Features go from stage to stage as a user would see them: an image as 8-bit pixels, a
+    classifier's result as a label.
     """
 
     def __init__(self, message: Any, file: str | None = None) -> None:
         self.message, self.file = message, file
         description = message.description
         check_features(description, file)
-        self.stages = [make_model(m, file) for m in stages_of(message)]
+        self.stages = [make_model(m, file) for m in pipeline_models(message)]
         self.layer_types = tuple(type_ for stage in self.stages for type_ in stage.layer_types)
-        self.take(self._input(feature) for feature in description.input)
+        self.set_inputs(self._input(feature) for feature in description.input)
         known: dict[str, TensorSpec] = {spec.name: spec for spec in self.inputs}
         for number, stage in enumerate(self.stages):
             self._check_stage(stage, number, set(known))
@@ -57,7 +57,7 @@ class PipelineModel(FeatureModel):
         }
 
     def _input(self, feature: Any) -> Input:
-        """The pipeline's input; what a stage knows better of its own input stays with the stage."""
+        """The pipeline's input; arrays are mapped as the first stage that takes them does."""
         found = read_input(feature, None, 1, self.file)
         if isinstance(found, ArrayInput):
             for stage in self.stages:
@@ -79,25 +79,25 @@ class PipelineModel(FeatureModel):
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
     ) -> Graph:
-        """A graph without nodes: its continuation runs the stages' graphs."""
+        """A graph without nodes; its continuation runs the stages' graphs."""
         self.check_names(types)
         builder = GraphBuilder("pipeline")
         taken = {}
         for name, feature in self.features.items():
-            taken[name] = builder.input(name, feature.given(types[name]))
+            taken[name] = builder.input(name, feature.feature_type(types[name]))
         taken |= {name: builder.input(name, type) for name, type in self.state.items()}
         continuation = _PipelineContinuation(self.stages, [spec.name for spec in self.outputs])
         continuation.takes = tuple(taken)
         return builder.finish(taken, continuation)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """As the first stage that reads it gets it: checked, but in the user's shape."""
+        """The array as its input feature encodes it, but in the user's shape."""
         encoded = super().encode(name, array)
-        type = self.features[name].given(TensorType(np.shape(array), DType.of(encoded)))
+        type = self.features[name].feature_type(TensorType(np.shape(array), DType.of(encoded)))
         return encoded.reshape(type.dims)
 
     def decode(self, name: str, array: np.ndarray) -> Any:
-        """A feature; what is no array comes in an array of one object."""
+        """The value of a feature; values other than arrays come in an array of one object."""
         return array.item() if array.dtype == object and not array.ndim else array
 
 
@@ -107,7 +107,7 @@ def _inner(number: int, name: str) -> str:
 
 @dataclass(eq=False)
 class _PipelineContinuation(Continuation):
-    """Runs the stages on features."""
+    """Execution of the stages, from features to features."""
 
     stages: Sequence[Model]
     outputs: Sequence[str]
@@ -130,7 +130,7 @@ def run_stage(
     state: Mapping[str, np.ndarray],
     call: Call,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The features that a stage gives, and its new state."""
+    """The output features of a stage, and its new state."""
     names = [spec.name for spec in stage.inputs]
     feeds = stage.complete({name: features[name] for name in names if name in features})
     stage.check_names(feeds)

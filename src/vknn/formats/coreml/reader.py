@@ -1,4 +1,4 @@
-"""Bytes of a .mlmodel -> messages and records. Structure is checked here, layers by the loader."""
+"""Reader of .mlmodel bytes: messages and records, with checks of the structure."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _KINDS = {
 
 
 def parse_model(data: bytes, file: str | None = None) -> Any:
-    """The Model message; its type is that of a neural network or of a pipeline of them.
+    """The Model message, of a neural network or a pipeline of neural networks.
 
-    Raises ModelFormatError for what is no model, and UnsupportedLayerError, naming what it is, for
-    models of other types.
+    Raises ModelFormatError for bytes that are no model, and UnsupportedLayerError, naming the type,
+    for models of other types.
     """
     if not data:
         raise ModelFormatError("the file is empty", file=file)
@@ -54,7 +54,7 @@ def parse_model(data: bytes, file: str | None = None) -> Any:
 
 
 def check_kind(model: Any, file: str | None = None, place: str = "", depth: int = 0) -> None:
-    """Raises unless the model is a neural network or a pipeline of neural networks."""
+    """Raises as :func:`parse_model` unless the model is a neural network or a pipeline of them."""
     kind = model.WhichOneof("Type")
     if kind is None:
         raise ModelFormatError(
@@ -70,7 +70,7 @@ def check_kind(model: Any, file: str | None = None, place: str = "", depth: int 
         )
     if depth >= MAX_DEPTH:
         raise ModelFormatError(f"pipelines lie inside one another {depth} deep", file=file)
-    models = stages_of(model)
+    models = pipeline_models(model)
     if not models:
         raise ModelFormatError(f"{place or 'the model'} is a pipeline without models", file=file)
     for number, stage in enumerate(models):
@@ -78,14 +78,14 @@ def check_kind(model: Any, file: str | None = None, place: str = "", depth: int 
         check_kind(stage, file, inside, depth + 1)
 
 
-def stages_of(model: Any) -> Sequence[Any]:
-    """The models of a pipeline."""
+def pipeline_models(model: Any) -> Sequence[Any]:
+    """The messages of a pipeline's models."""
     inner = getattr(model, model.WhichOneof("Type"))
     return inner.models if hasattr(inner, "models") else inner.pipeline.models
 
 
 def read_network(message: Any, file: str | None = None) -> NetworkRecord:
-    """The layers of a network. Raises ModelFormatError, naming the layer."""
+    """The record of a network. Raises ModelFormatError, naming the layer."""
     return NetworkRecord(tuple(_layers(message, file, (), False)))
 
 

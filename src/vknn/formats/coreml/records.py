@@ -1,4 +1,4 @@
-"""Networks and layers as the file states them; parameters stay the file's own messages."""
+"""Records of networks and layers; parameters stay messages of the file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ COUNTER = "\0counter"
 
 @dataclass(frozen=True, eq=False)
 class LayerRecord:
-    """One layer. ``type`` is the name of its parameters ("innerProduct"), ``params`` these.
+    """A layer. ``type``: the name of its parameters ("innerProduct"); ``params``: their message.
 
-    ``networks``: those inside, as far as it has them: the two branches, or a loop's condition and
-    body. ``path``: where it stands, indices from the main network on.
+    ``networks``: of a branch the two branches, of a loop the condition and the body. ``path``: its
+    position, as indices from the main network on.
     """
 
     name: str
@@ -30,12 +30,12 @@ class LayerRecord:
 
     @property
     def place(self) -> str:
-        """What errors call it."""
+        """The layer's name and type for errors."""
         return f"layer {self.name!r} ({self.type})"
 
     @functools.cached_property
     def draws(self) -> bool:
-        """Whether it draws random numbers that differ from run to run."""
+        """Whether the layer draws random numbers that differ from run to run."""
         random = self.type.startswith("random") or self.type == "categoricalDistribution"
         return random and self.params.seed < 0
 
@@ -46,17 +46,17 @@ class NetworkRecord:
 
     layers: tuple[LayerRecord, ...]
 
-    def everything(self) -> Iterator[LayerRecord]:
-        """All layers, those of networks inside too."""
+    def all_layers(self) -> Iterator[LayerRecord]:
+        """All layers, those of inner networks included."""
         for layer in self.layers:
             yield layer
             for network in layer.networks:
                 if network is not None:
-                    yield from network.everything()
+                    yield from network.all_layers()
 
     @functools.cached_property
     def reads(self) -> tuple[frozenset[str], ...]:
-        """The blobs that may be read from each layer on; the last entry is what no layer reads."""
+        """For each layer the blobs that it and later layers may read; the last entry is empty."""
         found: list[frozenset[str]] = [frozenset()]
         for layer in reversed(self.layers):
             found.append(found[-1].union(*_read(layer)))
@@ -64,12 +64,12 @@ class NetworkRecord:
 
     @functools.cached_property
     def writes(self) -> frozenset[str]:
-        """The blobs that its layers may write."""
-        return frozenset().union(*(written(layer) for layer in self.layers))
+        """The blobs that the layers may write."""
+        return frozenset().union(*(blobs_written(layer) for layer in self.layers))
 
 
 def conditions(layer: LayerRecord) -> tuple[str, ...]:
-    """The blobs that decide what a layer of control flow does next."""
+    """The blobs on which the next step of a control flow layer depends."""
     variable = layer.params.conditionVar if layer.type == "loop" else ""
     return (*layer.inputs, variable) if variable else layer.inputs
 
@@ -83,12 +83,12 @@ def _read(layer: LayerRecord) -> Iterator[Iterable[str]]:
             yield inner.reads[0]
 
 
-def read(layer: LayerRecord) -> frozenset[str]:
+def blobs_read(layer: LayerRecord) -> frozenset[str]:
     """The blobs that a layer, or one inside it, may read."""
     return frozenset().union(*_read(layer))
 
 
-def written(layer: LayerRecord) -> frozenset[str]:
+def blobs_written(layer: LayerRecord) -> frozenset[str]:
     """The blobs that a layer, or one inside it, may write."""
     inside = [inner.writes for inner in layer.networks if inner is not None]
     return frozenset(layer.outputs).union((COUNTER,) if layer.draws else (), *inside)

@@ -1,4 +1,4 @@
-"""Does a file start like a Core ML model?
+"""Recognition of Core ML files by their first bytes.
 
 There is no magic number: a model is a protobuf message whose field 1 is a small version and whose
 field 2 is a description. An ONNX model starts in the same way, but its field 2 is the name of a
@@ -23,11 +23,11 @@ class _Damaged(ValueError):
 
 
 class _Cut(ValueError):
-    """The bytes at hand end here; what they say so far is right."""
+    """The bytes at hand end here, and are valid up to here."""
 
 
 def looks_like_model(head: bytes) -> bool:
-    """True where ``head``, the first bytes of a file, may begin a Core ML model."""
+    """Whether ``head``, the first bytes of a file, may be the start of a Core ML model."""
     # A version of one byte, then the description.
     if len(head) < 3 or head[0] != _VERSION_TAG or not 1 <= head[1] <= _MAX_VERSION:
         return False

@@ -1,9 +1,9 @@
-"""Networks -> graphs, in stages.
+"""Staged building of graphs from networks.
 
 Graphs are built for concrete shapes. Where a layer needs data that are computed at run time (a
-shape, a branch, a loop), or reads a blob whose shape depends on data, the graph ends there. The
-rest is built when the arrays are known: what decides becomes a constant, everything else an input.
-Loops that are known while a graph is built are unrolled, as far as they are short.
+shape, a branch, a loop), or reads a blob whose shape depends on data, the graph ends. The next
+graph is built when the data are known: those that a layer needs become constants, the others
+inputs. Loops whose iterations are known while a graph is built are unrolled if they are short.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.coreml import frames
-from vknn.formats.coreml.context import Context, NeedsData
+from vknn.errors import ModelFormatError
+from vknn.formats.coreml import control_flow
+from vknn.formats.coreml.constant_cache import ConstantCache
+from vknn.formats.coreml.context import Context
+from vknn.formats.coreml.control_flow import LoopFrame, Stack, Undecided
 from vknn.formats.coreml.custom import known_type
-from vknn.formats.coreml.frames import Rounds, Stack, Undecided
-from vknn.formats.coreml.holding import Held
 from vknn.formats.coreml.records import COUNTER, LayerRecord, NetworkRecord
-from vknn.formats.layer_context import unfold
-from vknn.formats.layer_errors import Malformed, Unsupported
+from vknn.formats.layer_context import NeedsData, unfold
+from vknn.formats.layer_errors import errors_of
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise.binary import Add, Cast
 from vknn.ops.movement.shape import Reshape
 
-#: Rounds of loops that one graph unrolls; longer loops run a graph for each round.
+#: Iterations of loops that one graph unrolls; longer loops run a graph for each iteration.
 MAX_UNROLLED = 32
-#: Layers of one graph that stand in unrolled loops.
+#: The most layers of unrolled loops in one graph.
 _MAX_COPIES = 2000
 
 COUNTER_TYPE = TensorType((1,), DType.INT32)
@@ -38,29 +38,30 @@ COUNTER_TYPE = TensorType((1,), DType.INT32)
 class Source:
     """A network to build graphs of.
 
-    ``outputs`` are the blobs that a run gives, ``held`` the constants of all its graphs.
+    ``outputs``: the blobs that are results; ``constants``: those of all its graphs.
     """
 
     network: NetworkRecord
     outputs: tuple[str, ...]
     rank5: bool = False
     file: str | None = None
-    held: Held = field(default_factory=Held)
+    constants: ConstantCache = field(default_factory=ConstantCache)
 
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """A blob whose data are known while graphs are built; compared by identity."""
+    """The data of a blob that are known while a graph is built; compared by identity."""
 
     array: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """Where a graph ends.
+    """The end of a graph.
 
-    ``stack``: what is next (empty: nothing). ``decisive``: blobs whose data the next layer needs.
-    ``fixed``: blobs that became known. ``live``: outputs of the graph that change blobs, by blob.
+    ``stack``: the position of the next layer, empty at the end of the network. ``decisive``: blobs
+    whose data the next layer needs. ``fixed``: blobs with known data that the graph set. ``live``:
+    blobs that the graph computes.
     """
 
     stack: Stack
@@ -70,7 +71,7 @@ class End:
 
 
 class Stage:
-    """Converts layers until the end or until one cannot be converted yet."""
+    """Conversion of layers to one graph, up to a layer that needs data or to the network's end."""
 
     def __init__(
         self, source: Source, builder: GraphBuilder, blobs: Mapping[str, Value], stack: Stack
@@ -82,18 +83,18 @@ class Stage:
         self._copies = 0
 
     def run(self) -> End:
-        """Goes on from the stack as far as possible."""
+        """Converts as many layers as possible."""
         while self._next():
             pass
         return self._end()
 
     def _next(self) -> bool:
-        """One layer; False at the end or where it has to wait for arrays."""
+        """Converts one layer; False at the end and where the next layer needs data."""
         try:
             self.stack = self._settled()
         except Undecided:
             return False
-        layer = frames.current_layer(self.stack)
+        layer = control_flow.current_layer(self.stack)
         if layer is None:
             return False
         inputs = [self.value(name) for name in layer.inputs]
@@ -106,38 +107,38 @@ class Stage:
             self._decisive = tuple(found[:1])
             return False
         self.blobs.update(zip(layer.outputs, results, strict=True))
-        self.stack = frames.advanced(self.stack)
+        self.stack = control_flow.after_layer(self.stack)
         return True
 
     def _settled(self) -> Stack:
-        """Moves to the next ordinary layer, leaving loops that grow too long to those behind."""
+        """The stack at the next ordinary layer. Raises Undecided for loops too long to unroll."""
         stack = self.stack
         while stack:
             self.stack = stack
             top = stack[-1]
-            if isinstance(top, Rounds) and not top.decided and self._too_long(top):
+            if isinstance(top, LoopFrame) and not top.tested and self._too_long(top):
                 raise Undecided
-            moved = frames.step(stack, self._known)
+            moved = control_flow.step(stack, self._known)
             if moved == stack:
                 break
             stack = moved
         return stack
 
-    def _too_long(self, top: Rounds) -> bool:
-        long = not frames.has_test(top.loop) and (top.limit or 0) > MAX_UNROLLED
+    def _too_long(self, top: LoopFrame) -> bool:
+        long = not control_flow.has_condition(top.loop) and (top.limit or 0) > MAX_UNROLLED
         return long or top.done >= MAX_UNROLLED or self._copies > _MAX_COPIES
 
     def _known(self, blob: str) -> np.ndarray | None:
         return self.value(blob).constant
 
     def value(self, name: str) -> Value:
-        """What a blob holds."""
+        """The value of a blob at this point."""
         if name not in self.blobs:
-            raise frames.undefined(self.stack, name)
+            raise control_flow.undefined_blob(self.stack, name)
         return self.blobs[name]
 
     def output(self, name: str) -> Value:
-        """What a blob holds at the end."""
+        """The value of an output blob."""
         if name not in self.blobs:
             raise missing_output(name, self.source.file)
         return self.blobs[name]
@@ -145,24 +146,15 @@ class Stage:
     def _convert(self, layer: LayerRecord, inputs: Sequence[Value]) -> list[Value]:
         found = known_type(layer)
         assert found is not None, "unknown layers are refused when a model is loaded"
-        self._copies += any(isinstance(frame, Rounds) for frame in self.stack)
+        self._copies += any(isinstance(frame, LoopFrame) for frame in self.stack)
         context = Context(
-            self.builder, layer, inputs, self.source.rank5, self._draw, self.source.held
+            self.builder, layer, inputs, self.source.rank5, self._draw, self.source.constants
         )  # fmt: skip
-        try:
+        with errors_of(layer.place, self.source.file):
             results = unfold(found.convert(context))
             if len(results) < len(layer.outputs):
                 context.fail(f"names {len(layer.outputs)} outputs, has {len(results)}")
             return [_as_blob(context, v) for v in results[: len(layer.outputs)]]
-        except Unsupported as problem:
-            unsupported = [f"{layer.place}: {problem}"]
-            raise UnsupportedLayerError(unsupported, file=self.source.file) from problem
-        except Malformed as problem:
-            raise ShapeError(f"{layer.place}: {problem}") from problem
-        except ShapeError as problem:
-            if str(problem).startswith(f"layer {layer.name!r}"):
-                raise
-            raise ShapeError(f"{layer.place}: {problem}") from problem
 
     def _draw(self) -> Value:
         drawn = self.value(COUNTER)
@@ -171,7 +163,7 @@ class Stage:
         return drawn
 
     def _end(self) -> End:
-        wanted = frames.reads(self.stack) | set(self.source.outputs)
+        wanted = control_flow.blobs_read_from(self.stack) | set(self.source.outputs)
         fixed: dict[str, Fixed] = {}
         live: list[str] = []
         for name in sorted(wanted & self.blobs.keys()):
@@ -186,12 +178,12 @@ class Stage:
 
 
 def _as_blob(c: Context, value: Value) -> Value:
-    """Blobs are float32 and have one axis or more."""
+    """``value`` as blobs are: float32, with one axis or more."""
     if value.type.dtype is not DType.FLOAT32:
         value = c.add(Cast(DType.FLOAT32), value)
     return value if value.type.rank else c.add(Reshape((1,)), value)
 
 
 def missing_output(name: str, file: str | None) -> ModelFormatError:
-    """The error for an output of the model that no layer on the way has made."""
+    """The error for an output of the model that no layer on the path taken has written."""
     return ModelFormatError(f"the output {name!r} was made by no layer that ran", file=file)

@@ -1,4 +1,4 @@
-"""Arrays of weights: one of four encodings, decoded to float32 when a graph is built."""
+"""Weight arrays in their four encodings, decoded to float32 when a graph is built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VALUES = ("floatValue", "float16Value", "rawValue", "int8RawValue")
 
 
 def has_values(message: Any) -> bool:
-    """Whether a WeightParams holds anything."""
+    """Whether a WeightParams holds any values."""
     return any(len(getattr(message, name)) for name in _VALUES)
 
 
@@ -51,7 +51,7 @@ def decode(
 
 
 def flat(message: Any, what: str) -> np.ndarray:
-    """A WeightParams of unknown shape, float32 in a row: as many as it holds."""
+    """A WeightParams of unknown shape, as a vector of all the values that it holds."""
     count = len(message.floatValue) or len(message.float16Value) // 2
     if not count and message.rawValue:
         count = len(message.rawValue) * 8 // max(1, message.quantization.numberOfBits)
@@ -75,7 +75,7 @@ def decode_int8(message: Any, shape: Sequence[int], what: str) -> tuple[np.ndarr
 def float_array(message: Any, field: str = "floatValue") -> np.ndarray:
     """A field of many floats as an array, without a Python object for each of them.
 
-    A message with that field alone ends with the numbers as they lie in memory.
+    The serialized form of a message with that field alone ends with the raw floats.
     """
     count = len(getattr(message, field))
     if not count:
@@ -139,8 +139,8 @@ def _dequantized(
     linear = quantization.linearQuantization
     if not len(linear.scale):
         raise Malformed(f"{what} have no scale")
-    # scale and bias are rounded to float32 each; code * scale + bias once more, as one number
-    # would come out of float32 arithmetic with a fused multiply-add.
+    # scale and bias are float32; code * scale + bias is rounded to float32 once, as by a fused
+    # multiply-add.
     scale = _spread(linear.scale, codes.shape, what, axis, groups)
     result = codes * scale
     if len(linear.bias):
@@ -151,7 +151,7 @@ def _dequantized(
 def _spread(
     values: Sequence[float], shape: tuple[int, ...], what: str, axis: int, groups: int
 ) -> np.ndarray:
-    """One number, or one a channel, so that it broadcasts to the codes."""
+    """Numbers, one or one a channel, in a shape that broadcasts to the codes."""
     array = np.asarray(values, np.float64)
     if array.size == 1:
         return array.reshape((1,) * len(shape))

@@ -1,4 +1,4 @@
-"""OpenVINO IR, versions 2 to 7: .xml with the layers, .bin with the weights."""
+"""OpenVINO IR format, versions 2 to 7: .xml with the layers, .bin with the weights."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vknn.formats.model import Model
 
 __all__ = ["FORMAT"]
 
-#: What may stand before the root element. A document type is let through so that the reader can
-#: say why it refuses the file.
+#: Start and end of markup before the root element. A document type is accepted here so that the
+#: reader can report why it refuses the file.
 _PROLOG = ((b"<?", b"?>"), (b"<!--", b"-->"), (b"<!DOCTYPE", b"<net"))
 
 
@@ -22,7 +22,7 @@ def _recognizes(head: bytes) -> bool:
         _, found, rest = rest.partition(opened)
         if opened == b"<net":
             return True
-        if not found:  # a comment longer than what is shown: its reader sees
+        if not found:  # a comment longer than ``head``: the reader will tell
             return opened == b"-->"
         rest = rest.lstrip()
     return rest[:4] == b"<net" and rest[4:5] in (b" ", b">", b"\t", b"\r", b"\n")

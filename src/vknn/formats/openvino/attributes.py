@@ -1,4 +1,4 @@
-"""Typed access to the attributes of a layer, which are text."""
+"""Typed access to the attributes of a layer, which are text in the file."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from vknn.formats.layer_errors import Malformed
-from vknn.formats.openvino.numbers import parts, real, truth, whole
+from vknn.formats.openvino.value_parsing import parse_bool, parse_float, parse_int, split_list
 
 T = TypeVar("T")
-#: The default of an attribute that has to be there.
+#: The default of a required attribute.
 REQUIRED: Any = object()
 
 
 class AttributeReader:
     """Attributes by name. ``names`` may hold alternatives, as in "local-size|local_size".
 
-    An attribute that is absent and has no default, or is not what it should be, raises Malformed.
+    Methods raise Malformed for an attribute that is absent and has no default, and for text of
+    another type.
     """
 
     def __init__(self, attributes: Mapping[str, str]) -> None:
         self.attributes = attributes
 
     def has_attribute(self, names: str) -> bool:
-        """Whether one of the alternatives is there."""
+        """Whether the layer has one of the alternatives."""
         return self._text(names) is not None
 
     def int(self, names: str, default: Any = REQUIRED) -> Any:
-        """An integer (3.0 is one too)."""
-        return self._one(names, default, whole, "an integer")
+        """An integer; also one written as a float, as in 3.0."""
+        return self._one(names, default, parse_int, "an integer")
 
     def float(self, names: str, default: Any = REQUIRED) -> Any:
-        """A number."""
-        return self._one(names, default, real, "a number")
+        """A floating-point number."""
+        return self._one(names, default, parse_float, "a number")
 
     def bool(self, names: str, default: Any = REQUIRED) -> Any:
-        """true, 1, false, 0."""
-        return self._one(names, default, truth, "true or false")
+        """A truth value: true, false, or an integer, of which 0 is false."""
+        return self._one(names, default, parse_bool, "true or false")
 
     def text(
         self, names: str, default: Any = REQUIRED, choices: Sequence[str] | None = None
     ) -> Any:
-        """A word; of ``choices`` (case does not matter), given as it stands there."""
+        """A text. With ``choices``: the one of them that it equals but for case."""
         found = self._text(names)
         if found is None:
             return self._default(names, default)
@@ -53,21 +54,21 @@ class AttributeReader:
         raise Malformed(f"{found[0]} is {found[1][:60]!r}, not one of {', '.join(choices)}")
 
     def ints(self, names: str, default: Any = REQUIRED, count: Any = None) -> Any:
-        """A list of integers; ``count``: how many (where there are any).
+        """A list of integers; ``count``: the length that it must have.
 
-        An alternative may be a list of attributes that hold a number each ("kernel-y,kernel-x");
-        where some of them are absent the default's are taken.
+        An alternative may be a list of attributes that hold one number each ("kernel-y,kernel-x");
+        the default's number stands for each of them that is absent.
         """
-        return self._list(names, default, count, whole, "integers")
+        return self._list(names, default, count, parse_int, "integers")
 
     def floats(self, names: str, default: Any = REQUIRED, count: Any = None) -> Any:
-        """A list of numbers, otherwise as :meth:`ints`."""
-        return self._list(names, default, count, real, "numbers")
+        """A list of floats, otherwise as :meth:`ints`."""
+        return self._list(names, default, count, parse_float, "numbers")
 
     def texts(self, names: str, default: Any = REQUIRED) -> Any:
         """A list of words."""
         found = self._text(names)
-        return self._default(names, default) if found is None else tuple(parts(found[1]))
+        return self._default(names, default) if found is None else tuple(split_list(found[1]))
 
     def _text(self, names: str) -> tuple[str, str] | None:
         for name in names.split("|"):
@@ -98,7 +99,7 @@ class AttributeReader:
                 return self._gathered(several, default, read, kind)
             if name in self.attributes:
                 text = self.attributes[name]
-                values = [read(item) for item in parts(text)]
+                values = [read(item) for item in split_list(text)]
                 if any(v is None for v in values):
                     raise Malformed(f"{name} is {text[:60]!r}, not a list of {kind}")
                 if count is not None and len(values) != count:

@@ -1,78 +1,43 @@
-"""What a layer's converter works with."""
+"""Context of an OpenVINO layer's conversion: inputs, attributes, blobs and state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from vknn.errors import ShapeError
-from vknn.formats.layer_context import LayerContext
+from vknn.formats.layer_context import LayerContext, NeedsData
 from vknn.formats.openvino.attributes import AttributeReader
-from vknn.formats.openvino.records import LayerRecord
-from vknn.formats.openvino.weights import Weights
-from vknn.graph import DType, GraphBuilder, Origin, Value
+from vknn.formats.openvino.build import GraphBuild
+from vknn.formats.openvino.records import LayerRecord, Port
+from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
 
-if TYPE_CHECKING:
-    from vknn.formats.openvino.stages import Stage
-
-#: Elements of constants that a layer makes of its attributes.
+#: The most elements of a constant that a layer makes of its attributes.
 MAX_MADE = 1 << 24
-#: Layers converted for one graph; a loop of absurd length would otherwise fill the memory.
-MAX_LAYERS = 200_000
-_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
-#: Which input of which layer, inside which bodies.
-DataKey = tuple[str, int, int]
-
-
-class NeedsData(Exception):
-    """A converter needs the data of ``value``, which are computed at run time."""
-
-    def __init__(self, key: DataKey, value: Value) -> None:
-        super().__init__(value.name)
-        self.key, self.value = key, value
-
-
-@dataclass
-class Surroundings:
-    """What all layers of a build share.
-
-    ``as_declared``: the inputs have the shapes of the file. ``given``: data that are computed at
-    run time and known by now. ``states``: the graph's inputs that hold state, by id; ``written``:
-    what they hold from now on.
-    """
-
-    builder: GraphBuilder
-    weights: Weights
-    as_declared: bool
-    given: Mapping[DataKey, np.ndarray] = field(default_factory=dict)
-    states: Mapping[str, Value] = field(default_factory=dict)
-    written: dict[str, Value] = field(default_factory=dict)
-    layers: int = 0
-
-    def count_layers(self, name: str, coming: int = 0) -> None:
-        """Counts a layer that is converted, and ``coming`` ones; absurdly long loops end here."""
-        self.layers += 1
-        if self.layers + coming > MAX_LAYERS:
-            raise ShapeError(f"layer {name!r}: more than {MAX_LAYERS} layers with all repetitions")
+#: Integer dtypes whose range float32 and int32 exceed.
+SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 class Context(LayerContext, AttributeReader):
-    """One layer on its way into the graph. Values have the layout of the file (NCHW)."""
+    """One layer that is being converted. Values have the layout of the file (NCHW).
+
+    ``scope``: the names of the TensorIterators around the layer, as a prefix of its name.
+    """
+
+    inputs: Sequence[Value]
 
     def __init__(
-        self, around: Surroundings, stage: Stage, layer: LayerRecord, inputs: Sequence[Value]
+        self, build: GraphBuild, layer: LayerRecord, inputs: Sequence[Value], scope: str = ""
     ) -> None:
         super().__init__(layer.attributes)
-        self.around, self.stage = around, stage
-        self.builder = around.builder
+        self.build, self.scope = build, scope
+        self.builder = build.builder
         self.layer, self.inputs = layer, tuple(inputs)
-        self._origin = Origin(f"{stage.scope}{layer.name}", layer.type)
+        self._origin = Origin(f"{scope}{layer.name}", layer.type)
 
     @property
     def origin(self) -> Origin:
@@ -80,35 +45,19 @@ class Context(LayerContext, AttributeReader):
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    @property
-    def x(self) -> Value:
-        """The first input."""
-        return self.value(0)
-
-    def value(self, number: int) -> Value:
-        """An input that must be there."""
-        value = self.optional(number)
-        if value is None:
-            self.fail(f"input {number} is missing")
-        return value
-
-    def optional(self, number: int) -> Value | None:
-        """An input, or None where there is none."""
-        return self.inputs[number] if number < len(self.inputs) else None
-
-    def real(self, number: int = 0) -> Value:
+    def float_input(self, number: int = 0) -> Value:
         """An input as float32."""
         return self.cast(self.value(number), DType.FLOAT32)
 
-    def integers(self, number: int = 0) -> Value:
+    def int_input(self, number: int = 0) -> Value:
         """An input as int32; fractions are cut off."""
         return self.cast(self.value(number), DType.INT32)
 
-    def whole(self, x: Value, dtype: DType = DType.INT32) -> Value:
-        """``x`` as integers: the nearest, halves to even, and no more than ``dtype`` holds."""
+    def rounded(self, x: Value, dtype: DType = DType.INT32) -> Value:
+        """``x`` rounded to integers, halves to even, clipped to the range of ``dtype``."""
         if x.type.dtype.is_float and dtype is not DType.BOOL:
             x = self.add(Round(), x)
-        if dtype in _SMALL and x.type.dtype in (DType.FLOAT32, DType.INT32):
+        if dtype in SMALL_INTEGERS and x.type.dtype in (DType.FLOAT32, DType.INT32):
             info = np.iinfo(dtype.numpy)
             x = self.add(Clip(float(info.min), float(info.max)), x)
         return self.cast(x, dtype)
@@ -116,18 +65,19 @@ class Context(LayerContext, AttributeReader):
     def data(self, number: int) -> np.ndarray:
         """The data of an input that must be known while the graph is built.
 
-        Where they are computed at run time the graph ends before this layer (see ``stages``).
+        Raises NeedsData where they are computed at run time: the graph ends before this layer then
+        (see ``stages``).
         """
         value = self.value(number)
         if value.constant is not None:
             return value.constant
-        key = (self.stage.scope, self.layer.id, number)
-        if key not in self.around.given:
-            raise NeedsData(key, value)
-        return self.around.given[key]
+        key = (self.scope, self.layer.id, number)
+        if key not in self.build.given:
+            raise NeedsData(value, key)
+        return self.build.given[key]
 
     def input_ints(self, number: int, what: str) -> list[int]:
-        """The data of an input as integers, flattened; floats must be whole."""
+        """The data of an input as integers, flattened. Raises Malformed for fractions."""
         array = self.data(number).reshape(-1)
         if array.dtype.kind not in "iub":
             with np.errstate(invalid="ignore"):
@@ -141,7 +91,7 @@ class Context(LayerContext, AttributeReader):
         self.require(array.size == 1, f"{what} has {array.size} elements, not 1")
         return float(array.reshape(-1)[0])
 
-    # --- what the file says -----------------------------------------------------------------------
+    # --- attributes of the file -------------------------------------------------------------------
 
     @property
     def rank(self) -> int:
@@ -149,9 +99,10 @@ class Context(LayerContext, AttributeReader):
         return self.x.type.rank
 
     def declared(self, number: int = 0) -> tuple[int, ...]:
-        """The dims that the file states for an output.
+        """The shape that the file states for an output.
 
-        They hold only for inputs of the shapes that it states too; for others this is refused.
+        It holds only for inputs of the shapes that the file states too; raises Unsupported for
+        others.
         """
         if not self.is_as_declared:
             self.refuse("its output's shape stands only in the file, for inputs of other shapes")
@@ -161,20 +112,19 @@ class Context(LayerContext, AttributeReader):
     def is_as_declared(self) -> bool:
         """Whether the inputs have the shapes that the file states for them."""
         same = (v.type.shape == p.dims for v, p in zip(self.inputs, self.layer.inputs, strict=True))
-        return all(same) and (bool(self.inputs) or self.around.as_declared)
+        return all(same) and (bool(self.inputs) or self.build.as_declared)
 
-    def port(self, number: int = 0) -> Any:
-        """The file's record of an output."""
+    def port(self, number: int = 0) -> Port:
+        """The file's record of an output port."""
         ports = self.layer.outputs
         return ports[number] if number < len(ports) else self.fail(f"has no output {number}")
 
     def dtype(self, number: int = 0) -> DType:
-        """The element type that the file states for an output; I64 is computed as int32."""
-        found: DType = self.port(number).dtype
-        return DType.INT32 if found is DType.INT64 else found
+        """The dtype that the file states for an output; int32 in place of int64."""
+        return self.port(number).graph_dtype
 
     def has_blob(self, name: str) -> bool:
-        """Whether there is a blob by this name."""
+        """Whether the layer has a blob of this name."""
         return name in self.layer.blobs
 
     def blob(
@@ -185,12 +135,13 @@ class Context(LayerContext, AttributeReader):
     ) -> np.ndarray:
         """A blob that must be there: float16 as float32, int64 as int32, BIN as its bytes.
 
-        ``shape`` (or a number of elements) is checked and given; ``dtype`` makes it another one.
+        ``shape`` (or a number of elements) is checked, and is the result's; ``dtype``: the
+        result's.
         """
         record = self.layer.blobs.get(name)
         if record is None:
             self.fail(f"has no {name}")
-        array = _computed(self.around.weights.array(record, name))
+        array = _computed(self.build.weights.array(record, name))
         if dtype is not None:
             array = array.astype(dtype, copy=False)
         if shape is None:
@@ -204,26 +155,27 @@ class Context(LayerContext, AttributeReader):
     # --- state ------------------------------------------------------------------------------------
 
     def read_state(self, id_: str) -> Value:
-        """What was written under this id in the run before; zeros at first."""
-        return self.around.states[id_]
+        """The state of this Memory id, as the previous run wrote it; zeros in the first run."""
+        return self.build.states[id_]
 
     def write_state(self, id_: str, value: Value) -> None:
-        """Makes ``value`` what the next run reads under this id."""
-        held = self.around.states[id_]
+        """Makes ``value`` the state of this Memory id that the next run reads."""
+        held = self.build.states[id_]
         if value.type.shape != held.type.shape:
             self.fail(f"writes {value.type} where {held.type} is read")
-        self.around.written[id_] = self.cast(value, held.type.dtype)
+        self.build.written[id_] = self.cast(value, held.type.dtype)
 
     def allocatable(self, count: int) -> int:
-        """``count``, which is checked before so many elements are made on the host."""
+        """``count`` elements to make on the host. Raises Malformed for more than MAX_MADE."""
         self.require(0 <= count <= MAX_MADE, f"asks for {count} elements")
         return count
 
 
 def _computed(array: np.ndarray) -> np.ndarray:
-    """An array of the file in a dtype that is computed in.
+    """An array of the file in a dtype that graphs compute in.
 
-    64-bit integers that do not fit saturate, as OpenVINO has it: ends of slices are often so large.
+    64-bit integers that do not fit in 32 bits saturate, as in OpenVINO: ends of slices are often so
+    large.
     """
     if array.dtype == np.float16:
         return array.astype(np.float32)

@@ -1,25 +1,18 @@
-"""A file -> :class:`OpenvinoModel`: what can be checked without inputs is checked here."""
+"""Loading of .xml and .bin as an :class:`OpenvinoModel`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from vknn.errors import ModelFormatError, UnsupportedLayerError
-from vknn.formats.openvino import layers as _layers  # noqa: F401 (registers the layers)
-from vknn.formats.openvino.custom import known_type
-from vknn.formats.openvino.iteration import body_inputs
-from vknn.formats.openvino.memory import check_memories
+from vknn.errors import ModelFormatError
 from vknn.formats.openvino.model import OpenvinoModel
 from vknn.formats.openvino.reader import parse_net
-from vknn.formats.openvino.records import LayerRecord, Net
-from vknn.formats.openvino.registry import LayerType
-from vknn.formats.openvino.weights import Weights
+from vknn.formats.openvino.validation import check
 from vknn.formats.openvino.xml import MAX_BYTES
 
 
 def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
-    """Reads a net; ``weights`` is by default the .bin of the same stem. It stays memory-mapped.
+    """Reads a net; ``weights``: by default the .bin of the same stem, which is memory-mapped.
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
@@ -33,62 +26,3 @@ def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
     net = parse_net(data, file)
     found = check(net, path.with_suffix(".bin") if weights is None else weights, file)
     return OpenvinoModel(net, found, file)
-
-
-def check(net: Net, weights: Path, file: str | None = None) -> Weights:
-    """Checks all that needs no inputs, and opens the weights."""
-    check_layers(net, file)
-    check_inputs(net, file)
-    check_memories(net, file)
-    blobs = list(_blobs(net))
-    means = [m.blob for m in net.pre_process.means if m.blob] if net.pre_process else []
-    found = Weights(weights, bool(blobs or means))
-    for layer, name in blobs:
-        found.check(layer.blobs[name], name, layer.name)
-    for blob in means:
-        assert net.pre_process is not None
-        found.check(blob, "mean", net.pre_process.layer)
-    return found
-
-
-def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
-    for layer in net.everything():
-        for name in layer.blobs:
-            yield layer, name
-
-
-def check_layers(net: Net, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError with all layers that vknn does not know."""
-    unknown: list[str] = []
-    for layer in net.everything():
-        found = known_type(layer.type)
-        if found is None:
-            unknown.append(f"{layer.type} (layer {layer.name!r})")
-        else:
-            _check_arity(layer, found, file)
-    if unknown:
-        raise UnsupportedLayerError(unknown, file=file)
-
-
-def _check_arity(layer: LayerRecord, type_: LayerType, file: str | None) -> None:
-    for ports, (least, most), what in (
-        (layer.inputs, type_.inputs, "inputs"),
-        (layer.outputs, type_.outputs, "outputs"),
-    ):
-        if len(ports) < least or (most is not None and len(ports) > most):
-            end = "" if least == most else f" to {most}" if most is not None else " or more"
-            raise ModelFormatError(
-                f"{layer.type} takes {least}{end} {what}, not {len(ports)}",
-                file=file,
-                layer=layer.name,
-            )
-
-
-def check_inputs(net: Net, file: str | None = None) -> None:
-    """Raises ModelFormatError for input ports that nothing feeds, of the net itself."""
-    layers = net.by_id()
-    for id_, port in body_inputs(net):
-        if layers[id_].inputs:
-            raise ModelFormatError(
-                f"no edge leads to input port {port}", file=file, layer=layers[id_].name
-            )

@@ -1,4 +1,4 @@
-"""Memory layers: pairs of a write and a read, and what lies between runs."""
+"""Memory layers: pairs of a read and a write of state that is kept between runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.records import LayerRecord, Net, Port
-from vknn.graph import DType, TensorType
+from vknn.graph import TensorType
 
 
 def is_memory(layer: LayerRecord) -> bool:
@@ -15,15 +15,15 @@ def is_memory(layer: LayerRecord) -> bool:
 
 
 def memory_id(layer: LayerRecord) -> str:
-    """Which state a Memory layer is about. Raises Malformed."""
+    """The id of the state that a Memory layer reads or writes. Raises Malformed."""
     found: str = AttributeReader(layer.attributes).text("id")
     return found
 
 
 def reads(layer: LayerRecord) -> bool:
-    """Whether a Memory layer gives what was written in the run before; otherwise it writes.
+    """Whether a Memory layer reads the state of the previous run (index 1) or writes it (index 0).
 
-    ``index`` is 1 for a layer that gives and 0 for one that takes. Raises Malformed.
+    Raises Malformed.
     """
     index = AttributeReader(layer.attributes).int("index", 1 if layer.outputs else 0)
     if index not in (0, 1):
@@ -37,7 +37,7 @@ def reads(layer: LayerRecord) -> bool:
 
 
 def state_types(net: Net) -> dict[str, TensorType]:
-    """id -> what is kept: as the read states it, or the write where nothing reads."""
+    """id -> type of the state: the read port's, or the write port's where nothing reads it."""
     types: dict[str, TensorType] = {}
     for layer in (x for x in _memories(net) if not reads(x)):
         types[memory_id(layer)] = _type(layer.inputs[0])
@@ -47,11 +47,11 @@ def state_types(net: Net) -> dict[str, TensorType]:
 
 
 def _type(port: Port) -> TensorType:
-    return TensorType(port.dims, DType.INT32 if port.dtype is DType.INT64 else port.dtype)
+    return TensorType(port.dims, port.graph_dtype)
 
 
 def _memories(net: Net) -> list[LayerRecord]:
-    return [layer for layer in net.everything() if is_memory(layer)]
+    return [layer for layer in net.all_layers() if is_memory(layer)]
 
 
 def check_memories(net: Net, file: str | None = None) -> None:

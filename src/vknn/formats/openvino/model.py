@@ -1,4 +1,4 @@
-"""A net of records, and its graph for given input shapes."""
+"""OpenVINO net as a :class:`Model`: its graph for given input shapes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.openvino.build import Source
 from vknn.formats.openvino.memory import state_types
-from vknn.formats.openvino.records import LayerRecord, Net, Place, PreProcess
-from vknn.formats.openvino.stages import Source, build_graph
+from vknn.formats.openvino.records import LayerRecord, Net, PortRef, PreProcess
+from vknn.formats.openvino.stages import build_graph
 from vknn.formats.openvino.weights import Weights
 from vknn.graph import DType, Graph, TensorType
 
@@ -24,8 +25,8 @@ class OpenvinoModel(Model):
     def __init__(self, net: Net, weights: Weights, file: str | None = None) -> None:
         self.net, self.weights, self.file = net, weights, file
         self._inputs = {layer.name: layer for layer in net.layers if layer.type.lower() == "input"}
-        self.layer_types = tuple(layer.type for layer in net.everything())
-        self._outputs = output_places(net)
+        self.layer_types = tuple(layer.type for layer in net.all_layers())
+        self._outputs = output_ports(net)
         layers = net.by_id()
         self.inputs = tuple(
             TensorSpec(name, layer.outputs[0].dims, layer.outputs[0].dtype)
@@ -45,15 +46,15 @@ class OpenvinoModel(Model):
     ) -> Graph:
         """See :meth:`Model.build`."""
         self.check_names(types)
-        fed: dict[Place, TensorType] = {}
-        names: dict[Place, str] = {}
+        fed: dict[PortRef, TensorType] = {}
+        names: dict[PortRef, str] = {}
         as_declared = True
         for name, layer in self._inputs.items():
             port = layer.outputs[0]
             dims = types[name].dims
             self._check_rank(name, dims)
             as_declared = as_declared and dims == port.dims
-            fed[layer.id, port.id] = TensorType(dims, _held(port.dtype))
+            fed[layer.id, port.id] = TensorType(dims, port.graph_dtype)
             names[layer.id, port.id] = name
         source = Source(self.net, self.weights, self._outputs, self._state_names, self.file)
         states = {id_: self.state[name] for id_, name in self._state_names.items()}
@@ -61,12 +62,12 @@ class OpenvinoModel(Model):
         return build_graph(source, fed, states, names, as_declared, means)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array in the input's dtype; numbers of another one are taken where they fit."""
+        """The array in the input's dtype. Raises InputError for numbers that do not fit in it."""
         if name not in self._inputs:
             raise InputError(f"unknown input {name!r}")
         array = np.asarray(array)
         self._check_rank(name, array.shape)
-        wanted = _held(self._inputs[name].outputs[0].dtype).numpy
+        wanted = self._inputs[name].outputs[0].graph_dtype.numpy
         if array.dtype == wanted:
             return np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind not in "fiub":
@@ -80,7 +81,7 @@ class OpenvinoModel(Model):
         return converted
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array; what is int32 to the graph and I64 in the file becomes int64."""
+        """The array; int64 for an output that is I64 in the file and int32 in the graph."""
         wide = self._declared[name] is DType.INT64 and array.dtype == np.int32
         return array.astype(np.int64) if wide else array
 
@@ -91,18 +92,18 @@ class OpenvinoModel(Model):
                 f"input {name!r} has the shape {list(shape)}, the model says {list(declared)}"
             )
 
-    def _means(self, fed: Mapping[Place, TensorType]) -> dict[Place, np.ndarray]:
-        """What is subtracted from inputs, in a shape that broadcasts to them."""
+    def _means(self, fed: Mapping[PortRef, TensorType]) -> dict[PortRef, np.ndarray]:
+        """Input port -> mean that is subtracted from it, in a shape that broadcasts to it."""
         found = self.net.pre_process
         if found is None:
             return {}
         layer = self._inputs[found.layer]
-        place = (layer.id, layer.outputs[0].id)
-        return {place: _mean(found, self.weights, fed[place].dims)}
+        ref = (layer.id, layer.outputs[0].id)
+        return {ref: _mean(found, self.weights, fed[ref].dims)}
 
 
 def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarray:
-    """Values for channels [C, 1, ..], or images [C, H, W]."""
+    """Means of the channels: scalars as [C, 1, ..], or images as [C, H, W]."""
     plane = tuple(dims[2:])
     if dims[1] != len(found.means):
         raise InputError(
@@ -123,10 +124,10 @@ def _mean(found: PreProcess, weights: Weights, dims: Sequence[int]) -> np.ndarra
     return np.stack(np.broadcast_arrays(*images))
 
 
-def output_places(net: Net) -> dict[str, Place]:
-    """The output ports that no edge leaves, by what a session calls them."""
+def output_ports(net: Net) -> dict[str, PortRef]:
+    """Name in a session -> output port, for all output ports that no edge leaves."""
     used = set(net.sources.values())
-    found: dict[str, Place] = {}
+    found: dict[str, PortRef] = {}
     for layer in net.layers:
         for number, port in enumerate(layer.outputs):
             if (layer.id, port.id) not in used:
@@ -140,11 +141,6 @@ def output_places(net: Net) -> dict[str, Place]:
 def _spec(name: str, layer: LayerRecord, port_id: int) -> TensorSpec:
     port = layer.outputs[layer.output_index(port_id)]
     return TensorSpec(name, port.dims, port.dtype)
-
-
-def _held(dtype: DType) -> DType:
-    """The element type in the graph."""
-    return DType.INT32 if dtype is DType.INT64 else dtype
 
 
 def _state_name(id_: str, taken: set[str]) -> str:

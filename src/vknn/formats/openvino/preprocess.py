@@ -1,23 +1,20 @@
-"""<pre-process>: what is subtracted from an input before the net sees it."""
+"""Reader of <pre-process>: means that are subtracted from an input."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from vknn.formats.openvino.numbers import real
+from vknn.formats.openvino.elements import ElementReader
 from vknn.formats.openvino.records import LayerRecord, Mean, PreProcess
+from vknn.formats.openvino.value_parsing import parse_float
 from vknn.formats.openvino.xml import Element, integer
-
-if TYPE_CHECKING:
-    from vknn.formats.openvino.reader import Reader
 
 
 def read_pre_process(
-    reader: Reader, net: Element, layers: Sequence[LayerRecord]
+    reader: ElementReader, net: Element, layers: Sequence[LayerRecord]
 ) -> PreProcess | None:
-    """The means of a net, or None. Scales are not applied, as OpenVINO does not."""
+    """The means of a net, or None. Scales are ignored, as OpenVINO ignores them."""
     element = net.first("pre-process")
     if element is None or not (channels := list(element.all("channel"))):
         return None
@@ -40,8 +37,10 @@ def read_pre_process(
     return PreProcess(layer.name, tuple(found))
 
 
-def _reference(reader: Reader, element: Element, layers: Sequence[LayerRecord]) -> LayerRecord:
-    """The Input layer that is meant: by name, or the first with four dims."""
+def _reference(
+    reader: ElementReader, element: Element, layers: Sequence[LayerRecord]
+) -> LayerRecord:
+    """The Input layer that is named, else the first of rank 4, else the first of 2 or more."""
     inputs = [layer for layer in layers if layer.type.lower() == "input" and layer.outputs]
     name = element.attributes.get("reference-layer-name", "")
     if name:
@@ -56,12 +55,14 @@ def _reference(reader: Reader, element: Element, layers: Sequence[LayerRecord]) 
     return found[0]
 
 
-def _mean(reader: Reader, element: Element, channel: Element, layer: LayerRecord) -> Mean | None:
+def _mean(
+    reader: ElementReader, element: Element, channel: Element, layer: LayerRecord
+) -> Mean | None:
     mean = channel.first("mean")
     if mean is None or not ({"value", "offset"} & set(mean.attributes)):
         return None
     if "value" in mean.attributes:
-        value = real(mean.attributes["value"])
+        value = parse_float(mean.attributes["value"])
         if value is None or not math.isfinite(value):
             reader.fail(f"<mean> has the value {mean.attributes['value'][:40]!r}", layer.name)
         return Mean(value)

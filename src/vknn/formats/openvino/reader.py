@@ -1,83 +1,34 @@
-"""XML -> records. Every id, size, offset and shape is checked here.
+"""Reader of .xml: elements -> records, with checks of all ids, sizes, offsets and shapes.
 
-Structure is all that is looked at: what attributes mean is the layers' own affair.
+Only the structure is checked here; converters of layers check the attributes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NoReturn
 
 from vknn.errors import ModelFormatError
+from vknn.formats.layer_context import MAX_ELEMENTS
+from vknn.formats.openvino.elements import MAX_RANK, ElementReader
 from vknn.formats.openvino.iteration import read_iteration
-from vknn.formats.openvino.order import running_order
 from vknn.formats.openvino.preprocess import read_pre_process
 from vknn.formats.openvino.records import (
-    DTYPES,
     STORED,
     Blob,
     LayerRecord,
     Net,
-    Place,
     Port,
+    PortRef,
 )
+from vknn.formats.openvino.topological_order import topological_order
 from vknn.formats.openvino.xml import Element, integer, parse
 
 VERSIONS = range(1, 10)
-MAX_ELEMENTS = 1 << 31
-MAX_RANK = 16
-MAX_NESTING = 8
-
-
-@dataclass(frozen=True)
-class Reader:
-    """What all of a file's parts are read with. ``precision`` is the net's."""
-
-    file: str | None
-    precision: str
-    nesting: int = 0
-
-    def fail(self, message: str, layer: str | None = None) -> NoReturn:
-        """Raises the error for a file that contradicts itself."""
-        raise ModelFormatError(message, file=self.file, layer=layer)
-
-    def number(self, element: Element, name: str, layer: str | None = None) -> int:
-        """An attribute that must be there and an integer."""
-        text = element.attributes.get(name)
-        value = None if text is None else integer(text)
-        if value is None:
-            said = "has no" if text is None else f"has {text[:40]!r} as"
-            self.fail(f"<{element.tag}> {said} {name}", layer)
-        return value
-
-    def precision_of(self, element: Element, default: str, layer: str | None = None) -> str:
-        """The precision that an element states, or ``default``."""
-        text = element.attributes.get("precision", "")
-        if text in ("", "UNSPECIFIED", "MIXED"):
-            return default
-        if text.upper() not in DTYPES:
-            self.fail(f"<{element.tag}> has the unknown precision {text[:40]!r}", layer)
-        return text.upper()
-
-    def inner(self, precision: str) -> Reader:
-        """The reader of a TensorIterator's body."""
-        if self.nesting >= MAX_NESTING:
-            self.fail(f"bodies nested more than {MAX_NESTING} deep")
-        return Reader(self.file, precision, self.nesting + 1)
-
-    def blob(self, element: Element, default: str, layer: str | None = None) -> Blob:
-        """A <weights>, <biases> or <custom>."""
-        offset = self.number(element, "offset", layer)
-        size = self.number(element, "size", layer)
-        if offset < 0 or size < 0 or offset + size >= 1 << 63:
-            self.fail(f"<{element.tag}> has offset {offset} and size {size}", layer)
-        return Blob(offset, size, self.precision_of(element, default, layer))
 
 
 def parse_net(data: bytes, file: str | None = None) -> Net:
-    """A whole file. Raises ModelFormatError."""
+    """The net in the bytes of a .xml. Raises ModelFormatError."""
     try:
         root = parse(data)
     except ModelFormatError as error:
@@ -85,13 +36,13 @@ def parse_net(data: bytes, file: str | None = None) -> Net:
     if root.tag != "net":
         message = f"the root element is <{root.tag[:40]}>, not <net>: this is no OpenVINO IR"
         raise ModelFormatError(message, file=file)
-    reader = Reader(file, "FP32")
+    reader = ElementReader(file, "FP32")
     version = _version(reader, root)
     precision = reader.precision_of(root, "FP32")
-    return read_net(Reader(file, precision), root, version)
+    return read_net(ElementReader(file, precision), root, version)
 
 
-def _version(reader: Reader, root: Element) -> int:
+def _version(reader: ElementReader, root: Element) -> int:
     text = root.attributes.get("version")
     if text is None:
         reader.fail("<net> has no version")
@@ -106,8 +57,8 @@ def _version(reader: Reader, root: Element) -> int:
     return version
 
 
-def read_net(reader: Reader, element: Element, version: int) -> Net:
-    """A <net> or a <body>."""
+def read_net(reader: ElementReader, element: Element, version: int) -> Net:
+    """The net of a <net> or <body> element."""
     listed = element.first("layers")
     if listed is None:
         reader.fail(f"<{element.tag}> has no <layers>")
@@ -117,13 +68,13 @@ def read_net(reader: Reader, element: Element, version: int) -> Net:
     _check_unique(reader, layers)
     by_id = {layer.id: layer for layer in layers}
     sources = _edges(reader, element.first("edges"), by_id)
-    ordered = running_order(layers, sources, reader.fail)
+    ordered = topological_order(layers, sources, reader.fail)
     name = element.attributes.get("name", "") or "openvino"
     pre_process = read_pre_process(reader, element, ordered) if element.tag == "net" else None
     return Net(name, version, ordered, sources, pre_process)
 
 
-def _check_unique(reader: Reader, layers: Iterable[LayerRecord]) -> None:
+def _check_unique(reader: ElementReader, layers: Iterable[LayerRecord]) -> None:
     ids: set[int] = set()
     names: set[str] = set()
     for layer in layers:
@@ -135,7 +86,7 @@ def _check_unique(reader: Reader, layers: Iterable[LayerRecord]) -> None:
         names.add(layer.name)
 
 
-def _layer(reader: Reader, element: Element, version: int) -> LayerRecord:
+def _layer(reader: ElementReader, element: Element, version: int) -> LayerRecord:
     id_ = reader.number(element, "id")
     name = element.attributes.get("name") or f"layer {id_}"
     type_ = element.attributes.get("type", "")
@@ -161,7 +112,7 @@ def _layer(reader: Reader, element: Element, version: int) -> LayerRecord:
 
 
 def _attributes(element: Element) -> Mapping[str, str]:
-    """Those of <data>, which the first versions call <convolution_data> and the like."""
+    """The attributes of <data>, which the first versions call <convolution_data> and the like."""
     found: dict[str, str] = {}
     for child in element.children:
         if child.tag == "data" or child.tag.endswith("_data"):
@@ -170,7 +121,7 @@ def _attributes(element: Element) -> Mapping[str, str]:
 
 
 def _ports(
-    reader: Reader, elements: Iterable[Element], precision: str, layer: str
+    reader: ElementReader, elements: Iterable[Element], precision: str, layer: str
 ) -> tuple[Port, ...]:
     ports: dict[int, Port] = {}
     for child in elements:
@@ -186,7 +137,7 @@ def _ports(
     return tuple(ports[i] for i in sorted(ports))
 
 
-def _dim(reader: Reader, element: Element, layer: str) -> int:
+def _dim(reader: ElementReader, element: Element, layer: str) -> int:
     value = integer(element.text)
     if value is None or value < 1:
         reader.fail(f"{element.text.strip()[:40]!r} is no dim", layer)
@@ -194,9 +145,9 @@ def _dim(reader: Reader, element: Element, layer: str) -> int:
 
 
 def _blobs(
-    reader: Reader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
+    reader: ElementReader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
 ) -> Mapping[str, Blob]:
-    """Those in <blobs>, and <weights> and <biases> right in the layer as the first versions do."""
+    """Blobs in <blobs>, or <weights> and <biases> in the layer, as in the first versions."""
     default = outputs[0].precision if outputs else precision
     found: dict[str, Blob] = {}
     listed = element.first("blobs")
@@ -212,9 +163,9 @@ def _blobs(
 
 
 def _edges(
-    reader: Reader, element: Element | None, layers: Mapping[int, LayerRecord]
-) -> Mapping[Place, Place]:
-    sources: dict[Place, Place] = {}
+    reader: ElementReader, element: Element | None, layers: Mapping[int, LayerRecord]
+) -> Mapping[PortRef, PortRef]:
+    sources: dict[PortRef, PortRef] = {}
     for edge in element.all("edge") if element is not None else ():
         ends = [reader.number(edge, name) for name in ("from-layer", "from-port")]
         source = (ends[0], ends[1])
@@ -235,14 +186,14 @@ def _edges(
     return sources
 
 
-def _end(reader: Reader, layers: Mapping[int, LayerRecord], place: Place, side: str) -> Port:
+def _end(reader: ElementReader, layers: Mapping[int, LayerRecord], ref: PortRef, side: str) -> Port:
     """The port at one end of an edge."""
-    layer = layers.get(place[0])
+    layer = layers.get(ref[0])
     if layer is None:
-        reader.fail(f"an edge names the layer {place[0]}, which does not exist")
+        reader.fail(f"an edge names the layer {ref[0]}, which does not exist")
     ports = layer.outputs if side == "outputs" else layer.inputs
     for port in ports:
-        if port.id == place[1]:
+        if port.id == ref[1]:
             return port
     what = "output" if side == "outputs" else "input"
-    return reader.fail(f"an edge names {what} port {place[1]}, which does not exist", layer.name)
+    return reader.fail(f"an edge names {what} port {ref[1]}, which does not exist", layer.name)

@@ -1,4 +1,4 @@
-"""A net as its file states it, free of XML."""
+"""Records of a net, its layers, ports and blobs, as the file states them but free of XML."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from vknn.graph import DType
 
-#: (layer id, port id)
-Place = tuple[int, int]
+#: A port of a net: (layer id, port id).
+PortRef = tuple[int, int]
 
-#: What the elements of a tensor are to the user. FP16 is only stored: it is computed as float32.
+#: Precision -> dtype for the user. FP16 is a storage format only: it is computed as float32.
 DTYPES: dict[str, DType] = {
     "FP32": DType.FLOAT32, "FP16": DType.FLOAT32, "I64": DType.INT64, "I32": DType.INT32,
     "I16": DType.INT16, "U8": DType.UINT8, "I8": DType.INT8, "BOOL": DType.BOOL,
     "BIN": DType.UINT8,
 }  # fmt: skip
-#: What the elements of a blob look like in the file; BIN is packed eight to a byte.
+#: Precision -> NumPy dtype of a blob in the file; BIN is packed eight to a byte.
 STORED: dict[str, str] = {
     "FP32": "<f4", "FP16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1", "I8": "i1",
     "BOOL": "u1", "BIN": "u1",
@@ -25,7 +25,7 @@ STORED: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Port:
-    """``precision`` is the port's own or, where it has none, that of its layer or net."""
+    """A port. ``precision``: its own or, where it states none, that of its layer or net."""
 
     id: int
     dims: tuple[int, ...]
@@ -33,13 +33,18 @@ class Port:
 
     @property
     def dtype(self) -> DType:
-        """What the user sees of it."""
+        """The dtype for the user."""
         return DTYPES[self.precision]
+
+    @property
+    def graph_dtype(self) -> DType:
+        """The dtype in graphs: int32 in place of int64."""
+        return DType.INT32 if self.dtype is DType.INT64 else self.dtype
 
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes of the weights file. ``precision`` is resolved as that of ports is."""
+    """A range of bytes of the weights file, in bytes. ``precision``: as that of a Port."""
 
     offset: int
     size: int
@@ -47,14 +52,14 @@ class Blob:
 
 
 @dataclass(frozen=True)
-class PortRule:
-    """How a port of a TensorIterator and one of its body go together.
+class PortMapping:
+    """An entry of a port map: a port of a TensorIterator and one of its body.
 
-    ``axis`` is None where the whole tensor goes through; other numbers are as in the file.
+    ``axis`` None: the whole tensor goes through; the other numbers are as in the file.
     """
 
     external: int
-    inner: Place
+    inner: PortRef
     axis: int | None = None
     start: int | None = None
     end: int | None = None
@@ -64,17 +69,20 @@ class PortRule:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The body of a TensorIterator. ``back_edges`` lead from body outputs to body inputs."""
+    """A TensorIterator.
 
-    inputs: tuple[PortRule, ...]
-    outputs: tuple[PortRule, ...]
-    back_edges: tuple[tuple[Place, Place], ...]
+    ``inputs``, ``outputs``: its port map. ``back_edges``: pairs of a body output and a body input.
+    """
+
+    inputs: tuple[PortMapping, ...]
+    outputs: tuple[PortMapping, ...]
+    back_edges: tuple[tuple[PortRef, PortRef], ...]
     body: Net
 
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """One layer; ports are in the order of their ids."""
+    """A layer; ports are in the order of their ids."""
 
     id: int
     name: str
@@ -93,7 +101,7 @@ class LayerRecord:
 
 @dataclass(frozen=True)
 class Mean:
-    """What is subtracted from a channel: ``value``, or an image of ``blob``."""
+    """The mean of a channel, to be subtracted: ``value``, or the image in ``blob``."""
 
     value: float = 0.0
     blob: Blob | None = None
@@ -101,7 +109,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class PreProcess:
-    """``layer`` is the name of an Input layer; ``means`` one for each of its channels."""
+    """Means of the channels of the Input layer named ``layer``."""
 
     layer: str
     means: tuple[Mean, ...]
@@ -109,7 +117,7 @@ class PreProcess:
 
 @dataclass(frozen=True)
 class Net:
-    """``layers`` stand in an order in which they can run.
+    """A net or the body of a TensorIterator. ``layers`` are in topological order.
 
     ``sources``: input port -> the output port that feeds it.
     """
@@ -117,15 +125,15 @@ class Net:
     name: str
     version: int
     layers: tuple[LayerRecord, ...]
-    sources: Mapping[Place, Place]
+    sources: Mapping[PortRef, PortRef]
     pre_process: PreProcess | None = None
 
-    def everything(self) -> Iterator[LayerRecord]:
-        """All layers, those of bodies inside too."""
+    def all_layers(self) -> Iterator[LayerRecord]:
+        """All layers, those of bodies included."""
         for layer in self.layers:
             yield layer
             if layer.iteration is not None:
-                yield from layer.iteration.body.everything()
+                yield from layer.iteration.body.all_layers()
 
     def by_id(self) -> dict[int, LayerRecord]:
         """The layers by id."""

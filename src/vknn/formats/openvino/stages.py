@@ -1,24 +1,24 @@
-"""Nets -> graphs, in stages.
+"""Staged building of graphs from nets.
 
 Graphs are built for concrete shapes. Where a layer needs data that are computed at run time (a
-shape, an axis), the graph ends there; the rest is built when the arrays are known.
+shape, an axis), the graph ends; the next graph is built when the data are known.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.layer_context import unfold
-from vknn.formats.layer_errors import Malformed, Unsupported
-from vknn.formats.openvino.context import Context, DataKey, NeedsData, Surroundings
+from vknn.errors import ModelFormatError, ShapeError
+from vknn.formats.layer_context import NeedsData, unfold
+from vknn.formats.layer_errors import Malformed, errors_of
+from vknn.formats.openvino.build import GraphBuild, Source
+from vknn.formats.openvino.context import SMALL_INTEGERS, Context
 from vknn.formats.openvino.custom import known_type
-from vknn.formats.openvino.records import LayerRecord, Net, Place, Port
-from vknn.formats.openvino.weights import Weights
+from vknn.formats.openvino.records import LayerRecord, Net, Port, PortRef
 from vknn.graph import (
     Arrays,
     Call,
@@ -33,37 +33,23 @@ from vknn.graph import (
 from vknn.ops.elementwise.binary import Cast, Sub
 from vknn.ops.movement.shape import Reshape
 
-_SMALL = (DType.INT8, DType.UINT8, DType.INT16)
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is built. ``outputs``: name -> place, ``states``: id -> the input that holds it."""
-
-    net: Net
-    weights: Weights
-    outputs: Mapping[str, Place]
-    states: Mapping[str, str]
-    file: str | None = None
-
 
 class Stage:
-    """Converts the layers of a net. ``known`` are the values of output ports.
+    """Conversion of the layers of a net or body. ``known``: output port -> value.
 
-    ``fed`` are those of input ports that no edge leads to, ``scope`` what names begin with: a
-    TensorIterator's body is a stage within a stage.
+    ``fed``: input port without an edge -> value. ``scope``: prefix of the layers' names; the body
+    of a TensorIterator is converted by a stage of its own.
     """
 
     def __init__(
         self,
-        source: Source,
+        build: GraphBuild,
         net: Net,
-        around: Surroundings,
         scope: str = "",
-        known: Mapping[Place, Value] | None = None,
-        fed: Mapping[Place, Value] | None = None,
+        known: Mapping[PortRef, Value] | None = None,
+        fed: Mapping[PortRef, Value] | None = None,
     ) -> None:
-        self.source, self.net, self.around, self.scope = source, net, around, scope
+        self.build, self.net, self.scope = build, net, scope
         self.known = dict(known or {})
         self.fed = dict(fed or {})
 
@@ -73,45 +59,35 @@ class Stage:
             self.convert(self.net.layers[position])
 
     def convert(self, layer: LayerRecord) -> None:
-        """Adds a layer to the graph. Raises NeedsData and Waiting where that has to wait."""
+        """Adds a layer to the graph. Raises NeedsData and NeedsShape where it must wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
-        self.around.count_layers(layer.name)
+        self.build.count_layers(layer.name)
         inputs = [self._input(layer, port) for port in layer.inputs]
         if any(not v.type.is_static for v in inputs):
-            raise Waiting
+            raise NeedsShape
         found = known_type(layer.type)
         assert found is not None, "unknown layers are refused when a net is loaded"
-        context = Context(self.around, self, layer, inputs)
-        try:
-            results = unfold(found.convert(context))
-            self._take(layer, context, results)
-        except Unsupported as problem:
-            place = self.place(layer)
-            raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
-        except Malformed as problem:
-            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
-        except ShapeError as problem:
-            if str(problem).startswith("layer "):
-                raise
-            raise ShapeError(f"{self.place(layer)}: {problem}") from problem
+        context = Context(self.build, layer, inputs, self.scope)
+        with errors_of(self.place(layer), self.build.source.file):
+            self._take(layer, context, unfold(found.convert(context)))
 
     def place(self, layer: LayerRecord) -> str:
-        """A layer's name for errors."""
+        """The layer's name and type for errors."""
         return f"layer {self.scope + layer.name!r} ({layer.type})"
 
     def _input(self, layer: LayerRecord, port: Port) -> Value:
-        place = (layer.id, port.id)
-        source = self.net.sources.get(place)
-        value = self.fed[place] if source is None else self.known[source]
-        if source is None and self.around.as_declared and value.type.shape != port.dims:
+        ref = (layer.id, port.id)
+        source = self.net.sources.get(ref)
+        value = self.fed[ref] if source is None else self.known[source]
+        if source is None and self.build.as_declared and value.type.shape != port.dims:
             raise ShapeError(
                 f"{self.place(layer)}: input port {port.id} is fed with {value.type}, the file "
                 f"says {list(port.dims)}"
             )
-        # OpenVINO takes images of bytes into a float net as floats.
+        # OpenVINO converts images of bytes to floats in front of layers of floats.
         floats = any(p.dtype.is_float for p in layer.outputs)
-        if floats and value.type.dtype in _SMALL:
+        if floats and value.type.dtype in SMALL_INTEGERS:
             return self._add(layer, Cast(DType.FLOAT32), value)
         return value
 
@@ -125,10 +101,10 @@ class Stage:
             )
 
     def _typed(self, layer: LayerRecord, context: Context, value: Value, declared: DType) -> Value:
-        """The value in the element type that the file states.
+        """``value`` in the dtype that the file states.
 
-        But what is made of floats stays float: files are careless with that of indices and shapes,
-        but none calls floats integers and means it. Floats made of integers are rounded.
+        Results of float inputs stay float where the file states integers: files are careless with
+        the precision of indices and shapes. Floats that are made of integers alone are rounded.
         """
         if value.type.dtype is declared:
             return value
@@ -137,12 +113,12 @@ class Stage:
             if not given or any(d.is_float for d in given):
                 return value
         if declared.is_integer:
-            return context.whole(value, declared)
+            return context.rounded(value, declared)
         return self._add(layer, Cast(declared), value)
 
     def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
-        """Checks the shape against the file's; only the axes of size 1 may stand elsewhere."""
-        if not self.around.as_declared or not value.type.is_static:
+        """The value in the file's shape, from which only axes of size 1 may deviate."""
+        if not self.build.as_declared or not value.type.is_static:
             return value
         if value.type.shape == port.dims:
             return value
@@ -157,92 +133,94 @@ class Stage:
     def _add(self, layer: LayerRecord, op: Cast | Reshape, value: Value) -> Value:
         name = f"{self.scope}{layer.name}"
         if value.constant is not None:
-            return self.around.builder.constant(op.reference(value.constant)[0], name)
+            return self.build.builder.constant(op.reference(value.constant)[0], name)
         stem = f"{name}/{op.type_name}"
-        return self.around.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
+        return self.build.builder.add(op, value, origin=Origin(name, layer.type), name=stem)
 
 
 def body_stage(
-    c: Context, body: Net, fed: Mapping[Place, Value], turn: str, known: Mapping[Place, Value]
+    c: Context, body: Net, fed: Mapping[PortRef, Value], suffix: str, known: Mapping[PortRef, Value]
 ) -> Stage:
-    """The body with values for its inputs, ready to run."""
+    """The stage of a TensorIterator's body for one iteration, with values for its inputs."""
     inputs = {layer.id for layer in body.layers if not layer.inputs}
     entered = {p: v for p, v in fed.items() if p[0] in inputs}
     ports = {p: v for p, v in fed.items() if p[0] not in inputs}
-    scope = f"{c.origin.name}{turn}/"
-    return Stage(c.stage.source, body, c.around, scope, {**known, **entered}, ports)
+    scope = f"{c.origin.name}{suffix}/"
+    return Stage(c.build, body, scope, {**known, **entered}, ports)
 
 
-class Waiting(Exception):
+class NeedsShape(Exception):
     """A layer reads a tensor whose shape depends on data."""
 
 
 def build_graph(
     source: Source,
-    types: Mapping[Place, TensorType],
+    types: Mapping[PortRef, TensorType],
     states: Mapping[str, TensorType],
-    names: Mapping[Place, str],
+    names: Mapping[PortRef, str],
     as_declared: bool,
-    means: Mapping[Place, np.ndarray],
+    means: Mapping[PortRef, np.ndarray],
 ) -> Graph:
-    """The graph of a net whose Input layers' places are fed with these types.
+    """The graph of a net for Input layers of these types.
 
-    ``means`` is subtracted from what is fed.
+    ``types``, ``names``: type and name of the graph's input, by output port of an Input layer.
+    ``means``: arrays that are subtracted from inputs.
     """
     builder = GraphBuilder(source.net.name)
-    around = Surroundings(builder, source.weights, as_declared)
-    around.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
-    known: dict[Place, Value] = {}
-    for place, type_ in types.items():
-        value = builder.input(names[place], type_)
-        if place in means:
-            origin = Origin(names[place], "pre-process")
+    build = GraphBuild(builder, source, as_declared)
+    build.states = {id_: builder.input(source.states[id_], t) for id_, t in states.items()}
+    known: dict[PortRef, Value] = {}
+    for ref, type_ in types.items():
+        value = builder.input(names[ref], type_)
+        if ref in means:
+            origin = Origin(names[ref], "pre-process")
             if not type_.dtype.is_float:
                 value = builder.add(Cast(DType.FLOAT32), value, origin=origin)
-            mean = builder.constant(means[place], f"{names[place]}/mean")
+            mean = builder.constant(means[ref], f"{names[ref]}/mean")
             value = builder.add(Sub(), value, mean, origin=origin)
-        known[place] = value
-    return _build(source, around, known, 0)
+        known[ref] = value
+    return _convert(build, known, 0)
 
 
-def _build(source: Source, around: Surroundings, known: dict[Place, Value], start: int) -> Graph:
-    stage = Stage(source, source.net, around, known=known)
+def _convert(build: GraphBuild, known: dict[PortRef, Value], start: int) -> Graph:
+    source = build.source
+    stage = Stage(build, source.net, known=known)
     for position in range(start, len(source.net.layers)):
-        written = dict(around.written)
+        written = dict(build.written)
         try:
             stage.convert(source.net.layers[position])
         except NeedsData as need:
-            around.written = written
+            build.written = written
             return _unfinished(stage, position, need)
-        except Waiting:
-            around.written = written
+        except NeedsShape:
+            build.written = written
             return _unfinished(stage, position, None)
-    outputs = {name: stage.known[place] for name, place in source.outputs.items()}
+    outputs = {name: stage.known[ref] for name, ref in source.outputs.items()}
     for id_, name in source.states.items():
-        outputs[name] = around.written.get(id_, around.states[id_])
-    return around.builder.finish(outputs)
+        outputs[name] = build.written.get(id_, build.states[id_])
+    return build.builder.finish(outputs)
 
 
 def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
-    """The graph so far; what later layers read is handed to the continuation."""
-    source, around, net = stage.source, stage.around, stage.net
+    """The graph before ``position``; its continuation takes all values that later layers read."""
+    build, source, net = stage.build, stage.build.source, stage.net
     if need is None and position == 0:
         raise ModelFormatError("its first layer waits for data", file=source.file)
     later = {layer.id for layer in net.layers[position:]}
     read = dict.fromkeys(s for (t, _), s in net.sources.items() if t in later and s in stage.known)
     read |= dict.fromkeys(p for p in source.outputs.values() if p in stage.known)
-    values = {f"place:{i}:{p}": stage.known[i, p] for i, p in read}
-    values |= {f"state:{id_}": value for id_, value in around.states.items()}
-    values |= {f"written:{id_}": value for id_, value in around.written.items()}
+    values = {f"ref:{i}:{p}": stage.known[i, p] for i, p in read}
+    values |= {f"state:{id_}": value for id_, value in build.states.items()}
+    values |= {f"written:{id_}": value for id_, value in build.written.items()}
     constants = {n: v.constant for n, v in values.items() if v.constant is not None}
     takes = {n: v for n, v in values.items() if v.constant is None}
     if need is not None:
         takes[_DECISIVE] = need.value
-    continuation = _Continuation(
-        source, position, around.as_declared, tuple(takes), constants,
-        dict(around.given), None if need is None else need.key,
+    rest = _Continuation(
+        source, position, build.as_declared, tuple(takes), constants,
+        dict(build.given), None if need is None else need.key,
     )  # fmt: skip
-    return around.builder.finish(takes, continuation)
+    return build.builder.finish(takes, rest)
 
 
 _DECISIVE = "decisive"
@@ -250,15 +228,15 @@ _DECISIVE = "decisive"
 
 @dataclass(eq=False)
 class _Continuation(Continuation):
-    """What follows from layer ``position`` on."""
+    """Conversion and execution of the layers from ``position`` on."""
 
     source: Source
     position: int
     as_declared: bool
     takes: tuple[str, ...]
     constants: Mapping[str, np.ndarray]
-    given: Mapping[DataKey, np.ndarray]
-    decisive: DataKey | None
+    given: Mapping[Hashable, np.ndarray]
+    decisive: Hashable
 
     def __post_init__(self) -> None:
         self.layers = tuple(layer.type for layer in self.source.net.layers[self.position :])
@@ -276,19 +254,19 @@ class _Continuation(Continuation):
         )
         return call(key, lambda: self._next(types, given), fed)
 
-    def _next(self, types: Mapping[str, TensorType], given: Mapping[DataKey, np.ndarray]) -> Graph:
+    def _next(self, types: Mapping[str, TensorType], given: Mapping[Hashable, np.ndarray]) -> Graph:
         builder = GraphBuilder(self.source.net.name)
         values = {n: builder.input(n, t) for n, t in types.items()}
         values |= {n: builder.constant(a, n) for n, a in self.constants.items()}
-        around = Surroundings(builder, self.source.weights, self.as_declared, given)
-        known: dict[Place, Value] = {}
+        build = GraphBuild(builder, self.source, self.as_declared, given)
+        known: dict[PortRef, Value] = {}
         states: dict[str, Value] = {}
         for name, value in values.items():
             kind, _, rest = name.partition(":")
-            if kind == "place":
+            if kind == "ref":
                 id_, _, port = rest.partition(":")
                 known[int(id_), int(port)] = value
             else:
-                (states if kind == "state" else around.written)[rest] = value
-        around.states = states
-        return _build(self.source, around, known, self.position)
+                (states if kind == "state" else build.written)[rest] = value
+        build.states = states
+        return _convert(build, known, self.position)

@@ -1,4 +1,4 @@
-"""The .bin: raw little-endian arrays at the offsets that the .xml gives."""
+"""Weights file (.bin): raw little-endian arrays at the offsets that the .xml states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vknn.formats.openvino.records import STORED, Blob
 
 
 class Weights:
-    """The weights file, memory-mapped. ``path`` may be missing as long as nothing is read."""
+    """The weights file, memory-mapped. Raises ModelFormatError if it is missing and ``needed``."""
 
     def __init__(self, path: Path, needed: bool) -> None:
         self.path = path

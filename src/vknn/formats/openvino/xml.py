@@ -1,4 +1,4 @@
-"""XML text -> a tree of elements, with limits that no net reaches."""
+"""XML parser with limits on size, depth and number of elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 @dataclass
 class Element:
-    """An element. ``where`` names it for errors."""
+    """An element. Text is kept of <dim> elements only."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -30,20 +30,20 @@ class Element:
     text: str = ""
 
     def all(self, tag: str) -> Iterator[Element]:
-        """The children of this name."""
+        """The children of this tag."""
         return (child for child in self.children if child.tag == tag)
 
     def first(self, tag: str) -> Element | None:
-        """The first child of this name."""
+        """The first child of this tag, or None."""
         return next(self.all(tag), None)
 
     def ports(self, tag: str) -> Iterator[Element]:
-        """The ports in its children of this name, of which there may be several."""
+        """The <port> elements of all children of this tag (input or output)."""
         return (port for side in self.all(tag) for port in side.all("port"))
 
 
 class _Target:
-    """Builds the tree, as the parser's target."""
+    """Parser target that builds the tree of Elements."""
 
     def __init__(self) -> None:
         self.root: Element | None = None
@@ -82,7 +82,7 @@ class _Target:
 
 
 def parse(data: bytes) -> Element:
-    """The root element. Raises ModelFormatError without a file name."""
+    """The root element of a document. Raises ModelFormatError, without a file name."""
     if len(data) > MAX_BYTES:
         raise ModelFormatError(f"larger than {MAX_BYTES} bytes, which no net is")
     target = _Target()
@@ -109,6 +109,6 @@ def parse(data: bytes) -> Element:
 
 
 def integer(text: str) -> int | None:
-    """A decimal number of at most 19 digits, or None."""
+    """The decimal integer of at most 19 digits that a text states, or None."""
     stripped = text.strip()
     return int(stripped) if _INTEGER.fullmatch(stripped) else None

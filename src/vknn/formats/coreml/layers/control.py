@@ -1,4 +1,4 @@
-"""Copying; the layers of control flow proper move the stack of a run (see ``frames``)."""
+"""Copy; the layers of control flow themselves are moves of a stack (see ``control_flow``)."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from vknn.graph import Value
 
 @layer("copy")
 def copy(c: Context) -> Value:
-    """x; the one layer that may write a blob which has a value already."""
+    """x; only this layer may write a blob that exists already."""
     return c.x

@@ -1,4 +1,4 @@
-"""Convolutions and deconvolutions over two and three axes."""
+"""Convolution and deconvolution over two and three axes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import (
-    Borders,
-    batched,
-    borders,
+from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
+from vknn.formats.coreml.layers.common.windows import (
+    Padding,
     halves,
     is_top_left,
-    padded,
+    padded_shape,
     pads,
-    same_borders,
+    read_border_amounts,
+    same_padding,
     sizes,
-    unbatched,
 )
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
@@ -26,7 +25,7 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What all convolutions say. ``around`` is None for SAME, which ``top_left`` belongs to."""
+    """Parameters of a convolution. ``padding`` None: SAME, in the mode ``top_left``."""
 
     outputs: int
     channels: int
@@ -34,19 +33,19 @@ class _Kernel:
     size: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    around: Borders | None
+    padding: Padding | None
     top_left: bool = False
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The sizes of the windows."""
+        """The extents of the window, dilation included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.dilations, strict=True))
 
 
 @layer("convolution", inputs=(1, 2))
 def convolution(c: Context) -> Value:
-    """Over the last two axes; all before the channels are batch. Weights may be a second input."""
-    x, lead = batched(c, c.x, 4)
+    """Convolution over the last two axes, with weights of the file or a second input."""
+    x, lead = merge_batch(c, c.x, 4)
     kernel = _kernel_2d(c)
     if c.params.isDeconvolution:
         c.require(c.optional(1) is None, "a deconvolution takes no weights as a second input")
@@ -54,12 +53,12 @@ def convolution(c: Context) -> Value:
         y = _deconvolved(c, x, kernel, asked if c.params.outputShape else None)
     else:
         y = _convolved(c, x, kernel, _weights(c, kernel))
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("convolution3d")
 def convolution_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]."""
+    """Convolution of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     kernel = _kernel_3d(c)
     if not c.params.isDeconvolution:
@@ -77,7 +76,7 @@ def _kernel_2d(c: Context) -> _Kernel:
         size=sizes(c, p.kernelSize, (3, 3), "kernelSize"),
         strides=sizes(c, p.stride, (1, 1), "stride"),
         dilations=sizes(c, dilations, (1, 1), "dilationFactor"),
-        around=None if same else borders(c, p.valid.paddingAmounts),
+        padding=None if same else read_border_amounts(c, p.valid.paddingAmounts),
         top_left=same and is_top_left(p.same),
     )
 
@@ -95,12 +94,12 @@ def _kernel_3d(c: Context) -> _Kernel:
         size=sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel"),
         strides=sizes(c, strides, none, "its stride"),
         dilations=sizes(c, dilations, none, "its dilation"),
-        around=borders_3d(c),
+        padding=padding_3d(c),
     )
 
 
-def borders_3d(c: Context) -> Borders | None:
-    """The padding of a layer over three axes, None for SAME."""
+def padding_3d(c: Context) -> Padding | None:
+    """The padding of a layer over three axes; None for SAME."""
     p = c.params
     if p.paddingType == type(p).SAME:
         return None
@@ -125,7 +124,7 @@ def _channels(c: Context, outputs: int, channels: int, groups: int) -> tuple[int
 
 
 def _weights(c: Context, kernel: _Kernel) -> Value:
-    """[outputs, channels of a group, kernel...]"""
+    """Weights [outputs, channels of a group, kernel...]."""
     shape = (kernel.outputs, kernel.channels, *kernel.size)
     given = c.optional(1)
     if given is None:
@@ -143,16 +142,16 @@ def _bias(c: Context, kernel: _Kernel) -> Value | None:
 
 
 def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
-    around = kernel.around
-    if around is None:
-        around = same_borders(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
-    c.size(padded(x, around), "its padded input")
-    op = Conv(kernel.strides, pads(around), kernel.dilations, kernel.groups)
+    padding = kernel.padding
+    if padding is None:
+        padding = same_padding(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
+    c.size(padded_shape(x, padding), "its padded input")
+    op = Conv(kernel.strides, pads(padding), kernel.dilations, kernel.groups)
     return c.add(op, x, w, _bias(c, kernel))
 
 
 def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | None) -> Value:
-    """Borders are cut off the full result, which grows at its ends where it is too small."""
+    """Transposed convolution: the full result cropped by the padding, or extended by zeros."""
     shape = (kernel.channels, kernel.outputs // kernel.groups, *kernel.size)
     w = c.weight(c.params.weights, shape, "weights", channel_axis=1, groups=kernel.groups)
     cut = _cut(c, x.type.dims[2:], kernel, asked)
@@ -165,21 +164,21 @@ def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | N
 
 def _cut(
     c: Context, spatial: Sequence[int], kernel: _Kernel, asked: Sequence[int] | None
-) -> Borders:
-    """What is cut off each end of the full result; below 0 where rows are added at the end.
+) -> Padding:
+    """The numbers of elements to cut off both ends of the full result; negative to add.
 
-    An output shape beats the padding; where they agree the padding says what goes where.
+    An output shape takes precedence over the padding; where they agree the padding gives the sides.
     """
     full: list[int] = []
     found: list[tuple[int, int]] = []
     for axis, (size, extent, stride) in enumerate(
         zip(spatial, kernel.extents, kernel.strides, strict=True)
     ):
-        around = kernel.around[axis] if kernel.around is not None else None
+        padding = kernel.padding[axis] if kernel.padding is not None else None
         full.append((size - 1) * stride + extent)
         surplus = full[-1] - (asked[axis] if asked else size * stride)
-        if around is not None and (asked is None or sum(around) == surplus):
-            found.append(around)
+        if padding is not None and (asked is None or sum(padding) == surplus):
+            found.append(padding)
         else:
             found.append(halves(surplus, kernel.top_left) if surplus > 0 else (0, surplus))
     c.size([n + max(0, -end) for n, (_, end) in zip(full, found, strict=True)])

@@ -1,11 +1,11 @@
-"""Non-maximum suppression."""
+"""NonMaximumSuppression."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size, number
+from vknn.formats.coreml.layers.sources import number, requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -22,10 +22,10 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 @layer("NonMaximumSuppression", inputs=(2, 5), outputs=(1, 4))
 def non_maximum_suppression(c: Context) -> list[Value]:
-    """The best boxes that overlap none that is better: boxes, scores, indices, how many.
+    """The boxes with the best scores that overlap no better one: boxes, scores, indices, counts.
 
-    Boxes are centre, width and height. The score of a box is its best one. Those that reach the
-    least score are candidates; where none does the best box of all is given.
+    Boxes are centre, width and height. The score of a box is the best one of its classes.
+    Candidates are boxes from the threshold on; where none reaches it the best box of all is given.
     """
     boxes, scores = c.x, c.value(1)
     suit = boxes.type.rank == scores.type.rank == 3 and boxes.type.dims[2] == 4
@@ -33,7 +33,7 @@ def non_maximum_suppression(c: Context) -> list[Value]:
     c.require(suit, f"takes boxes (B, N, 4) and scores (B, N, C), not {boxes.type}, {scores.type}")
     most = _most(c)
     best = c.add(ReduceMax((2,), False), scores)  # [B, N]
-    # The best box of all is the first that stays; so it is given whether it stays or not.
+    # Suppression keeps the best box first, so this changes only results without candidates.
     first = c.add(ArgMax(1, True), best)
     chosen = (_by_class if c.params.perClassSuppression else _together)(c, best, most)
     behind = c.add(Slice((1,), (most,), (1,)), chosen)
@@ -44,11 +44,11 @@ def non_maximum_suppression(c: Context) -> list[Value]:
 
 
 def _most(c: Context) -> int:
-    """How many boxes are wanted."""
+    """The most boxes to select."""
     batch, _, classes = c.value(1).type.dims
     (most,) = c.ints(4, "maxBoxes")[:1] if len(c.inputs) > 4 else [int(c.params.maxBoxes)]
     c.require(most > 0, f"wants {most} boxes")
-    asked_size(c, (batch, most, classes + 4), "maxBoxes")
+    requested_shape(c, (batch, most, classes + 4), "maxBoxes")
     return most
 
 
@@ -76,7 +76,7 @@ def _together(c: Context, best: Value, most: int) -> Value:
 
 
 def _by_class(c: Context, best: Value, most: int) -> Value:
-    """Each box among those of its best class; the best of what stays in all classes."""
+    """Suppression of each box among those of its best class, then the best over all classes."""
     batch, boxes, classes = c.value(1).type.dims
     label = c.add(ArgMax(2, True), c.value(1))
     numbers = c.constant(np.arange(classes, dtype=np.int32), "classes")
@@ -99,7 +99,7 @@ def _by_class(c: Context, best: Value, most: int) -> Value:
 
 
 def _rows(c: Context, x: Value, chosen: Value, there: Value) -> Value:
-    """The rows of x [B, N, n] that are chosen, then zeros."""
+    """The selected rows of x [B, N, n], then zeros."""
     shape = (*chosen.type.dims, 1)
     places = c.reshape(c.add(ew.Max(), chosen, c.scalar(0, DType.INT32)), shape)
     return c.add(Where(), c.reshape(there, shape), c.add(GatherND(1), x, places), c.scalar(0.0))

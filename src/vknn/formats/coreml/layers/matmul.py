@@ -1,7 +1,7 @@
-"""Matrix products, and rows looked up in a matrix.
+"""Matrix products, and embeddings.
 
-Products with int8DynamicQuantize take the real data, not data rounded to 8 bits: the result is what
-the rounded ones approximate.
+With int8DynamicQuantize data are not rounded to 8 bits: the exact product is what the rounded one
+approximates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vknn.ops.matmul import MatMul
 
 @layer("innerProduct")
 def inner_product(c: Context) -> Value:
-    """x W^T + b over the last axis, or from rank 4 on over the last three, which become one."""
+    """x W^T + b over the last axis, or from rank 4 on over the last three, merged to one."""
     p, x = c.params, c.x
     w = _matrix(c, (p.outputChannels, p.inputChannels))
     rank = x.type.rank
@@ -37,9 +37,9 @@ def inner_product(c: Context) -> Value:
 
 @layer("batchedMatmul", inputs=(1, 2))
 def batched_matmul(c: Context) -> Value:
-    """A product over the last two axes. A stored matrix [X1, X2] lies column by column."""
+    """Product over the last two axes. A stored matrix [X1, X2] is column-major."""
     if c.optional(1) is not None:
-        return _of_two(c, c.x, c.value(1))
+        return _as_matrices(c, c.x, c.value(1))
     p, x = c.params, c.x
     rows, columns = p.weightMatrixFirstDimension, p.weightMatrixSecondDimension
     w = _matrix(c, (columns, rows))
@@ -53,21 +53,21 @@ def batched_matmul(c: Context) -> Value:
 
 @layer("embedding")
 def embedding(c: Context) -> Value:
-    """Indices [..., 1, 1, 1] -> rows [..., outputChannels, 1, 1] of the transposed matrix."""
+    """Rows [..., outputChannels, 1, 1] of the transposed matrix, at indices [..., 1, 1, 1]."""
     p, x = c.params, c.x
     right = x.type.rank in (4, 5) and x.type.dims[-3:] == (1, 1, 1)
     c.require(right, f"its input {x.type} is not [..., 1, 1, 1] of rank 4 or 5")
-    y = _looked_up(c, p.inputDim, p.outputChannels, x.type.dims[:-3])
+    y = _columns_at(c, p.inputDim, p.outputChannels, x.type.dims[:-3])
     return c.reshape(y, (*x.type.dims[:-3], p.outputChannels, 1, 1))
 
 
 @layer("embeddingND")
 def embedding_nd(c: Context) -> Value:
-    """Indices [..., 1] -> rows [..., embeddingSize] of the transposed matrix."""
+    """Rows [..., embeddingSize] of the transposed matrix, at indices [..., 1]."""
     p, x = c.params, c.x
     right = 2 <= x.type.rank <= 5 and x.type.dims[-1] == 1
     c.require(right, f"its input {x.type} is not [..., 1] of rank 2 to 5")
-    return _looked_up(c, p.vocabSize, p.embeddingSize, x.type.dims[:-1])
+    return _columns_at(c, p.vocabSize, p.embeddingSize, x.type.dims[:-1])
 
 
 def _matrix(c: Context, shape: tuple[int, int]) -> Value:
@@ -87,8 +87,8 @@ def _bias(c: Context, count: int) -> Value | None:
     return c.constant(c.weight(c.params.bias, count, "bias"), "bias")
 
 
-def _of_two(c: Context, a: Value, b: Value) -> Value:
-    """Vectors become a row on the left and a column on the right, and stay so."""
+def _as_matrices(c: Context, a: Value, b: Value) -> Value:
+    """Both inputs as matrices: a vector is a row on the left, a column on the right."""
     c.require(not c.params.hasBias, "a product of two inputs has no bias")
     if a.type.rank == 1:
         a = c.reshape(a, (1, *a.type.dims))
@@ -97,8 +97,8 @@ def _of_two(c: Context, a: Value, b: Value) -> Value:
     return c.add(MatMul(c.params.transposeA, c.params.transposeB), a, b)
 
 
-def _looked_up(c: Context, entries: int, width: int, shape: tuple[int, ...]) -> Value:
-    """The columns that the input names, [*shape, width]."""
+def _columns_at(c: Context, entries: int, width: int, shape: tuple[int, ...]) -> Value:
+    """The columns at the input's indices, [*shape, width]."""
     matrix = c.weight(c.params.weights, (width, entries), "weights")
     table = c.constant(np.ascontiguousarray(matrix.T), "table")
     indices = c.cast(c.reshape(c.x, shape), DType.INT32)

@@ -1,9 +1,9 @@
-"""Normalizations and softmax. Statistics are of whole channels, pixels, or the whole batch."""
+"""Normalization layers and softmax."""
 
 from __future__ import annotations
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, over_images, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops import normalization as ops
@@ -15,11 +15,11 @@ from vknn.ops.reduction import Softmax
 def batchnorm(c: Context) -> Value:
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta along axis -3.
 
-    With computeMeanVar mean and variance are those of the input: of each channel of each item with
-    instanceNormalization, else of all that has the same channel.
+    With computeMeanVar mean and variance are the input's: with instanceNormalization for each
+    channel of each item, else for each channel.
     """
     p = c.params
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     channels, epsilon = p.channels, p.epsilon or 1e-5
     c.require(x.type.dims[1] == channels, f"its input {c.x.type} has not {channels} channels")
     gamma = c.constant(c.weight(p.gamma, channels, "gamma"), "gamma")
@@ -34,13 +34,13 @@ def batchnorm(c: Context) -> Value:
         y = c.add(ops.MeanVarianceNormalization((0, 2, 3), epsilon=epsilon), x)
         y = c.add(Mul(), y, c.reshape(gamma, (channels, 1, 1)))
         y = c.add(Add(), y, c.reshape(beta, (channels, 1, 1)))
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("mvn")
-@over_images
+@merges_batch_axes
 def mean_variance_normalization(c: Context) -> Value:
-    """x less its mean, over its root variance, over the last two axes or the last three."""
+    """x - mean, or (x - mean) / sqrt(variance), over the last two axes or the last three."""
     p = c.params
     _require_rank(c, 3)
     axes = (-3, -2, -1) if p.acrossChannels else (-2, -1)
@@ -49,7 +49,7 @@ def mean_variance_normalization(c: Context) -> Value:
 
 
 @layer("l2normalize")
-@over_images
+@merges_batch_axes
 def l2_normalize(c: Context) -> Value:
     """x / sqrt(sum of squares + epsilon) over the last three axes."""
     _require_rank(c, 3)
@@ -60,20 +60,20 @@ def l2_normalize(c: Context) -> Value:
 def local_response_normalization(c: Context) -> Value:
     """x / (k + alpha / localSize * squares of localSize channels)^beta; channels on axis -3.
 
-    Of an even window the larger half lies before the element, as in PyTorch.
+    The larger half of an even window is before the element, as in PyTorch.
     """
     p = c.params
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     window = int(p.localSize)
     c.require(0 < window < 1 << 24, f"its window has {window} channels")
     before, after = (min(n, x.type.dims[1]) for n in (window // 2, (window - 1) // 2))
     op = ops.LRN((1,), (before,), (after,), p.alpha / window, p.beta, p.k or 1.0)
-    return unbatched(c, c.add(op, x), lead)
+    return restore_batch(c, c.add(op, x), lead)
 
 
 @layer("layerNormalization")
 def layer_normalization(c: Context) -> Value:
-    """Over the last axes, which normalizedShape lists; gamma and beta have its shape."""
+    """Layer normalization over the last axes, whose sizes normalizedShape lists."""
     p, dims = c.params, c.x.type.dims
     shape = tuple(int(d) for d in p.normalizedShape)
     ends = 0 < len(shape) <= len(dims) and dims[len(dims) - len(shape) :] == shape
@@ -84,16 +84,16 @@ def layer_normalization(c: Context) -> Value:
 
 
 @layer("softmax")
-@over_images
+@merges_batch_axes
 def softmax(c: Context) -> Value:
-    """Along axis -3."""
+    """Softmax along axis -3."""
     _require_rank(c, 3)
     return c.add(Softmax(-3), c.x)
 
 
 @layer("softmaxND")
 def softmax_nd(c: Context) -> Value:
-    """Along any axis."""
+    """Softmax along any axis."""
     return c.add(Softmax(c.axis(c.params.axis, c.x.type.rank)), c.x)
 
 

@@ -1,4 +1,4 @@
-"""Pooling over windows and over everything."""
+"""Pooling over windows, and global pooling."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Sequence
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import (
-    Borders,
-    batched,
-    borders,
+from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
+from vknn.formats.coreml.layers.common.windows import (
+    Padding,
     is_top_left,
-    padded,
+    padded_shape,
     pads,
-    same_borders,
+    read_border_amounts,
+    same_padding,
     sizes,
-    unbatched,
 )
-from vknn.formats.coreml.layers.convolution import borders_3d
+from vknn.formats.coreml.layers.convolution import padding_3d
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.elementwise.binary import Mul
@@ -29,42 +28,42 @@ from vknn.ops.reduction import ReduceL2
 
 @layer("pooling")
 def pooling(c: Context) -> Value:
-    """Over the last two axes; all before the channels are batch."""
+    """Pooling over the last two axes; all axes before the channels are batch axes."""
     p = c.params
-    x, lead = batched(c, c.x, 4)
+    x, lead = merge_batch(c, c.x, 4)
     if p.globalPooling:
         ops = (GlobalMaxPool(), GlobalAveragePool(), ReduceL2(axes=(2, 3)))
-        return unbatched(c, c.add(ops[_kind(c, 3)], x), lead)
+        return restore_batch(c, c.add(ops[_kind(c, 3)], x), lead)
     kernel = sizes(c, p.kernelSize, (3, 3), "kernelSize")
     strides = sizes(c, p.stride, (1, 1), "stride")
-    around = _around(c, x.type.dims[2:], kernel, strides)
-    y = _pooled(c, x, kernel, strides, around, p.avgPoolExcludePadding)
-    return unbatched(c, y, lead)
+    padding = _padding(c, x.type.dims[2:], kernel, strides)
+    y = _pooled(c, x, kernel, strides, padding, p.avgPoolExcludePadding)
+    return restore_batch(c, y, lead)
 
 
 @layer("pooling3d")
 def pooling_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]."""
+    """Pooling of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     p, none = c.params, (0, 0, 0)
     _kind(c, 2)
     kernel = sizes(c, (p.kernelDepth, p.kernelHeight, p.kernelWidth), none, "its kernel")
     strides = sizes(c, (p.strideDepth, p.strideHeight, p.strideWidth), none, "its stride")
-    around = borders_3d(c)
-    if around is None:
-        around = same_borders(c.x.type.dims[2:], kernel, strides, top_left=False)
-    return _pooled(c, c.x, kernel, strides, around, p.countExcludePadding)
+    padding = padding_3d(c)
+    if padding is None:
+        padding = same_padding(c.x.type.dims[2:], kernel, strides, top_left=False)
+    return _pooled(c, c.x, kernel, strides, padding, p.countExcludePadding)
 
 
 @layer("globalPooling3d")
 def global_pooling_3d(c: Context) -> Value:
-    """x [B, C, D, H, W]; all of D, H and W."""
+    """Pooling over all of D, H and W of x [B, C, D, H, W]."""
     c.require(c.x.type.rank == 5, f"its input {c.x.type} has not rank 5")
     return c.add((GlobalMaxPool(), GlobalAveragePool())[_kind(c, 2)], c.x)
 
 
 def _kind(c: Context, count: int) -> int:
-    """0: maximum, 1: average, 2: root of the sum of squares."""
+    """0: maximum, 1: average, 2: root of the sum of squares (L2)."""
     kind = int(c.params.type)
     c.require(0 <= kind < count, f"there is no pooling of type {kind}")
     return kind
@@ -75,12 +74,12 @@ def _pooled(
     x: Value,
     kernel: Sequence[int],
     strides: Sequence[int],
-    around: Borders,
+    padding: Padding,
     only_real: bool,
 ) -> Value:
-    """``only_real``: averages are of what lies within x; else padding counts, as zeros."""
-    size, steps, edges = tuple(kernel), tuple(strides), pads(around)
-    c.size(padded(x, around), "its padded input")
+    """``only_real``: averages are over elements of x; else padding counts, as zeros."""
+    size, steps, edges = tuple(kernel), tuple(strides), pads(padding)
+    c.size(padded_shape(x, padding), "its padded input")
     kind = _kind(c, 3)
     if kind == pb.PoolingLayerParams.MAX:
         return c.add(MaxPool(size, steps, edges), x)
@@ -90,15 +89,15 @@ def _pooled(
     return c.add(Sqrt(), c.add(Mul(), mean, c.scalar(math.prod(size))))
 
 
-def _around(
+def _padding(
     c: Context, spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
-) -> Borders:
+) -> Padding:
     p = c.params
     kind = p.WhichOneof("PoolingPaddingType")
     if kind == "same":
-        return same_borders(spatial, kernel, strides, is_top_left(p.same))
+        return same_padding(spatial, kernel, strides, is_top_left(p.same))
     if kind != "includeLastPixel":
-        return borders(c, p.valid.paddingAmounts)
+        return read_border_amounts(c, p.valid.paddingAmounts)
     amounts = p.includeLastPixel.paddingAmounts
     edges = sizes(c, amounts, (0, 0), "paddingAmounts", 0)
     found = []

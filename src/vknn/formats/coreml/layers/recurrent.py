@@ -1,7 +1,7 @@
 """Recurrent layers over sequences [Seq, Batch, C, 1, 1].
 
-Arguments of the gates are clipped to -50..50. With reverseInput the sequence is read from its end,
-and a full output sequence has the results in the order in which they are made.
+Arguments of the gates' activations are clipped to -50..50. With reverseInput the sequence is read
+from its end, and an output sequence has the results in that order.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from vknn.graph import Op, Value
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.recurrent.rnn import GRU, LSTM, RNN
 
-#: Bound on the arguments of the gates' activations; also on an LSTM's cell by default.
+#: Bound of the arguments of the gates' activations, and of an LSTM's cell by default.
 _CLIP = 50.0
-#: Activation in the file -> that of the ops, and which of its own numbers are alpha and beta there.
+#: Activation in the file -> the op's name of it, and the parameters that are alpha and beta there.
 _FUNCTIONS = {
     "linear": ("Affine", "alpha", "beta"),
     "ReLU": ("Relu", "", ""),
@@ -40,7 +40,7 @@ _LSTM_GATES = ("inputGate", "outputGate", "forgetGate", "blockInput")
 
 @layer("simpleRecurrent", inputs=(1, 2), outputs=(1, 2))
 def simple_recurrent(c: Context) -> Sequence[Value]:
-    """y = f(W x + R y' + b); inputs x and y' at the start, outputs y and the last y."""
+    """y = f(W x + R y' + b); inputs x and initial y', outputs y and the last y."""
     p = c.params
     w = _stacked(c, [p], [("weightMatrix", p.inputVectorSize)])
     r = _stacked(c, [p], [("recursionMatrix", p.outputVectorSize)])
@@ -64,7 +64,7 @@ def gru(c: Context) -> Sequence[Value]:
 
 @layer("uniDirectionalLSTM", inputs=(1, 3), outputs=(1, 3))
 def unidirectional_lstm(c: Context) -> Sequence[Value]:
-    """Inputs x, y' and c' at the start; outputs y, the last y and the last c."""
+    """LSTM; inputs x, initial y' and c'; outputs y, the last y and the last c."""
     p = c.params
     y, h, cell = _lstm(c, [p.weightParams], p.activations, _direction(c))
     return (_result(c, y, h, p.params.sequenceOutput), _last(c, h, 0), _last(c, cell, 0))
@@ -72,7 +72,7 @@ def unidirectional_lstm(c: Context) -> Sequence[Value]:
 
 @layer("biDirectionalLSTM", inputs=(1, 5), outputs=(1, 5))
 def bidirectional_lstm(c: Context) -> Sequence[Value]:
-    """Forwards and backwards, joined in the channels; states of the two behind each other."""
+    """LSTM in both directions, joined along the channels; states of the directions in turn."""
     p = c.params
     parts = list(p.weightParams)
     c.require(len(parts) == 2, f"has weights of {len(parts)} directions, not 2")
@@ -98,7 +98,7 @@ def _lstm(
 ) -> Sequence[Value]:
     """Y [T, D, B, H], the last y and the last c [D, B, H].
 
-    ``parts``: weights of each direction; ``states``: the inputs that y and c start from.
+    ``parts``: weights of each direction; ``states``: the inputs that hold the initial y and c.
     """
     p, flags = c.params, c.params.params
     gates = list(_LSTM_GATES)
@@ -122,7 +122,7 @@ def _lstm(
 
 
 def _lstm_bias(c: Context, parts: Sequence[Any], coupled: str) -> Value | None:
-    """[D, 4 H]; forgetBias is one more for the forget gate, with or without other biases."""
+    """Biases [D, 4 H]; forgetBias adds 1 to the forget gate's, also without other biases."""
     flags, units = c.params.params, int(c.params.outputVectorSize)
     if not flags.hasBiasVectors and not flags.forgetBias:
         return None
@@ -138,7 +138,7 @@ def _lstm_bias(c: Context, parts: Sequence[Any], coupled: str) -> Value | None:
 
 
 def _settings(c: Context, messages: Sequence[Any], count: int) -> dict[str, Any]:
-    """Attributes of the ops: activations with their numbers, and the clip of their arguments."""
+    """Attributes of the ops: activations with their parameters, and the clip of their arguments."""
     c.require(len(messages) == count, f"has {len(messages)} activations, not {count}")
     names, alphas, betas = zip(*(_function(c, m) for m in messages), strict=True)
     return {
@@ -150,7 +150,7 @@ def _settings(c: Context, messages: Sequence[Any], count: int) -> dict[str, Any]
 
 
 def _function(c: Context, message: Any) -> tuple[str, float, float]:
-    """An activation as the ops name it, with alpha and beta."""
+    """The op's name of an activation, with its alpha and beta."""
     kind = message.WhichOneof("NonlinearityType")
     if kind is None:
         c.fail("one of its activations names no function")
@@ -178,7 +178,7 @@ def _sequence(c: Context) -> Value:
 
 
 def _state(c: Context, *numbers: int) -> Value | None:
-    """States at the start [D, B, H] from inputs [1, B, H, 1, 1], one for each direction."""
+    """Initial states [D, B, H] from inputs [1, B, H, 1, 1], one per direction."""
     total = len(c.inputs)
     if total == 1:
         return None
@@ -200,9 +200,9 @@ def _state(c: Context, *numbers: int) -> Value | None:
 def _stacked(
     c: Context, parts: Sequence[Any], fields: Sequence[tuple[str, int]], unused: str = ""
 ) -> Value:
-    """Matrices (or vectors: width 0) of all gates below each other, for each direction.
+    """Matrices (or vectors: width 0) of all gates, concatenated for each direction.
 
-    ``unused``: a gate that has no part in the result, of zeros where its weights are missing.
+    ``unused``: a gate without effect on the result; zeros where its weights are missing.
     """
     units = int(c.params.outputVectorSize)
     found = []
@@ -220,7 +220,7 @@ def _stacked(
 
 
 def _doubled(c: Context, bias: Value | None) -> Value | None:
-    """Biases of the input [D, rows] with those of the state, which are zeros."""
+    """Biases of the input [D, rows] followed by those of the state, which are zeros."""
     if bias is None or bias.constant is None:
         return None
     both = np.concatenate([bias.constant, np.zeros_like(bias.constant)], axis=1)

@@ -1,4 +1,4 @@
-"""Reductions and running sums along any axes."""
+"""Reductions and cumulative sums along any axes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REDUCTIONS: dict[str, type[rd.Reduction]] = {
 
 @layer(*_REDUCTIONS)
 def reduction(c: Context) -> Value:
-    """Over the axes listed, or over all where none is; [1] where no axis is left."""
+    """Reduction over the axes listed, or over all without a list; [1] where no axis is left."""
     p, rank = c.params, c.x.type.rank
     axes = None
     if p.axes and not p.reduceAll:
@@ -35,7 +35,7 @@ def reduction(c: Context) -> Value:
 
 @layer("cumSum", inputs=(1, 2))
 def cum_sum(c: Context) -> Value:
-    """Running sums along an axis, which a second input may hold."""
+    """Cumulative sums along an axis, which a second input may hold."""
     p = c.params
     given = c.ints(1, "the axis") if len(c.inputs) > 1 else [p.axis]
     c.require(len(given) == 1, f"has the axes {given}")

@@ -1,4 +1,4 @@
-"""Layers that resample height and width."""
+"""Resampling of height and width: upsample, resizeBilinear, cropResize."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, sizes, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
+from vknn.formats.coreml.layers.common.windows import sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.elementwise.binary import Add, Max, Mul, Sub
@@ -16,15 +17,15 @@ from vknn.ops.movement.shape import Concat, Expand, Slice
 from vknn.ops.sampling.grid_sample import GridSample
 from vknn.ops.sampling.resize import Resize
 
-#: Places along an axis, by the number of LinearUpsampleMode. The first: i * in / out.
+#: Coordinates along an axis, by the number of LinearUpsampleMode. The first: i * in / out.
 _UPSAMPLE = ("asymmetric", "align_corners", "half_pixel")
 
 
 @layer("upsample")
 def upsample(c: Context) -> Value:
-    """By whole or fractional factors; the results' sizes are rounded down."""
+    """Upsampling by whole or fractional factors; the results' sizes are rounded down."""
     p = c.params
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     whole = sizes(c, p.scalingFactor, (1, 1), "scalingFactor")
     real = tuple(p.fractionalScalingFactor) or (1.0, 1.0)
     c.require(not p.scalingFactor or not p.fractionalScalingFactor, "has factors of two kinds")
@@ -36,19 +37,19 @@ def upsample(c: Context) -> Value:
     out = c.size([int(v) for v in grown])
     c.require(min(out) > 0, f"its output would have {list(out)} pixels")
     if p.mode == pb.UpsampleLayerParams.NN:
-        # Whole factors: the middle of a pixel is far from the border between two others.
+        # Whole factors: the centre of a pixel is far from the border between two others.
         places = "asymmetric" if p.fractionalScalingFactor else "half_pixel"
-        return unbatched(c, c.add(Resize(out, "nearest", places), x), lead)
+        return restore_batch(c, c.add(Resize(out, "nearest", places), x), lead)
     known = p.mode == pb.UpsampleLayerParams.BILINEAR and 0 <= p.linearUpsampleMode < 3
     c.require(known, f"there is no mode {p.mode} with the places {p.linearUpsampleMode}")
     y = c.add(Resize(out, "linear", _UPSAMPLE[p.linearUpsampleMode]), x)
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("resizeBilinear")
 def resize_bilinear(c: Context) -> Value:
-    """To targetSize, bilinearly at the places that the sampling mode gives."""
-    x, lead = batched(c, c.x, 4, least=3)
+    """Bilinear resampling to targetSize at the coordinates of the sampling mode."""
+    x, lead = merge_batch(c, c.x, 4, least=3)
     out = c.size(sizes(c, c.params.targetSize, (1, 1), "targetSize"))
     modes, mode = pb.SamplingMode, c.params.mode.samplingMethod
     if mode == modes.ROI_ALIGN_MODE:
@@ -56,7 +57,7 @@ def resize_bilinear(c: Context) -> Value:
     elif mode == modes.UPSAMPLE_MODE:
         y = c.add(Resize(out, "linear", "asymmetric"), x)
     elif mode == modes.ALIGN_ENDPOINTS_MODE and 1 in out:
-        # A single sample lies in the middle, which is where half pixels have it.
+        # A single sample is in the middle, as with half-pixel coordinates.
         y = x
         for axis in (0, 1):
             stop = (out[0], y.type.dims[3]) if axis == 0 else out
@@ -66,15 +67,15 @@ def resize_bilinear(c: Context) -> Value:
         known = mode in (modes.STRICT_ALIGN_ENDPOINTS_MODE, modes.ALIGN_ENDPOINTS_MODE)
         c.require(known, f"there is no sampling method {mode}")
         y = c.add(Resize(out, "linear", "align_corners"), x)
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)
 
 
 @layer("cropResize", inputs=2)
 def crop_resize(c: Context) -> Value:
     """Boxes of x [1, B, C, H, W], each resampled to targetSize.
 
-    Boxes [N, 1, 4, 1, 1] are cut out of all B pictures, those of five numbers out of the one that
-    the first number names. A box may lie backwards; what lies outside of the picture repeats it.
+    Boxes [N, 1, 4, 1, 1] are cut out of all B images, boxes of five numbers out of the image that
+    the first number names. A box may be reversed; coordinates outside of the image are clamped.
     """
     x, boxes = c.x, c.value(1)
     c.require(
@@ -93,7 +94,7 @@ def crop_resize(c: Context) -> Value:
         y = c.add(_SAMPLE, flat, _joined(c, (columns, rows), (1, 1, count * out[0], out[1])))
         y = c.reshape(y, (batch, channels, count, *out))
         return c.transpose(y, (2, 0, 1, 3, 4))
-    # The picture is a place along a third axis.
+    # The image index is a coordinate along a third axis.
     deep = c.transpose(x, (0, 2, 1, 3, 4))
     picture = _coordinate(c, c.add(Slice((0,), (1,), axes=(1,)), boxes), batch)
     picture = c.add(Expand((count, *out)), c.reshape(picture, (count, 1, 1)))
@@ -105,7 +106,7 @@ _SAMPLE = GridSample("linear", "border", align_corners=True, grid_first=True)
 
 
 def _at_places(c: Context, x: Value, out: tuple[int, ...]) -> Value:
-    """x [N, C, H, W] resampled as ROI_ALIGN_MODE says: half a step from the ends."""
+    """x [N, C, H, W] resampled as in ROI_ALIGN_MODE: half a step from the ends."""
     axes = []
     for size, count in zip(x.type.dims[2:], out, strict=True):
         step = max(1, size - 1) / count
@@ -144,7 +145,7 @@ def _box_grids(c: Context, boxes: Value, out: tuple[int, ...]) -> tuple[Value, V
 
 
 def _offsets(c: Context, extent: Value, samples: int) -> Value:
-    """Distances of the samples from the start of a box: [N, samples], ``extent`` [N, 1]."""
+    """Distances of the samples from the start of a box: [N, samples]; ``extent``: [N, 1]."""
     modes, mode = pb.SamplingMode, c.params.mode.samplingMethod
     index = np.arange(samples, dtype=np.float32)
     if mode in (modes.STRICT_ALIGN_ENDPOINTS_MODE, modes.ALIGN_ENDPOINTS_MODE):
@@ -161,7 +162,7 @@ def _offsets(c: Context, extent: Value, samples: int) -> Value:
 
 
 def _coordinate(c: Context, places: Value, size: int) -> Value:
-    """Places along an axis of ``size`` as GridSample has them, from -1 to 1."""
+    """Indices along an axis of ``size`` as GridSample's coordinates, -1 to 1."""
     scaled = c.add(Mul(), places, c.scalar(2 / max(1, size - 1)))
     return c.add(Sub(), scaled, c.scalar(1.0))
 

@@ -1,4 +1,4 @@
-"""Blobs that need no data: stored ones, filled ones, ranges, shapes."""
+"""Constants, filled blobs, ranges and shapes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.shape import Expand
 
-#: Elements of a blob that a few numbers in the file ask for; more is taken for a mistake.
+#: The most elements of a blob whose size is a number in the file; more is taken for an error.
 MOST_ELEMENTS = 1 << 28
 
 
-def asked_size(c: Context, shape: list[int] | tuple[int, ...], what: str) -> tuple[int, ...]:
-    """A shape of one axis or more that a layer asks for without having data of that size."""
+def requested_shape(c: Context, shape: list[int] | tuple[int, ...], what: str) -> tuple[int, ...]:
+    """The shape that a layer asks for without having data of that size. Raises Malformed."""
     c.require(len(shape) > 0, f"{what} is empty")
     dims = c.size(shape)
     c.require(math.prod(dims) <= MOST_ELEMENTS, f"its output of shape {list(dims)} is absurd")
@@ -52,13 +52,13 @@ def fill_like(c: Context) -> Value:
 @layer("fillStatic", inputs=0)
 def fill_static(c: Context) -> Value:
     """One number in a shape of the file."""
-    return _filled(c, asked_size(c, tuple(c.params.targetShape), "targetShape"))
+    return _filled(c, requested_shape(c, tuple(c.params.targetShape), "targetShape"))
 
 
 @layer("fillDynamic")
 def fill_dynamic(c: Context) -> Value:
     """One number in the shape that the input holds."""
-    return _filled(c, asked_size(c, c.ints(0, "the shape"), "the shape"))
+    return _filled(c, requested_shape(c, c.ints(0, "the shape"), "the shape"))
 
 
 @layer("getShape")
@@ -68,18 +68,18 @@ def get_shape(c: Context) -> Value:
 
 
 def _range(c: Context, start: float, end: float, step: float) -> Value:
-    """start, start + step, ... before end, as numpy.arange counts and computes in float64."""
+    """start, start + step, ... before end, with numpy.arange's length and in float64."""
     finite = all(math.isfinite(v) for v in (start, end, step))
     c.require(finite and step != 0, f"goes from {start} to {end} in steps of {step}")
     count = max(0, math.ceil((end - start) / step))
-    asked_size(c, (count,), "the range")
+    requested_shape(c, (count,), "the range")
     places = np.arange(count, dtype=np.float64)
     return c.constant((start + places * step).astype(np.float32), "range")
 
 
 @layer("rangeStatic", inputs=0)
 def range_static(c: Context) -> Value:
-    """Evenly spaced numbers of the file."""
+    """Evenly spaced numbers, by parameters of the file."""
     p = c.params
     return _range(c, p.startValue, p.endValue, p.stepSizeValue)
 

@@ -1,4 +1,4 @@
-"""Converters of layers, a package or module a family; importing this registers all of them."""
+"""Converters of layers, a package or module per operator family; importing this registers them."""
 
 import importlib
 import pkgutil

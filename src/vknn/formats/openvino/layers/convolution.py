@@ -1,7 +1,4 @@
-"""Convolutions of all kinds and FullyConnected.
-
-Weights and biases are blobs, or further inputs where a file quantizes weights on the way.
-"""
+"""Convolutions, deconvolutions, deformable and binary convolutions, and FullyConnected."""
 
 from __future__ import annotations
 
@@ -25,34 +22,34 @@ from vknn.ops.movement.shape import Pad, Slice
 
 
 @dataclass(frozen=True)
-class _Setup:
-    """What all convolutions have in common. ``maps``: channels of the output."""
+class _Parameters:
+    """Parameters that all convolutions have. ``outputs``: the number of output channels."""
 
     window: Window
-    maps: int
+    outputs: int
     group: int
     channels: int
     sizes: tuple[int, ...]
 
 
-def _setup(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Setup:
+def _parameters(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Parameters:
     rank, group = c.rank, c.int("group", 1)
     c.require(rank in ranks, f"its input has rank {rank}")
     _, channels, *sizes = c.x.type.dims
     ports = c.port().dims
-    maps = c.int("output", ports[1] if len(ports) > 1 else 0)
-    fits = group >= 1 and channels % group == 0 and maps % group == 0
-    c.require(fits, f"{group} groups do not divide {channels} channels and {maps} outputs")
-    c.require(maps >= 1, "has no output channels")
-    return _Setup(window(c, rank - 2), maps, group, channels, tuple(sizes))
+    outputs = c.int("output", ports[1] if len(ports) > 1 else 0)
+    fits = group >= 1 and channels % group == 0 and outputs % group == 0
+    c.require(fits, f"{group} groups do not divide {channels} channels and {outputs} outputs")
+    c.require(outputs >= 1, "has no output channels")
+    return _Parameters(window(c, rank - 2), outputs, group, channels, tuple(sizes))
 
 
-def _parameters(
+def _weights_bias(
     c: Context, shape: Sequence[int], count: int, first: int
 ) -> tuple[Value, Value | None]:
     """Weights of this shape and, where there are any, ``count`` biases, all float32.
 
-    Where they are inputs they stand from ``first`` on.
+    They are blobs or, from input ``first`` on, inputs (as in files that quantize weights).
     """
     return _weights(c, shape, first), _biases(c, count, first + 1)
 
@@ -63,7 +60,7 @@ def _weights(c: Context, shape: Sequence[int], number: int) -> Value:
         return c.constant(c.blob("weights", shape, np.float32), "weights")
     said = "x".join(map(str, shape))
     c.require(given.type.size == math.prod(shape), f"its weights {given.type} are not {said}")
-    return c.reshape(c.real(number), shape)
+    return c.reshape(c.float_input(number), shape)
 
 
 def _biases(c: Context, count: int, number: int) -> Value | None:
@@ -73,18 +70,18 @@ def _biases(c: Context, count: int, number: int) -> Value | None:
     if given is None:
         return None
     c.require(given.type.size == count, f"its biases {given.type} are not {count}")
-    return c.reshape(c.real(number), (count,))
+    return c.reshape(c.float_input(number), (count,))
 
 
 @layer("Convolution", inputs=(1, 3))
 def convolution(c: Context) -> Value:
-    """Weights [group, outputs / group, inputs / group, kernel...]."""
-    s = _setup(c)
+    """Convolution; weights [group, outputs / group, inputs / group, kernel...]."""
+    s = _parameters(c)
     w = s.window
-    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 1)
+    weights, bias = _weights_bias(c, (s.outputs, s.channels // s.group, *w.kernel), s.outputs, 1)
     begins, ends = w.pads(s.sizes)
     op = Conv(w.strides, (*begins, *ends), w.dilations, s.group)
-    return c.add(op, c.real(), weights, *_given(bias))
+    return c.add(op, c.float_input(), weights, *_given(bias))
 
 
 def _given(bias: Value | None) -> tuple[Value, ...]:
@@ -93,24 +90,27 @@ def _given(bias: Value | None) -> tuple[Value, ...]:
 
 @layer("Deconvolution", inputs=(1, 3))
 def deconvolution(c: Context) -> Value:
-    """Weights [group, inputs / group, outputs / group, kernel...], as Caffe has them.
+    """Transposed convolution; weights [group, inputs / group, outputs / group, kernel...].
 
-    The output port's dims count more than the pads: what they lack is cut off or added at the end.
+    The output port's shape takes precedence over the pads: what differs is cut off or added at the
+    end.
     """
-    s = _setup(c)
+    s = _parameters(c)
     w = s.window
     full = [(n - 1) * t + e for n, t, e in zip(s.sizes, w.strides, w.extents, strict=True)]
-    begins, sizes = _uncovered(c, s, full)
-    shape = (s.channels, s.maps // s.group, *w.kernel)
-    weights, bias = _parameters(c, shape, s.maps, 1)
+    begins, sizes = _begins_and_sizes(c, s, full)
+    shape = (s.channels, s.outputs // s.group, *w.kernel)
+    weights, bias = _weights_bias(c, shape, s.outputs, 1)
     rest = [f - b - n for f, b, n in zip(full, begins, sizes, strict=True)]
     ends, more = tuple(max(r, 0) for r in rest), tuple(max(-r, 0) for r in rest)
     op = ConvTranspose(w.strides, (*begins, *ends), w.dilations, s.group, more)
-    return c.add(op, c.real(), weights, *_given(bias))
+    return c.add(op, c.float_input(), weights, *_given(bias))
 
 
-def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """What is cut off at the begin of each axis, and the sizes of the output."""
+def _begins_and_sizes(
+    c: Context, s: _Parameters, full: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """The number of elements to cut off at the begin of each axis, and the output's sizes."""
     w = s.window
     same = w.auto_pad in ("same_upper", "same_lower")
     if c.is_as_declared and len(c.port().dims) == c.rank:
@@ -127,16 +127,16 @@ def _uncovered(c: Context, s: _Setup, full: Sequence[int]) -> tuple[Sequence[int
 
 @layer("DeformableConvolution", inputs=(2, 4))
 def deformable_convolution(c: Context) -> Value:
-    """Inputs image and offsets [N, 2 * groups * kernel, OH, OW]: the shift along the height, then
-    along the width, of each tap.
+    """Deformable convolution (Dai et al. 2017, arXiv:1703.06211).
 
-    A sample from outside of the image is 0; between the last pixel and the image's end it is that.
-    Where the convolution has groups each of them counts its channels from 0 when it looks for
-    their shifts, as OpenVINO does, so that the later shifts are not used.
+    Inputs: image and offsets [N, 2 * groups * kernel, OH, OW], the shift along the height, then
+    along the width, of each tap. A sample outside of the image is 0; between the last pixel and the
+    image's end it is that pixel. Each group of the convolution counts its channels from 0 when it
+    looks up their shifts, as in OpenVINO, so that later shifts are not used.
     """
-    s = _setup(c, ranks=(4,))
+    s = _parameters(c, ranks=(4,))
     w = s.window
-    weights, bias = _parameters(c, (s.maps, s.channels // s.group, *w.kernel), s.maps, 2)
+    weights, bias = _weights_bias(c, (s.outputs, s.channels // s.group, *w.kernel), s.outputs, 2)
     begins, ends = w.pads(s.sizes)
     (top, left), (bottom, right) = begins, ends
     stated = c.int("deformable_group|num_deformable_group", 1)
@@ -149,12 +149,12 @@ def deformable_convolution(c: Context) -> Value:
         parts,
         clamped=True,
     )
-    return c.add(op, c.real(), weights, shifts, *_given(bias))
+    return c.add(op, c.float_input(), weights, shifts, *_given(bias))
 
 
-def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
-    """The shifts of a DeformableConvolution for each of so many equal parts of the channels."""
-    offsets = c.real(1)
+def _shifts(c: Context, s: _Parameters, parts: int) -> tuple[Value, int]:
+    """The shifts of a DeformableConvolution for each of ``parts`` equal parts of the channels."""
+    offsets = c.float_input(1)
     dims = offsets.type.dims
     taps = 2 * math.prod(s.window.kernel)
     fits = parts >= 1 and s.channels % parts == 0
@@ -177,18 +177,18 @@ def _shifts(c: Context, s: _Setup, parts: int) -> tuple[Value, int]:
 
 @layer("BinaryConvolution")
 def binary_convolution(c: Context) -> Value:
-    """The convolution of signs: 0 stands for -1, 1 for +1. Padding is ``pad_value``.
+    """Convolution of signs: 0 stands for -1, 1 for +1; padding is ``pad_value``.
 
     The weights are bits, eight to a byte, the first one the least significant.
     """
-    s = _setup(c, ranks=(3, 4, 5))
+    s = _parameters(c, ranks=(3, 4, 5))
     w = s.window
     c.text("mode", "xnor-popcount", choices=("xnor-popcount",))
     stated = c.int("input", s.channels)
     c.require(stated == s.channels, f"its input has {s.channels} channels, not {stated}")
-    shape = (s.maps, s.channels // s.group, *w.kernel)
+    shape = (s.outputs, s.channels // s.group, *w.kernel)
     weights = c.constant(_signs(c, shape), "weights")
-    signs = c.add(Add(), c.add(Mul(), c.real(), c.scalar(2.0)), c.scalar(-1.0))
+    signs = c.add(Add(), c.add(Mul(), c.float_input(), c.scalar(2.0)), c.scalar(-1.0))
     begins, ends = w.pads(s.sizes)
     value = c.float("pad_value", 0.0)
     if value and any((*begins, *ends)):
@@ -206,7 +206,7 @@ def _signs(c: Context, shape: Sequence[int]) -> np.ndarray:
     wanted = -(-count // 8)
     if record.precision != "BIN" and record.size != wanted:
         return np.where(c.blob("weights", shape, np.float32) > 0, np.float32(1), np.float32(-1))
-    stored = np.frombuffer(c.around.weights.array(record, "weights").tobytes(), np.uint8)
+    stored = np.frombuffer(c.build.weights.array(record, "weights").tobytes(), np.uint8)
     c.require(len(stored) >= wanted, f"its weights have {len(stored)} bytes, not {wanted}")
     bits = np.unpackbits(stored[:wanted], count=count, bitorder="little")
     return bits.reshape(shape).astype(np.float32) * 2 - 1
@@ -214,9 +214,10 @@ def _signs(c: Context, shape: Sequence[int]) -> np.ndarray:
 
 @layer("FullyConnected", "InnerProduct", inputs=(1, 3))
 def fully_connected(c: Context) -> Value:
-    """Weights [out-size, elements of an image]; of an input of rank 3 also [out-size, last axis].
+    """Matrix product with weights [out-size, elements of an image].
 
-    The latter keeps the axes before the last.
+    For an input of rank 3 the weights may also be [out-size, last axis]; the axes before are kept
+    then.
     """
     dims = c.x.type.dims
     c.require(len(dims) >= 1, "its input has no axes")
@@ -228,13 +229,13 @@ def fully_connected(c: Context) -> Value:
         shape: tuple[int, ...] = dims
     else:
         shape = (lead, rest)
-    weights, bias = _parameters(c, (size, shape[-1]), size, 1)
-    x = c.reshape(c.real(), shape)
+    weights, bias = _weights_bias(c, (size, shape[-1]), size, 1)
+    x = c.reshape(c.float_input(), shape)
     return c.add(MatMul(transpose_b=True), x, weights, *_given(bias))
 
 
 def _count(c: Context) -> int:
-    """How many weights there are."""
+    """The number of weights."""
     given = c.optional(1)
     if c.has_blob("weights") or given is None:
         return int(c.blob("weights").size)

@@ -1,4 +1,4 @@
-"""Layers of IR v7 that its notation leaves out: Gemm, Convert, Copy."""
+"""Layers of IR version 7 that its specification leaves out: Gemm, Convert, Copy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from vknn.ops.matmul import MatMul
 
 @layer("Gemm", inputs=(2, 3))
 def gemm(c: Context) -> Value:
-    """alpha * a @ b + beta * c; matrices are the last two axes, the others broadcast."""
-    a, b = c.real(), c.real(1)
+    """alpha * a @ b + beta * c over the last two axes; the axes before broadcast."""
+    a, b = c.float_input(), c.float_input(1)
     for x in (a, b):
         c.require(x.type.rank >= 2, f"{x.type} is no matrix")
     op = MatMul(c.bool("transpose_a", False), c.bool("transpose_b", False))
@@ -20,7 +20,7 @@ def gemm(c: Context) -> Value:
     beta = c.float("beta", 1.0)
     if len(c.inputs) < 3 or beta == 0:
         return y
-    return c.add(Add(), y, _times(c, c.real(2), beta))
+    return c.add(Add(), y, _times(c, c.float_input(2), beta))
 
 
 def _times(c: Context, x: Value, factor: float) -> Value:

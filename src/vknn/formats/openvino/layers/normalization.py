@@ -1,4 +1,4 @@
-"""Normalisation, and channels scaled one by one."""
+"""Normalization layers, and scaling by channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _channels(c: Context) -> int:
 
 
 def _per_channel(c: Context, name: str, number: int) -> np.ndarray | None:
-    """A blob of a number for each channel (one may serve all), or None where there is none."""
+    """A blob of one number per channel, or one for all; None where there is no such blob."""
     if not c.has_blob(name):
         return None
     array = c.blob(name, dtype=np.float32)
@@ -31,13 +31,13 @@ def _per_channel(c: Context, name: str, number: int) -> np.ndarray | None:
 
 
 def _spread(c: Context, array: np.ndarray) -> Value:
-    """Numbers of channels, in a shape that broadcasts to the input's."""
+    """Numbers per channel, in a shape that broadcasts to the input."""
     return c.constant(array.reshape(-1, *(1,) * max(c.rank - 2, 0)))
 
 
 @layer("BatchNormalization")
 def batch_normalization(c: Context) -> Value:
-    """(x - biases) / sqrt(weights + epsilon): the blobs are variance and mean."""
+    """(x - biases) / sqrt(weights + epsilon); the blobs hold variance and mean."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     channels = _channels(c)
     variance, mean = _per_channel(c, "weights", 1), _per_channel(c, "biases", 1)
@@ -46,13 +46,13 @@ def batch_normalization(c: Context) -> Value:
     ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
     found = (ones, zeros, mean, variance)
     parameters = [c.constant(np.ascontiguousarray(a, np.float32)) for a in found]
-    return c.add(ops.BatchNormalization(c.float("epsilon|eps")), c.real(), *parameters)
+    return c.add(ops.BatchNormalization(c.float("epsilon|eps")), c.float_input(), *parameters)
 
 
 @layer("ScaleShift")
 def scale_shift(c: Context) -> Value:
-    """x * weights + biases, by channel; either may be missing."""
-    x = c.real()
+    """x * weights + biases by channel; either may be missing."""
+    x = c.float_input()
     for name, op in (("weights", Mul()), ("biases", Add())):
         array = _per_channel(c, name, 0)
         if array is not None:
@@ -62,10 +62,10 @@ def scale_shift(c: Context) -> Value:
 
 @layer("Norm", "LRN")
 def norm(c: Context) -> Value:
-    """x / (k + alpha / n * s) ** beta, s the sum of the squares in a window of n elements.
+    """Local response normalization: x / (k + alpha / n * s) ** beta, s the sum of n squares.
 
     The window spans ``local-size`` channels, or as many pixels along each spatial axis. Where it
-    reaches beyond the image n stays the same.
+    extends beyond the image n stays the same.
     """
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     size = c.int("local-size|local_size")
@@ -74,12 +74,14 @@ def norm(c: Context) -> Value:
     axes = (1,) if across else tuple(range(2, c.rank))
     half = ((size - 1) // 2,) * len(axes)
     alpha = c.float("alpha") / size ** len(axes)
-    return c.add(ops.LRN(axes, half, half, alpha, c.float("beta"), c.float("k", 1.0)), c.real())
+    return c.add(
+        ops.LRN(axes, half, half, alpha, c.float("beta"), c.float("k", 1.0)), c.float_input()
+    )
 
 
 @layer("MVN")
 def mean_variance(c: Context) -> Value:
-    """x - mean over the pixels (and channels), over sqrt(variance + eps)."""
+    """(x - mean) / sqrt(variance + eps) over the pixels, or over pixels and channels."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     first = 1 if c.bool("across_channels", False) else 2
     op = ops.MeanVarianceNormalization(
@@ -87,23 +89,25 @@ def mean_variance(c: Context) -> Value:
         c.bool("normalize_variance", True),
         c.float("eps", 1e-9),
     )
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("GRN")
 def global_response(c: Context) -> Value:
     """x / sqrt(sum of the squares over the channels + bias)."""
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
-    return c.add(ops.NormalizeL2((1,), c.float("bias", 0.0)), c.real())
+    return c.add(ops.NormalizeL2((1,), c.float("bias", 0.0)), c.float_input())
 
 
 @layer("Normalize")
 def normalize(c: Context) -> Value:
-    """weights * x / (sqrt(sum of the squares) + eps), the sum over the channels, or with
-    ``across_spatial`` over the pixels too."""
+    """weights * x / (sqrt(sum of the squares) + eps).
+
+    The sum is over the channels, with ``across_spatial`` over the pixels too.
+    """
     c.require(c.rank >= 2, f"its input has rank {c.rank}")
     last = c.rank if c.bool("across_spatial", False) else 2
-    y = c.add(ops.NormalizeL2(tuple(range(1, last)), c.float("eps"), "add_root"), c.real())
+    y = c.add(ops.NormalizeL2(tuple(range(1, last)), c.float("eps"), "add_root"), c.float_input())
     scale = _per_channel(c, "weights", 0)
     if scale is None:
         return y

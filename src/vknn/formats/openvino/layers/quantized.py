@@ -1,4 +1,4 @@
-"""Floats rounded to some levels, as training for quantized nets sees them."""
+"""FakeQuantize: floats rounded to levels, for quantization-aware training."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vknn.ops.elementwise.unary import Round
 def fake_quantize(c: Context) -> Value:
     """Inputs x, input_low, input_high, output_low, output_high.
 
-    output_low up to input_low, output_high above input_high; between them
-    round((x - input_low) / (input_high - input_low) * (levels - 1)) / (levels - 1)
-    * (output_high - output_low) + output_low, halves to even, in float32 and in this order.
+    output_low up to input_low, output_high above input_high; between them round((x - input_low) /
+    (input_high - input_low) * (levels - 1)) / (levels - 1) * (output_high - output_low) +
+    output_low, halves to even, in float32 and in this order.
     """
     levels = c.int("levels")
     c.require(levels >= 2, f"has {levels} levels")
-    x, low, high, out_low, out_high = c.real(), *(_limit(c, k) for k in range(1, 5))
+    x, low, high, out_low, out_high = c.float_input(), *(_limit(c, k) for k in range(1, 5))
     steps = c.scalar(float(levels - 1))
     bounds = (low.constant, high.constant)
     proper = bounds[0] is not None and bounds[1] is not None and bool((bounds[0] < bounds[1]).all())
     if proper:
-        # What is cut off at the bounds is rounded to the first and the last level.
+        # Elements clipped to the bounds are rounded to the first and the last level.
         y = c.add(binary.Min(), c.add(binary.Max(), x, low), high)
         return _rounded(c, y, low, high, out_low, out_high, steps)
     y = _rounded(c, x, low, high, out_low, out_high, steps)
@@ -42,7 +42,7 @@ def _rounded(
 
 
 def _width(c: Context, low: Value, high: Value) -> Value:
-    """high - low, or 1 where they are equal: no element lies between them there."""
+    """high - low, or 1 where they are equal: no element is between them then."""
     width = c.add(binary.Sub(), high, low)
     if width.constant is not None and width.constant.all():
         return width
@@ -51,7 +51,7 @@ def _width(c: Context, low: Value, high: Value) -> Value:
 
 
 def _limit(c: Context, number: int) -> Value:
-    """A limit in a shape that broadcasts to that of x; a vector may be one number a channel."""
+    """A limit in a shape that broadcasts to x; a vector may be one number per channel."""
     value, dims = c.cast(c.value(number), DType.FLOAT32), c.x.type.dims
     given = value.type.dims
     tail = dims[len(dims) - len(given) :]

@@ -1,4 +1,4 @@
-"""Images of other sizes, and blocks of pixels in channels."""
+"""Resampling of images: Interp, Resample, DepthToSpace, SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = ("nearest", "linear", "cubic")
 
 @layer("Interp", inputs=(1, 2))
 def interp(c: Context) -> Value:
-    """Bilinear; without ``align_corners`` pixel i of the output lies at i * in / out.
+    """Bilinear resampling; without ``align_corners`` pixel i of the output is at i * in / out.
 
     Pads above 0 are zeros around the image, pads below 0 cut it off.
     """
@@ -32,7 +32,7 @@ def interp(c: Context) -> Value:
 
 
 def _padded(c: Context, begin: int, end: int) -> Value:
-    x, axes = c.real(), c.rank - 2
+    x, axes = c.float_input(), c.rank - 2
     if max(begin, end) > 0:
         around = (0, 0, *(max(begin, 0),) * axes, 0, 0, *(max(end, 0),) * axes)
         x = c.add(Pad(around), x)
@@ -46,9 +46,10 @@ def _padded(c: Context, begin: int, end: int) -> Value:
 
 
 def _given_sizes(c: Context) -> list[int] | None:
-    """The sizes that the second input states: all dims or the spatial ones; None without one.
+    """The sizes in the second input: of all axes or of the spatial ones; None without such an
+    input.
 
-    One that is computed at run time is what the output port says.
+    The output port's where they are computed at run time.
     """
     if len(c.inputs) < 2:
         return None
@@ -68,7 +69,7 @@ def _positive(c: Context, sizes: Sequence[int]) -> list[int]:
 
 
 def _interp_sizes(c: Context, sizes: Sequence[int]) -> list[int]:
-    """By the attributes ``height`` and ``width``, else the output port, else the factors."""
+    """The sizes: ``height`` and ``width``, else the output port's, else by the factors."""
     height, width = c.int("height", 0), c.int("width", 0)
     if height > 0 and width > 0 and len(sizes) == 2:
         return [height, width]
@@ -89,9 +90,10 @@ def _interp_sizes(c: Context, sizes: Sequence[int]) -> list[int]:
 
 @layer("Resample", inputs=(1, 2))
 def resample(c: Context) -> Value:
-    """Nearest: pixel i is floor(i * in / out). The others are filters about (i + 0.5) * in / out
-    - 0.5 whose weights are divided by their sum; with ``antialias`` they are as wide as the
-    distance of the outputs, where an axis shrinks.
+    """Resampling by nearest pixel, floor(i * in / out), or by a filter.
+
+    A filter is centred at (i + 0.5) * in / out - 0.5, its weights divided by their sum; with
+    ``antialias`` it is as wide as the distance of the outputs where an axis shrinks.
     """
     c.require(3 <= c.rank <= 5, f"its input has rank {c.rank}")
     kind = _kind(c)
@@ -101,9 +103,9 @@ def resample(c: Context) -> Value:
         return c.add(Resize(tuple(sizes), "nearest", "asymmetric", _steps(spatial, sizes)), c.x)
     shrinks = any(o < i for i, o in zip(spatial, sizes, strict=True))
     if kind == "linear" and not (shrinks and c.bool("antialias", False)):
-        return c.add(Resize(tuple(sizes), "linear", "half_pixel"), c.real())
+        return c.add(Resize(tuple(sizes), "linear", "half_pixel"), c.float_input())
     wide = shrinks and c.bool("antialias", False)
-    x = c.real()
+    x = c.float_input()
     for axis, (size, count) in enumerate(zip(spatial, sizes, strict=True), start=2):
         if size != count or kind == "cubic":
             x = _filtered(c, x, axis, _filter(size, count, kind, size / count if wide else 1.0))
@@ -111,7 +113,7 @@ def resample(c: Context) -> Value:
 
 
 def _kind(c: Context) -> str:
-    """The type, written like caffe.ResampleParameter.NEAREST."""
+    """The type, which may be written like caffe.ResampleParameter.NEAREST."""
     stated = c.text("type", "caffe.ResampleParameter.NEAREST")
     kind: str = stated.rsplit(".", 1)[-1].strip().lower()
     if kind not in _KINDS:
@@ -120,7 +122,7 @@ def _kind(c: Context) -> str:
 
 
 def _resample_sizes(c: Context) -> list[int]:
-    """By the output port; for inputs of other shapes by the factor."""
+    """The output port's sizes; for inputs of other shapes by the factor."""
     if c.is_as_declared and len(c.declared()) == c.rank:
         return list(c.declared()[2:])
     factor = c.float("factor")
@@ -129,7 +131,7 @@ def _resample_sizes(c: Context) -> list[int]:
 
 
 def _steps(spatial: Sequence[int], sizes: Sequence[int]) -> tuple[float, ...]:
-    """in / out, rounded up: places that are whole must not fall below it in float32."""
+    """in / out, rounded up, so that float32 does not put whole coordinates below their value."""
     steps = []
     for size, count in zip(spatial, sizes, strict=True):
         step = np.float32(size / count)
@@ -139,7 +141,7 @@ def _steps(spatial: Sequence[int], sizes: Sequence[int]) -> tuple[float, ...]:
 
 
 def _filter(size: int, count: int, kind: str, reach: float) -> np.ndarray:
-    """The weights [count, size] of a filter ``reach`` times as wide as that of single pixels."""
+    """Weights [count, size] of a filter ``reach`` times as wide as for single pixels."""
     centre = (np.arange(count) + 0.5) * (size / count) - 0.5
     distance = np.abs(np.arange(size) - centre[:, None]) / reach
     if kind == "linear":
@@ -166,15 +168,18 @@ def _filtered(c: Context, x: Value, axis: int, weights: np.ndarray) -> Value:
 
 @layer("DepthToSpace")
 def depth_to_space(c: Context) -> Value:
-    """The blocks' digits are the slow part of the channel's index, or with mode "depth_first" the
-    fast one."""
+    """Blocks of pixels made of channels.
+
+    The position in the block is the slow part of a channel's index, with mode "depth_first" the
+    fast part.
+    """
     mode = "CRD" if _depth_first(c) else "DCR"
     return c.add(rearrange.DepthToSpace(_block(c), mode), c.x)
 
 
 @layer("SpaceToDepth")
 def space_to_depth(c: Context) -> Value:
-    """The opposite of DepthToSpace."""
+    """The inverse of DepthToSpace."""
     mode = "CRD" if _depth_first(c) else "DCR"
     return c.add(rearrange.SpaceToDepth(_block(c), mode), c.x)
 

@@ -1,4 +1,4 @@
-"""Where tensors come from: inputs, constants, memories."""
+"""Input, Const and Memory layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vknn.graph import Value
 
 @layer("Input", inputs=0)
 def input_(c: Context) -> Value:
-    """Its value is fed before any layer is converted; one that reaches this was left out."""
+    """An error: inputs that are fed are known before layers are converted."""
     c.fail("is fed by nothing")
 
 
@@ -26,7 +26,7 @@ def const(c: Context) -> Value:
 
 @layer("Memory", inputs=(0, 1), outputs=(0, 1))
 def memory(c: Context) -> Sequence[Value]:
-    """Reads what the run before wrote, or writes; a read never sees this run's write."""
+    """A read gives the state of the previous run; a write sets that of the next run."""
     id_ = memory_id(c.layer)
     if reads(c.layer):
         return [c.read_state(id_)]

@@ -1,4 +1,4 @@
-"""Functions of single elements that are layers of their own kind: activations, unary functions."""
+"""Activation and unary function layers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops.elementwise import activation as ops
@@ -22,14 +22,14 @@ _PLAIN: dict[str, Op] = {
     "softsign": ops.Softsign(),
     "softplus": ops.Softplus(),
 }
-#: What the sigmoid approximation of gelu multiplies its argument by.
+#: Factor of the argument in the sigmoid approximation of GELU (arXiv:1606.08415).
 _GELU_SIGMOID = 1.702
 
 
 @layer("activation")
-@over_images
+@merges_batch_axes
 def activation(c: Context) -> Value:
-    """One of 13 functions."""
+    """Activation function, one of 13."""
     kind = c.params.WhichOneof("NonlinearityType")
     if kind is None:
         c.fail("names no function")
@@ -58,9 +58,9 @@ def activation(c: Context) -> Value:
 
 
 @layer("unary")
-@over_images
+@merges_batch_axes
 def unary(c: Context) -> Value:
-    """A function of scale * x + shift; a scale or epsilon of 0 means the default."""
+    """Function of scale * x + shift; a scale or epsilon of 0 stands for the default."""
     p, kinds = c.params, pb.UnaryFunctionLayerParams
     x = scaled(c, c.x, p.scale or 1.0, p.shift)
     epsilon = p.epsilon or 1e-6
@@ -83,7 +83,7 @@ def unary(c: Context) -> Value:
 
 
 @layer("clampedReLU")
-@over_images
+@merges_batch_axes
 def clamped_relu(c: Context) -> Value:
     """min(beta, x), or min(beta, alpha * x) below 0."""
     y = c.add(ops.LeakyRelu(alpha=c.params.alpha), c.x)
@@ -91,9 +91,9 @@ def clamped_relu(c: Context) -> Value:
 
 
 @layer("gelu")
-@over_images
+@merges_batch_axes
 def gelu(c: Context) -> Value:
-    """x times the normal distribution's cumulative function, exactly or approximately."""
+    """GELU (arXiv:1606.08415): x times the normal distribution function, or an approximation."""
     kinds, mode = pb.GeluLayerParams, c.params.mode
     if mode == kinds.SIGMOID_APPROXIMATION:
         share = c.add(ops.Sigmoid(), scaled(c, c.x, _GELU_SIGMOID, 0.0))
@@ -110,7 +110,7 @@ def scaled(c: Context, x: Value, factor: float, shift: float) -> Value:
 
 
 def _by_channel(c: Context, message: Any, what: str) -> Value:
-    """One number, or one for each index of axis -3, so that it broadcasts to the input."""
+    """Numbers, one or one per index of axis -3, in a shape that broadcasts to the input."""
     dims = c.x.type.dims
     channels = dims[-3] if len(dims) >= 3 else 1
     array = c.weight(message, 1 if _is_single(message, channels) else channels, what)
@@ -118,7 +118,7 @@ def _by_channel(c: Context, message: Any, what: str) -> Value:
 
 
 def _is_single(message: Any, channels: int) -> bool:
-    """Whether a WeightParams holds one number, where it could hold one for each channel."""
+    """Whether a WeightParams holds one number although it could hold one per channel."""
     bits = message.quantization.numberOfBits
     lengths = {
         len(message.floatValue): (1, channels),

@@ -1,4 +1,4 @@
-"""Arithmetic of the oldest layers: any number of inputs, or stored numbers, and reductions."""
+"""Arithmetic on any number of inputs or with stored numbers, and reductions: the oldest layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.layers.elementwise.activation import scaled
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
@@ -16,52 +16,52 @@ from vknn.ops.elementwise.binary import Add, Div, Max, Min, Mul
 from vknn.ops.elementwise.unary import Log
 from vknn.ops.indexing.topk import ArgMax
 
-#: Smaller products of norms count as this, so that vectors of zeros give 0.
+#: The least product of norms, so that vectors of zeros give 0.
 _TINY = 1e-30
 
 
 @layer("add", inputs=(1, None))
-@over_images
+@merges_batch_axes
 def add(c: Context) -> Value:
-    """The sum of the inputs, which broadcast; a single one plus alpha."""
+    """Sum of the inputs, which broadcast; a single input plus alpha."""
     if len(c.inputs) == 1:
         return c.add(Add(), c.x, c.scalar(c.params.alpha))
     return _folded(c, Add())
 
 
 @layer("multiply", inputs=(1, None))
-@over_images
+@merges_batch_axes
 def multiply(c: Context) -> Value:
-    """The product of the inputs, which broadcast; a single one times alpha."""
+    """Product of the inputs, which broadcast; a single input times alpha."""
     if len(c.inputs) == 1:
         return c.add(Mul(), c.x, c.scalar(c.params.alpha))
     return _folded(c, Mul())
 
 
 @layer("average", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def average(c: Context) -> Value:
-    """The mean of the inputs, which broadcast."""
+    """Mean of the inputs, which broadcast."""
     return scaled(c, _folded(c, Add()), 1.0 / len(c.inputs), 0.0)
 
 
 @layer("max", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def maximum(c: Context) -> Value:
-    """The largest of the inputs, which broadcast."""
+    """Maximum of the inputs, which broadcast."""
     return _folded(c, Max())
 
 
 @layer("min", inputs=(2, None))
-@over_images
+@merges_batch_axes
 def minimum(c: Context) -> Value:
-    """The smallest of the inputs, which broadcast."""
+    """Minimum of the inputs, which broadcast."""
     return _folded(c, Min())
 
 
 @layer("dot", inputs=2)
 def dot(c: Context) -> Value:
-    """The sum of products along axis -3; with cosineSimilarity over the product of the norms."""
+    """Inner product along axis -3; with cosineSimilarity divided by the product of the norms."""
     a, b = c.x, c.value(1)
     for x in (a, b):
         right = x.type.rank >= 3 and x.type.dims[-2:] == (1, 1)
@@ -76,9 +76,9 @@ def dot(c: Context) -> Value:
 
 
 @layer("scale")
-@over_images
+@merges_batch_axes
 def scale(c: Context) -> Value:
-    """x * scale + bias; both lie along the last three axes, a vector along axis -3."""
+    """x * scale + bias, both along the last three axes; a vector is along axis -3."""
     p = c.params
     y = c.add(Mul(), c.x, _parameter(c, p.scale, p.shapeScale, "scale"))
     if not p.hasBias:
@@ -87,16 +87,16 @@ def scale(c: Context) -> Value:
 
 
 @layer("bias")
-@over_images
+@merges_batch_axes
 def bias(c: Context) -> Value:
-    """x + bias, which lies along the last three axes, a vector along axis -3."""
+    """x + bias along the last three axes; a vector is along axis -3."""
     return c.add(Add(), c.x, _parameter(c, c.params.bias, c.params.shape, "bias"))
 
 
 @layer("reduce")
-@over_images
+@merges_batch_axes
 def reduce(c: Context) -> Value:
-    """Over one axis or more of the last three, which stay with size 1."""
+    """Reduction over one or more of the last three axes, which stay with size 1."""
     p, kinds = c.params, pb.ReduceLayerParams
     choices = ((-3, -2, -1), (-2, -1), (-3,), (-2,), (-1,))
     c.require(0 <= p.axis < len(choices), f"there is no axis of number {p.axis}")
@@ -123,7 +123,7 @@ def reduce(c: Context) -> Value:
 
 
 def _folded(c: Context, op: Op) -> Value:
-    """The inputs combined, one after the other."""
+    """The inputs combined one after the other."""
     result = c.x
     for value in c.inputs[1:]:
         result = c.add(op, result, value)
@@ -131,11 +131,11 @@ def _folded(c: Context, op: Op) -> Value:
 
 
 def _parameter(c: Context, message: Any, shape: Sequence[int], what: str) -> Value:
-    """Stored numbers of a shape that broadcasts to the input without changing its shape."""
+    """Stored numbers in a shape that broadcasts to the input."""
     dims, stated = c.x.type.dims, tuple(int(d) for d in shape)
     c.require(len(stated) > 0, f"{what} has no shape")
     array = c.weight(message, c.size(stated, what), what)
-    # One number a channel lies along axis -3, not along the last.
+    # One number per channel is along axis -3, not along the last axis.
     spread = array.reshape(()) if array.size == 1 else array
     if len(stated) == 1 and array.size > 1:
         spread = array.reshape(-1, 1, 1)

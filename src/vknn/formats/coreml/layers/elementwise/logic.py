@@ -1,4 +1,4 @@
-"""Comparisons, logic, and the choice between two blobs. Truth is 1 and 0; what is not 0 is true."""
+"""Comparison, logic and selection. Results are 1 and 0; inputs other than 0 are true."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _LOGIC: dict[str, Op] = {
 }
 
 
-def truth(c: Context, x: Value) -> Value:
-    """Whether each element differs from 0, which NaN does."""
+def as_bool(c: Context, x: Value) -> Value:
+    """Whether elements differ from 0; true for NaN."""
     return c.add(logic.NotEqual(), x, c.scalar(0.0))
 
 
 @layer(*_COMPARISONS, inputs=(1, 2))
 def comparison(c: Context) -> Value:
-    """Two blobs compared, or one with ``alpha``."""
+    """Comparison of two blobs, or of one with ``alpha``."""
     other = c.optional(1) or c.scalar(c.params.alpha)
     return c.add(_COMPARISONS[c.layer.type], c.x, other)
 
 
 @layer(*_LOGIC, inputs=2)
 def combination(c: Context) -> Value:
-    """Two truths combined."""
-    return c.add(_LOGIC[c.layer.type], truth(c, c.x), truth(c, c.value(1)))
+    """Logical and, or, xor of two blobs."""
+    return c.add(_LOGIC[c.layer.type], as_bool(c, c.x), as_bool(c, c.value(1)))
 
 
 @layer("logicalNot")
 def negation(c: Context) -> Value:
-    """Whether each element is 0."""
+    """Logical not: whether elements are 0."""
     return c.add(logic.Equal(), c.x, c.scalar(0.0))
 
 
 @layer("whereBroadcastable", inputs=3)
 def where(c: Context) -> Value:
     """The second input where the first is true, elsewhere the third."""
-    return c.add(logic.Where(), truth(c, c.x), c.value(1), c.value(2))
+    return c.add(logic.Where(), as_bool(c, c.x), c.value(1), c.value(2))

@@ -1,4 +1,4 @@
-"""Functions of single elements, of any rank."""
+"""Elementwise functions of one blob."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FUNCTIONS: dict[str, Op] = {
 
 @layer(*_FUNCTIONS)
 def function(c: Context) -> Value:
-    """f(x); ``round`` takes halves to even numbers."""
+    """f(x); ``round`` rounds halves to even numbers."""
     return c.add(_FUNCTIONS[c.layer.type], c.x)
 
 
@@ -44,7 +44,7 @@ def exp2(c: Context) -> Value:
 
 @layer("clip")
 def clip(c: Context) -> Value:
-    """min(max(x, minVal), maxVal); with bounds that cross everything becomes maxVal."""
+    """min(max(x, minVal), maxVal), and so maxVal where the bounds cross."""
     p = c.params
     c.require(not math.isnan(p.minVal) and not math.isnan(p.maxVal), "a bound is not a number")
     return c.add(ew.Clip(p.minVal, p.maxVal), c.x)

@@ -1,7 +1,7 @@
-"""Entries looked up by indices, which are floats; those below 0 count from the end.
+"""Gather layers: elements looked up by indices, which are floats; negative ones count from the end.
 
-An index that is out of range is an error where it is known when the graph is built. At run time
-the nearest entry stands for what is looked up.
+An index out of range is an error where it is known when the graph is built. At run time the nearest
+element is taken.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.movement.slice import from_front
+from vknn.formats.coreml.layers.movement.slice import from_start
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -21,7 +21,7 @@ from vknn.ops.indexing.gather import Gather, GatherND
 
 
 def indices(c: Context, place: int, sizes: Sequence[int]) -> Value:
-    """An input as int32 indices; ``sizes``: of the axes they name, along the last axis or all."""
+    """An input as int32 indices; ``sizes``: of the indexed axes, along the last axis or all."""
     value = c.value(place)
     if value.constant is not None:
         limit = np.asarray(sizes, np.float64)
@@ -34,19 +34,19 @@ def indices(c: Context, place: int, sizes: Sequence[int]) -> Value:
 
 @layer("gather", inputs=2)
 def gather(c: Context) -> Value:
-    """Entries along an axis; the axes of the indices stand in its place."""
+    """Elements along an axis, which the axes of the indices replace."""
     axis = c.axis(c.params.axis, c.x.type.rank)
     return c.add(Gather(axis), c.x, indices(c, 1, [c.x.type.dims[axis]]))
 
 
 @layer("gatherND", inputs=2)
 def gather_nd(c: Context) -> Value:
-    """Entries at the tuples along the last axis of the indices."""
-    return c.add(GatherND(), c.x, indices(c, 1, named_axes(c)))
+    """Elements at the index tuples along the last axis of the second input."""
+    return c.add(GatherND(), c.x, indices(c, 1, indexed_sizes(c)))
 
 
-def named_axes(c: Context) -> tuple[int, ...]:
-    """Sizes of the first axes of x, as many as the tuples of the second input name."""
+def indexed_sizes(c: Context) -> tuple[int, ...]:
+    """Sizes of the axes of x that the tuples of the second input index: the first ones."""
     count = c.value(1).type.dims[-1]
     good = 1 <= count <= c.x.type.rank
     c.require(good, f"tuples of {count} indices do not suit {c.x.type}")
@@ -58,15 +58,15 @@ def gather_along_axis(c: Context) -> Value:
     """y[.., i, ..] = x[.., indices[.., i, ..], ..] along one axis."""
     axis = along_axis(c)
     size = c.x.type.dims[axis]
-    places = from_front(c, indices(c, 1, [size]), size)
+    places = from_start(c, indices(c, 1, [size]), size)
     last = c.scalar(max(size - 1, 0), DType.INT32)
     places = c.add(ew.Min(), c.add(ew.Max(), places, c.scalar(0, DType.INT32)), last)
     flat = c.reshape(c.x, (c.x.type.size,))
-    return c.add(Gather(0, from_end=False), flat, flat_places(c, places, axis))
+    return c.add(Gather(0, from_end=False), flat, flat_indices(c, places, axis))
 
 
 def along_axis(c: Context) -> int:
-    """The axis along which the shape of the second input may differ from that of x, checked."""
+    """The axis along which the second input's shape may differ from that of x. Raises Malformed."""
     dims, other = c.x.type.dims, c.value(1).type.dims
     axis = c.axis(c.params.axis, len(dims))
     same = len(other) == len(dims)
@@ -75,8 +75,8 @@ def along_axis(c: Context) -> int:
     return axis
 
 
-def flat_places(c: Context, places: Value, axis: int) -> Value:
-    """int32 places along ``axis`` as places in the whole of x, row by row."""
+def flat_indices(c: Context, places: Value, axis: int) -> Value:
+    """int32 indices along ``axis`` as row-major indices into the whole of x."""
     dims = c.x.type.dims
     steps = [math.prod(dims[a + 1 :]) for a in range(len(dims))]
     base = np.zeros((1,) * len(dims), np.int32)
@@ -89,8 +89,8 @@ def flat_places(c: Context, places: Value, axis: int) -> Value:
     return c.add(ew.Add(), moved, c.constant(base.astype(np.int32), "rows"))
 
 
-def held_out(c: Context, flat: Value, places: Value, size: int) -> Value:
-    """``flat``, but -1 where ``places`` lie outside of 0 to size - 1."""
+def drop_out_of_range(c: Context, flat: Value, places: Value, size: int) -> Value:
+    """``flat``, but -1 where ``places`` are outside of 0 to size - 1."""
     zero, end = c.scalar(0, DType.INT32), c.scalar(size, DType.INT32)
     inside = c.add(And(), c.add(GreaterOrEqual(), places, zero), c.add(Less(), places, end))
     return c.add(Where(), inside, flat, c.scalar(-1, DType.INT32))

@@ -1,7 +1,7 @@
-"""Entries written, or combined with what is there, at indices; see ``gathering`` for the indices.
+"""Scatter layers: elements replaced by, or combined with, updates at indices (see ``gather``).
 
-Of several updates of one entry the last one counts, or all of them do where they are combined.
-What would lie out of range at run time is left out.
+Of several replacements of one element the last one counts; combinations all count. Indices out of
+range at run time are ignored.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.indexing.gather import (
     along_axis,
-    flat_places,
-    held_out,
+    drop_out_of_range,
+    flat_indices,
+    indexed_sizes,
     indices,
-    named_axes,
 )
-from vknn.formats.coreml.layers.movement.slice import from_front
+from vknn.formats.coreml.layers.movement.slice import from_start
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.indexing.scatter import ScatterND
 
-#: ScatterMode: how ScatterND combines, and what the updates are turned into before.
+#: ScatterMode -> the reduction of ScatterND, and the op applied to the updates before it.
 _MODES: dict[int, tuple[str, Op | None]] = {
     0: ("none", None),
     1: ("add", None),
@@ -44,7 +44,7 @@ def _written(c: Context, x: Value, tuples: Value, updates: Value, from_end: bool
 
 @layer("scatter", inputs=3)
 def scatter(c: Context) -> Value:
-    """Whole entries of an axis; updates have the indices' axes in the place of that axis."""
+    """Whole slices of an axis; updates have the indices' axes in its place."""
     dims, own, updates = c.x.type.dims, c.value(1).type.dims, c.value(2)
     axis = c.axis(c.params.axis, len(dims))
     wanted = (*dims[:axis], *own, *dims[axis + 1 :])
@@ -63,8 +63,8 @@ def scatter(c: Context) -> Value:
 
 @layer("scatterND", inputs=3)
 def scatter_nd(c: Context) -> Value:
-    """Entries at the tuples along the last axis of the indices."""
-    return _written(c, c.x, indices(c, 1, named_axes(c)), c.value(2), True)
+    """Elements at the index tuples along the last axis of the indices."""
+    return _written(c, c.x, indices(c, 1, indexed_sizes(c)), c.value(2), True)
 
 
 @layer("scatterAlongAxis", inputs=3)
@@ -74,8 +74,8 @@ def scatter_along_axis(c: Context) -> Value:
     same = updates.type.dims == c.value(1).type.dims
     c.require(same, f"updates {updates.type} and indices {c.value(1).type} differ in shape")
     size = c.x.type.dims[axis]
-    places = from_front(c, indices(c, 1, [size]), size)
-    flat = held_out(c, flat_places(c, places, axis), places, size)
+    places = from_start(c, indices(c, 1, [size]), size)
+    flat = drop_out_of_range(c, flat_indices(c, places, axis), places, size)
     x = c.reshape(c.x, (c.x.type.size,))
     count = updates.type.size
     y = _written(c, x, c.reshape(flat, (count, 1)), c.reshape(updates, (count,)), False)

@@ -1,4 +1,4 @@
-"""Blobs joined and cut along any axis."""
+"""stack, concatND, splitND and transpose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vknn.ops.movement.shape import Concat
 
 
 def _same(c: Context) -> tuple[int, ...]:
-    """The shape that all inputs have."""
+    """The shape that all inputs have. Raises Malformed where they differ."""
     shapes = [v.type.dims for v in c.inputs]
     c.require(len(set(shapes)) == 1, f"its inputs have different shapes: {shapes}")
     return shapes[0]
@@ -30,7 +30,7 @@ def stack(c: Context) -> Value:
 
 @layer("concatND", inputs=(2, None))
 def concat_nd(c: Context) -> Value:
-    """Joined along an axis; interleaved: the first entry of each, then the second of each."""
+    """Concatenation along an axis; interleaved: the first entries of all, then the second ones."""
     axis = c.axis(c.params.axis, c.x.type.rank)
     if not c.params.interleave:
         return c.add(Concat(axis), *c.inputs)
@@ -41,7 +41,7 @@ def concat_nd(c: Context) -> Value:
 
 @layer("splitND", outputs=(1, None))
 def split_nd(c: Context) -> list[Value]:
-    """Parts of an axis, of the sizes listed or nearly equal: the first ones are larger by 1."""
+    """Parts of an axis, of the sizes listed or nearly equal: the first ones may be larger by 1."""
     p, dims = c.params, c.x.type.dims
     axis = c.axis(p.axis, len(dims))
     sizes, count = [int(s) for s in p.splitSizes], int(p.numSplits)
@@ -56,9 +56,9 @@ def split_nd(c: Context) -> list[Value]:
 
 @layer("transpose")
 def transpose(c: Context) -> Value:
-    """Axis i of the output is axis axes[i] of the input.
+    """Transpose: axis i of the output is axis axes[i] of the input.
 
-    Leading axes of size 1 may be left out: pictures have one that arrays in their place had not.
+    The input may lack leading axes of size 1: images have one more than arrays in their place.
     """
     axes, dims = [int(a) for a in c.params.axes], c.x.type.dims
     beyond = max(0, len(dims) - len(axes))

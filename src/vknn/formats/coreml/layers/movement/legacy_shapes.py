@@ -1,11 +1,11 @@
-"""Shapes, joining and cutting in networks of [Seq, Batch, C, H, W]."""
+"""Reshaping, joining and cutting in networks of [Seq, Batch, C, H, W]."""
 
 from __future__ import annotations
 
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import over_images
+from vknn.formats.coreml.layers.common.batch import merges_batch_axes
 from vknn.formats.coreml.registry import Result, layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
@@ -26,9 +26,10 @@ def _rank(c: Context, least: int) -> int:
 
 @layer("reshape")
 def reshape(c: Context) -> Value:
-    """[Seq, B, C, H, W] as [C, H, W] or [Seq, C, H, W] of ``targetShape``, for each of the batch.
+    """[Seq, B, C, H, W] in ``targetShape``, [C, H, W] or [Seq, C, H, W], for each item of the
+    batch.
 
-    CHANNEL_LAST: both shapes are filled with the channels innermost.
+    CHANNEL_LAST: elements are read and written with the channels as the innermost axis.
     """
     x, target = c.x, list(c.params.targetShape)
     c.require(x.type.rank == 5, f"takes rank 5, not {x.type}")
@@ -36,7 +37,7 @@ def reshape(c: Context) -> Value:
     sequence, batch, *image = x.type.dims
     if len(target) == 3:
         target = [sequence, *target]
-    target = whole_shape(c, target, sequence * math.prod(image), "targetShape")
+    target = resolve_shape(c, target, sequence * math.prod(image), "targetShape")
     last = c.params.mode == _CHANNEL_LAST
     if last:
         x = c.transpose(x, (0, 1, 3, 4, 2))
@@ -50,8 +51,8 @@ def reshape(c: Context) -> Value:
     return c.transpose(x, (0, 1, 4, 2, 3)) if last else x
 
 
-def whole_shape(c: Context, shape: list[int], count: int, what: str) -> list[int]:
-    """``shape`` of ``count`` elements, with the one size that may be -1 worked out."""
+def resolve_shape(c: Context, shape: list[int], count: int, what: str) -> list[int]:
+    """``shape`` of ``count`` elements; one size may be -1 and is computed."""
     c.require(shape.count(-1) <= 1 and min(shape) >= -1, f"{what} {shape} is no shape")
     known = math.prod(d for d in shape if d != -1)
     if -1 in shape:
@@ -74,7 +75,7 @@ def flatten(c: Context) -> Value:
 
 @layer("permute")
 def permute(c: Context) -> Value:
-    """The axes Seq, C, H, W in another order; the batch stays."""
+    """Transpose of the axes Seq, C, H, W; the batch axis stays."""
     axes = list(c.params.axis) or [0, 1, 2, 3]
     c.require(c.x.type.rank == 5, f"takes rank 5, not {c.x.type}")
     c.require(sorted(axes) == [0, 1, 2, 3], f"axis {axes} is no order of 0, 1, 2, 3")
@@ -84,19 +85,19 @@ def permute(c: Context) -> Value:
 
 @layer("concat", inputs=(2, None))
 def concat(c: Context) -> Result:
-    """Joined along the channels, or with ``sequenceConcat`` along the sequence."""
+    """Concatenation along the channels, or with ``sequenceConcat`` along the sequence."""
     if not c.params.sequenceConcat:
         return _of_channels(c)
     return c.add(Concat(_rank(c, _SEQUENCE) - _SEQUENCE), *c.inputs)
 
 
-@over_images
+@merges_batch_axes
 def _of_channels(c: Context) -> Value:
     return c.add(Concat(_rank(c, _CHANNEL) - _CHANNEL), *c.inputs)
 
 
 @layer("split", outputs=(1, None))
-@over_images
+@merges_batch_axes
 def split(c: Context) -> list[Value]:
     """Equal parts of the channels."""
     axis, count = _rank(c, _CHANNEL) - _CHANNEL, int(c.params.nOutputs)
@@ -107,7 +108,7 @@ def split(c: Context) -> list[Value]:
 
 
 def parts(c: Context, axis: int, sizes: list[int]) -> list[Value]:
-    """The input cut along ``axis``; there must be as many outputs as parts."""
+    """The input cut along ``axis`` in parts of ``sizes``, one for each output."""
     named = len(c.layer.outputs)
     c.require(named == len(sizes), f"names {named} outputs for {len(sizes)} parts")
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
@@ -117,7 +118,7 @@ def parts(c: Context, axis: int, sizes: list[int]) -> list[Value]:
 
 @layer("sequenceRepeat")
 def sequence_repeat(c: Context) -> Value:
-    """The whole sequence again and again; 0 is once."""
+    """Repetitions of the whole sequence; 0 stands for one."""
     rank, count = _rank(c, _SEQUENCE), int(c.params.nRepetitions) or 1
     repeats = [1] * rank
     repeats[rank - _SEQUENCE] = count
@@ -126,9 +127,9 @@ def sequence_repeat(c: Context) -> Value:
 
 
 @layer("slice")
-@over_images
+@merges_batch_axes
 def slice_(c: Context) -> Value:
-    """x[start:end:stride] of the channels, rows or columns, as in Python."""
+    """x[start:end:stride] of the channels, rows or columns, with Python's semantics."""
     p = c.params
     back = _SLICE_AXES.get(p.axis)
     if back is None:

@@ -1,11 +1,11 @@
-"""Parts of matrices, one-hot vectors, and where a blob is not zero."""
+"""Bands of matrices, one-hot vectors, and indices of non-zero elements."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Equal, Where
@@ -13,7 +13,7 @@ from vknn.ops.indexing.nonzero import NonZero
 
 
 def _kept(c: Context, lowest: int | None, highest: int | None) -> Value:
-    """The diagonals from ``lowest`` to ``highest`` (above 0: upper), elsewhere 0, even for NaN."""
+    """Diagonals ``lowest`` to ``highest`` (above 0: upper); the others are 0, even for NaN."""
     c.require(c.x.type.rank >= 2, f"takes matrices, not {c.x.type}")
     rows, columns = c.x.type.dims[-2:]
     diagonal = np.arange(columns) - np.arange(rows)[:, None]
@@ -27,7 +27,7 @@ def _kept(c: Context, lowest: int | None, highest: int | None) -> Value:
 
 @layer("matrixBandPart")
 def matrix_band_part(c: Context) -> Value:
-    """So many diagonals below and above the main one; all of them where a number is below 0."""
+    """The diagonals nearest to the main one; all below or above for a negative number."""
     lower, upper = c.params.numLower, c.params.numUpper
     return _kept(c, -lower if lower >= 0 else None, upper if upper >= 0 else None)
 
@@ -46,12 +46,12 @@ def upper_triangular(c: Context) -> Value:
 
 @layer("oneHot", inputs=(1, 2))
 def one_hot(c: Context) -> Value:
-    """A new axis with ``onValue`` at the place that the index names; none for other indices."""
+    """A new axis with ``onValue`` at the index; ``offValue`` alone for indices out of range."""
     p, dims = c.params, c.x.type.dims
     given = c.ints(1, "the size") if len(c.inputs) > 1 else [int(p.oneHotVectorSize)]
     c.require(len(given) == 1 and given[0] > 0, f"makes vectors of {given}")
     axis = c.axis(p.axis, len(dims) + 1)
-    asked_size(c, [*dims, given[0]], "the size")
+    requested_shape(c, [*dims, given[0]], "the size")
     shape = [1] * (len(dims) + 1)
     shape[axis] = given[0]
     places = c.constant(np.arange(given[0], dtype=np.float32).reshape(shape), "places")
@@ -61,5 +61,5 @@ def one_hot(c: Context) -> Value:
 
 @layer("whereNonZero")
 def where_non_zero(c: Context) -> Value:
-    """The indices of all elements that are not 0, row by row."""
+    """Indices of all elements that are not 0, in row-major order."""
     return c.add(NonZero(DType.FLOAT32), c.x)

@@ -1,12 +1,12 @@
-"""Blobs in other shapes: of the file, of another blob, or of data."""
+"""Reshaping, broadcasting, tiling and padding: by the file, another blob, or data."""
 
 from __future__ import annotations
 
 import math
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.movement.legacy_shapes import whole_shape
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.movement.legacy_shapes import resolve_shape
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
@@ -15,30 +15,30 @@ from vknn.ops.movement.shape import Expand, Pad
 
 def _reshaped(c: Context, shape: list[int], what: str) -> Value:
     c.require(len(shape) > 0, f"{what} is empty")
-    return c.reshape(c.x, whole_shape(c, shape, c.x.type.size, what))
+    return c.reshape(c.x, resolve_shape(c, shape, c.x.type.size, what))
 
 
 @layer("reshapeStatic")
 def reshape_static(c: Context) -> Value:
-    """In a shape of the file, of which one size may be -1."""
+    """The input in a shape of the file, of which one size may be -1."""
     return _reshaped(c, list(c.params.targetShape), "targetShape")
 
 
 @layer("reshapeLike", inputs=2)
 def reshape_like(c: Context) -> Value:
-    """In the shape of the second input."""
+    """The input in the shape of the second input."""
     return _reshaped(c, list(c.value(1).type.dims), "the shape of its second input")
 
 
 @layer("reshapeDynamic", inputs=2)
 def reshape_dynamic(c: Context) -> Value:
-    """In the shape that the second input holds, of which one size may be -1."""
+    """The input in the shape that the second input holds, of which one size may be -1."""
     return _reshaped(c, c.ints(1, "the shape"), "the shape")
 
 
 @layer("rankPreservingReshape")
 def rank_preserving_reshape(c: Context) -> Value:
-    """In another shape of the same rank; 0 keeps an axis, one size may be -1."""
+    """The input in another shape of its rank; 0 keeps a size, one may be -1."""
     dims, target = c.x.type.dims, list(c.params.targetShape)
     c.require(len(target) == len(dims), f"targetShape {target} has another rank than {c.x.type}")
     kept = [size if wanted == 0 else wanted for size, wanted in zip(dims, target, strict=True)]
@@ -53,7 +53,7 @@ def _axes(c: Context, axes: list[int], rank: int) -> list[int]:
 
 @layer("squeeze")
 def squeeze(c: Context) -> Value:
-    """Without the axes of size 1 that are named, or without all of them; one axis stays."""
+    """The input without the axes of size 1 that are named, or without all; one axis stays."""
     dims = c.x.type.dims
     if c.params.squeezeAll:
         axes = [a for a, size in enumerate(dims) if size == 1]
@@ -66,7 +66,7 @@ def squeeze(c: Context) -> Value:
 
 @layer("expandDims")
 def expand_dims(c: Context) -> Value:
-    """With axes of size 1 where the output has the axes named."""
+    """The input with axes of size 1 inserted, numbered as in the output."""
     listed = list(c.params.axes)
     c.require(len(listed) > 0, "names no axes")
     rank = c.x.type.rank + len(listed)
@@ -93,40 +93,40 @@ def _broadcast(c: Context, shape: tuple[int, ...]) -> Value:
 
 @layer("broadcastToStatic")
 def broadcast_to_static(c: Context) -> Value:
-    """Repeated to a shape of the file."""
-    return _broadcast(c, asked_size(c, tuple(c.params.targetShape), "targetShape"))
+    """The input broadcast to a shape of the file."""
+    return _broadcast(c, requested_shape(c, tuple(c.params.targetShape), "targetShape"))
 
 
 @layer("broadcastToLike", inputs=2)
 def broadcast_to_like(c: Context) -> Value:
-    """Repeated to the shape of the second input."""
+    """The input broadcast to the shape of the second input."""
     return _broadcast(c, c.value(1).type.dims)
 
 
 @layer("broadcastToDynamic", inputs=2)
 def broadcast_to_dynamic(c: Context) -> Value:
-    """Repeated to the shape that the second input holds."""
-    return _broadcast(c, asked_size(c, c.ints(1, "the shape"), "the shape"))
+    """The input broadcast to the shape that the second input holds."""
+    return _broadcast(c, requested_shape(c, c.ints(1, "the shape"), "the shape"))
 
 
 @layer("tile", inputs=(1, 2))
 def tile(c: Context) -> Value:
-    """Repeated along each axis; fewer numbers than axes are those of the last ones."""
+    """Repetitions along each axis; fewer numbers than axes are those of the last axes."""
     given = c.ints(1, "reps") if len(c.inputs) > 1 else list(c.params.reps)
     dims = c.x.type.dims
     good = 1 <= len(given) <= len(dims) and min(given) > 0
     c.require(good, f"reps {given} do not suit {c.x.type}")
     reps = [1] * (len(dims) - len(given)) + [int(r) for r in given]
-    asked_size(c, [s * r for s, r in zip(dims, reps, strict=True)], "reps")
+    requested_shape(c, [s * r for s, r in zip(dims, reps, strict=True)], "reps")
     return c.x if set(reps) == {1} else c.add(Tile(tuple(reps)), c.x)
 
 
 @layer("constantPad", inputs=(1, 2))
 def constant_pad(c: Context) -> Value:
-    """A constant before and behind each axis: by amounts, or up to the sizes of the output.
+    """A constant before and after each axis: by amounts, or up to sizes of the output.
 
-    Up to sizes: of the two numbers of an axis the one that is not 0 is the size, and says where
-    the constant goes; an axis that is longer stays as it is.
+    Up to sizes: of the two numbers of an axis the one that is not 0 is the size, and its side gets
+    the constant; a longer axis stays unchanged.
     """
     p, dims = c.params, c.x.type.dims
     given = c.ints(1, "the amounts") if len(c.inputs) > 1 else list(p.padAmounts)
@@ -139,6 +139,6 @@ def constant_pad(c: Context) -> Value:
         before = [max(0, b - s) for b, s in zip(before, dims, strict=True)]
         after = [max(0, a - s) for a, s in zip(after, dims, strict=True)]
     sizes = [s + b + a for s, b, a in zip(dims, before, after, strict=True)]
-    asked_size(c, sizes, "padAmounts")
+    requested_shape(c, sizes, "padAmounts")
     padded = any((*before, *after))
     return c.add(Pad((*before, *after), "constant", p.value), c.x) if padded else c.x

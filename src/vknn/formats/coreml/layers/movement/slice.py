@@ -1,4 +1,4 @@
-"""Parts of a blob: strided slices, windows, reversed axes."""
+"""Strided slices, sliding windows, reversed axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.layers.sources import asked_size
+from vknn.formats.coreml.layers.sources import requested_shape
 from vknn.formats.coreml.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -20,7 +20,7 @@ from vknn.ops.movement.shape import Slice
 
 @dataclass(frozen=True)
 class _Bounds:
-    """What is taken of each axis; a mask of an axis takes the place of its number."""
+    """Begin, end and stride per axis; a mask of an axis overrides its number."""
 
     begins: Sequence[int]
     ends: Sequence[int]
@@ -31,7 +31,7 @@ class _Bounds:
 
 
 def _of_rank(c: Context, given: Sequence[int], rank: int, what: str, default: int) -> list[int]:
-    """A list of the file, or of an input, which may be absent."""
+    """A list of the file or of an input, which may be absent, with one entry per axis."""
     found = [int(v) for v in given] or [default] * rank
     c.require(len(found) == rank, f"{what} {found} should be {rank} numbers for {c.x.type}")
     return found
@@ -47,7 +47,7 @@ def _sliced(c: Context, bounds: _Bounds) -> Value:
             parts.append((start % size, start % size + 1, 1))
             continue
         c.require(step != 0, f"has a stride of 0 along axis {axis}")
-        # What lies beyond either end is cut off; -size - 1 is before the first element.
+        # Indices beyond either end are clamped; -size - 1 is before the first element.
         start = (0 if step > 0 else size - 1) if bounds.begin_masks[axis] else start
         end = (size if step > 0 else -size - 1) if bounds.end_masks[axis] else end
         parts.append((start, end, step))
@@ -71,18 +71,18 @@ def slice_static(c: Context) -> Value:
 
 @layer("sliceDynamic", inputs=(2, 7))
 def slice_dynamic(c: Context) -> Value:
-    """As sliceStatic; inputs: x, begin, and what takes the place of end, strides and masks."""
+    """sliceStatic with inputs x, begin, and optionally end, strides and masks."""
     begins = _of_rank(c, c.ints(1, "begin"), c.x.type.rank, "begin", 0)
     return _sliced(c, _stated(c, begins, 2))
 
 
 def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
-    """``first``: the input that would hold the ends."""
+    """Bounds of the file and of inputs; ``first``: the input that would hold the ends."""
     p, rank = c.params, c.x.type.rank
 
     def given(place: int, field: Sequence[int], what: str) -> Sequence[int]:
         number = first + place
-        # The other inputs take the place of fields only where a slice is dynamic.
+        # Only a dynamic slice has inputs in place of fields.
         return c.ints(number, what) if number < len(c.inputs) else field
 
     end_masks = _of_rank(c, given(3, p.endMasks, "endMasks"), rank, "endMasks", 0)
@@ -102,10 +102,10 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
 
 @layer("sliceBySize", inputs=2)
 def slice_by_size(c: Context) -> Value:
-    """``size`` entries along an axis, from the place on that the second input holds.
+    """``size`` entries along an axis, from the index in the second input on.
 
-    A place below 0 counts from the end. Where it is known that the entries are not there it is an
-    error; at run time the nearest entry stands for those.
+    A negative index counts from the end. Entries that are known to be missing are an error; at run
+    time the nearest entry takes their place.
     """
     p, dims, begin = c.params, c.x.type.dims, c.value(1)
     axis, size = c.axis(p.axis, len(dims)), int(p.size)
@@ -118,13 +118,13 @@ def slice_by_size(c: Context) -> Value:
         c.require(inside, f"takes {size} from {start} on of axis {axis} of {c.x.type}")
         return c.add(Slice((start,), (start + size,), (axis,)), c.x)
     start_at = c.reshape(c.cast(begin, DType.INT32), (1,))
-    start_at = from_front(c, start_at, dims[axis])
+    start_at = from_start(c, start_at, dims[axis])
     places = c.add(ew.Add(), start_at, c.constant(np.arange(size, dtype=np.int32), "places"))
     return c.add(Gather(axis, from_end=False), c.x, places)
 
 
-def from_front(c: Context, places: Value, size: int) -> Value:
-    """int32 places, those below 0 counted from the end of an axis of ``size``."""
+def from_start(c: Context, places: Value, size: int) -> Value:
+    """int32 indices, with negative ones counted from the end of an axis of ``size``."""
     below = c.add(Less(), places, c.scalar(0, DType.INT32))
     moved = c.add(ew.Add(), places, c.scalar(size, DType.INT32))
     return c.add(Where(), below, moved, places)
@@ -132,21 +132,21 @@ def from_front(c: Context, places: Value, size: int) -> Value:
 
 @layer("slidingWindows")
 def sliding_windows(c: Context) -> Value:
-    """Windows of an axis as two axes in its place: which window, and where in it."""
+    """Windows of an axis as two axes in its place: window, and position in it."""
     p, dims = c.params, c.x.type.dims
     axis = c.axis(p.axis, len(dims))
     size, step, length = int(p.windowSize), int(p.step), dims[axis]
     c.require(0 < size <= length, f"a window of {size} does not suit axis {axis} of {c.x.type}")
     c.require(step > 0, "has a step of 0")
     count = (length - size) // step + 1
-    asked_size(c, [*dims[:axis], count, size, *dims[axis + 1 :]], "the windows")
+    requested_shape(c, [*dims[:axis], count, size, *dims[axis + 1 :]], "the windows")
     places = np.arange(count)[:, None] * step + np.arange(size)
     return c.add(Gather(axis), c.x, c.constant(places.astype(np.int32), "windows"))
 
 
 @layer("reverse")
 def reverse(c: Context) -> Value:
-    """Backwards along each axis that is flagged."""
+    """The input reversed along the axes that are flagged."""
     flags, dims = list(c.params.reverseDim), c.x.type.dims
     c.require(len(flags) == len(dims), f"reverseDim {flags} does not suit {c.x.type}")
     axes = tuple(a for a, flag in enumerate(flags) if flag)
@@ -156,7 +156,7 @@ def reverse(c: Context) -> Value:
 
 @layer("reverseSeq", inputs=2)
 def reverse_sequence(c: Context) -> Value:
-    """The first lengths[b] entries of each of the batch backwards."""
+    """The first lengths[b] entries of each item of the batch reversed."""
     p, rank, lengths = c.params, c.x.type.rank, c.value(1)
     batch, sequence = c.axis(p.batchAxis, rank), c.axis(p.sequenceAxis, rank)
     c.require(batch < sequence, f"batchAxis {batch} is not before sequenceAxis {sequence}")

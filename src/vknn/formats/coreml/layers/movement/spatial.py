@@ -1,10 +1,11 @@
-"""Layers that cut, pad and rearrange height and width."""
+"""crop, padding and reorganizeData: layers that move rows and columns."""
 
 from __future__ import annotations
 
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
-from vknn.formats.coreml.geometry import batched, borders, over_images, sizes, unbatched
+from vknn.formats.coreml.layers.common.batch import merge_batch, merges_batch_axes, restore_batch
+from vknn.formats.coreml.layers.common.windows import read_border_amounts, sizes
 from vknn.formats.coreml.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -12,15 +13,15 @@ from vknn.ops.movement.shape import Pad, Slice
 
 
 @layer("crop", inputs=(1, 2))
-@over_images
+@merges_batch_axes
 def crop(c: Context) -> Value:
-    """The last two axes: without borders, or as many elements as a second input has."""
+    """The last two axes cropped by amounts, or to the second input's sizes."""
     x, like = c.x, c.optional(1)
     c.require(x.type.rank >= 3, f"its input {x.type} has not rank 3 or more")
     height, width = x.type.dims[-2:]
     starts: tuple[int, ...]
     if like is None:
-        (top, bottom), (left, right) = borders(c, c.params.cropAmounts, "cropAmounts")
+        (top, bottom), (left, right) = read_border_amounts(c, c.params.cropAmounts, "cropAmounts")
         starts, ends = (top, left), (height - bottom, width - right)
     else:
         same = like.type.rank == x.type.rank
@@ -33,13 +34,13 @@ def crop(c: Context) -> Value:
 
 
 @layer("padding")
-@over_images
+@merges_batch_axes
 def padding(c: Context) -> Value:
-    """Around the last two axes: a number, the mirrored content, or its edge."""
+    """Padding of the last two axes: a number, reflection, or the edge."""
     p, x = c.params, c.x
     rank = x.type.rank
     c.require(rank >= 2, f"its input {x.type} has not rank 2 or more")
-    (top, bottom), (left, right) = borders(c, p.paddingAmounts)
+    (top, bottom), (left, right) = read_border_amounts(c, p.paddingAmounts)
     begins, ends = [0] * rank, [0] * rank
     begins[-2:], ends[-2:] = (top, left), (bottom, right)
     mode = {"reflection": "reflect", "replication": "edge"}.get(p.WhichOneof("PaddingType"))
@@ -51,9 +52,9 @@ def padding(c: Context) -> Value:
 
 @layer("reorganizeData")
 def reorganize_data(c: Context) -> Value:
-    """Blocks of pixels become channels, or channels blocks of pixels."""
+    """Space to depth, depth to space, pixel shuffle."""
     p, kinds = c.params, pb.ReorganizeDataLayerParams
-    x, lead = batched(c, c.x, 4, least=3)
+    x, lead = merge_batch(c, c.x, 4, least=3)
     block = int(p.blockSize)
     c.require(0 < block < 1 << 16, f"its blocks have {block} pixels a side")
     if p.mode == kinds.SPACE_TO_DEPTH:
@@ -63,4 +64,4 @@ def reorganize_data(c: Context) -> Value:
     else:
         c.require(p.mode == kinds.PIXEL_SHUFFLE, f"there is no mode {p.mode}")
         y = c.add(DepthToSpace(block, "CRD"), x)
-    return unbatched(c, y, lead)
+    return restore_batch(c, y, lead)

@@ -1,4 +1,4 @@
-"""Windows that slide over images: kernel, strides, pads and dilations, however a file spells them.
+"""Sliding windows over images: kernel, strides, pads and dilations, in all spellings of files.
 
 Lists run from the outermost axis to the innermost (depth, height, width). The first versions have
 an attribute for each axis instead (kernel-y, kernel-x).
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from vknn.formats.openvino.attributes import REQUIRED
 from vknn.formats.openvino.context import Context
 
-#: How ``auto_pad`` is spelled; those of the second row mean that it is not set.
+#: Values of ``auto_pad``; those of the second row mean that the pads are given.
 _AUTO = ("same_upper", "same_lower", "valid")
 _EXPLICIT = ("explicit", "notset", "none", "")
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window over some spatial axes. ``auto_pad`` is empty where the pads are given."""
+    """A sliding window over spatial axes. ``auto_pad`` is empty where the pads are given."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -30,14 +30,14 @@ class Window:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many elements the window spans along each axis."""
+        """The number of elements that the window spans along each axis, dilation included."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def pads(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Begins and ends of the padding around an image of these sizes.
 
-        "same_upper" and "same_lower" make ceil(size / stride) outputs; of an odd number of pads
-        the former puts the one more at the end, the latter at the begin.
+        "same_upper" and "same_lower" make ceil(size / stride) outputs; of an odd number of pads the
+        larger half is at the end for the former, at the begin for the latter.
         """
         if not self.auto_pad:
             return self.begins, self.ends
@@ -50,7 +50,7 @@ class Window:
         return self.halves(totals)
 
     def halves(self, totals: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Pads of these sums, split as ``auto_pad`` says."""
+        """Begins and ends of pads with these totals, split as ``auto_pad`` says."""
         small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
         return (large, small) if self.auto_pad == "same_lower" else (small, large)
 
@@ -58,7 +58,7 @@ class Window:
 def window(
     c: Context, axes: int, kernel: tuple[int, ...] | None = None, dilated: bool = True
 ) -> Window:
-    """The window of a layer over ``axes`` spatial axes; ``kernel`` is taken where it is given.
+    """The window of a layer over ``axes`` spatial axes. ``kernel`` replaces the attribute.
 
     Missing ``pads_end`` are equal to ``pads_begin``.
     """
@@ -87,7 +87,7 @@ def _auto_pad(c: Context) -> str:
 
 
 def _single(stem: str, axes: int) -> list[list[str]]:
-    """The names of attributes that hold the number of one axis each, in two spellings."""
+    """Names of attributes that hold the number of one axis each, in two spellings."""
     dashed = [f"{stem}-{axis}" for axis in ("z", "y", "x")[-axes:]]
     return [dashed, [f"{stem}_{axis}" for axis in ("d", "h", "w")[-axes:]]]
 
@@ -99,8 +99,10 @@ def _numbers(
     axes: int,
     default: Sequence[int] = REQUIRED,
 ) -> tuple[int, ...]:
-    """A list of a number for each axis, or the attributes that hold one each; empty lists do not
-    count."""
+    """One number per axis: from the list ``name``, else from the attributes ``single``.
+
+    An empty list counts as absent.
+    """
     listed = c.attributes.get(name)
     alternatives = [",".join(names) for names in single]
     if listed is None or listed.strip():

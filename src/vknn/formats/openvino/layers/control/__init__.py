@@ -1,1 +1,1 @@
-"""Loops and their bodies."""
+"""Loops: TensorIterator and its body."""

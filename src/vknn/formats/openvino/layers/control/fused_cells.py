@@ -1,129 +1,126 @@
-"""TensorIterator bodies that are one recurrent cell, as one op over the whole sequence.
+"""Fusion of TensorIterator bodies that are one recurrent cell to one op over the whole sequence.
 
-The cell may have layers around it that only drop or add axes of size 1, as Model Optimizer writes
-them: Reshape, Squeeze, Unsqueeze, Flatten.
+The body may hold layers that only drop or add axes of size 1, as Model Optimizer writes them:
+Reshape, Squeeze, Unsqueeze, Flatten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from vknn.formats.openvino.context import Context, Surroundings
+from vknn.formats.openvino.build import GraphBuild
+from vknn.formats.openvino.context import Context
+from vknn.formats.openvino.layers.control.loop import Loop
+from vknn.formats.openvino.layers.control.slices import AxisSlices
 from vknn.formats.openvino.layers.recurrent.cells import Cell, cell_kind, read_cell, walk
-from vknn.formats.openvino.records import LayerRecord, Net, Place
-from vknn.formats.openvino.stages import Stage, body_stage
-from vknn.formats.openvino.windows import Windows
+from vknn.formats.openvino.records import LayerRecord, Net, PortRef
+from vknn.formats.openvino.stages import body_stage
 from vknn.graph import DType, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Slice
-
-if TYPE_CHECKING:
-    from vknn.formats.openvino.layers.control.tensor_iterator import Loop
 
 _SHAPING = ("reshape", "squeeze", "unsqueeze", "flatten")
 
 
 def fuse(c: Context, loop: Loop) -> list[Value] | None:
-    """The outputs of a TensorIterator whose body is a cell; None for other bodies."""
+    """The outputs of a TensorIterator whose body is one cell; None for other bodies."""
     found = _cell(loop.body)
     if found is None or not _is_plain(loop, found):
         return None
-    windows = loop.windows[_entry(loop.body, found)]
+    slices = loop.slices[_entry(loop.body, found)]
     shapes = _shapes(c, loop)
     kind = cell_kind(found.type)
     assert kind is not None
-    stage = Stage(c.stage.source, loop.body, c.around, f"{c.origin.name}/")
-    inner = Context(c.around, stage, found, ())
-    direction = "reverse" if windows.stride < 0 else "forward"
+    inner = Context(c.build, found, (), f"{c.origin.name}/")
+    direction = "reverse" if slices.stride < 0 else "forward"
     cell = read_cell(inner, kind, direction)
-    whole = c.cast(loop.places[_entry(loop.body, found)], DType.FLOAT32)
-    rows = whole.type.size // windows.size // cell.inputs
-    x = _steps_first(c, whole, windows, (rows, cell.inputs))
+    whole = c.cast(loop.inputs[_entry(loop.body, found)], DType.FLOAT32)
+    rows = whole.type.size // slices.size // cell.inputs
+    x = _steps_first(c, whole, slices, (rows, cell.inputs))
     states = [
-        c.reshape(c.cast(loop.places[place], x.type.dtype), (1, rows, cell.hidden))
-        for place in _states(loop.body, found)
+        c.reshape(c.cast(loop.inputs[ref], x.type.dtype), (1, rows, cell.hidden))
+        for ref in _states(loop.body, found)
     ]
     return _outputs(c, loop, found, cell, walk(inner, cell, x, states), shapes)
 
 
 def _cell(body: Net) -> LayerRecord | None:
-    """The only cell of a body that has besides only shaping layers, inputs and constants."""
+    """The cell of a body that holds one cell and otherwise shaping layers, inputs and constants."""
     cells = [x for x in body.layers if cell_kind(x.type)]
     others = [x for x in body.layers if not cell_kind(x.type)]
     plain = all(x.type.lower() in (*_SHAPING, "const", "input") for x in others)
     return cells[0] if len(cells) == 1 and plain else None
 
 
-def _entry(body: Net, cell: LayerRecord) -> Place:
-    """The body input that becomes X of the cell; through shaping layers only."""
-    place = (cell.id, cell.inputs[0].id)
+def _entry(body: Net, cell: LayerRecord) -> PortRef:
+    """The body input that becomes the cell's X, through shaping layers only."""
+    ref = (cell.id, cell.inputs[0].id)
     layers = body.by_id()
-    while place in body.sources:
-        before = layers[body.sources[place][0]]
+    while ref in body.sources:
+        before = layers[body.sources[ref][0]]
         if not before.inputs:
-            return body.sources[place]
-        place = (before.id, before.inputs[0].id)
-    return place
+            return body.sources[ref]
+        ref = (before.id, before.inputs[0].id)
+    return ref
 
 
-def _states(body: Net, cell: LayerRecord) -> dict[Place, Place]:
-    """Body input -> what the cell makes of it, for its states."""
+def _states(body: Net, cell: LayerRecord) -> dict[PortRef, PortRef]:
+    """Body input of a state -> the cell's output of that state."""
     enters = [(cell.id, port.id) for port in cell.inputs[1:]]
     pairs = zip(enters, cell.outputs, strict=False)
-    return {body.sources.get(place, place): (cell.id, port.id) for place, port in pairs}
+    return {body.sources.get(ref, ref): (cell.id, port.id) for ref, port in pairs}
 
 
-def _exit(body: Net, place: Place) -> Place:
-    """The output that ``place`` is, but for its shape."""
+def _exit(body: Net, ref: PortRef) -> PortRef:
+    """The output that ``ref`` equals but for its shape."""
     layers = body.by_id()
-    while layers[place[0]].type.lower() in _SHAPING:
-        source = body.sources.get((place[0], layers[place[0]].inputs[0].id))
+    while layers[ref[0]].type.lower() in _SHAPING:
+        source = body.sources.get((ref[0], layers[ref[0]].inputs[0].id))
         if source is None:
-            return place
-        place = source
-    return place
+            return ref
+        ref = source
+    return ref
 
 
 def _is_plain(loop: Loop, cell: LayerRecord) -> bool:
-    """X is sliced one by one, states are carried from the cell to itself, outputs are its own."""
+    """Whether X is cut into single steps, states return to the cell and outputs are the cell's."""
     entry, states = _entry(loop.body, cell), _states(loop.body, cell)
-    if set(loop.windows) != {entry} or set(loop.places) != {entry, *states}:
+    if set(loop.slices) != {entry} or set(loop.inputs) != {entry, *states}:
         return False
-    window = loop.windows[entry]
+    window = loop.slices[entry]
     if window.width != 1 or abs(window.stride) != 1 or dict(loop.carried) != states:
         return False
     first = (cell.id, cell.outputs[0].id)
-    for place, rule in loop.outputs:
-        if rule is None and place not in states.values():
+    for ref, mapping in loop.outputs:
+        if mapping is None and ref not in states.values():
             return False
-        if rule is not None and _exit(loop.body, place) != first:
+        if mapping is not None and _exit(loop.body, ref) != first:
             return False
     return True
 
 
-def _shapes(c: Context, loop: Loop) -> dict[Place, tuple[int, ...]]:
-    """The shapes inside the body: one iteration is converted aside, which checks it too."""
+def _shapes(c: Context, loop: Loop) -> dict[PortRef, tuple[int, ...]]:
+    """Shapes in the body: one iteration, converted to a separate graph, which also checks it."""
     builder = GraphBuilder("aside")
     fed = {}
-    for place, value in loop.places.items():
+    for ref, value in loop.inputs.items():
         dims = list(value.type.dims)
-        if place in loop.windows:
-            dims[loop.windows[place].axis] = 1
-        fed[place] = builder.input("x", TensorType(tuple(dims), value.type.dtype))
-    around = Surroundings(builder, c.around.weights, c.around.as_declared)
-    aside = Context(around, c.stage, c.layer, c.inputs)
+        if ref in loop.slices:
+            dims[loop.slices[ref].axis] = 1
+        fed[ref] = builder.input("x", TensorType(tuple(dims), value.type.dtype))
+    build = GraphBuild(builder, c.build.source, c.build.as_declared)
+    aside = Context(build, c.layer, c.inputs, c.scope)
     stage = body_stage(aside, loop.body, fed, "", {})
     stage.run()
-    return {place: value.type.dims for place, value in stage.known.items()}
+    return {ref: value.type.dims for ref, value in stage.known.items()}
 
 
-def _steps_first(c: Context, x: Value, windows: Windows, row: Sequence[int]) -> Value:
+def _steps_first(c: Context, x: Value, slices: AxisSlices, row: Sequence[int]) -> Value:
     """The slices of x as [T, N, D]."""
-    low = min(windows.begin(0), windows.begin(windows.count - 1))
-    if windows.count < windows.size:
-        x = c.add(Slice((low,), (low + windows.count,), (windows.axis,)), x)
-    others = [a for a in range(x.type.rank) if a != windows.axis]
-    return c.reshape(c.transpose(x, (windows.axis, *others)), (windows.count, *row))
+    low = min(slices.begin(0), slices.begin(slices.count - 1))
+    if slices.count < slices.size:
+        x = c.add(Slice((low,), (low + slices.count,), (slices.axis,)), x)
+    others = [a for a in range(x.type.rank) if a != slices.axis]
+    return c.reshape(c.transpose(x, (slices.axis, *others)), (slices.count, *row))
 
 
 def _outputs(
@@ -132,22 +129,22 @@ def _outputs(
     cell: LayerRecord,
     op: Cell,
     results: Sequence[Value],
-    shapes: dict[Place, tuple[int, ...]],
+    shapes: dict[PortRef, tuple[int, ...]],
 ) -> list[Value] | None:
-    """What the loop gives, of Y [T, 1, N, S] and the last states."""
+    """The loop's outputs, made of Y [T, 1, N, S] and the last states; None where Y does not do."""
     last = {(cell.id, p.id): v for p, v in zip(cell.outputs, results[1:], strict=False)}
     found: list[Value] = []
-    for number, (place, rule) in enumerate(loop.outputs):
-        dims = shapes[place]
-        if rule is None:
-            found.append(c.reshape(last[place], dims))
+    for number, (ref, mapping) in enumerate(loop.outputs):
+        dims = shapes[ref]
+        if mapping is None:
+            found.append(c.reshape(last[ref], dims))
             continue
-        axis = c.axis(rule.axis or 0, len(dims))
-        windows = Windows.for_output(c, rule, axis, dims[axis], loop.count, number)
-        if not windows.covers_all or windows.width != 1:
+        axis = c.axis(mapping.axis or 0, len(dims))
+        slices = AxisSlices.for_output(c, mapping, axis, dims[axis], loop.count, number)
+        if not slices.covers_all or slices.width != 1:
             return None
         y = results[0]
-        if (windows.stride < 0) != (op.op.direction == "reverse"):
+        if (slices.stride < 0) != (op.op.direction == "reverse"):
             y = c.add(Slice((-1,), (-(1 << 31),), (0,), (-1,)), y)
         rest = (*dims[:axis], *dims[axis + 1 :])
         y = c.reshape(y, (loop.count, *rest))

@@ -1,44 +1,23 @@
-"""TensorIterator: its body over the slices of its inputs, one copy for each iteration.
+"""TensorIterator, unrolled: one copy of its body for each iteration.
 
-Bodies that are a recurrent cell become one recurrent op (``fused``).
+A body that is one recurrent cell becomes one recurrent op instead (``fused_cells``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.iteration import body_inputs, resolved
 from vknn.formats.openvino.layers.control.fused_cells import fuse
-from vknn.formats.openvino.records import Iteration, Net, Place, PortRule
+from vknn.formats.openvino.layers.control.loop import Loop, read_loop
+from vknn.formats.openvino.layers.control.slices import AxisSlices
+from vknn.formats.openvino.records import PortMapping, PortRef
 from vknn.formats.openvino.registry import layer
 from vknn.formats.openvino.stages import body_stage
-from vknn.formats.openvino.windows import Windows
 from vknn.graph import Value
 from vknn.ops.movement.shape import Concat, Slice
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A TensorIterator with its rules worked out for the inputs at hand.
-
-    ``places``: body input -> value (whole). ``windows``: of those that are sliced, and of outputs
-    that are put together from slices, by their number. ``carried``: body input -> body output.
-    """
-
-    iteration: Iteration
-    places: Mapping[Place, Value]
-    windows: Mapping[Place, Windows]
-    carried: Mapping[Place, Place]
-    outputs: Sequence[tuple[Place, PortRule | None]]
-    count: int
-
-    @property
-    def body(self) -> Net:
-        return self.iteration.body
 
 
 @layer("TensorIterator", inputs=(0, None), outputs=(1, None))
@@ -48,90 +27,41 @@ def tensor_iterator(c: Context) -> Sequence[Value]:
     return unroll(c, loop) if fused is None else fused
 
 
-def read_loop(c: Context) -> Loop:
-    """Checks the rules against the shapes of the inputs."""
-    iteration = c.layer.iteration
-    assert iteration is not None
-    takes = body_inputs(iteration.body)
-    gives = {(x.id, p.id) for x in iteration.body.layers for p in x.outputs}
-    number = {port.id: i for i, port in enumerate(c.layer.inputs)}
-    places: dict[Place, Value] = {}
-    windows: dict[Place, Windows] = {}
-    for rule in iteration.inputs:
-        place = resolved(iteration.body, rule.inner, takes)
-        places[place] = value = c.value(number[rule.external])
-        if rule.axis is not None:
-            axis = c.axis(rule.axis, value.type.rank)
-            inner = takes[place]
-            width = inner[axis] if axis < len(inner) else None
-            windows[place] = Windows.of(c, rule, axis, value.type.dims[axis], width)
-    by_port = {rule.external: rule for rule in iteration.outputs}
-    outputs: list[tuple[Place, PortRule | None]] = []
-    for port in c.layer.outputs:
-        rule = by_port[port.id]
-        place = resolved(iteration.body, rule.inner, gives)
-        outputs.append((place, None if rule.axis is None else rule))
-    carried = {
-        resolved(iteration.body, target, takes): resolved(iteration.body, source, gives)
-        for source, target in iteration.back_edges
-    }
-    return Loop(iteration, places, windows, carried, outputs, _count(c, windows, outputs))
-
-
-def _count(
-    c: Context,
-    windows: Mapping[Place, Windows],
-    outputs: Sequence[tuple[Place, PortRule | None]],
-) -> int:
-    """The number of iterations: of the slices of the inputs or, without any, of the outputs."""
-    counts = {w.count for w in windows.values()}
-    if not counts:
-        for number, (_, rule) in enumerate(outputs):
-            if rule is not None:
-                dims = c.declared(number)
-                axis = c.axis(rule.axis or 0, len(dims))
-                counts.add(Windows.of(c, rule, axis, dims[axis], None).count)
-    c.require(len(counts) <= 1, f"its slices ask for {sorted(counts)} iterations at once")
-    count = counts.pop() if counts else 1
-    c.require(count > 0, "its slices are wider than what is sliced")
-    return count
-
-
 def unroll(c: Context, loop: Loop) -> list[Value]:
-    """The body as often as there are iterations."""
-    c.around.count_layers(c.layer.name, loop.count * len(loop.body.layers))
+    """The outputs of a TensorIterator whose body is converted once for each iteration."""
+    c.build.count_layers(c.layer.name, loop.count * len(loop.body.layers))
     collected: list[list[Value]] = [[] for _ in loop.outputs]
-    state = {place: loop.places[place] for place in loop.carried}
+    state = {ref: loop.inputs[ref] for ref in loop.carried}
     fixed = _invariant(loop)
-    known: dict[Place, Value] = {}
-    for turn in range(loop.count):
-        fed = {**loop.places, **state}
-        for place, windows in loop.windows.items():
-            fed[place] = _window(c, loop.places[place], windows, turn)
-        stage = body_stage(c, loop.body, fed, f"[{turn}]", known)
+    known: dict[PortRef, Value] = {}
+    for iteration in range(loop.count):
+        fed = {**loop.inputs, **state}
+        for ref, slices in loop.slices.items():
+            fed[ref] = _slice_of(c, loop.inputs[ref], slices, iteration)
+        stage = body_stage(c, loop.body, fed, f"[{iteration}]", known)
         stage.run()
-        state = {place: stage.known[source] for place, source in loop.carried.items()}
-        known = {place: stage.known[place] for place in fixed}
-        for place, value in state.items():
-            first = loop.places[place]
+        state = {ref: stage.known[source] for ref, source in loop.carried.items()}
+        known = {ref: stage.known[ref] for ref in fixed}
+        for ref, value in state.items():
+            first = loop.inputs[ref]
             c.require(
                 value.type.shape == first.type.shape,
                 f"a back edge carries {value.type} where the first value is {first.type}",
             )
-        for number, (place, rule) in enumerate(loop.outputs):
-            if rule is not None or turn == loop.count - 1:
-                collected[number].append(stage.known[place])
+        for number, (ref, mapping) in enumerate(loop.outputs):
+            if mapping is not None or iteration == loop.count - 1:
+                collected[number].append(stage.known[ref])
     return [
-        parts[0] if rule is None else _assembled(c, rule, number, parts)
-        for number, ((_, rule), parts) in enumerate(zip(loop.outputs, collected, strict=True))
+        parts[0] if mapping is None else _assembled(c, mapping, number, parts)
+        for number, ((_, mapping), parts) in enumerate(zip(loop.outputs, collected, strict=True))
     ]
 
 
-def _invariant(loop: Loop) -> list[Place]:
+def _invariant(loop: Loop) -> list[PortRef]:
     """The body's outputs that are the same in all iterations."""
-    varies = {place for place in loop.places if place in loop.windows or place in loop.carried}
+    varies = {ref for ref in loop.inputs if ref in loop.slices or ref in loop.carried}
     changing = {id_ for id_, _ in varies}
-    fixed: list[Place] = []
+    fixed: list[PortRef] = []
     for layer_ in loop.body.layers:
         sources = [loop.body.sources.get((layer_.id, p.id)) for p in layer_.inputs]
         if any(s is not None and s[0] in changing for s in sources):
@@ -141,27 +71,27 @@ def _invariant(loop: Loop) -> list[Place]:
     return fixed
 
 
-def _window(c: Context, whole: Value, windows: Windows, turn: int) -> Value:
-    start = windows.begin(turn)
-    if windows.width == whole.type.dims[windows.axis]:
+def _slice_of(c: Context, whole: Value, slices: AxisSlices, iteration: int) -> Value:
+    start = slices.begin(iteration)
+    if slices.width == whole.type.dims[slices.axis]:
         return whole
-    return c.add(Slice((start,), (start + windows.width,), (windows.axis,)), whole)
+    return c.add(Slice((start,), (start + slices.width,), (slices.axis,)), whole)
 
 
-def _assembled(c: Context, rule: PortRule, number: int, parts: Sequence[Value]) -> Value:
-    """The slices of an output at their places; what no slice covers is 0."""
+def _assembled(c: Context, mapping: PortMapping, number: int, parts: Sequence[Value]) -> Value:
+    """An output joined from its slices; elements that no slice covers are 0."""
     dims = parts[0].type.dims
-    axis = c.axis(rule.axis or 0, len(dims))
-    windows = Windows.for_output(c, rule, axis, dims[axis], len(parts), number)
-    placed = sorted((windows.begin(turn), part) for turn, part in enumerate(parts))
+    axis = c.axis(mapping.axis or 0, len(dims))
+    slices = AxisSlices.for_output(c, mapping, axis, dims[axis], len(parts), number)
+    placed = sorted((slices.begin(iteration), part) for iteration, part in enumerate(parts))
     pieces: list[Value] = []
     filled = 0
-    for begin, part in [*placed, (windows.size, None)]:
+    for begin, part in [*placed, (slices.size, None)]:
         c.require(begin >= filled, "the slices of an output lie over each other")
         if begin > filled:
             gap = (*dims[:axis], begin - filled, *dims[axis + 1 :])
             pieces.append(c.constant(np.zeros(gap, parts[0].type.dtype.numpy), "gap"))
         if part is not None:
             pieces.append(part)
-            filled = begin + windows.width
+            filled = begin + slices.width
     return pieces[0] if len(pieces) == 1 else c.add(Concat(axis), *pieces)

@@ -1,4 +1,7 @@
-"""DetectionOutput: what the heads of SSD say, as a list of detections."""
+"""DetectionOutput of SSD: boxes decoded from priors, and non-maximum suppression by class.
+
+Liu et al., SSD: Single Shot MultiBox Detector, arXiv:1512.02325.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _CODES = tuple(
 
 @layer("DetectionOutput", inputs=(3, 5))
 def detection_output(c: Context) -> Value:
-    """Location, confidence, priors; with five inputs those of the first stage (ARM) behind them."""
+    """Detections of SSD as rows.
+
+    Inputs: location, confidence, priors; with five inputs those of the first stage (ARM) follow.
+    """
     c.require(len(c.inputs) != 4, "takes 3 or 5 inputs, not 4")
     encoded, classes = c.bool("variance_encoded_in_target", False), c.int("num_classes")
     c.require(classes >= 1, f"num_classes is {classes}")
@@ -35,9 +41,9 @@ def detection_output(c: Context) -> Value:
     refinement = None
     if len(c.inputs) == 5:
         refinement = _flat(c, 4, 4 * count, "box predictions of the first stage")
-        confidence = _of_objects(c, confidence, classes, background)
+        confidence = _background_if_no_object(c, confidence, classes, background)
     if ended is not None:
-        confidence = _cut_off(c, confidence, classes, ended)
+        confidence = _lowest_past_end(c, confidence, classes, ended)
     own_boxes = not c.bool("share_location", True)
     op = ImageDetections(
         classes,
@@ -66,7 +72,7 @@ def _number(c: Context, name: str) -> int:
 
 def _flat(c: Context, number: int, count: int, what: str) -> Value:
     """An input as [N, count]."""
-    x = c.real(number)
+    x = c.float_input(number)
     dims = x.type.dims
     size = 1
     for dim in dims[1:]:
@@ -76,7 +82,7 @@ def _flat(c: Context, number: int, count: int, what: str) -> Value:
 
 
 def _rows(c: Context, images: int, priors: int, classes: int) -> int:
-    """Rows of the result: as the file states, for other images as its attributes say."""
+    """The number of rows of the result: the file's, or for other image sizes by the attributes."""
     if c.is_as_declared:
         dims = c.declared()
         c.require(len(dims) == 4 and dims[-1] == 7, f"its output {list(dims)} is not [1, 1, n, 7]")
@@ -86,14 +92,14 @@ def _rows(c: Context, images: int, priors: int, classes: int) -> int:
 
 
 def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
-    """[1 or N, 2 (1 if encoded), P * 4], and [1 or N, P]: whether a prior is behind the list's end.
+    """Priors [1 or N, 2 (1 if encoded), P * 4], and [1 or N, P]: whether a prior is past the end.
 
-    Priors that are not normalized have five numbers each, the first -1 behind the last of them, and
-    count pixels.
+    Priors that are not normalized have five numbers each and count pixels; the first of the five is
+    -1 past the end.
     """
-    x, parts = c.real(2), 1 if encoded else 2
+    x, parts = c.float_input(2), 1 if encoded else 2
     dims = x.type.dims
-    # More parts than are needed (variances beside encoded ones) are left alone.
+    # Parts that are not needed (variances that the target encodes already) are ignored.
     c.require(len(dims) == 3 and dims[1] >= parts, f"priors {list(dims)} are not [1, {parts}, n]")
     if c.bool("normalized", True):
         c.require(dims[2] % 4 == 0, f"priors {list(dims)} are not four numbers each")
@@ -110,14 +116,14 @@ def _priors(c: Context, encoded: bool) -> tuple[Value, Value | None]:
     corners = c.add(Div(), c.add(Slice((1,), (5,), (2,)), boxes), size)
     priors = c.reshape(corners, (images, 1, 4 * count))
     if not encoded:
-        # Variances stand four by four at the beginning of their row.
+        # Variances are at the start of their row, four per prior.
         spread = c.add(Slice((1, 0), (2, 4 * count), (1, 2)), x)
         priors = c.add(Concat(1), priors, spread)
     return priors, ended
 
 
-def _of_objects(c: Context, confidence: Value, classes: int, background: int) -> Value:
-    """Where the first stage sees no object, all is background."""
+def _background_if_no_object(c: Context, confidence: Value, classes: int, background: int) -> Value:
+    """Confidences in which priors without an object in the first stage are background."""
     images, size = confidence.type.dims
     arm = c.reshape(_flat(c, 3, size // classes * 2, "first stage"), (images, size // classes, 2))
     score = c.add(Slice((1,), (2,), (2,)), arm)
@@ -128,8 +134,8 @@ def _of_objects(c: Context, confidence: Value, classes: int, background: int) ->
     return c.reshape(picked, (images, size))
 
 
-def _cut_off(c: Context, confidence: Value, classes: int, ended: Value) -> Value:
-    """Confidences of the priors behind the list's end made the lowest."""
+def _lowest_past_end(c: Context, confidence: Value, classes: int, ended: Value) -> Value:
+    """Confidences in which priors past the end have the lowest value."""
     images, size = confidence.type.dims
     wide = c.reshape(confidence, (images, size // classes, classes))
     flags = c.reshape(ended, (*ended.type.dims, 1))

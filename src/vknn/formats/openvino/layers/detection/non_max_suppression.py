@@ -1,4 +1,4 @@
-"""NonMaxSuppression."""
+"""NonMaxSuppression: boxes with the best scores that do not overlap."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.movement.shape import Concat, Pad, Slice
 
-#: Boxes that are listed, at the most: their order is worked out with all of them in memory.
+#: The most boxes in the result, which are all sorted in memory.
 _MOST = 1 << 25
 
 
 @layer("NonMaxSuppression", inputs=(2, 5))
 def non_max_suppression(c: Context) -> Value:
-    """Rows of image, class and box, best first over everything; then rows of -1."""
-    boxes, scores = c.real(0), c.real(1)
+    """Rows of image, class and box, best first over all classes; then rows of -1."""
+    boxes, scores = c.float_input(0), c.float_input(1)
     shape = scores.type.dims
     good = boxes.type.rank == len(shape) == 3 and boxes.type.dims[2] == 4
     good = good and boxes.type.dims[:2] == (shape[0], shape[2])
@@ -42,7 +42,7 @@ def non_max_suppression(c: Context) -> Value:
 
 
 def _most(c: Context, boxes: int) -> int:
-    """Boxes of a class, at the most."""
+    """The most boxes of a class."""
     if len(c.inputs) < 3:
         return boxes
     found = int(c.input_scalar(2, "the number of boxes"))
@@ -51,7 +51,7 @@ def _most(c: Context, boxes: int) -> int:
 
 
 def _rows(c: Context, count: int) -> int:
-    """Rows of the result."""
+    """The number of rows of the result."""
     if not c.is_as_declared:
         return count
     dims = c.declared()
@@ -67,7 +67,7 @@ def _corners(c: Context, boxes: Value) -> Value:
 
 
 def _listed(c: Context, which: Value, best: Value, shape: tuple[int, ...], rows: int) -> Value:
-    """The boxes found (-1: none) as rows: those with the best scores, or in order of class."""
+    """The boxes found (-1: none) as rows: the best scores first, or in order of class."""
     images, classes, count = shape[0], shape[1], which.type.size
     there = c.add(GreaterOrEqual(), which, c.scalar(0, DType.INT32))
     if c.bool("sort_result_descending", True):

@@ -1,4 +1,7 @@
-"""Prior boxes, which follow from shapes alone: PriorBox and PriorBoxClustered."""
+"""PriorBox and PriorBoxClustered: boxes that follow from shapes and attributes alone.
+
+Section 2.2 of Liu et al., SSD: Single Shot MultiBox Detector, arXiv:1512.02325.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 
 _F = np.float32
-#: Half the width and height of a box, and how far its centre lies from the place's.
+#: Half the width and height of a box, and the distance of its centre from the cell's.
 Size = tuple[float, float]
-#: Ratios that are closer together than this are one.
+#: Ratios with a smaller difference count as one.
 _SAME = 1e-6
-#: Boxes of one layer, and along an axis of a fixed size, at the most: attributes can ask for any.
+#: The most boxes of a layer, and along an axis for a fixed size; attributes could ask for more.
 _MOST, _DENSEST = 1 << 24, 1 << 10
 
 
 @layer("PriorBox", inputs=(1, 2))
 def prior_box(c: Context) -> Value:
-    """At each place boxes of fixed sizes (maybe several a size), then those of minimum sizes."""
+    """Boxes of the fixed sizes (each maybe several times) and minimum sizes for each cell."""
     rows, columns, height, width = _sizes(c, stated_first=False)
     centres = _centres(c, rows, columns, height, width)
     boxes: list[np.ndarray] = []
@@ -30,12 +33,12 @@ def prior_box(c: Context) -> Value:
         boxes.append(box)
         c.require(len(boxes) * rows * columns <= _MOST, "has absurdly many boxes")
     c.require(len(boxes) > 0, "has no boxes")
-    return _result(c, np.stack(boxes, axis=2), _counted(c))
+    return _result(c, np.stack(boxes, axis=2), _stated_count(c))
 
 
 @layer("PriorBoxClustered", inputs=(1, 2))
 def prior_box_clustered(c: Context) -> Value:
-    """At each place a box for each pair of width and height."""
+    """One box for each pair of width and height, for each cell."""
     rows, columns, height, width = _sizes(c, stated_first=True)
     widths, heights = c.floats("width", ()), c.floats("height", ())
     good = 0 < len(widths) == len(heights) and len(widths) * rows * columns <= _MOST
@@ -60,7 +63,7 @@ def prior_box_clustered(c: Context) -> Value:
 def _sizes(c: Context, stated_first: bool) -> tuple[int, int, np.float32, np.float32]:
     """Height and width of the feature map and of the image.
 
-    The image's are those of the second input or what attributes state, which may go first.
+    The image's are those of the second input, or the attributes', which ``stated_first`` prefers.
     """
     dims = c.x.type.dims
     good = len(dims) == 4 and 0 < dims[2] * dims[3] <= _MOST
@@ -90,7 +93,7 @@ def _grid(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 def _centres(
     c: Context, rows: int, columns: int, height: np.float32, width: np.float32
 ) -> np.ndarray:
-    """Without a step places fill the image, whatever the offset."""
+    """Centres of the cells. Without a step they fill the image, whatever the offset."""
     step, offset = _finite(c, "step", 0.0), _F(_finite(c, "offset", 0.5))
     axes = []
     for name, count, size in (("step_h", rows, height), ("step_w", columns, width)):
@@ -103,7 +106,7 @@ def _centres(
 
 
 def _ratios(c: Context) -> list[np.float32]:
-    """All but 1, each once, with ``flip`` its inverse behind it."""
+    """Aspect ratios other than 1, each once, with ``flip`` each followed by its inverse."""
     found = [_F(1)]
     for ratio in np.asarray(c.floats("aspect_ratio", ()), _F):
         c.require(ratio > 0, f"aspect_ratio {ratio}")
@@ -116,9 +119,10 @@ def _ratios(c: Context) -> list[np.float32]:
 def _minimum(
     c: Context, centres: np.ndarray, height: np.float32, width: np.float32
 ) -> Iterator[np.ndarray]:
-    """For each minimum size a square, one between it and the maximum, then the ratios.
+    """For each minimum size a square, one between it and the maximum, then one box per ratio.
 
-    Without ``scale_all_sizes`` there are ratios only behind the last size, of the first size.
+    Without ``scale_all_sizes`` the boxes of ratios come once, after the last size, in the first
+    size.
     """
     least, most = (np.asarray(c.floats(n, ()), _F) for n in ("min_size", "max_size"))
     c.require(bool((least > 0).all() and (most > 0).all()), "sizes must be above 0")
@@ -141,7 +145,7 @@ def _fixed(
 ) -> Iterator[np.ndarray]:
     """For each fixed size and ratio ``density`` x ``density`` boxes, shifted by whole numbers.
 
-    Their low corners are cut off at 0, the high ones at 1.
+    The low corners are clipped at 0, the high ones at 1.
     """
     sizes, densities = c.floats("fixed_size", ()), c.floats("density", ())
     fixed = c.floats("fixed_ratio", ())
@@ -168,10 +172,10 @@ def _fixed(
                 yield np.concatenate([np.maximum(low, _F(0)), np.minimum(high, _F(1))], -1)
 
 
-def _counted(c: Context) -> int:
-    """How many boxes a place has as their numbers alone say; of those a runtime takes care.
+def _stated_count(c: Context) -> int:
+    """The number of boxes of a cell by the specification's formula.
 
-    With fixed ratios beside other ones it is not the number of boxes there are.
+    With fixed ratios beside other ratios it differs from the number of boxes that are made.
     """
     ratios, fixed = 1 + len(_ratios(c)), c.floats("fixed_size", ())
     densities = [min(max(d, 0), _DENSEST) for d in c.floats("density", ())]
@@ -185,8 +189,9 @@ def _counted(c: Context) -> int:
 def _result(c: Context, boxes: np.ndarray, counted: int, only_so_many: bool = False) -> Value:
     """[1, 2, n]: the boxes, then their variances.
 
-    Only ``counted`` boxes a place are clipped and have variances, the others have 0. A variance
-    alone goes to all, or with ``only_so_many`` to one number for each box, as OpenVINO has it.
+    As in OpenVINO, only ``counted`` boxes of each cell are clipped and have variances; the others
+    have 0. A single variance applies to all numbers, or with ``only_so_many`` to one number per
+    box.
     """
     flat = boxes.astype(_F).reshape(-1)
     reached = 4 * counted * boxes.shape[0] * boxes.shape[1]

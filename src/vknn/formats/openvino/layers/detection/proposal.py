@@ -1,4 +1,7 @@
-"""Region proposals: Proposal and SimplerNMS."""
+"""Region proposals: Proposal and SimplerNMS.
+
+Section 3.1 of Ren et al., Faster R-CNN, arXiv:1506.01497.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def proposal(c: Context) -> Sequence[Value]:
 
 @layer("SimplerNMS", inputs=3)
 def simpler_nms(c: Context) -> Value:
-    # The notation has a file without scales: these are the usual ones.
+    # The specification has an example without scales: these are the usual ones.
     scales = c.floats("scale", ()) or (8.0, 16.0, 32.0)
     c.require(min(scales) > 0, f"scale {scales}")
     swapped = c.value(0).type.rank == 4 == c.value(1).type.rank
@@ -70,10 +73,11 @@ def simpler_nms(c: Context) -> Value:
 def _anchors(
     base: int, ratios: Sequence[float], scales: Sequence[float], like_tensorflow: bool
 ) -> tuple[Anchor, ...]:
-    """Ratio by ratio, about the centre of a box of side ``base``; in float32, as files expect.
+    """Anchor boxes ratio by ratio about the centre of a box of side ``base``, in float32 as files
+    expect.
 
-    Caffe rounds the sides, halves away from 0, and a side reaches to its last pixel; TensorFlow's
-    boxes are about 0.
+    In Caffe's form sides are rounded, halves away from 0, and a side reaches to its last pixel; in
+    TensorFlow's form boxes are centred at 0.
     """
     half, extra = np.float32(0.5), np.float32(0 if like_tensorflow else 1)
     centre = np.float32(0) if like_tensorflow else half * (np.float32(base) - extra)
@@ -104,19 +108,19 @@ def _divisor(c: Context, name: str) -> float:
 
 
 def _maps(c: Context, scores: int, deltas: int, anchors: int) -> tuple[Value, Value]:
-    """The maps of scores and deltas, checked."""
+    """The maps of scores and of deltas, with their shapes checked."""
     found = []
     for number, each in ((scores, 2), (deltas, 4)):
         dims = c.value(number).type.dims
         good = len(dims) == 4 and dims[1] == each * anchors
         c.require(good, f"input {number} {list(dims)} is not of {each} times {anchors} anchors")
-        found.append(c.real(number))
+        found.append(c.float_input(number))
     return found[0], found[1]
 
 
 def _info(c: Context) -> Value:
-    """The image's height, width and scale or scales; of several images the first counts for all."""
-    info = c.real(2)
+    """Height, width and scale or scales of the image; those of the first image apply to all."""
+    info = c.float_input(2)
     dims = info.type.dims
     each = dims[-1] if dims else 0
     good = len(dims) in (1, 2) and each >= 3
@@ -127,7 +131,7 @@ def _info(c: Context) -> Value:
 
 
 def _as_port(c: Context, number: int, value: Value, rows: int) -> Value:
-    """In the shape that the file states, where that holds as many rows."""
+    """The boxes in the shape of the file, where that has as many rows."""
     if not c.is_as_declared:
         return value
     dims = c.declared(number)

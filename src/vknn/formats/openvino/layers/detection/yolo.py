@@ -1,4 +1,7 @@
-"""YOLO: RegionYolo and ReorgYolo."""
+"""YOLO: RegionYolo and ReorgYolo, as in Darknet.
+
+Section 2 of Redmon and Farhadi, YOLO9000, arXiv:1612.08242.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.reduction import Softmax
 
-#: Elements that are looked up one by one, at the most.
+#: The most elements that are gathered one by one.
 _MOST_PLACES = 1 << 24
 
 
 @layer("RegionYolo")
 def region_yolo(c: Context) -> Value:
-    """Of each region x, y and objectness through a sigmoid, classes too or through a softmax."""
-    x, coords, classes = c.real(), c.int("coords"), c.int("classes")
+    """Sigmoid of x, y and objectness of each region; of its classes the softmax or sigmoid."""
+    x, coords, classes = c.float_input(), c.int("coords"), c.int("classes")
     softmax = c.bool("do_softmax", True)
     regions = c.int("num") if softmax else len(c.ints("mask", ()))
     dims, each = x.type.dims, coords + classes + 1
@@ -44,7 +47,7 @@ def _planes(c: Context, x: Value, first: int, end: int) -> Value:
 
 
 def _flattened(c: Context, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that the output port states, else with ``axis`` to ``end_axis`` merged."""
+    """The shape of the output port, else the input's with ``axis`` to ``end_axis`` merged."""
     if c.is_as_declared:
         stated = c.declared()
         same = np.prod(stated, dtype=object) == np.prod(dims, dtype=object)
@@ -60,10 +63,10 @@ def _flattened(c: Context, dims: tuple[int, ...]) -> tuple[int, ...]:
 
 @layer("ReorgYolo")
 def reorg_yolo(c: Context) -> Value:
-    """Darknet's rearrangement, which is not space to depth.
+    """Darknet's reorg layer, which differs from space to depth.
 
-    It reads the input as if it were [C / s^2, H * s, W * s], takes every s-th place of that into a
-    channel, and has the result read as [C * s^2, H / s, W / s].
+    The input is read as [C / s^2, H * s, W * s], every s-th pixel of that goes to one channel, and
+    the result is read as [C * s^2, H / s, W / s].
     """
     x, stride = c.x, c.int("stride")
     dims = x.type.dims
@@ -80,7 +83,7 @@ def reorg_yolo(c: Context) -> Value:
 
 
 def _scrambled(c: Context, x: Value, stride: int) -> Value:
-    """Where channels do not divide: places are counted in what the division leaves."""
+    """reorg for channels that s^2 does not divide: offsets count in the rounded-down quotient."""
     channels, height, width = x.type.dims[1:]
     c.require(x.type.size <= _MOST_PLACES, f"{channels} channels with stride {stride}")
     own = channels // stride**2

@@ -1,4 +1,4 @@
-"""Functions of several tensors, element by element, with NumPy's broadcasting."""
+"""Elementwise arithmetic, comparison and logic of several tensors, with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.registry import layer
 from vknn.graph import DType, Op, Value
 from vknn.ops.elementwise import binary, logic, unary
@@ -22,7 +22,7 @@ def _plain(op: Callable[[], Op]) -> Pair:
 
 
 def _logical(op: Callable[[], Op]) -> Pair:
-    return lambda c, a, b: c.add(op(), truth(c, a), truth(c, b))
+    return lambda c, a, b: c.add(op(), as_bool(c, a), as_bool(c, b))
 
 
 def _squared(c: Context, a: Value, b: Value) -> Value:
@@ -31,14 +31,14 @@ def _squared(c: Context, a: Value, b: Value) -> Value:
 
 
 def _divided(c: Context, a: Value, b: Value) -> Value:
-    """a / b, of integers the nearest one."""
+    """a / b; for integers rounded to the nearest."""
     if a.type.dtype.is_float:
         return c.add(binary.Div(), a, b)
-    return c.whole(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
+    return c.rounded(c.add(binary.Div(), c.cast(a, DType.FLOAT32), c.cast(b, DType.FLOAT32)))
 
 
 def _floor_mod(c: Context, a: Value, b: Value) -> Value:
-    """a - b * floor(a / b), of floats with the quotient rounded first."""
+    """a - b * floor(a / b); for floats the quotient is rounded to float32 first."""
     if not a.type.dtype.is_float:
         return c.add(binary.Mod(), a, b)
     return c.add(binary.Sub(), a, c.add(binary.Mul(), b, c.add(binary.FloorDiv(), a, b)))
@@ -66,15 +66,15 @@ _TRUTHS: dict[str, Pair] = {
     "equal": _plain(logic.Equal),
     "not_equal": _plain(logic.NotEqual),
 }
-#: What else files call them; an empty name is a sum.
+#: Other names in files; an empty name is a sum.
 _ALIASES = {
     "": "sum", "add": "sum", "subtract": "sub", "prod": "mul",
     "mean": "mean", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
 }  # fmt: skip
 
 
-def truth(c: Context, x: Value) -> Value:
-    """Whether the elements are not 0."""
+def as_bool(c: Context, x: Value) -> Value:
+    """Whether elements differ from 0."""
     if x.type.dtype is DType.BOOL:
         return x
     return c.add(logic.NotEqual(), x, c.scalar(0, x.type.dtype))
@@ -82,7 +82,7 @@ def truth(c: Context, x: Value) -> Value:
 
 @layer("Eltwise", inputs=(1, None))
 def eltwise(c: Context) -> Value:
-    """One after the other for more than two inputs. Comparisons give 0 and 1."""
+    """The operation, applied in turn for more than two inputs. Comparisons give 0 and 1."""
     names = (*_ARITHMETIC, *_TRUTHS, *_ALIASES)
     name = c.text("operation", "sum", choices=names)
     name = _ALIASES.get(name, name)
@@ -105,15 +105,15 @@ def _folded(c: Context, name: str, values: Sequence[Value]) -> Value:
 
 
 def _operands(c: Context, arithmetic: bool) -> list[Value]:
-    """The inputs in one element type: int32 or float32 for arithmetic.
+    """The inputs in one dtype: int32 or float32 for arithmetic.
 
-    Arithmetic whose result the file calls a float is that of floats.
+    It is float32 for arithmetic whose result is a float in the file.
     """
     values = list(c.inputs)
     if arithmetic:
         floats = c.port().dtype.is_float or any(v.type.dtype.is_float for v in values)
         return [c.cast(v, DType.FLOAT32 if floats else DType.INT32) for v in values]
-    return alike(c, values)
+    return same_dtype(c, values)
 
 
 def _weighted(c: Context, values: Sequence[Value], coefficients: Sequence[float]) -> list[Value]:
@@ -131,14 +131,14 @@ def _weighted(c: Context, values: Sequence[Value], coefficients: Sequence[float]
 
 @layer("Power")
 def power(c: Context) -> Value:
-    """(shift + scale * x) ** power; of integers the nearest integer."""
+    """(shift + scale * x) ** power; for integers rounded to the nearest."""
     exponent, scale = c.float("power", 1.0), c.float("scale", 1.0)
     shift = c.float("shift", 0.0)
     whole = c.dtype().is_integer and c.x.type.dtype.is_integer
     if exponent == 1 and whole and scale.is_integer() and shift.is_integer():
-        return _affine(c, c.integers(), int(scale), int(shift))
-    y = _raised(c, _affine(c, c.real(), scale, shift), exponent)
-    return c.whole(y) if whole else y
+        return _affine(c, c.int_input(), int(scale), int(shift))
+    y = _raised(c, _affine(c, c.float_input(), scale, shift), exponent)
+    return c.rounded(y) if whole else y
 
 
 def _affine(c: Context, x: Value, scale: float, shift: float) -> Value:
@@ -148,7 +148,7 @@ def _affine(c: Context, x: Value, scale: float, shift: float) -> Value:
 
 
 def _raised(c: Context, x: Value, exponent: float) -> Value:
-    """x ** exponent, in the exact form of the exponents that have one."""
+    """x ** exponent, by exact ops for exponents that have such."""
     if exponent == 0:
         return c.add(Expand(x.type.dims), c.constant(np.ones((1,) * c.rank, np.float32)))
     if exponent == 1:
@@ -164,4 +164,4 @@ def _raised(c: Context, x: Value, exponent: float) -> Value:
 @layer("Select", inputs=3)
 def select(c: Context) -> Value:
     """The second input where the first is not 0, else the third."""
-    return c.add(logic.Where(), truth(c, c.x), *alike(c, c.inputs[1:]))
+    return c.add(logic.Where(), as_bool(c, c.x), *same_dtype(c, c.inputs[1:]))

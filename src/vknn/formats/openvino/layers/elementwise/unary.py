@@ -1,4 +1,4 @@
-"""Functions of single elements, and softmax."""
+"""Elementwise functions of one tensor, and softmax."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vknn.ops import reduction
 from vknn.ops.elementwise import activation, unary
 from vknn.ops.elementwise.binary import Mul
 
-#: Functions whose result for an integer is one.
+#: Functions that map integers to integers.
 _OF_INTEGERS: dict[str, Callable[[], Op]] = {
     "Abs": unary.Abs, "Neg": unary.Neg, "Negative": unary.Neg, "Sign": unary.Sign,
 }  # fmt: skip
@@ -28,16 +28,16 @@ _OF_FLOATS: dict[str, Callable[[], Op]] = {
 
 
 def _simple(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    return lambda c: c.add(op(), c.real())
+    return lambda c: c.add(op(), c.float_input())
 
 
 def _same(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    """Of integers in int32, of floats in float32."""
-    return lambda c: c.add(op(), c.real() if c.x.type.dtype.is_float else c.integers())
+    """Converter for functions that map int32 to int32 and floats to float32."""
+    return lambda c: c.add(op(), c.float_input() if c.x.type.dtype.is_float else c.int_input())
 
 
 def _rounding(op: Callable[[], Op]) -> Callable[[Context], Value]:
-    """Integers stay as they are."""
+    """Converter for rounding functions, which leave integers unchanged."""
     return lambda c: c.add(op(), c.x) if c.x.type.dtype.is_float else c.x
 
 
@@ -52,27 +52,27 @@ for _name, _op in _ROUNDING.items():
 @layer("HardSigmoid")
 def hard_sigmoid(c: Context) -> Value:
     op = activation.HardSigmoid(c.float("alpha", 0.2), c.float("beta", 0.5))
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("Selu")
 def selu(c: Context) -> Value:
     standard = activation.Selu()
     op = activation.Selu(c.float("alpha", standard.alpha), c.float("gamma", standard.gamma))
-    return c.add(op, c.real())
+    return c.add(op, c.float_input())
 
 
 @layer("Gelu")
 def gelu(c: Context) -> Value:
-    """By the error function, or by tanh."""
+    """GELU (arXiv:1606.08415), by the error function or approximated by tanh."""
     mode = c.text("approximation_mode", "erf", choices=("erf", "none", "tanh"))
-    return c.add(activation.Gelu("tanh" if mode == "tanh" else "none"), c.real())
+    return c.add(activation.Gelu("tanh" if mode == "tanh" else "none"), c.float_input())
 
 
 @layer("Swish")
 def swish(c: Context) -> Value:
-    """x * sigmoid(alpha * x)"""
-    alpha, x = c.float("alpha|beta", 1.0), c.real()
+    """x * sigmoid(alpha * x) (arXiv:1710.05941)."""
+    alpha, x = c.float("alpha|beta", 1.0), c.float_input()
     if alpha == 1:
         return c.add(activation.Swish(), x)
     inner = c.add(activation.Sigmoid(), c.add(Mul(), x, c.scalar(alpha)))
@@ -81,20 +81,20 @@ def swish(c: Context) -> Value:
 
 @layer("HSwish", "HardSwish")
 def hard_swish(c: Context) -> Value:
-    """x * clip(x + 3, 0, 6) / 6"""
-    return c.add(activation.HardSwish(1 / 6, 0.5), c.real())
+    """x * clip(x + 3, 0, 6) / 6 (arXiv:1905.02244)."""
+    return c.add(activation.HardSwish(1 / 6, 0.5), c.float_input())
 
 
 @layer("SoftMax")
 def softmax(c: Context) -> Value:
-    """Along axis 1 by default; a vector has only one."""
-    return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.real())
+    """Softmax, by default along axis 1, or along the only axis of a vector."""
+    return c.add(reduction.Softmax(_along(c, min(1, max(c.rank - 1, 0)))), c.float_input())
 
 
 @layer("LogSoftmax")
 def log_softmax(c: Context) -> Value:
-    """Along the last axis by default."""
-    return c.add(reduction.LogSoftmax(_along(c, -1)), c.real())
+    """Logarithm of softmax, by default along the last axis."""
+    return c.add(reduction.LogSoftmax(_along(c, -1)), c.float_input())
 
 
 def _along(c: Context, default: int) -> int:

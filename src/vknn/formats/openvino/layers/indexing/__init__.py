@@ -1,1 +1,1 @@
-"""Layers whose places are data."""
+"""Layers that read or write elements by index."""

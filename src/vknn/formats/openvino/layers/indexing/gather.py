@@ -1,4 +1,4 @@
-"""Tensors looked up by indices that are data: Gather, Bucketize, OneHot."""
+"""Elements looked up by indices: Gather, Bucketize, OneHot."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.numbers import real, truth
 from vknn.formats.openvino.registry import layer
+from vknn.formats.openvino.value_parsing import parse_bool, parse_float
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.elementwise.logic import Equal, Where
@@ -18,7 +18,7 @@ from vknn.ops.indexing.gather import Gather, SearchSorted
 _MOST = 1 << 31
 
 
-def entries(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
+def take_or_zero(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
     """x at int32 ``indices`` along ``axis``; zeros where an index is out of range."""
     given, size = indices.constant, x.type.dims[axis]
     inside = given is not None and bool(((given >= 0) & (given < size)).all())
@@ -30,15 +30,15 @@ def entries(c: Context, x: Value, indices: Value, axis: int = 0) -> Value:
 def gather(c: Context) -> Value:
     """numpy.take of input 0 at the indices of input 1; zeros for indices out of range.
 
-    The notation has the inputs the other way round, files do not; the shapes tell.
+    The specification lists the inputs in the other order, files do not; the shapes tell.
     """
     data = 1 if _swapped(c) else 0
     axis = c.axis(c.int("axis", 0), c.value(data).type.rank)
-    return entries(c, c.value(data), c.integers(1 - data), axis)
+    return take_or_zero(c, c.value(data), c.int_input(1 - data), axis)
 
 
 def _swapped(c: Context) -> bool:
-    """Whether the file's shapes only make sense with the indices as input 0."""
+    """Whether the file's shapes fit only with the indices as input 0."""
     ports = [port.dims for port in c.layer.inputs]
     return not _suits(c, ports[0], ports[1]) and _suits(c, ports[1], ports[0])
 
@@ -53,7 +53,7 @@ def _suits(c: Context, data: tuple[int, ...], indices: tuple[int, ...]) -> bool:
 
 @layer("Bucketize", inputs=2)
 def bucketize(c: Context) -> Value:
-    """How many of the sorted boundaries are smaller, or without with_right_bound or equal."""
+    """The number of sorted boundaries smaller than x, without with_right_bound or equal to it."""
     right = not c.bool("with_right_bound", True)
     x, keys = c.x, c.value(1)
     c.require(keys.type.rank <= 1, f"has boundaries of the shape {list(keys.type.dims)}")
@@ -64,7 +64,7 @@ def bucketize(c: Context) -> Value:
 
 
 def _comparable(c: Context, x: Value, keys: Value, right: bool) -> tuple[Value, Value]:
-    """Both as floats or both as integers, such that no value is rounded to another bucket."""
+    """Both inputs as floats or as integers, such that rounding moves no value to another bucket."""
     floats = x.type.dtype.is_float, keys.type.dtype.is_float
     if all(floats):
         return x, keys
@@ -77,16 +77,16 @@ def _comparable(c: Context, x: Value, keys: Value, right: bool) -> tuple[Value, 
 
 @layer("OneHot")
 def one_hot(c: Context) -> Value:
-    """on_value where the place along a new axis is the index, else off_value."""
+    """on_value where the position along a new axis equals the index, else off_value."""
     depth, rank = c.int("depth"), c.rank + 1
     axis = c.axis(c.int("axis", -1), rank)
     count = depth * c.x.type.size
     c.require(depth >= 1 and count < _MOST, f"has depth {depth}")
-    # Before anything is made of that size.
+    # Checked before anything of that size is made.
     fits = not c.is_as_declared or math.prod(c.declared()) == count
     c.require(fits, f"has depth {depth}, the file says {list(c.port().dims)}")
     dims = list(c.x.type.dims)
-    indices = c.reshape(c.integers(), (*dims[:axis], 1, *dims[axis:]))
+    indices = c.reshape(c.int_input(), (*dims[:axis], 1, *dims[axis:]))
     shape = [1] * rank
     shape[axis] = depth
     places = c.constant(np.arange(c.allocatable(depth), dtype=np.int32).reshape(shape), "places")
@@ -95,11 +95,11 @@ def one_hot(c: Context) -> Value:
 
 
 def _filling(c: Context, name: str, default: float) -> Value:
-    """on_value or off_value in the output's element type: a number, or true or false."""
+    """on_value or off_value in the output's dtype; a number, or true or false."""
     text = c.text(f"{name}_value", str(default))
-    number = real(text)
+    number = parse_float(text)
     if number is None:
-        number = truth(text)
+        number = parse_bool(text)
     c.require(number is not None, f"{name}_value is {text[:60]!r}, not a number")
     (array,) = Cast(c.dtype()).reference(np.array(number, np.float64))
     return c.constant(array, name)

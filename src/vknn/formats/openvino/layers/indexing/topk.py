@@ -1,11 +1,11 @@
-"""The largest elements and where they lie: ArgMax, TopK."""
+"""Largest and smallest elements and their indices: ArgMax, TopK."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.movement.concat import alike
+from vknn.formats.openvino.layers.movement.concat import same_dtype
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops.indexing.topk import TopK
@@ -14,10 +14,10 @@ from vknn.ops.movement.shape import Concat
 
 @layer("ArgMax")
 def argmax(c: Context) -> Value:
-    """The indices of the top_k largest along an axis, or with out_max_val their values only.
+    """The indices of the top_k largest along an axis; with out_max_val only their values.
 
-    Without axis the largest of all that each image has, [N, 1, top_k]; with out_max_val their
-    values stand behind the indices, [N, 2, top_k].
+    Without axis: the largest of each image, [N, 1, top_k]; with out_max_val their values follow the
+    indices, [N, 2, top_k].
     """
     both = c.bool("out_max_val", False)
     if c.has_attribute("axis"):
@@ -27,15 +27,15 @@ def argmax(c: Context) -> Value:
     count = c.x.type.dims[0]
     each = c.x.type.size // count if count else 0
     values, indices = _top(c, c.reshape(c.x, (count, 1, each)), 2, c.int("top_k"))
-    found = c.add(Concat(1), *alike(c, (indices, values))) if both else indices
-    # Files state as many axes as the input has, ones at the end.
+    found = c.add(Concat(1), *same_dtype(c, (indices, values))) if both else indices
+    # Files pad the output's shape to the input's rank with ones at the end.
     more = max(0, len(c.port().dims) - 3)
     return c.reshape(found, (*found.type.dims, *[1] * more))
 
 
 @layer("TopK", inputs=2, outputs=(1, 2))
 def top_k(c: Context) -> Sequence[Value]:
-    """The k largest or smallest: best first, or with sort "index" as they lie in the line."""
+    """The k largest or smallest, best first, or in the order of their indices with sort "index"."""
     k = c.input_ints(1, "k")
     c.require(len(k) == 1, f"k has {len(k)} elements, not 1")
     largest = c.text("mode", choices=("max", "min")) == "max"
@@ -46,7 +46,7 @@ def top_k(c: Context) -> Sequence[Value]:
 def _top(
     c: Context, x: Value, axis: int, k: int, largest: bool = True, ordered: bool = True
 ) -> tuple[Value, ...]:
-    """Values and int32 indices; of equal elements that with the lower index comes first."""
+    """Values and int32 indices; of equal elements the one with the lower index comes first."""
     size = x.type.dims[axis]
     c.require(1 <= k <= size, f"takes the top {k} of {size} elements along axis {axis}")
     return c.add_many(TopK(axis, k, largest, ordered), x)

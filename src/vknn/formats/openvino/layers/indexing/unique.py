@@ -1,4 +1,4 @@
-"""The different elements of a vector, as many places as it has elements."""
+"""Unique elements of a vector, in as many places as it has elements."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from vknn.ops.reduction import CumSum
 
 @dataclass(frozen=True)
 class _Sorted:
-    """``values`` [n] ascending, the last one repeated; ``counts`` [n], then 0.
+    """Unique elements: ``values`` [n], the last one repeated; ``counts`` [n], then 0.
 
-    ``inverse`` [n]: which of them each element is; ``first`` [n]: where each comes first.
+    ``inverse`` [n]: index of each element's value in ``values``; ``first`` [n]: index of the first
+    occurrence of each value.
     """
 
     values: Value
@@ -32,11 +33,11 @@ class _Sorted:
 
 @layer("Unique", outputs=(1, 3))
 def unique(c: Context) -> list[Value]:
-    """The different elements, ascending or in the order in which they come.
+    """The unique elements, ascending or in order of first occurrence.
 
-    Then which of them each element is and how many of each there are, if asked for. Behind the
-    last one all places repeat it, with a count of 0. Everything has the fixed size n, so that it
-    can be computed on a device: by a sort, running sums and searches.
+    Then, if asked for, the index of each element among them, and their counts. The last one is
+    repeated up to size n with a count of 0: all sizes are fixed, so that a device can compute them
+    by a sort, running sums and searches.
     """
     inverse, counts = c.bool("return_inverse"), c.bool("return_counts")
     wanted = 1 + inverse + counts
@@ -55,7 +56,7 @@ def _ascending(c: Context) -> _Sorted:
     values, place = c.add_many(TopK(0, n, largest=False), c.x)
     before, after = (c.add(Slice((s,), (s + n - 1,)), values) for s in (0, 1))
     changes = c.cast(c.add(NotEqual(), before, after), DType.INT32)
-    # The number of the group each sorted element belongs to, and where each group begins and ends.
+    # The index of each sorted element's group, and where each group begins and ends.
     group = c.add(CumSum(0), _behind(c, changes, 0))
     numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
     begin, end = (c.add(SearchSorted(right), group, numbers) for right in (False, True))
@@ -67,17 +68,17 @@ def _ascending(c: Context) -> _Sorted:
 
 
 def _behind(c: Context, x: Value, number: int) -> Value:
-    """A vector with ``number`` in front of it."""
+    """A vector with ``number`` in front."""
     return c.add(Concat(0), c.constant(np.array([number], np.int32), "front"), x)
 
 
 def _in_order(c: Context, found: _Sorted) -> _Sorted:
-    """Sorted by where each comes first."""
+    """The unique elements in order of first occurrence."""
     n = c.x.type.size
     numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
-    first = c.add(Gather(), found.first, found.inverse)  # where each element's like comes first
+    first = c.add(Gather(), found.first, found.inverse)  # first occurrence of each element's value
     is_first = c.cast(c.add(Equal(), first, numbers), DType.INT32)
-    number = c.add(CumSum(0), is_first)  # how many different ones there are up to each
+    number = c.add(CumSum(0), is_first)  # number of unique values up to each element
     most = c.add(Slice((n - 1,), (n,)), number)
     nth = c.add(Min(), c.add(Add(), numbers, c.scalar(1, DType.INT32)), most)
     place = c.add(SearchSorted(), number, nth)

@@ -1,1 +1,1 @@
-"""Layers that move elements."""
+"""Layers that move, repeat or fill elements."""

@@ -1,4 +1,4 @@
-"""Axes of size 1 put in and taken out, and the sizes of axes: Squeeze, Unsqueeze, Shape."""
+"""Squeeze, Unsqueeze and Shape."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vknn.graph import Value
 
 @layer("Shape", "ShapeOf")
 def shape(c: Context) -> Value:
-    """The dims of the input."""
+    """The sizes of the input's axes."""
     return c.constant(np.array(c.x.type.dims, np.int32), "shape")
 
 
 @layer("Squeeze", inputs=(1, 2))
 def squeeze(c: Context) -> Value:
-    """Axes of size 1 removed: those named, or all of them."""
+    """The input without the axes of size 1 that are named, or without all of them."""
     dims = c.x.type.dims
     if len(c.inputs) == 1:
         return c.reshape(c.x, [d for d in dims if d != 1])
@@ -31,7 +31,7 @@ def squeeze(c: Context) -> Value:
 
 @layer("Unsqueeze", inputs=2)
 def unsqueeze(c: Context) -> Value:
-    """Axes of size 1 put in; they count in the output's rank."""
+    """The input with axes of size 1 inserted; they count in the output's rank."""
     if c.value(1).constant is None and c.is_as_declared:
         return c.reshape(c.x, c.declared())
     rank = c.rank + c.value(1).type.size

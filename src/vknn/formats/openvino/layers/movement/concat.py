@@ -1,4 +1,4 @@
-"""Tensors joined and taken apart along an axis: Concat, Split, Slice."""
+"""Concat, Split and Slice along an axis."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vknn.ops.movement import shape as ops
 @layer("Concat", inputs=(1, None))
 def concat(c: Context) -> Value:
     axis = c.axis(c.int("axis", 1), c.rank)
-    return c.add(ops.Concat(axis), *alike(c, c.inputs)) if len(c.inputs) > 1 else c.x
+    return c.add(ops.Concat(axis), *same_dtype(c, c.inputs)) if len(c.inputs) > 1 else c.x
 
 
-def alike(c: Context, values: Sequence[Value]) -> list[Value]:
-    """The values in one element type: float32 where one of them is, otherwise int32."""
+def same_dtype(c: Context, values: Sequence[Value]) -> list[Value]:
+    """The values in one dtype: float32 where one of them is, otherwise int32."""
     dtypes = {v.type.dtype for v in values}
     if len(dtypes) == 1:
         return list(values)
@@ -27,13 +27,13 @@ def alike(c: Context, values: Sequence[Value]) -> list[Value]:
 
 @layer("Split", outputs=(1, None))
 def split(c: Context) -> Sequence[Value]:
-    """Equal parts, or such as the output ports have."""
+    """Parts along an axis: equal ones, or of the output ports' sizes."""
     return _parts(c, _sizes(c, even=True))
 
 
 @layer("Slice", outputs=(1, None))
 def slice_(c: Context) -> Sequence[Value]:
-    """Parts of the sizes that only the output ports state."""
+    """Parts along an axis, of the output ports' sizes."""
     return _parts(c, _sizes(c, even=False))
 
 

@@ -1,4 +1,4 @@
-"""Parts of tensors: Crop in its three forms, StridedSlice."""
+"""Crop in its three forms, and StridedSlice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vknn.ops.movement.shape import Slice
 
 @layer("Crop", inputs=(1, 2))
 def crop(c: Context) -> Value:
-    """Cut off before and behind, along the axes listed.
+    """Part of the input, cut along the axes listed.
 
-    How much is left: attribute dim says (type 2), crop_begin and crop_end say how much goes
-    (type 3), or the shape of the second input says (type 1).
+    The size that is left is attribute dim (type 2), follows from crop_begin and crop_end (type 3),
+    or is that of the second input (type 1).
     """
     axes = [c.axis(axis, c.rank) for axis in c.ints("axis", (1,))]
     c.require(len(set(axes)) == len(axes), f"names an axis twice: {axes}")
@@ -54,7 +54,7 @@ def _kept(c: Context, axes: Sequence[int]) -> Sequence[int]:
 def _per_axis(
     c: Context, name: str, axes: Sequence[int], default: Sequence[int] | None = None
 ) -> Sequence[int]:
-    """A number for each axis; a single one serves all of them, as Caffe has it."""
+    """One number per axis; a single number applies to all axes, as in Caffe."""
     found: Sequence[int] = c.ints(name) if default is None else c.ints(name, default)
     if len(found) == 1:
         return list(found) * len(axes)
@@ -72,7 +72,7 @@ class _Entry:
     kind: str = "slice"
 
     def part(self, size: int) -> slice:
-        """What it takes of an axis; one element is held within it."""
+        """The range of an axis of ``size`` that the entry takes; single indices are clamped."""
         if self.kind == "ellipsis":
             return slice(0, size, 1)
         if self.kind == "shrink_axis":
@@ -84,7 +84,7 @@ class _Entry:
 
 @layer("StridedSlice", inputs=(3, 4))
 def strided_slice(c: Context) -> Value:
-    """NumPy's indexing with an entry for each element of begin; masks say what an entry is."""
+    """NumPy's indexing with one entry for each element of begin; masks give its kind."""
     shape: list[int] = []
     parts: list[slice] = []
     for entry in _filled_up(c, _indexed(c)):
@@ -107,7 +107,7 @@ def strided_slice(c: Context) -> Value:
 
 
 def _indexed(c: Context) -> list[_Entry]:
-    """The entries that the inputs and masks make. A new axis comes before one taken of an axis."""
+    """Entries of the inputs and masks; a new axis takes precedence over one that is dropped."""
     begins, ends = c.input_ints(1, "begin"), c.input_ints(2, "end")
     steps = c.input_ints(3, "stride") if len(c.inputs) > 3 else [1] * len(begins)
     count = len(begins)
@@ -123,12 +123,12 @@ def _indexed(c: Context) -> list[_Entry]:
     return found
 
 
-#: Of the last three that which comes first decides.
+#: Names of the masks; of the last three the first one that is set decides.
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 def _mask(c: Context, name: str, count: int) -> list[bool]:
-    """A mask; missing bits of begin and end are 1, of the others 0."""
+    """A mask; missing bits are 1 for begin and end, 0 for the others."""
     default = int(name in ("begin", "end"))
     bits = list(c.ints(f"{name}_mask", (default,)))
     c.require(all(bit in (0, 1) for bit in bits), f"{name}_mask {bits} is no mask")
@@ -136,7 +136,7 @@ def _mask(c: Context, name: str, count: int) -> list[bool]:
 
 
 def _filled_up(c: Context, entries: Sequence[_Entry]) -> list[_Entry]:
-    """The entries with one for each axis of the input: the ellipsis, or the end, takes the rest."""
+    """Entries for all axes of the input: the ellipsis, or else the end, stands for the rest."""
     whole = _Entry(None, None, 1, "ellipsis")
     named = sum(e.kind not in ("new_axis", "ellipsis") for e in entries)
     c.require(named <= c.rank, f"has {named} entries for {c.rank} axes")

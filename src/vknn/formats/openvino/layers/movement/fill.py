@@ -1,4 +1,4 @@
-"""Tensors that numbers describe: Range, Fill, Broadcast."""
+"""Range, Fill and Broadcast."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broadcast(c: Context) -> Value:
 
 
 def shape_of(c: Context, number: int) -> tuple[int, ...]:
-    """The output's shape, which is an input; one computed at run time is the file's."""
+    """The output's shape, which is an input; the file's where that is computed at run time."""
     if c.value(number).constant is None and c.is_as_declared:
         return c.declared()
     shape = tuple(c.input_ints(number, "the shape"))
@@ -41,7 +41,7 @@ def expanded(c: Context, x: Value, shape: Sequence[int]) -> Value:
 
 @layer("Fill", inputs=2)
 def fill(c: Context) -> Value:
-    """A tensor of the shape input 0 with input 1 everywhere."""
+    """A tensor of the shape in input 0 filled with input 1."""
     value = c.value(1)
     c.require(value.type.size == 1, f"fills with {value.type.size} elements, not 1")
     return expanded(c, c.reshape(value, ()), shape_of(c, 0))
@@ -51,7 +51,7 @@ def fill(c: Context) -> Value:
 def range_(c: Context) -> Value:
     """start, start + step and so on, up to but without limit.
 
-    Numbers that are computed at run time do not change the length, which the file states.
+    The length is the file's where the numbers are computed at run time.
     """
     dtype = DType.FLOAT32 if any(v.type.dtype.is_float for v in c.inputs) else DType.INT32
     scalars = [c.cast(v, dtype) for v in c.inputs]

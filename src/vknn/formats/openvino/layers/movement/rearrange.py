@@ -1,4 +1,4 @@
-"""Elements moved, repeated and padded: Permute, Pad, Tile, ShuffleChannels, ReverseSequence."""
+"""Permute, Pad, Tile, ShuffleChannels and ReverseSequence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vknn.ops.movement.rearrange import ReverseSequence, Tile
 
 @layer("Permute")
 def permute(c: Context) -> Value:
-    """Axis i of the output is axis order[i] of the input."""
+    """Transpose: axis i of the output is axis order[i] of the input."""
     order: Sequence[int] = c.ints("order")
     fits = sorted(order) == list(range(c.rank))
     c.require(fits, f"order {list(order)} does not permute {c.rank} axes")
@@ -25,7 +25,7 @@ def permute(c: Context) -> Value:
 
 @layer("Pad", inputs=(1, 4))
 def pad(c: Context) -> Value:
-    """numpy.pad; the pads and the value may be inputs as in later versions of the format."""
+    """numpy.pad; pads and value are attributes, or inputs as in later versions of the format."""
     begin, end = _pads(c, 1, "pads_begin"), _pads(c, 2, "pads_end")
     mode = c.text("pad_mode", "constant", choices=("constant", "edge", "reflect", "symmetric"))
     value = c.float("pad_value", 0.0) if len(c.inputs) < 4 else c.input_scalar(3, "pad_value")
@@ -35,7 +35,7 @@ def pad(c: Context) -> Value:
     if mode == "symmetric":
         for size, most in zip(c.x.type.dims, map(max, begin, end), strict=True):
             c.require(most <= size, f"mirrors {most} of {size} elements")
-    x = c.real() if c.dtype().is_float else c.x
+    x = c.float_input() if c.dtype().is_float else c.x
     held = Cast(x.type.dtype).reference(np.array(value, np.float64))[0].item()
     return c.add(ops.Pad((*begin, *end), mode, held if mode == "constant" else 0.0), x)
 
@@ -50,7 +50,7 @@ def _pads(c: Context, number: int, what: str) -> Sequence[int]:
 
 @layer("Tile")
 def tile(c: Context) -> Value:
-    """``tiles`` copies of the whole side by side along the axis."""
+    """``tiles`` copies of the whole input side by side along the axis."""
     axis, tiles = c.axis(c.int("axis"), c.rank), c.int("tiles")
     c.require(tiles >= 1, f"has {tiles} tiles")
     if tiles == 1:
@@ -60,7 +60,7 @@ def tile(c: Context) -> Value:
 
 @layer("ShuffleChannels")
 def shuffle_channels(c: Context) -> Value:
-    """The axis seen as [group, size / group], those swapped."""
+    """Channels as [group, size / group], transposed."""
     axis, group = c.axis(c.int("axis", 1), c.rank), c.int("group", 1)
     dims = c.x.type.dims
     good = group >= 1 and dims[axis] % group == 0
@@ -74,11 +74,11 @@ def shuffle_channels(c: Context) -> Value:
 
 @layer("ReverseSequence", inputs=2)
 def reverse_sequence(c: Context) -> Value:
-    """For each place along batch_axis the first entries along seq_axis backwards."""
+    """The first entries along seq_axis reversed, as many as stated for each index of batch_axis."""
     batch = c.axis(c.int("batch_axis", 0), c.rank)
     time = c.axis(c.int("seq_axis", 1), c.rank)
     c.require(batch != time, f"batch_axis and seq_axis are both {batch}")
     count = c.x.type.dims[batch]
-    lengths = c.integers(1)
+    lengths = c.int_input(1)
     c.require(lengths.type.size == count, f"has {lengths.type.size} lengths for {count} sequences")
     return c.add(ReverseSequence(batch, time), c.x, c.reshape(lengths, (count,)))

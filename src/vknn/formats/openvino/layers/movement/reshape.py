@@ -1,4 +1,4 @@
-"""Other shapes for the same elements: Reshape, Flatten."""
+"""Reshape and Flatten."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from vknn.graph import Value
 
 @layer("Reshape", inputs=(1, 2))
 def reshape(c: Context) -> Value:
-    """The shape is the second input, the attribute of older files, or what the output port says.
+    """The input in another shape: the second input, the attribute of older files, or the output
+    port's.
 
-    Attributes that Caffe's reshape has besides (axis, num_axes) mean that its ``dim`` is not the
-    whole shape: the port decides then.
+    Caffe's attributes axis and num_axes mean that ``dim`` is not the whole shape: the port decides
+    then.
     """
     shape = _stated(c)
     if shape is None:
@@ -35,7 +36,7 @@ def _stated(c: Context) -> Sequence[int] | None:
 
 
 def filled(c: Context, shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
-    """``shape`` with 0 as the dim of the input at that place and one -1 worked out."""
+    """``shape`` with the input's sizes in place of 0, and with one -1 computed."""
     known = []
     for place, size in enumerate(shape):
         c.require(size >= -1, f"{list(shape)} is no shape")
@@ -50,7 +51,7 @@ def filled(c: Context, shape: Sequence[int], dims: Sequence[int]) -> tuple[int, 
 
 @layer("Flatten")
 def flatten(c: Context) -> Value:
-    """Merges the axes from ``axis`` to ``end_axis``; without both the output port says which."""
+    """Axes from ``axis`` to ``end_axis`` merged; without both, as the output port states."""
     dims, rank = c.x.type.dims, c.rank
     if not (c.has_attribute("axis") or c.has_attribute("end_axis")):
         if c.is_as_declared:
@@ -64,7 +65,7 @@ def flatten(c: Context) -> Value:
 
 
 def _merged(c: Context, dims: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, int]:
-    """The axes of ``dims`` that have to be merged for ``result``."""
+    """The axes of ``dims`` whose merging gives ``result``."""
     count = len(dims) - len(result) + 1
     for first in range(len(dims) - count, -1, -1) if count > 0 else ():
         rest = (*dims[:first], math.prod(dims[first : first + count]), *dims[first + count :])

@@ -1,4 +1,4 @@
-"""Pooling: maxima and means of windows."""
+"""Max and average pooling."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _METHODS = {"max": "max", "avg": "avg", "average": "avg", "ave": "avg"}
 
 @layer("Pooling")
 def pooling(c: Context) -> Value:
-    """Padding is no candidate for a maximum. A mean is divided by the elements of the window that
-    lie in the image, or without ``exclude-pad`` in the padded image.
+    """Maxima or means of windows. Padding is no candidate for a maximum.
 
-    The output port's dims say how sizes are rounded. A window that reaches beyond the padding is
-    cut off there, one that begins behind the image gives 0.
+    A mean is over the elements of the window in the image, or without ``exclude-pad`` in the padded
+    image. The output port's shape tells how sizes are rounded. A window that extends beyond the
+    padding is cut off there; one that begins behind the image gives 0.
     """
     c.require(3 <= c.rank <= 5, f"its input has rank {c.rank}")
     spatial, axes = c.x.type.dims[2:], c.rank - 2
@@ -34,7 +34,7 @@ def pooling(c: Context) -> Value:
     )
     over, under = _overhang(w, spatial, begins, ends, inside)
     method = _METHODS[c.text("pool-method|pool_method", "max", choices=tuple(_METHODS))]
-    x = c.real() if method == "avg" else c.x
+    x = c.float_input() if method == "avg" else c.x
     reach = tuple(e + o for e, o in zip(ends, over, strict=True))
     if method == "max":
         y = c.add(MaxPool(w.kernel, w.strides, (*begins, *reach)), x)
@@ -52,7 +52,7 @@ def pooling(c: Context) -> Value:
 def _mean(
     c: Context, x: Value, w: Window, excluded: bool, pads: tuple[Sequence[int], ...]
 ) -> Value:
-    """Means of ``x``; ``pads`` are begins, ends, and what windows reach beyond the latter."""
+    """Means of ``x``; ``pads``: begins, ends, and the overhang of windows beyond the latter."""
     begins, ends, over = pads
     if excluded or not any((*begins, *ends)):
         reach = [e + o for e, o in zip(ends, over, strict=True)]
@@ -66,7 +66,7 @@ def _mean(
 def _counts(
     c: Context, w: Window, spatial: Sequence[int], begins: Sequence[int], ends: Sequence[int]
 ) -> tuple[int, ...]:
-    """How many windows there are along each axis."""
+    """The number of windows along each axis."""
     rounding = c.text("rounding_type|rounding-type", "floor", choices=("floor", "ceil"))
     if w.auto_pad:
         rounding = "floor"  # the pads are made for so many windows
@@ -85,7 +85,7 @@ def _counts(
 
 
 def _declared(c: Context, axis: int, count: int, most: int) -> int:
-    """The number of windows that the output port states, where it can be; otherwise ``count``."""
+    """The number of windows in the output port's shape, where that can be; otherwise ``count``."""
     dims = c.port().dims
     if c.is_as_declared and len(dims) == c.rank and 1 <= dims[axis + 2] <= most:
         return dims[axis + 2]
@@ -100,8 +100,7 @@ def _overhang(
     ends: Sequence[int],
     counts: Sequence[int],
 ) -> tuple[list[int], list[bool]]:
-    """What the last windows reach beyond the padding, and on which axes there are fewer windows
-    than there is room for."""
+    """The overhang of the last windows beyond the padding, and the axes with too few windows."""
     over, under = [], []
     for axis, (count, step) in enumerate(zip(counts, w.strides, strict=True)):
         padded = spatial[axis] + begins[axis] + ends[axis]

@@ -1,4 +1,8 @@
-"""Pooling of regions: ROIPooling, PSROIPooling, ExperimentalDetectronROIFeatureExtractor."""
+"""ROIPooling, PSROIPooling and ExperimentalDetectronROIFeatureExtractor.
+
+Girshick, Fast R-CNN, arXiv:1504.08083; Dai et al., R-FCN, arXiv:1605.06409, and Deformable
+Convolutional Networks, arXiv:1703.06211; He et al., Mask R-CNN (RoIAlign), arXiv:1703.06870.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +31,18 @@ _MOST_SAMPLES = 1 << 10
 
 @layer("ROIPooling", inputs=2)
 def roi_pooling(c: Context) -> Value:
-    """The maxima of bins, or bilinear samples in boxes that are fractions of the image."""
+    """Maxima of bins, or bilinear samples in boxes given as fractions of the image."""
     size = (c.int("pooled_h"), c.int("pooled_w"))
     c.require(min(size) >= 1, f"pooled to {size}")
     op: Op = BilinearRoiPool(size)
     if c.text("method", "max", choices=("max", "bilinear")) == "max":
         op = MaxRoiPool(size, c.float("spatial_scale"), whole=True)
-    return c.add(op, _image(c, 0), _listed(c, 1))
+    return c.add(op, _image(c, 0), _terminated(c, 1))
 
 
 @layer("PSROIPooling", inputs=(2, 3))
 def ps_roi_pooling(c: Context) -> Value:
-    """Each bin of the result, or each part of a region, has channels of its own."""
+    """Position-sensitive pooling: each bin, or each part of a region, has its own channels."""
     outputs, group = c.int("output_dim"), c.int("group_size", 1)
     size = (c.int("pooled_height", group), c.int("pooled_width", group))
     bins = (c.int("spatial_bins_y", 1), c.int("spatial_bins_x", 1))
@@ -61,19 +65,19 @@ def ps_roi_pooling(c: Context) -> Value:
     c.require(channels >= outputs * parts, f"{channels} channels, not {outputs} * {parts}")
     if channels > outputs * parts:
         x = c.add(Slice((0,), (outputs * parts,), (1,)), x)
-    return c.add(op, x, _listed(c, 1), *([c.real(2)] if moved else []))
+    return c.add(op, x, _terminated(c, 1), *([c.float_input(2)] if moved else []))
 
 
 def _image(c: Context, number: int) -> Value:
-    x = c.real(number)
+    x = c.float_input(number)
     good = x.type.rank == 4 and 0 not in x.type.dims
     c.require(good, f"input {number} {x.type} is no [N, C, H, W]")
     return x
 
 
-def _listed(c: Context, number: int) -> Value:
-    """Regions [R, 5], those from the first with image -1 on all of image -1: that ends the list."""
-    rois = c.real(number)
+def _terminated(c: Context, number: int) -> Value:
+    """Regions [R, 5]; from the first with image -1 on all have image -1: that ends the list."""
+    rois = c.float_input(number)
     dims = rois.type.dims
     c.require(len(dims) == 2 and dims[1] == 5, f"regions {list(dims)} are not [R, 5]")
     image = c.add(Slice((0,), (1,), (1,)), rois)
@@ -90,7 +94,7 @@ def _listed(c: Context, number: int) -> Value:
     outputs=(1, 2),
 )
 def roi_feature_extractor(c: Context) -> Sequence[Value]:
-    """RoiAlign of each region in the map of a pyramid that suits its size."""
+    """RoiAlign of each region in the pyramid's map that suits its size."""
     size, ratio = c.int("output_size"), c.int("sampling_ratio", 0)
     levels = [_image(c, i) for i in range(1, len(c.inputs))]
     scales = c.ints("pyramid_scales", count=len(levels))
@@ -98,12 +102,12 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
     c.require(good, f"output_size {size}, sampling_ratio {ratio}, pyramid_scales {scales}")
     same = len({v.type.dims[1] for v in levels}) == 1
     c.require(same, "the maps of its pyramid differ in their channels")
-    rois = c.real(0)
+    rois = c.float_input(0)
     dims = rois.type.dims
     c.require(len(dims) == 2 and dims[1] == 4, f"regions {list(dims)} are not [R, 4]")
     result = None
     for own, scale, x in zip(_levels(c, rois, len(levels)), scales, levels, strict=True):
-        # Regions of other levels are of no image, which gives zeros.
+        # Regions of other levels get the image index -1, which gives zeros.
         image = c.add(Where(), own, c.scalar(0.0), c.scalar(-1.0))
         op = RoiAlign((size, size), float(np.float32(1) / np.float32(scale)), ratio)
         part = c.add(op, x, c.add(Concat(1), image, rois))
@@ -113,10 +117,11 @@ def roi_feature_extractor(c: Context) -> Sequence[Value]:
 
 
 def _levels(c: Context, rois: Value, count: int) -> Sequence[Value]:
-    """For each level [R, 1]: which regions belong to it.
+    """For each level [R, 1]: whether a region belongs to it.
 
-    The level is floor(2 + log2(sqrt(area) / 224 + 1e-6)), at least 0 and at most the last; it is
-    compared with powers of two, which are exact. Regions without an area belong to none.
+    The level is floor(2 + log2(sqrt(area) / 224 + 1e-6)), clipped to 0 .. last (equation 1 of
+    arXiv:1612.03144, counted from the first map); it is compared with powers of two, which are
+    exact. Regions without an area belong to none.
     """
     low, high = (c.add(Slice((i,), (i + 2,), (1,)), rois) for i in (0, 2))
     sides = c.add(Sub(), high, low)

@@ -1,8 +1,8 @@
-"""Cells and sequences of LSTM, GRU and RNN.
+"""Recurrent cells: LSTM, GRU and RNN.
 
-A cell's ``weights`` hold for each gate and unit the factors of the input X, then those of the state
-H: (gates, S, D + S); its ``biases`` (gates, S). Gates are F I C O for LSTM and z r n for GRU, whose
-biases have a fourth row, of n's state, with linear_before_reset.
+``weights``: (gates, S, D + S), for each gate and unit the factors of the input X, then of the state
+H; ``biases``: (gates, S). Gates are F I C O for LSTM and z r n for GRU, whose biases have a fourth
+row, of n's state, with linear_before_reset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vknn.ops.recurrent.rnn import ACTIVATIONS, GRU, LSTM, RNN, Recurrent
 _OURS = ("Clip", "SignBit")
 _BY_NAME = {name.lower(): name for name in ACTIVATIONS if name not in _OURS}
 _OPS: dict[str, type[Recurrent]] = {"lstm": LSTM, "gru": GRU, "rnn": RNN}
-#: The gates of the file at the places where ONNX, and so the ops, has them.
+#: The indices of the file's gates in the order of ONNX, which the ops have.
 _ORDER = {"lstm": (1, 3, 0, 2), "gru": (0, 1, 2), "rnn": (0,)}
 _DEFAULTS = {
     "lstm": ("sigmoid", "tanh", "tanh"),
@@ -32,7 +32,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What a recurrent layer computes with: the op, and W, R and B as it takes them."""
+    """A recurrent op, and its W, R and B."""
 
     kind: str
     op: Recurrent
@@ -44,18 +44,18 @@ class Cell:
 
     @property
     def states(self) -> int:
-        """2 for LSTM (H, C), otherwise 1."""
+        """The number of states: 2 for LSTM (H, C), otherwise 1."""
         return 2 if self.kind == "lstm" else 1
 
 
 def cell_kind(type_: str) -> str | None:
-    """lstm, gru or rnn for the name of a cell's type."""
+    """ "lstm", "gru" or "rnn" for a cell's type name, else None."""
     kind = type_.lower().removesuffix("cell")
     return kind if kind in _OPS and type_.lower().endswith("cell") else None
 
 
 def read_cell(c: Context, kind: str, direction: str = "forward") -> Cell:
-    """The cell that a layer describes, for walking over sequences [T, N, D] in ``direction``."""
+    """The cell of a layer, for sequences [T, N, D] in ``direction``."""
     gates, directions = len(_ORDER[kind]), 2 if direction == "bidirectional" else 1
     reset = kind == "gru" and c.bool("linear_before_reset", False)
     weights = c.blob("weights", dtype=np.float32)
@@ -140,14 +140,14 @@ def step(c: Context, cell: Cell, x: Value, states: Sequence[Value]) -> tuple[Val
 
 @layer("LSTMCell", inputs=3, outputs=(1, 2))
 def lstm_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "lstm"), c.real(0), [c.real(1), c.real(2)])
+    return step(c, read_cell(c, "lstm"), c.float_input(0), [c.float_input(1), c.float_input(2)])
 
 
 @layer("GRUCell", inputs=2)
 def gru_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "gru"), c.real(0), [c.real(1)])
+    return step(c, read_cell(c, "gru"), c.float_input(0), [c.float_input(1)])
 
 
 @layer("RNNCell", inputs=2)
 def rnn_cell(c: Context) -> Sequence[Value]:
-    return step(c, read_cell(c, "rnn"), c.real(0), [c.real(1)])
+    return step(c, read_cell(c, "rnn"), c.float_input(0), [c.float_input(1)])

@@ -1,8 +1,8 @@
 """LSTMSequence, GRUSequence, RNNSequence: cells over a whole sequence, as one layer.
 
-X is [N, T, D], or [T, N, D] where ``axis`` is 0; states are [N, S], or [2, N, S] where both
-directions have their own. Outputs: Y, then the last states. An input behind the states holds the
-lengths of the sequences: states stay as they are at steps beyond, and Y is 0 there.
+X is [N, T, D], or [T, N, D] where ``axis`` is 0; states are [N, S], or [2, N, S] for both
+directions. Outputs: Y, then the last states. An input after the states holds the lengths of the
+sequences: states stay unchanged at later steps, and Y is 0 there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _sequence(c: Context, kind: str) -> list[Value]:
     cell = read_cell(c, kind, direction)
     axis = c.int("axis", 1)
     c.require(axis in (0, 1), f"axis is {axis}, not 0 or 1")
-    x = c.real()
+    x = c.float_input()
     fits = x.type.rank == 3 and x.type.dims[2] == cell.inputs
     c.require(fits, f"X is {x.type}, its weights are for [N, T, {cell.inputs}]")
     x = c.transpose(x, (0, 1, 2) if axis == 0 else (1, 0, 2))
@@ -54,7 +54,7 @@ def _sequence(c: Context, kind: str) -> list[Value]:
     if lengths is None:
         y, *last = walk(c, cell, x, states)
     else:
-        y, *last = _walk_to_lengths(c, cell, x, states, c.integers(cell.states + 1))
+        y, *last = _walk_to_lengths(c, cell, x, states, c.int_input(cell.states + 1))
     return [_as_stated(c, y, axis), *(_state_as_stated(c, s, i) for i, s in enumerate(last, 1))]
 
 
@@ -62,7 +62,7 @@ def _state(c: Context, cell: Cell, number: int, rows: int) -> Value | None:
     """An initial state as [directions, N, S], or None for zeros."""
     if c.optional(number) is None:
         return None
-    state, directions = c.real(number), cell.op.directions
+    state, directions = c.float_input(number), cell.op.directions
     wanted = (directions, rows, cell.hidden)
     if directions == 1 and state.type.dims == wanted[1:]:
         return c.reshape(state, wanted)
@@ -75,7 +75,7 @@ def _state(c: Context, cell: Cell, number: int, rows: int) -> Value | None:
 def _walk_to_lengths(
     c: Context, cell: Cell, x: Value, states: Sequence[Value | None], lengths: Value
 ) -> list[Value]:
-    """As the op, but item n has lengths[n] steps."""
+    """The op for sequences of lengths[n] steps each, as one cell per step."""
     steps, rows = x.type.dims[:2]
     c.require(lengths.type.size == rows, f"has {lengths.type.size} lengths for {rows} sequences")
     lengths = c.reshape(lengths, (rows, 1))
@@ -100,7 +100,7 @@ def _walk_to_lengths(
 
 
 def _direction(c: Context, cell: Cell, d: int) -> Cell:
-    """One direction of a cell, as one that walks forward."""
+    """One direction of a cell, as a forward cell."""
     return replace(
         cell,
         op=replace(cell.op, direction="forward"),

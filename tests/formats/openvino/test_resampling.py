@@ -1,4 +1,4 @@
-"""Interp and Resample pixel by pixel, and blocks of pixels in channels."""
+"""Interp and Resample pixel by pixel; DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Runs what a graph leaves undone: the control flow, and the graphs between its decisions.
+"""Executor of networks with control flow: runs a graph, decides what is next, runs the next graph.
 
-A graph that is needed again (a loop's body) is built once: it is kept by the place where it starts
-and by the types of what it reads, and blobs that change from round to round are inputs of it.
+A graph that is needed again (a loop's body) is built once: it is kept by its position in the
+network and by the types of the blobs that it reads. Blobs that change from iteration to iteration
+are inputs of it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.formats.coreml import frames
-from vknn.formats.coreml.frames import Rounds, Stack
+from vknn.formats.coreml import control_flow
+from vknn.formats.coreml.control_flow import LoopFrame, Stack
 from vknn.formats.coreml.records import LayerRecord
 from vknn.formats.coreml.stages import (
     End,
@@ -24,18 +25,18 @@ from vknn.formats.coreml.stages import (
 )
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 
-#: The output under which a graph says where it ended.
+#: The result that holds the :class:`End` of a graph.
 _END = "\0end"
 
 
-def port(blob: str) -> str:
-    """What a blob is called between graphs."""
+def blob_port(blob: str) -> str:
+    """The name of a blob among the inputs and outputs of graphs."""
     return f"blob:{blob}"
 
 
 @dataclass(eq=False)
-class _Mark(Continuation):
-    """Follows a graph that the driver runs: tells it where the graph ended."""
+class _EndMarker(Continuation):
+    """Continuation of a graph that the executor runs: hands it the graph's :class:`End`."""
 
     end: End
 
@@ -54,25 +55,28 @@ def first_graph(
     blobs: Mapping[str, Value],
     outputs: Mapping[str, str],
 ) -> Graph:
-    """The graph from the start of a network, with a continuation where it goes on.
+    """The graph from the start of a network, with a continuation if it does not reach the end.
 
-    ``blobs`` are those that are given, ``outputs`` names of results -> blobs.
+    ``blobs``: the network's inputs; ``outputs``: name of a result -> blob.
     """
-    stage = Stage(source, builder, blobs, (frames.Block(source.network),))
+    stage = Stage(source, builder, blobs, (control_flow.NetworkFrame(source.network),))
     end = stage.run()
     if not end.stack:
         return builder.finish({name: stage.output(blob) for name, blob in outputs.items()})
-    wanted = frames.reads(end.stack) | set(outputs.values())
+    wanted = control_flow.blobs_read_from(end.stack) | set(outputs.values())
     held = {blob: value for blob, value in sorted(stage.blobs.items()) if blob in wanted}
     fixed = {b: Fixed(v.constant) for b, v in held.items() if v.constant is not None}
     live = {b: v for b, v in held.items() if v.constant is None}
-    continuation = NetworkContinuation(source, dict(outputs), end, tuple(live), fixed)
-    return builder.finish({port(b): value for b, value in live.items()}, continuation)
+    rest = NetworkContinuation(source, dict(outputs), end, tuple(live), fixed)
+    return builder.finish({blob_port(b): value for b, value in live.items()}, rest)
 
 
 @dataclass(eq=False)
 class NetworkContinuation(Continuation):
-    """The computation that follows the first graph of a network."""
+    """Execution of a network after its first graph.
+
+    ``live``: blobs that the first graph computed; ``fixed``: blobs whose data it knew.
+    """
 
     source: Source
     outputs: Mapping[str, str]
@@ -81,49 +85,55 @@ class NetworkContinuation(Continuation):
     fixed: Mapping[str, Fixed]
 
     def __post_init__(self) -> None:
-        self.takes = tuple(port(b) for b in self.live)
+        self.takes = tuple(blob_port(b) for b in self.live)
         ahead = [
             layer.type
             for frame in self.end.stack
-            if isinstance(frame, frames.Block)
+            if isinstance(frame, control_flow.NetworkFrame)
             for layer in frame.network.layers[frame.position :]
         ]
         self.layers = tuple(ahead)
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
-        live = {b: arrays[port(b)] for b in self.live}
-        run = _Run(self.source, self.end.stack, live, dict(self.fixed), call)
+        live = {b: arrays[blob_port(b)] for b in self.live}
+        run = _Executor(self.source, self.end.stack, live, dict(self.fixed), call)
         run.to_end(self.end.decisive)
         return {name: run.output(blob) for name, blob in self.outputs.items()}
 
 
 @dataclass(eq=False)
-class _Run:
-    """A run on its way. Blobs are ``live`` arrays, or ``fixed`` where graphs may rely on them."""
+class _Executor:
+    """State of one execution.
+
+    Blobs are ``live`` (inputs of graphs) or ``fixed`` (possibly constants in graphs).
+    """
 
     source: Source
     stack: Stack
     live: dict[str, np.ndarray]
     fixed: dict[str, Fixed]
     call: Call
-    #: For loops without a limit: what decided about the latest round.
-    decided: dict[int, list[bytes]] = field(default_factory=dict)
-    deciding: dict[LayerRecord, set[str] | None] = field(default_factory=dict)
+    #: Depth of a loop without a limit on the stack -> the data its latest condition depended on.
+    _conditions: dict[int, list[bytes]] = field(default_factory=dict)
+    _condition_blobs: dict[LayerRecord, set[str] | None] = field(default_factory=dict)
 
     def to_end(self, decisive: tuple[str, ...]) -> None:
-        """Runs graph after graph until nothing is left."""
+        """Runs graph after graph to the end of the network.
+
+        ``decisive``: blobs whose data the next layer needs.
+        """
         while True:
             self._settle()
             if not self.stack:
                 return
             end = self._graph(decisive)
-            start, self.stack = self.stack, frames.owned(end.stack, self.stack)
-            # A layer may need one blob after another: what was known for it stays so.
+            start, self.stack = self.stack, control_flow.with_counts(end.stack, self.stack)
+            # A layer may need the data of several blobs, which it asks for one at a time.
             same = start == self.stack
             decisive = tuple(dict.fromkeys((*decisive, *end.decisive) if same else end.decisive))
 
     def output(self, blob: str) -> np.ndarray:
-        """What a blob holds at the end."""
+        """The data of an output blob at the end."""
         found = self._look(blob)
         if found is None:
             raise missing_output(blob, self.source.file)
@@ -137,44 +147,44 @@ class _Run:
     def _known(self, blob: str) -> np.ndarray:
         found = self._look(blob)
         if found is None:
-            raise frames.undefined(self.stack, blob)
+            raise control_flow.undefined_blob(self.stack, blob)
         return found
 
     def _settle(self) -> None:
-        """Control flow, up to the next layer that computes; the arrays are all known here."""
+        """Moves the stack to the next layer that computes; the data of all blobs are known here."""
         while self.stack:
             top = self.stack[-1]
-            if isinstance(top, Rounds) and not top.decided:
+            if isinstance(top, LoopFrame) and not top.tested:
                 self._check_progress(top)
-            moved = frames.step(self.stack, self._known)
+            moved = control_flow.step(self.stack, self._known)
             if moved == self.stack:
                 return
             self.stack = moved
 
-    def _check_progress(self, top: Rounds) -> None:
-        """Raises ShapeError for a loop in which nothing that could end it changes any more."""
+    def _check_progress(self, top: LoopFrame) -> None:
+        """Raises ShapeError for a loop that cannot end: its condition depends on unchanged data."""
         depth = len(self.stack)
-        self.decided = {d: s for d, s in self.decided.items() if d <= depth}
+        self._conditions = {d: s for d, s in self._conditions.items() if d <= depth}
         if top.limit is not None:
-            if top.limit > frames.MAX_ROUNDS and not frames.has_test(top.loop):
-                raise ShapeError(f"{top.loop.place} is to run {top.limit} rounds, far too many")
+            if top.limit > control_flow.MAX_ITERATIONS and not control_flow.has_condition(top.loop):
+                raise ShapeError(f"{top.loop.place} is to run {top.limit} iterations, far too many")
             return
-        if top.loop not in self.deciding:
-            self.deciding[top.loop] = frames.deciding(top.loop)
-        blobs = self.deciding[top.loop]
+        if top.loop not in self._condition_blobs:
+            self._condition_blobs[top.loop] = control_flow.condition_blobs(top.loop)
+        blobs = self._condition_blobs[top.loop]
         if blobs is None:
             return
         arrays = [self._look(b) for b in sorted(blobs)]
         state = [b"" if a is None else a.tobytes() for a in arrays]
-        if top.done and self.decided.get(depth) == state:
+        if top.done and self._conditions.get(depth) == state:
             raise ShapeError(f"{top.loop.place} cannot end: nothing changes its condition any more")
-        self.decided[depth] = state
+        self._conditions[depth] = state
 
     def _graph(self, decisive: tuple[str, ...]) -> End:
-        """Builds (or takes again) and runs the graph from here; blobs are what it made of them."""
-        stack = frames.foreign(self.stack)
-        wanted = frames.reads(stack) | set(self.source.outputs)
-        varying = frames.changing(stack)
+        """Runs the graph from the stack on, built now or before, and takes over its blobs."""
+        stack = control_flow.without_counts(self.stack)
+        wanted = control_flow.blobs_read_from(stack) | set(self.source.outputs)
+        varying = control_flow.blobs_changed_by_loops(stack)
         feeds: dict[str, np.ndarray] = {}
         fixed: dict[str, Fixed] = {}
         known = {b: self._known(b) for b in decisive}
@@ -195,14 +205,14 @@ class _Run:
             constants = {b: f.array for b, f in fixed.items()} | known
             return _segment(self.source, stack, types, constants)
 
-        results = self.call(key, make, {port(b): a for b, a in feeds.items()})
+        results = self.call(key, make, {blob_port(b): a for b, a in feeds.items()})
         end: End = results.pop(_END).item()
         for blob, held in end.fixed.items():
             self.live.pop(blob, None)
             self.fixed[blob] = held
         for blob in end.live:
             self.fixed.pop(blob, None)
-            self.live[blob] = results[port(blob)]
+            self.live[blob] = results[blob_port(blob)]
         return end
 
 
@@ -212,10 +222,10 @@ def _segment(
     types: Mapping[str, TensorType],
     constants: Mapping[str, np.ndarray],
 ) -> Graph:
-    """The graph from ``stack`` on, which gives what it changes and says where it ends."""
+    """The graph from ``stack`` on. Outputs: the blobs it changes; its continuation gives its End."""
     builder = GraphBuilder("coreml")
-    blobs = {b: builder.input(port(b), t) for b, t in types.items()}
-    blobs |= {b: builder.constant(a, port(b)) for b, a in constants.items()}
+    blobs = {b: builder.input(blob_port(b), t) for b, t in types.items()}
+    blobs |= {b: builder.constant(a, blob_port(b)) for b, a in constants.items()}
     stage = Stage(source, builder, blobs, stack)
     end = stage.run()
-    return builder.finish({port(b): stage.blobs[b] for b in end.live}, _Mark(end))
+    return builder.finish({blob_port(b): stage.blobs[b] for b in end.live}, _EndMarker(end))

@@ -7,23 +7,23 @@ import pytest
 from tests.coreml_writer import half_weights, layer, model, session, weights
 from tests.helpers import shared_device
 
-from vknn.formats.coreml.holding import Held
+from vknn.formats.coreml.constant_cache import ConstantCache
 
 RNG = np.random.default_rng(3)
 
 
 def test_equal_arrays_become_one() -> None:
-    held = Held()
+    cache = ConstantCache()
     one = RNG.standard_normal(1000).astype(np.float32)
     one[3] = np.nan
-    assert held.same(("k",), one) is one
-    assert held.same(("k",), one.copy()) is one
-    assert held.same(("other",), one.copy()) is not one
+    assert cache.intern(("k",), one) is one
+    assert cache.intern(("k",), one.copy()) is one
+    assert cache.intern(("other",), one.copy()) is not one
     other = one.copy()
     other[5] += 1
-    assert held.same(("k",), other) is other
-    assert held.same(("k",), other.astype(np.float64)) is not other
-    assert held.same(("k",), np.asfortranarray(other.reshape(20, 50))).shape == (20, 50)
+    assert cache.intern(("k",), other) is other
+    assert cache.intern(("k",), other.astype(np.float64)) is not other
+    assert cache.intern(("k",), np.asfortranarray(other.reshape(20, 50))).shape == (20, 50)
 
 
 @pytest.mark.device

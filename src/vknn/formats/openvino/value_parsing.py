@@ -1,12 +1,13 @@
-"""Numbers and lists as attributes write them."""
+"""Parsing of numbers, truth values and lists in the text of attributes."""
 
 from __future__ import annotations
 
 import math
 import re
 
+from vknn.formats.openvino.xml import integer
+
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?f?")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _WORDS = {
     "inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf,
     "-infinity": -math.inf,
@@ -14,8 +15,8 @@ _WORDS = {
 _LARGEST = 1 << 63
 
 
-def real(text: str) -> float | None:
-    """A number, or None. Text of more than 400 characters is none."""
+def parse_float(text: str) -> float | None:
+    """The number that a text states, or None; None for text of more than 400 characters."""
     stripped = text.strip()
     if len(stripped) > 400:
         return None
@@ -24,29 +25,28 @@ def real(text: str) -> float | None:
     return _WORDS.get(stripped.lower())
 
 
-def whole(text: str) -> int | None:
-    """An integer, written as one or as a number without fraction (3.0), or None."""
-    stripped = text.strip()
-    if _INTEGER.fullmatch(stripped):
-        value = int(stripped)
+def parse_int(text: str) -> int | None:
+    """The integer that a text states, also as a number without fraction (3.0), or None."""
+    value = integer(text)
+    if value is not None:
         return value if -_LARGEST <= value < _LARGEST else None
-    number = real(stripped)
+    number = parse_float(text)
     if number is None or not math.isfinite(number) or number != int(number):
         return None
     return int(number) if abs(number) < _LARGEST else None
 
 
-def truth(text: str) -> bool | None:
-    """true, True, 1, false, False, 0 and the like, or None."""
+def parse_bool(text: str) -> bool | None:
+    """The truth value of "true", "false" (in any case) or an integer, or None."""
     word = text.strip().lower()
     if word in ("true", "false"):
         return word == "true"
-    number = whole(word)
+    number = parse_int(word)
     return None if number is None else number != 0
 
 
-def parts(text: str) -> list[str]:
-    """What the commas of a list separate; an empty text is an empty list."""
+def split_list(text: str) -> list[str]:
+    """The items of a list, separated by commas; an empty text is an empty list."""
     items = [item.strip() for item in text.split(",")]
     while items and not items[-1]:
         items.pop()

@@ -1,13 +1,14 @@
-"""Checks that need no shapes: known layers, their arity, and that blobs are made before use."""
+"""Checks without shapes: known layers, numbers of inputs and outputs, blobs made before use."""
 
 from __future__ import annotations
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.coreml.control_flow import CONTROL, has_condition
 from vknn.formats.coreml.custom import known_type
-from vknn.formats.coreml.frames import CONTROL, has_test
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
+from vknn.formats.layer_table import Arity, count_problem
 
-_CONTROL_ARITY: dict[str, tuple[int, int]] = {
+_CONTROL_INPUTS: dict[str, Arity] = {
     "branch": (1, 1),
     "loop": (0, 1),
     "loopBreak": (0, 0),
@@ -16,21 +17,17 @@ _CONTROL_ARITY: dict[str, tuple[int, int]] = {
 
 
 def check_layers(network: NetworkRecord, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError with all unknown layers, ModelFormatError for wrong arity."""
+    """Raises UnsupportedLayerError, naming all unknown layers, or ModelFormatError."""
     unknown = []
-    for layer in network.everything():
+    for layer in network.all_layers():
         if layer.type in CONTROL:
-            least, most = _CONTROL_ARITY[layer.type]
-            _check_count(layer, "inputs", len(layer.inputs), least, most, file)
-            _check_count(layer, "outputs", len(layer.outputs), 0, 0, file)
             _check_control(layer, file)
             continue
         found = known_type(layer)
         if found is None:
             unknown.append(_unknown(layer))
-        else:
-            _check_count(layer, "inputs", len(layer.inputs), *found.inputs, file)
-            _check_count(layer, "outputs", len(layer.outputs), *found.outputs, file)
+        elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
+            raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
     if unknown:
         raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file)
 
@@ -41,22 +38,17 @@ def _unknown(layer: LayerRecord) -> str:
     return layer.place
 
 
-def _check_count(
-    layer: LayerRecord, what: str, count: int, least: int, most: int | None, file: str | None
-) -> None:
-    if count < least or (most is not None and count > most):
-        wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
-        message = f"{layer.type} has {count} {what}, takes {wanted}"
-        raise ModelFormatError(message, file=file, layer=layer.name)
-
-
 def _check_control(layer: LayerRecord, file: str | None) -> None:
-    problem = None
-    if layer.type == "branch" and layer.networks[0] is None:
+    problem = count_problem(
+        len(layer.inputs), _CONTROL_INPUTS[layer.type], "inputs"
+    ) or count_problem(len(layer.outputs), (0, 0), "outputs")
+    if problem:
+        problem = f"{layer.type} {problem}"
+    elif layer.type == "branch" and layer.networks[0] is None:
         problem = "a branch without an ifBranch"
     elif layer.type == "loop" and layer.networks[1] is None:
         problem = "a loop without a bodyNetwork"
-    elif layer.type == "loop" and has_test(layer) and not layer.params.conditionVar:
+    elif layer.type == "loop" and has_condition(layer) and not layer.params.conditionVar:
         problem = "a loop with a conditionNetwork, but without a conditionVar"
     if problem:
         raise ModelFormatError(problem, file=file, layer=layer.name)
@@ -65,10 +57,10 @@ def _check_control(layer: LayerRecord, file: str | None) -> None:
 def check_blobs(
     network: NetworkRecord, inputs: set[str], outputs: dict[str, str], file: str | None = None
 ) -> None:
-    """Raises ModelFormatError for blobs that are read but made on no way to there.
+    """Raises ModelFormatError for blobs that are read but written on no path to the reader.
 
-    ``outputs``: what is wanted at the end, and what it is wanted for. Within one network no blob
-    is made twice but by copying.
+    ``outputs``: blob -> what it is for, for those needed at the end. Within one network no blob is
+    written twice but by copy layers.
     """
     made = _made(network, set(inputs), file)
     for blob, purpose in outputs.items():
@@ -78,19 +70,19 @@ def check_blobs(
 
 
 def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
-    """What may have been made behind the network, if ``made`` was before it."""
+    """The blobs that may exist after the network, if ``made`` exist before it."""
     for layer in network.layers:
         for blob in layer.inputs:
             if blob not in made:
                 raise ModelFormatError(
                     f"it reads {blob!r}, which nothing has made before", file=file, layer=layer.name
                 )
-        # Either branch counts, and so does a loop that may run no round.
+        # Blobs of either branch count, and those of a loop even if it may run no iteration.
         behind = [_made(n, set(made), file) for n in layer.networks[:1] if n is not None]
         start = behind[0] if layer.type == "loop" and behind else made
         behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]
         made = made.union(*behind, layer.outputs)
-        if layer.type == "loop" and has_test(layer) and layer.params.conditionVar not in made:
+        if layer.type == "loop" and has_condition(layer) and layer.params.conditionVar not in made:
             raise ModelFormatError(
                 f"nothing makes its condition {layer.params.conditionVar!r}", file=file,
                 layer=layer.name,

@@ -1,4 +1,4 @@
-"""Tensors that numbers describe: Range, Fill, Broadcast."""
+"""Range, Fill and Broadcast."""
 
 from __future__ import annotations
 

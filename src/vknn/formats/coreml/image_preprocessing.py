@@ -1,4 +1,4 @@
-"""Images on their way into a network: channels first, in the model's order, scaled."""
+"""Preprocessing of image inputs: channels first, in the model's order, scaled, less the mean."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError
-from vknn.formats.coreml.shapes import Shapes
+from vknn.formats.coreml.input_shapes import InputShapes
 from vknn.formats.coreml.weights import float_array
 from vknn.graph import DType, GraphBuilder, Op, Origin, Value
 from vknn.ops.elementwise.binary import Add, Cast, Mul, Sub
 from vknn.ops.movement.shape import Reshape, Slice, Transpose
 
-#: One step from pixels to the blob.
+#: A step from pixels to the blob.
 Preprocess = Callable[[GraphBuilder, Value], Value]
 #: Colour spaces of the file: GRAYSCALE and GRAYSCALE_FLOAT16, RGB, BGR.
 GRAY, RGB, BGR = (10, 40), 20, 30
@@ -25,12 +25,12 @@ def preprocessing(
     name: str,
     color: int,
     rank: int,
-    shapes: Shapes,
+    shapes: InputShapes,
     network: Any,
     images: int,
     file: str | None,
 ) -> list[Preprocess]:
-    """The steps for the image input ``name`` of a network (None: none, pixels stay pixels)."""
+    """The steps for the image input ``name``; none without a network: pixels stay pixels."""
     if network is None:
         return []
     steps: list[Preprocess] = [_channels_first(name, color)]
@@ -66,7 +66,7 @@ def _channels_first(name: str, color: int) -> Preprocess:
 
 
 def _scaler(name: str, color: int, scaler: Any) -> Preprocess:
-    scale = scaler.channelScale or 1.0  # every writer sets it; 0 would make all images one
+    scale = scaler.channelScale or 1.0  # writers always set it; 0 would make all images equal
     if color in GRAY:
         bias = [scaler.grayBias]
     else:
@@ -85,7 +85,9 @@ def _scaler(name: str, color: int, scaler: Any) -> Preprocess:
     return step
 
 
-def _mean(name: str, color: int, shapes: Shapes, mean: np.ndarray, file: str | None) -> Preprocess:
+def _mean(
+    name: str, color: int, shapes: InputShapes, mean: np.ndarray, file: str | None
+) -> Preprocess:
     channels = 1 if color in GRAY else 3
     if shapes.declared and mean.size != channels * shapes.declared[0] * shapes.declared[1]:
         raise ModelFormatError(

@@ -1,4 +1,4 @@
-"""FakeQuantize against the notation's formula in float32."""
+"""FakeQuantize against the specification's formula in float32."""
 
 from __future__ import annotations
 

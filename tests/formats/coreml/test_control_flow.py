@@ -227,7 +227,7 @@ def test_shapes_that_data_decide_in_a_loop(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_that_data_choose(backend: str) -> None:
-    """What follows a shape that data decide is built when that is known, in a branch too."""
+    """Layers after a shape that depends on data are built when it is known, in a branch too."""
     found = [step("whereNonZero", ["x"], "places"), step("getShape", ["places"], "size")]
     found += [step("reduceSum", ["places"], "total", reduceAll=True)]
     layers = [branch("flag", [*found, step("addBroadcastable", ["size", "total"], "y")],
@@ -255,7 +255,7 @@ def test_a_loop_that_only_a_break_ends() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_counts_that_are_none(bad: float) -> None:
-    with pytest.raises(ShapeError, match="no number of rounds"):
+    with pytest.raises(ShapeError, match="no number of iterations"):
         answer([copy("x", "y"), loop(adds("y", 1), count="n")], "numpy", x=1, n=bad)
 
 

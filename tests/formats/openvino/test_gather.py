@@ -1,4 +1,4 @@
-"""Tensors looked up by indices: Gather, Bucketize, OneHot."""
+"""Gather, Bucketize and OneHot."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coreml_writer import model, session
-from tests.formats.coreml.test_control import adds, branch, constant, copy, end, less, loop
+from tests.formats.coreml.test_control_flow import adds, branch, constant, copy, end, less, loop
 from tests.helpers import shared_device
 
 BLOBS = "abcd"

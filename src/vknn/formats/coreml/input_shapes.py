@@ -1,4 +1,4 @@
-"""Which shapes an input may have: declared ones, enumerated ones and ranges."""
+"""Shapes that an input may have: declared ones, enumerated ones and ranges (ShapeFlexibility)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from vknn.errors import ModelFormatError
 
-#: A size's least and greatest value; None: any.
+#: Least and greatest value of a size; None: no limit.
 Range = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
-class Shapes:
-    """The shapes that an input takes.
+class InputShapes:
+    """The shapes that an input may have.
 
-    ``declared`` is the default and, without ``several`` or ``ranges``, the only one; where even
-    that is empty any shape will do.
+    ``declared``: the default shape and, without ``several`` or ``ranges``, the only one; any shape
+    is allowed where that is empty too.
     """
 
     declared: tuple[int, ...]
@@ -25,7 +25,7 @@ class Shapes:
     ranges: tuple[Range, ...] = ()
 
     def allow(self, shape: Sequence[int]) -> bool:
-        """Whether an array of this shape fits."""
+        """Whether an array may have this shape."""
         given = tuple(shape)
         if self.several:
             return given in self.several or given == self.declared
@@ -38,7 +38,7 @@ class Shapes:
 
     @property
     def pattern(self) -> tuple[int | None, ...] | None:
-        """The shape for a user, None for what is free."""
+        """The shape with None for sizes that may differ; None where the rank may differ."""
         options = self.several or ((self.declared,) if self.declared else ())
         if self.ranges:
             return tuple(low if low == high else None for low, high in self.ranges)
@@ -57,8 +57,8 @@ class Shapes:
         return " or ".join(str(list(o)) for o in options)
 
 
-def array_shapes(message: Any, what: str, file: str | None) -> Shapes:
-    """The shapes of an ArrayFeatureType."""
+def array_shapes(message: Any, what: str, file: str | None) -> InputShapes:
+    """The shapes of an ArrayFeatureType. Raises ModelFormatError."""
     declared = tuple(message.shape)
     kind = message.WhichOneof("ShapeFlexibility")
     several: tuple[tuple[int, ...], ...] = ()
@@ -70,11 +70,11 @@ def array_shapes(message: Any, what: str, file: str | None) -> Shapes:
     if any(d <= 0 for s in (declared, *several) for d in s):
         raise ModelFormatError(f"{what} declares the shape {list(declared)}", file=file)
     _check_ranges(ranges, what, file)
-    return Shapes(declared, several, ranges)
+    return InputShapes(declared, several, ranges)
 
 
-def image_shapes(message: Any, what: str, file: str | None) -> Shapes:
-    """The (height, width) of an ImageFeatureType."""
+def image_shapes(message: Any, what: str, file: str | None) -> InputShapes:
+    """The (height, width) of an ImageFeatureType. Raises ModelFormatError."""
     declared = (int(message.height), int(message.width))
     if min(declared) < 0:
         raise ModelFormatError(f"{what} declares the size {declared[1]} x {declared[0]}", file=file)
@@ -87,7 +87,7 @@ def image_shapes(message: Any, what: str, file: str | None) -> Shapes:
         sizes = message.imageSizeRange
         ranges = (size_range(sizes.heightRange), size_range(sizes.widthRange))
     _check_ranges(ranges, what, file)
-    return Shapes(declared if min(declared) else (), several, ranges)
+    return InputShapes(declared if min(declared) else (), several, ranges)
 
 
 def size_range(message: Any) -> Range:

@@ -1,4 +1,4 @@
-"""The largest elements: ArgMax in both forms, TopK; and the different ones: Unique."""
+"""ArgMax in both forms, TopK, Unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of tensors: Crop, StridedSlice, Split, Slice, Flatten."""
+"""Crop, StridedSlice, Split, Slice, Flatten."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_flatten(backend: str, tmp_path: Path) -> None:
 
 
 def test_other_shapes_than_the_files(tmp_path: Path) -> None:
-    """What the attributes say holds for inputs of other shapes; what only ports say does not."""
+    """Attributes hold for inputs of other shapes, sizes that only ports state do not."""
     many = Many()
     x = made((2, 6))
     many.add("Split", [x], np.split(x, 2, 1), {"axis": 1, "num_split": 2})

@@ -1,4 +1,4 @@
-"""The order in which the layers of a net can run."""
+"""Topological order of a net's layers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
-from vknn.formats.openvino.records import LayerRecord, Place
+from vknn.formats.openvino.records import LayerRecord, PortRef
 
 
 class Fail(Protocol):
-    """Raises the error for a file that contradicts itself."""
+    """A function that raises the error for a file that contradicts itself."""
 
     def __call__(self, message: str, layer: str | None = None) -> NoReturn: ...
 
 
-def running_order(
-    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], fail: Fail
+def topological_order(
+    layers: Sequence[LayerRecord], sources: Mapping[PortRef, PortRef], fail: Fail
 ) -> tuple[LayerRecord, ...]:
-    """The layers, each behind those that feed it; otherwise as they stand in the file.
+    """The layers, each after those that feed it, otherwise in the order of the file.
 
-    Fails, naming the layers, where edges make a circle.
+    Kahn's algorithm (Topological sorting of large networks, CACM 5, 1962). Calls ``fail``, naming
+    the layers, where edges make a circle.
     """
     position = {layer.id: number for number, layer in enumerate(layers)}
     waits = [0] * len(layers)
@@ -46,9 +47,9 @@ def running_order(
 
 
 def _circle(
-    layers: Sequence[LayerRecord], sources: Mapping[Place, Place], stuck: set[int]
+    layers: Sequence[LayerRecord], sources: Mapping[PortRef, PortRef], stuck: set[int]
 ) -> list[LayerRecord]:
-    """Layers of a circle, found by walking back from a layer that waits."""
+    """The layers of a circle, found by walking back from a layer that waits for another."""
     feeds = {t: s for (t, _), (s, _) in sources.items() if t in stuck and s in stuck}
     by_id = {layer.id: layer for layer in layers}
     at = next(iter(feeds))

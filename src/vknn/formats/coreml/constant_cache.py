@@ -1,7 +1,7 @@
-"""Constants that stay the same objects from graph to graph.
+"""Cache that makes equal constants of several graphs one array object.
 
-Graphs are built anew for other shapes, and weights decoded anew with them. What is packed for the
-device, and uploaded, is known by the array it came of: equal arrays must be one object for that.
+Graphs are built anew for other shapes, and their weights decoded anew. Packed and uploaded weights
+are found again by the identity of the array that they were made from.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 
 @dataclass(eq=False)
-class Held:
+class ConstantCache:
     """The latest array of each key."""
 
     arrays: dict[tuple[object, ...], np.ndarray] = field(default_factory=dict)
 
-    def same(self, key: tuple[object, ...], array: np.ndarray) -> np.ndarray:
-        """``array``, or the equal one that was seen under this key before."""
+    def intern(self, key: tuple[object, ...], array: np.ndarray) -> np.ndarray:
+        """The equal array that was seen under this key before, else ``array``."""
         before = self.arrays.get(key)
         if before is not None and _equal(before, array):
             return before
@@ -27,7 +27,7 @@ class Held:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    """The same bits, so that NaN equals itself."""
+    """Whether all bits are the same, so that NaN equals itself."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     one, other = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (a, b))

@@ -1,0 +1,1 @@
+"""Windows, padding and batch axes that several families share."""

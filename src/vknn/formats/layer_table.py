@@ -1,0 +1,92 @@
+"""Table of a format's layer types: name -> the function that converts a layer to graph ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from vknn.formats.layer_context import LayerContext
+from vknn.graph import Value
+
+C = TypeVar("C", bound=LayerContext)
+
+#: The values of a layer's outputs; a single value for a layer with one output.
+Result = Value | Sequence[Value]
+#: The least and the greatest number of inputs or outputs; None: no limit.
+Arity = tuple[int, int | None]
+
+
+def arity(count: int | Arity) -> Arity:
+    """A number of inputs or outputs, exact where ``count`` is an int, as least and greatest."""
+    return (count, count) if isinstance(count, int) else count
+
+
+def count_problem(count: int, allowed: Arity, what: str) -> str | None:
+    """ "takes 1 to 2 inputs, not 3" for a count of ``what`` outside ``allowed``, else None."""
+    least, most = allowed
+    if count >= least and (most is None or count <= most):
+        return None
+    end = " or more" if most is None else f" to {most}" if most != least else ""
+    return f"takes {least}{end} {what}, not {count}"
+
+
+@dataclass(frozen=True)
+class LayerType(Generic[C]):
+    """A layer type: how it is converted, and how many inputs and outputs it takes.
+
+    ``name`` is the specification's, ``aliases`` are other names for it in files.
+    """
+
+    name: str
+    convert: Callable[[C], Result]
+    inputs: Arity
+    outputs: Arity
+    aliases: tuple[str, ...] = ()
+
+    def arity_problem(self, inputs: int, outputs: int) -> str | None:
+        """ "takes 1 inputs, not 2" and the like, or None for numbers that the type takes."""
+        return count_problem(inputs, self.inputs, "inputs") or count_problem(
+            outputs, self.outputs, "outputs"
+        )
+
+
+class LayerTable(Generic[C]):
+    """Layer types by name; with ``ignore_case`` names that differ only in case are one."""
+
+    def __init__(self, *, ignore_case: bool = False) -> None:
+        self._ignore_case = ignore_case
+        self._types: dict[str, LayerType[C]] = {}
+
+    def register(
+        self,
+        name: str,
+        *aliases: str,
+        inputs: int | Arity = 1,
+        outputs: int | Arity = 1,
+    ) -> Callable[[Callable[[C], Result]], Callable[[C], Result]]:
+        """Decorator: makes a function the converter of the layer ``name`` and of its aliases.
+
+        Raises ValueError for a name that is registered already.
+        """
+
+        def decorate(convert: Callable[[C], Result]) -> Callable[[C], Result]:
+            found = LayerType(name, convert, arity(inputs), arity(outputs), aliases)
+            for known in (name, *aliases):
+                if self._key(known) in self._types:
+                    raise ValueError(f"layer {known} is registered twice")
+                self._types[self._key(known)] = found
+            return convert
+
+        return decorate
+
+    def get(self, name: str) -> LayerType[C] | None:
+        """The layer type of this name or alias; None for a name that is not registered."""
+        return self._types.get(self._key(name))
+
+    def all(self) -> dict[str, LayerType[C]]:
+        """All layer types by the names of the specification."""
+        return {found.name: found for found in self._types.values()}
+
+    def _key(self, name: str) -> str:
+        return name.lower() if self._ignore_case else name

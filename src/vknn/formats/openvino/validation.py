@@ -1,0 +1,59 @@
+"""Checks that need no inputs: known layers, numbers of ports, fed ports, blobs inside the .bin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.openvino import layers as _layers  # noqa: F401 (registers the layers)
+from vknn.formats.openvino.custom import known_type
+from vknn.formats.openvino.iteration import body_inputs
+from vknn.formats.openvino.memory import check_memories
+from vknn.formats.openvino.records import LayerRecord, Net
+from vknn.formats.openvino.weights import Weights
+
+
+def check(net: Net, weights: Path, file: str | None = None) -> Weights:
+    """The weights file, opened, after all checks of the net that need no inputs."""
+    check_layers(net, file)
+    check_inputs(net, file)
+    check_memories(net, file)
+    blobs = list(_blobs(net))
+    means = [m.blob for m in net.pre_process.means if m.blob] if net.pre_process else []
+    found = Weights(weights, bool(blobs or means))
+    for layer, name in blobs:
+        found.check(layer.blobs[name], name, layer.name)
+    for blob in means:
+        assert net.pre_process is not None
+        found.check(blob, "mean", net.pre_process.layer)
+    return found
+
+
+def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
+    for layer in net.all_layers():
+        for name in layer.blobs:
+            yield layer, name
+
+
+def check_layers(net: Net, file: str | None = None) -> None:
+    """Raises UnsupportedLayerError, naming all layers of unknown types."""
+    unknown: list[str] = []
+    for layer in net.all_layers():
+        found = known_type(layer.type)
+        if found is None:
+            unknown.append(f"{layer.type} (layer {layer.name!r})")
+        elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
+            raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
+    if unknown:
+        raise UnsupportedLayerError(unknown, file=file)
+
+
+def check_inputs(net: Net, file: str | None = None) -> None:
+    """Raises ModelFormatError for input ports of the net itself that no edge leads to."""
+    layers = net.by_id()
+    for id_, port in body_inputs(net):
+        if layers[id_].inputs:
+            raise ModelFormatError(
+                f"no edge leads to input port {port}", file=file, layer=layers[id_].name
+            )
