@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.common.windows import padding, strides
-from vknn.formats.tflite.layers.convolution.geometry import image_sizes, no_windows
-from vknn.formats.tflite.layers.elementwise.activation import activate
-from vknn.formats.tflite.layers.quantized.tables import bounds
+from vknn.formats.tflite.layers.common.activation import activate
+from vknn.formats.tflite.layers.common.quantization import activation_bounds
+from vknn.formats.tflite.layers.common.windows import empty_output, image_sizes, padding, strides
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -26,7 +25,7 @@ def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...
 def _no_output(c: Context) -> Value | None:
     kernel = (c.options["filter_height"], c.options["filter_width"])
     c.require(min(kernel) > 0, f"has a window of {kernel}")
-    return no_windows(c, image_sizes(c, c.x)[3], kernel)
+    return empty_output(c, image_sizes(c, c.x)[3], kernel)
 
 
 @operator("AVERAGE_POOL_2D")
@@ -53,7 +52,10 @@ def quantized_pool(c: Context) -> Value:
     c.require(c.x.type.dtype.is_integer, f"pools {c.x.type} into a quantized tensor")
     op = AveragePool(*window(c)) if c.operator.code == "AVERAGE_POOL_2D" else MaxPool(*window(c))
     y = c.add(op, c.channels_second(c.x))
-    info, limits = np.iinfo(y.type.dtype.numpy), bounds(c, c.options["fused_activation_function"])
+    info, limits = (
+        np.iinfo(y.type.dtype.numpy),
+        activation_bounds(c, c.options["fused_activation_function"]),
+    )
     if limits != (info.min, info.max):
         y = c.add(ew.Clip(*limits), y)
     return c.channels_last(y)

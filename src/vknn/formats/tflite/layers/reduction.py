@@ -1,4 +1,4 @@
-"""Reductions, softmax and normalizations of floats and plain integers."""
+"""Reductions, CUMSUM and softmax on floats and on integers without scales."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import reduction as rd
 from vknn.ops.movement.shape import Expand
-from vknn.ops.normalization import LRN
 
 _REDUCTIONS: dict[str, type[rd.Reduction]] = {
     "SUM": rd.ReduceSum,
@@ -113,26 +112,3 @@ def _last_axis(c: Context, op: Op, x: Value) -> Value:
     if x.type.rank:
         return c.add(op, x)
     return c.reshape(c.add(op, c.reshape(x, (1,))), ())
-
-
-@operator("L2_NORMALIZATION")
-def l2_normalization(c: Context) -> Value:
-    """x / max(sqrt(sum of squares), 1e-6) along the last axis."""
-    c.require(not c.options["fused_activation_function"], "has a fused activation")
-    squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
-    bounded = c.add(ew.Max(), squares, c.scalar(1e-12))
-    return c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
-
-
-@operator("LOCAL_RESPONSE_NORMALIZATION")
-def local_response_normalization(c: Context) -> Value:
-    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
-
-    TensorFlow Lite differs: its reference kernel leaves the last channel of each window out, and
-    the other one, which its tests are about, does not.
-    """
-    o = c.options
-    c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")
-    c.require(o["radius"] >= 0, f"has a radius of {o['radius']}")
-    op = LRN((1,), (o["radius"],), (o["radius"],), o["alpha"], o["beta"], o["bias"])
-    return c.channels_last(c.add(op, c.channels_second(c.x)))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.detection.post_process_steps import real
+from vknn.formats.tflite.layers.common.quantization import dequantized
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -113,4 +113,4 @@ def mel_bands(bins: int, rate: int, bands: int, limits: tuple[int, int]) -> np.n
 def numeric_verify(c: Context) -> list[Value]:
     """How far quantized numbers are from the real ones; its tolerance, beyond which TensorFlow
     Lite can be told to stop, is not looked at."""
-    return [c.add(ew.Sub(), real(c, 0), c.value(1))]
+    return [c.add(ew.Sub(), dequantized(c, 0), c.value(1))]

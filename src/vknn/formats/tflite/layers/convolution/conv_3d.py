@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.common.activation import activate
 from vknn.formats.tflite.layers.common.windows import padding, window_outputs
-from vknn.formats.tflite.layers.elementwise.activation import activate
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.convolution.conv import Conv

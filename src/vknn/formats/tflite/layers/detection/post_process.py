@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.detection.post_process_steps import (
-    Detections,
-    Setting,
-    decoded,
-    real,
-)
+from vknn.formats.tflite.layers.common.quantization import dequantized
+from vknn.formats.tflite.layers.detection.post_process_steps import Detections, Setting, decoded
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -59,7 +55,7 @@ def detection_post_process(c: Context) -> list[Value]:
     """
     setting = Setting.of(c)
     boxes = decoded(c, setting)
-    scores = real(c, 1)
+    scores = dequantized(c, 1)
     first = scores.type.dims[2] - setting.classes
     found = Detections(c, setting, boxes, scores, first)
     return found.by_class() if setting.regular else found.by_box()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.common.quantization import dequantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.detection.non_max_suppression import NonMaxSuppression
@@ -14,7 +15,6 @@ from vknn.ops.elementwise.logic import GreaterOrEqual, Where
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.movement.shape import Concat, Expand, Pad, Slice
-from vknn.ops.quantized.linear import DequantizeLinear
 from vknn.ops.reduction import ReduceSum
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -88,23 +88,9 @@ def _real(c: Context, name: str) -> float:
     return float(np.float32(_option(c, name, 0.0)))
 
 
-def real(c: Context, number: int) -> Value:
-    """An input as real numbers."""
-    value = c.value(number)
-    if value.type.dtype is DType.FLOAT32:
-        return value
-    if value.type.dtype is DType.FLOAT16:
-        return c.add(ew.Cast(DType.FLOAT32), value)
-    quant = c.quant(number)
-    scale = c.constant(quant.scale.reshape(-1)[0], "scale")
-    zero = int(quant.zero_point.reshape(-1)[0])
-    whole = c.add(ew.Sub(), c.add(ew.Cast(DType.INT32), value), c.scalar(zero, DType.INT32))
-    return c.add(DequantizeLinear(), whole, scale)
-
-
 def decoded(c: Context, setting: Setting) -> Value:
     """Boxes [n, 4] (y1, x1, y2, x2) of encodings (y, x, h, w) relative to anchors."""
-    encoded, anchors = real(c, 0), real(c, 2)
+    encoded, anchors = dequantized(c, 0), dequantized(c, 2)
     count = encoded.type.dims[1]
     encoded = c.reshape(c.add(Slice((0,), (4,), (2,)), encoded), (count, 4))
     scales = c.constant(np.array(setting.scales, np.float32), "scales")

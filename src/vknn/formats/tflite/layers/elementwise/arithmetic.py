@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import activate
+from vknn.formats.tflite.layers.common.activation import activate
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
@@ -57,7 +57,7 @@ def arithmetic(c: Context) -> Value:
     where integers are divided by a 0 that is computed.
     """
     if c.operator.code == "DIV":
-        divisor(c)
+        check_divisor(c)
     if c.operator.code == "DIV" and c.x.type.dtype is DType.INT16:
         # TensorFlow Lite knows int16 quotients of quantized tensors only; without scales its
         # multiplier is 0.
@@ -69,7 +69,7 @@ def arithmetic(c: Context) -> Value:
     return y
 
 
-def divisor(c: Context, zero: int = 0) -> None:
+def check_divisor(c: Context, zero: int = 0) -> None:
     """Refuses a constant divisor with zeros (stored as ``zero``), but for real quotients."""
     values = c.value(1).constant
     real = c.x.type.dtype.is_float and c.operator.code != "FLOOR_DIV"
@@ -84,7 +84,7 @@ def binary(c: Context) -> Value:
         same = c.x.type == c.value(1).type
         c.require(same, f"has the coordinates {c.x.type} and {c.value(1).type}")
     elif c.operator.code != "POW":
-        divisor(c)
+        check_divisor(c)
     elif c.x.type.dtype.is_integer and (exponents := c.value(1).constant) is not None:
         c.require(bool((exponents >= 0).all()), "has exponents below 0")
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
@@ -96,7 +96,7 @@ def whole_division(c: Context) -> Value:
 
     TensorFlow Lite differs: it stops at divisors that are computed to be 0.
     """
-    divisor(c)
+    check_divisor(c)
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import scale_of, zero_of
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Op, Value
 from vknn.ops.elementwise import logic

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Cast, Mul
@@ -19,14 +18,14 @@ from vknn.ops.quantized.linear import DequantizeLinear
 _INDICES = (DType.INT16, DType.INT32, DType.INT64)
 
 
-def indices(c: Context, number: int, size: int) -> Value:
+def checked_indices(c: Context, number: int, size: int) -> Value:
     """An input of indices below ``size``, as int32. One that is out of range is an error."""
     found = c.value(number)
     c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
-    return as_type(c, c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
+    return c.cast(c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
 
 
-def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
+def index_tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
     """An input of tuples of indices below ``sizes``, as int32. One out of range is an error."""
     found = c.value(number)
     c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
@@ -34,7 +33,7 @@ def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
     c.require(good, f"has the indices {found.type} for axes of {list(sizes)}")
     if found.type.size:
         found = c.add(Bounded(0, tuple(s - 1 for s in sizes)), found)
-    return as_type(c, found, DType.INT32)
+    return c.cast(found, DType.INT32)
 
 
 @operator("GATHER", inputs=2, moves=True)
@@ -46,7 +45,7 @@ def gather(c: Context) -> Value:
     batch = batch + places.type.rank if batch < 0 else batch
     c.require(0 <= batch <= min(axis, places.type.rank), f"has {batch} batch axes before {axis}")
     size = c.x.type.dims[axis]
-    found = indices(c, 1, size)
+    found = checked_indices(c, 1, size)
     if batch == 0:
         return c.add(Gather(axis, from_end=False), c.x, found)
     return _in_batches(c, found, axis, batch)
@@ -87,7 +86,9 @@ def embedding_lookup(c: Context) -> Value:
     real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
     if real and not table.type.dtype.is_float:
         table = _signed(c, table)
-    taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
+    taken = c.add(
+        Gather(0, from_end=False), table, found := checked_indices(c, 0, table.type.dims[0])
+    )
     if not real or taken.type.dtype.is_float:
         return c.cast(taken, wanted) if c.source(1).blocks is not None else taken
     return c.cast(_real_rows(c, taken, found), c.target().dtype)
@@ -160,7 +161,7 @@ def gather_nd(c: Context) -> Value:
     if not named:
         whole = (*found.type.dims[:-1], *c.x.type.dims)
         return c.add(Expand(whole), c.x)
-    return c.add(GatherND(from_end=False), c.x, tuples(c, 1, c.x.type.dims[:named]))
+    return c.add(GatherND(from_end=False), c.x, index_tuples(c, 1, c.x.type.dims[:named]))
 
 
 @operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, moves=True)

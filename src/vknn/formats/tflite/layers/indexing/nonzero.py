@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.indexing.nonzero import NonZero, Unique
@@ -13,11 +12,11 @@ from vknn.ops.indexing.nonzero import NonZero, Unique
 def where(c: Context) -> Value:
     """The places of the elements that are not zero, row by row."""
     c.require(c.x.type.rank > 0, "asks where a single value is not zero")
-    return as_type(c, c.add(NonZero(), c.x), c.target().dtype)
+    return c.cast(c.add(NonZero(), c.x), c.target().dtype)
 
 
 @operator("UNIQUE", outputs=2, moves=True)
 def unique(c: Context) -> list[Value]:
     """The different elements as they come first, and which of them each element is."""
     values, which = c.add_many(Unique(), c.x)
-    return [values, as_type(c, which, c.target(1).dtype)]
+    return [values, c.cast(which, c.target(1).dtype)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.gather import indices, tuples
+from vknn.formats.tflite.layers.indexing.gather import checked_indices, index_tuples
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -33,7 +33,7 @@ def scatter_nd(c: Context) -> Value:
     dims, updates = _shape(c, 2), c.value(1)
     named = c.x.type.dims[-1] if c.x.type.rank else 0
     c.require(1 <= named <= len(dims), f"writes {c.x.type} to the shape {list(dims)}")
-    places = tuples(c, 0, dims[:named])
+    places = index_tuples(c, 0, dims[:named])
     empty = _zeros(c, dims, updates.type.dtype)
     return c.add(ScatterND("add", from_end=False), empty, places, updates)
 
@@ -47,9 +47,9 @@ def sparse_to_dense(c: Context) -> Value:
     count = c.x.type.dims[0] if c.x.type.rank else 1
     if c.x.type.rank < 2:
         c.require(len(dims) == 1, f"has the places {c.x.type} in the shape {list(dims)}")
-        places = c.reshape(indices(c, 0, dims[0]), (count, 1))
+        places = c.reshape(checked_indices(c, 0, dims[0]), (count, 1))
     else:
-        places = tuples(c, 0, dims)
+        places = index_tuples(c, 0, dims)
     single = values.type.rank == 0
     c.require(single or values.type.size == count, f"has {values.type} for {count} places")
     updates = c.add(Expand((count,)), values) if single else values
@@ -85,7 +85,7 @@ def embedding_lookup_sparse(c: Context) -> Value:
               f"looks {ids.type} of {where.type} up in {table.type}")  # fmt: skip
     lead, entry = dims[:-1] or (1,), table.type.dims[1:]
     places = _rows(c, dims)
-    taken = c.add(Gather(from_end=False), table, indices(c, 0, table.type.dims[0]))
+    taken = c.add(Gather(from_end=False), table, checked_indices(c, 0, table.type.dims[0]))
     column = c.reshape(weights, (count, *[1] * len(entry)))
     total = _summed(c, (*lead, *entry), places, c.add(ew.Mul(), taken, column))
     if c.options["combiner"] != _SUM:
@@ -95,7 +95,7 @@ def embedding_lookup_sparse(c: Context) -> Value:
 
 def _rows(c: Context, dims: tuple[int, ...]) -> Value:
     """The places of the ids without the last axis, which is summed over."""
-    places = tuples(c, 1, dims)
+    places = index_tuples(c, 1, dims)
     if len(dims) == 1:
         return c.constant(np.zeros((c.x.type.size, 1), np.int32), "rows")
     return c.add(Slice((0,), (len(dims) - 1,), (1,)), places)

@@ -22,12 +22,7 @@ def arg_extreme(c: Context) -> Value:
     axis = c.axis(axis, c.x.type.rank)
     op = (ArgMax if c.operator.code == "ARG_MAX" else ArgMin)(axis, keepdims=False, nan_last=True)
     x = c.add(Cast(DType.INT32), c.x) if c.x.type.dtype is DType.BOOL else c.x
-    return as_type(c, c.add(op, x), c.target().dtype)
-
-
-def as_type(c: Context, x: Value, dtype: DType) -> Value:
-    """``x`` in another element type, or itself."""
-    return x if x.type.dtype is dtype else c.add(Cast(dtype), x)
+    return c.cast(c.add(op, x), c.target().dtype)
 
 
 @operator("TOPK_V2", inputs=2, outputs=2, moves=True)
@@ -36,7 +31,7 @@ def top_k(c: Context) -> list[Value]:
     k = c.number(1, "k")
     c.require(c.x.type.rank > 0 and 0 <= k <= c.x.type.dims[-1], f"takes {k} of {c.x.type}")
     values, places = c.add_many(TopK(-1, k), c.x)
-    return [values, as_type(c, places, c.target(1).dtype)]
+    return [values, c.cast(places, c.target(1).dtype)]
 
 
 @operator("ONE_HOT", inputs=4, moves=True)
@@ -47,7 +42,7 @@ def one_hot(c: Context) -> Value:
     c.require(0 <= depth < 1 << 24, f"has a depth of {depth}")
     axis = rank if c.options["axis"] == -1 else c.options["axis"]
     c.require(0 <= axis <= rank, f"has a new axis {axis} in rank {rank}")
-    indices = as_type(c, c.x, DType.INT32)
+    indices = c.cast(c.x, DType.INT32)
     dims = list(indices.type.dims)
     indices = c.reshape(indices, (*dims[:axis], 1, *dims[axis:]))
     places = np.arange(depth, dtype=np.int32).reshape((depth,) + (1,) * (rank - axis))

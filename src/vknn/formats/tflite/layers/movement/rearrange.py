@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
 from vknn.formats.tflite.layers.movement.shape import pairs
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
@@ -168,4 +167,4 @@ def reverse_sequence(c: Context) -> Value:
     if lengths.constant is not None:
         longest = int(lengths.constant.max(initial=0))
         c.require(longest <= c.x.type.dims[time], f"reverses {longest} along axis {time}")
-    return c.add(ReverseSequence(batch, time), c.x, as_type(c, lengths, DType.INT32))
+    return c.add(ReverseSequence(batch, time), c.x, c.cast(lengths, DType.INT32))

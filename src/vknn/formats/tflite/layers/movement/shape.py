@@ -8,7 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, lookup, scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    scale_of,
+    table_lookup,
+    zero_of,
+)
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -96,9 +101,9 @@ def _requantized(c: Context, number: int) -> Value:
     c.require(value.type.dtype is DType.UINT8, f"joins int8 of other scales than its own {other}")
     scale = scale_of(own) * (np.float32(1) / scale_of(out))
     bias = np.float32(-zero_of(own)) * scale
-    scaled = codes(DType.UINT8).astype(np.float32) * scale + bias
+    scaled = all_values(DType.UINT8).astype(np.float32) * scale + bias
     whole = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + zero_of(out)
-    return lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
+    return table_lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
 
 
 @operator("PACK", inputs=(1, None), moves=True)

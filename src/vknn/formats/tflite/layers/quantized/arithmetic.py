@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import slopes
-from vknn.formats.tflite.layers.elementwise.arithmetic import divisor
-from vknn.formats.tflite.layers.quantized.tables import (
-    bounds,
-    codes,
-    lookup,
+from vknn.formats.tflite.layers.common.quantization import (
+    activation_bounds,
+    all_values,
+    check_symmetric_int16,
+    float32_ratio,
     output_quant,
-    power_of_two,
-    ratio,
+    power_of_two_exponent,
     scale_of,
-    symmetric,
+    table_lookup,
     zero_of,
 )
+from vknn.formats.tflite.layers.elementwise.activation import check_slopes
+from vknn.formats.tflite.layers.elementwise.arithmetic import check_divisor
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -26,7 +26,7 @@ from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 
-def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _multipliers(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Multipliers and shifts of real multipliers; one of 0 for what is not used."""
     found = [fp.quantize_multiplier(real) for real in reals]
     return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
@@ -35,13 +35,13 @@ def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
 @quantized("ADD", "SUB")
 def add(c: Context) -> Value:
     """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
-    symmetric(c)
+    check_symmetric_int16(c)
     kind = c.operator.code.lower()
     dtype = c.target().dtype
     scales = [float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c))]
-    low, high = bounds(c, c.options["fused_activation_function"])
+    low, high = activation_bounds(c, c.options["fused_activation_function"])
     zeros = (zero_of(c.quant(0)), zero_of(c.quant(1)))
-    powers = [p for s in scales if (p := power_of_two(s)) is not None]
+    powers = [p for s in scales if (p := power_of_two_exponent(s)) is not None]
     if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and len(powers) == 3:
         shifts = [p - powers[2] for p in powers[:2]]
         c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
@@ -52,7 +52,7 @@ def add(c: Context) -> Value:
         return c.add(op, c.x, c.value(1))
     left = 15 if dtype is DType.INT16 else 20
     twice = 2 * max(scales[:2])
-    q, shift = pairs(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
+    q, shift = _multipliers(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
     return _binary(c, kind, q, shift, left, (low, high))
 
 
@@ -90,9 +90,11 @@ def multiply(c: Context) -> Value:
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
     if not product:
-        divisor(c, zero_of(c.quant(1)))
-    q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
-    limits = bounds(c, c.options["fused_activation_function"])
+        check_divisor(c, zero_of(c.quant(1)))
+    q, shift = _multipliers(
+        0.0, 0.0, float32_ratio(a * b, y) if product else float32_ratio(a, b * y)
+    )
+    limits = activation_bounds(c, c.options["fused_activation_function"])
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
 
 
@@ -103,9 +105,9 @@ def _short_product(c: Context) -> Value:
     c.require(known, f"makes {dtype.value} of {sides[0]} and {sides[1]}")
     limits = np.iinfo(np.int16)
     op = QuantizedBinary("doubling_high", DType.INT16, low=limits.min, high=limits.max)
-    table = fp.rounding_divide_by_pot(codes(DType.INT16), 8) + zero_of(output_quant(c))
-    low, high = bounds(c, c.options["fused_activation_function"])
-    return lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
+    table = fp.rounding_divide_by_pot(all_values(DType.INT16), 8) + zero_of(output_quant(c))
+    low, high = activation_bounds(c, c.options["fused_activation_function"])
+    return table_lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
 
 
 @quantized("SQUARED_DIFFERENCE")
@@ -113,19 +115,19 @@ def squared_difference(c: Context) -> Value:
     """The operands at twice the larger scale with 7 more bits, subtracted, squared, rescaled."""
     a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
     twice = 2 * max(a, b)
-    q, shift = pairs(a / twice, b / twice, twice * twice / ((1 << 14) * y))
+    q, shift = _multipliers(a / twice, b / twice, twice * twice / ((1 << 14) * y))
     return _binary(c, "squared_difference", q, shift, 7)
 
 
 @quantized("PRELU")
 def prelu(c: Context) -> Value:
     """One multiplier where x >= 0, and one for x * alpha below; int16 has slopes of int8."""
-    slopes(c)
+    check_slopes(c)
     given, wanted = c.x.type.dtype, c.value(1).type.dtype
     expected = DType.INT8 if given is DType.INT16 else given
     c.require(wanted is expected, f"has slopes of {wanted.value} for {given.value}")
     x, alpha, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
-    q, shift = pairs(ratio(x, y), ratio(x * alpha, y), 0.0)
+    q, shift = _multipliers(float32_ratio(x, y), float32_ratio(x * alpha, y), 0.0)
     return _binary(c, "prelu", q, shift)
 
 
@@ -158,8 +160,8 @@ def quantize(c: Context) -> Value:
             int(q), int(shift), zero_of(given), 0, zero_of(wanted), low, high, target.dtype
         )
         return c.add(rescale, c.x)
-    x = codes(c.x.type.dtype) - zero_of(given)
-    return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
+    x = all_values(c.x.type.dtype) - zero_of(given)
+    return table_lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
 
 
 @operator("DEQUANTIZE", moves=True)

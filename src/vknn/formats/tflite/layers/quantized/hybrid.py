@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import activate
+from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv, WholeConv
@@ -27,7 +27,7 @@ from vknn.ops.quantized.dynamic import DynamicRound
 
 #: Data that the kernels of FULLY_CONNECTED take at a time.
 _BLOCK = 16
-_TANH, _SIGN_BIT = 4, 5
+_TANH = 4
 #: Whole weights are held as multiples of 1 / _UNIT: sums stay within float16 where tensors are
 #: stored so, and powers of two change no digit.
 _UNIT = 4096
@@ -105,16 +105,18 @@ def convolved(
     return y if bias is None else c.add(ew.Add(), y, c.reshape(bias, (1, channels, *ones)))
 
 
-def rounded_rows(c: Context, x: Value, weights: int) -> Value:
-    """Rows along the last axis, rounded as ``asymmetric_quantize_inputs`` says."""
+def rows_rounding(c: Context, weights: int) -> str:
+    """Rounding (see DynamicRound) of rows that input ``weights`` multiplies: "none" beside floats,
+    otherwise as the option asymmetric_quantize_inputs says."""
     if not is_hybrid(c, weights):
-        return x
-    return c.add(DynamicRound(rows_rounding(c)), x)
-
-
-def rows_rounding(c: Context) -> str:
-    """How ``asymmetric_quantize_inputs`` says that rows are rounded."""
+        return "none"
     return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
+
+
+def rounded_rows(c: Context, x: Value, weights: int) -> Value:
+    """``x`` as a product by input ``weights`` takes it: its rows (last axis) rounded, or itself."""
+    kind = rows_rounding(c, weights)
+    return x if kind == "none" else c.add(DynamicRound(kind), x)
 
 
 def activate_hybrid(c: Context, y: Value) -> Value:
@@ -122,7 +124,7 @@ def activate_hybrid(c: Context, y: Value) -> Value:
     code = c.options["fused_activation_function"]
     if code == _TANH:
         return c.add(ew.Tanh(), y)
-    if code == _SIGN_BIT:
+    if code == SIGN_BIT:
         return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
     return activate(c, y)
 

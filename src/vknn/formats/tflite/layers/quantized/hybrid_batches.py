@@ -39,7 +39,7 @@ def batches(c: Context, x: Value, transposed: bool, product: MatMul) -> Value:
     asymmetric = c.options["asymmetric_quantize_inputs"]
     if _is_own(places) and (_is_own(sums) or not asymmetric):
         return c.add(product, rounded_rows(c, x, 1), weights)
-    counts, size, zero = c.add_many(DynamicRound(rows_rounding(c), counts=True), x)
+    counts, size, zero = c.add_many(DynamicRound(rows_rounding(c, 1), counts=True), x)
     moved = _elsewhere(c, size, places)
     rows = c.add(ew.Mul(), counts, moved)
     if not asymmetric:

@@ -8,12 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import (
-    interpolation_table,
-    output_quant,
-    scale_of,
-    zero_of,
-)
+from vknn.formats.tflite.layers.common.quantization import output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.quantized.lookup_tables import interpolate, interpolation_table
 from vknn.formats.tflite.layers.reduction import axes_of, of_nothing
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
@@ -123,19 +119,12 @@ def _fixed_softmax(c: Context, scale: float, beta: float) -> Value:
     exponent = interpolation_table(np.exp, (f32(10.0 / 65535.0), 32767), (f32(2.0 / 65535.0), 0))
     distance = np.arange(-65535, 1, dtype=np.int64)
     place = np.clip(fp.multiply(distance, q, shift) + 32767, -32768, 32767)
-    terms = fp_lookup(exponent, place)
+    terms = interpolate(exponent, place)
     reciprocal = interpolation_table(
         lambda x: 1 / (1 + x), (f32(1.0 / 65535.0), -32768), (f32(2.0 / 65535.0), 0)
     )
     tables = [c.constant(t.astype(np.int32), "table") for t in (terms, reciprocal)]
     return _rows(c, lambda x: c.add(FixedSoftmax(), x, *tables))
-
-
-def fp_lookup(table: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """A table of 513 entries interpolated at int16 places."""
-    index, offset = 256 + (place >> 7), place & 0x7F
-    slope = table[index + 1] - table[index]
-    return np.asarray(table[index] + ((slope * offset + 64) >> 7))
 
 
 @quantized("L2_NORMALIZATION")

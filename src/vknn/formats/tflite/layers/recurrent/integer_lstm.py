@@ -16,7 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    integer_multiplier,
+    output_quant,
+    scale_of,
+    table_of_int16,
+    zero_of,
+)
 from vknn.formats.tflite.layers.recurrent.narrow_lstm import (
     INTERMEDIATES,
     int8_state,
@@ -44,11 +51,6 @@ _SUMS = np.float32(2.0**-12)
 _F32 = np.float32
 #: How far 17 bits and a sign can be shifted within 32.
 _MOST_RIGHT = 13
-
-
-def _multiplier(real: float | np.floating) -> tuple[int, int]:
-    q, shift = fp.quantize_multiplier(float(real))
-    return int(q), int(shift)
 
 
 class _Lstm:
@@ -128,7 +130,7 @@ class _Lstm:
                 found.append((0, 0))
                 continue
             real = 2.0**cell * float(self.scale(number)) / float(self.sum_scale(gate))
-            found.append(_multiplier(_F32(real)))
+            found.append(integer_multiplier(_F32(real)))
         return tuple(found)
 
 
@@ -142,13 +144,13 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     hidden, batch = m.quants[4], s.x.type.dims[1 - s.layout]
     x, state = scale_of(c.quant(0)), scale_of(m.state)
     op = IntegerLSTM(
-        tuple(_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
-        tuple(_multiplier(m.scale(5 + g) * state / m.sum_scale(g)) for g in m.gates),
-        _multiplier(_F32(2.0**-15 / float(scale_of(hidden)) * 2.0**-15)),
+        tuple(integer_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
+        tuple(integer_multiplier(m.scale(5 + g) * state / m.sum_scale(g)) for g in m.gates),
+        integer_multiplier(_F32(2.0**-15 / float(scale_of(hidden)) * 2.0**-15)),
         m.peephole_multipliers(cell),
-        tuple(_multiplier(m.scale(20 + g)) for g in m.gates) if m.normed else (),
+        tuple(integer_multiplier(m.scale(20 + g)) for g in m.gates) if m.normed else (),
         tuple(max(1, int(_F32(10000) * m.scale(20 + g))) for g in m.gates) if m.normed else (),
-        _multiplier(m.scale(16) * scale_of(hidden) / state) if m.projected else (0, 0),
+        integer_multiplier(m.scale(16) * scale_of(hidden) / state) if m.projected else (0, 0),
         15 + cell,
         -zero_of(hidden) if m.projected else zero_of(hidden),
         zero_of(m.state),
@@ -229,17 +231,17 @@ def _basic(c: Context) -> Sequence[Value]:
     c.require(weights.shape == shape and bias.shape == shape[:1], f"has weights {weights.shape}")
     sums = _basic_sums(c, joined, weights, bias)
     gates = _basic_rescaled(c, sums, 4096 * float(bias_scale))
-    raw = codes(DType.INT16)
+    raw = all_values(DType.INT16)
     functions = (ff.logistic(raw), ff.tanh(raw, 3), ff.logistic(raw), ff.logistic(raw))
     i, g, f, o = (
-        _lookup(c, table, c.add(Slice((n * units,), ((n + 1) * units,), (1,)), gates))
+        table_of_int16(c, table, c.add(Slice((n * units,), ((n + 1) * units,), (1,)), gates))
         for n, table in enumerate(functions)
     )
     high = QuantizedBinary("doubling_high", DType.INT16, low=-32768, high=32767)
     add = QuantizedBinary("shifted_add", DType.INT16, shifts=(-4, 0, 0), low=-32768, high=32767)
     cell = c.add(add, c.add(high, i, g), c.add(high, c.value(4), f))
     # tanh has 3 bits before the point, where the cell has 4.
-    squashed = _lookup(c, ff.tanh(np.clip(raw << 1, -32768, 32767), 3), cell)
+    squashed = table_of_int16(c, ff.tanh(np.clip(raw << 1, -32768, 32767), 3), cell)
     rounded = np.clip(fp.rounding_divide_by_pot(raw, 8), -128, 127) + 128
     h = c.add(high, o, squashed)
     h = c.add(TableLookup(-32768), h, c.constant(rounded.astype(u8.numpy), "table"))
@@ -251,7 +253,7 @@ def _basic(c: Context) -> Sequence[Value]:
 
 def _basic_rescaled(c: Context, sums: Value, real: float) -> Value:
     """The sums of the gates as int16; the second of the two roundings takes halves up."""
-    q, shift = _multiplier(real)
+    q, shift = integer_multiplier(real)
     right = max(-shift, 0)
     if right == 0:
         return c.add(Rescale(q, shift, 0, 0, 0, -32768, 32767, DType.INT16), sums)
@@ -262,10 +264,6 @@ def _basic_rescaled(c: Context, sums: Value, real: float) -> Value:
     first = Rescale(q, 0, 0, 0, 0, -far, far, DType.INT32)
     second = Rescale(1 << 30, -right, -far, 1, -32770, -32768, 32767, DType.INT16)
     return c.add(second, c.add(first, sums))
-
-
-def _lookup(c: Context, table: np.ndarray, x: Value) -> Value:
-    return c.add(TableLookup(-32768), x, c.constant(table.astype(np.int16), "table"))
 
 
 def _basic_sums(c: Context, x: Value, weights: np.ndarray, bias: np.ndarray) -> Value:

@@ -15,13 +15,19 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    integer_multiplier,
+    output_quant,
+    scale_of,
+    table_of_int16,
+    zero_of,
+)
 from vknn.formats.tflite.layers.recurrent.rnn import keep, rows_of
 from vknn.formats.tflite.records import Quant
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.rows import QuantizedLayerNormalization
 
@@ -51,9 +57,9 @@ def narrow_lstm(c: Context) -> Value:
     h, held = int8_state(c, batch), rows_of(c, c.value(19), batch)
     f, g, o = (_sum(c, quants, gate, h) for gate in (_FORGET, _CANDIDATE, _OUTPUT))
     logistic = _logistic()
-    i, g = _lookup(c, 32767 - logistic, f), _lookup(c, _tanh(-12), g)
-    cell = _new_cell(c, held, _lookup(c, logistic, f), i, g)
-    out = _product(c, _lookup(c, logistic, o), _lookup(c, _tanh(-15), cell))
+    i, g = table_of_int16(c, 32767 - logistic, f), table_of_int16(c, _tanh(-12), g)
+    cell = _new_cell(c, held, table_of_int16(c, logistic, f), i, g)
+    out = _product(c, table_of_int16(c, logistic, o), table_of_int16(c, _tanh(-15), cell))
     y = _projected(c, out)
     keep_int8_state(c, y)
     keep(c, 19, cell)
@@ -72,30 +78,21 @@ def keep_int8_state(c: Context, h: Value) -> None:
     keep(c, 18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
 
 
-def _multiplier(real: float | np.floating) -> Multiplier:
-    q, shift = fp.quantize_multiplier(float(real))
-    return int(q), int(shift)
-
-
 def _int8(number: int) -> int:
     """What an int8 holds of a number."""
     return (number + 128) % 256 - 128
 
 
-def _lookup(c: Context, table: np.ndarray, x: Value) -> Value:
-    return c.add(TableLookup(-32768), x, c.constant(table.astype(np.int16), "table"))
-
-
 def _logistic() -> np.ndarray:
     """Of 12 fractional bits, with 15; cut off, not rounded."""
-    real = codes(DType.INT16).astype(_F32) * _F32(2**-12)
+    real = all_values(DType.INT16).astype(_F32) * _F32(2**-12)
     y = _F32(1) / (_F32(1) + np.exp(-real.astype(np.float64)).astype(_F32))
     return np.clip(np.trunc(y * _F32(32768)), -32768, 32767)
 
 
 def _tanh(power: int) -> np.ndarray:
     """Of steps of 2^power, with 15 fractional bits; cut off, not rounded."""
-    y = np.tanh(codes(DType.INT16) * 2.0**power).astype(_F32)
+    y = np.tanh(all_values(DType.INT16) * 2.0**power).astype(_F32)
     return np.clip(np.trunc(y * _F32(32768)), -32768, 32767)
 
 
@@ -105,9 +102,9 @@ def _sum(c: Context, quants: list[Quant], gate: int, h: Value) -> Value:
     scales = [scale_of(q) for q in quants[3 * gate : 3 * gate + 3]]
     first = _narrow_product(c, c.x, 0, 1 + gate, scales[1], zeros[0])
     second = _narrow_product(c, h, 18, 5 + gate, scales[2], zeros[1])
-    pairs = [_multiplier(s / scales[0]) for s in scales[1:]]
+    pairs = [integer_multiplier(s / scales[0]) for s in scales[1:]]
     if gate == _OUTPUT:
-        of_f = _multiplier(scale_of(quants[5]) / scale_of(quants[3]))
+        of_f = integer_multiplier(scale_of(quants[5]) / scale_of(quants[3]))
         pairs[1] = (of_f[1], pairs[1][1])
     (q0, s0), (q1, s1) = pairs
     add = QuantizedBinary(
@@ -119,7 +116,7 @@ def _sum(c: Context, quants: list[Quant], gate: int, h: Value) -> Value:
         low=-32768,
         high=32767,
     )
-    q, shift = _multiplier(scale_of(c.quant(20 + gate)))
+    q, shift = integer_multiplier(scale_of(c.quant(20 + gate)))
     norm = QuantizedLayerNormalization(float(_F32(q * 2.0 ** (shift - 31))))
     return c.add(norm, c.add(add, first, second), c.value(20 + gate), c.value(12 + gate))
 
@@ -131,7 +128,7 @@ def _narrow_product(
     given, w = c.quant(data), c.data(weights)
     good = w.dtype == np.int8 and w.ndim == 2 and w.shape[1] == x.type.dims[-1]
     c.require(good, f"input {weights} is {w.dtype} {list(w.shape)}")
-    q, shift = _multiplier(scale_of(c.quant(weights)) * scale_of(given) / scale)
+    q, shift = integer_multiplier(scale_of(c.quant(weights)) * scale_of(given) / scale)
     op = QuantizedGemm(zero_in=zero_of(given), zero_out=zero, transpose_b=True)
     return c.add(op, x, c.constant(w, "weights"), None, *_vectors(c, (q, shift)))
 
@@ -164,7 +161,9 @@ def _projected(c: Context, out: Value) -> Value:
     given, w = c.quant(18), c.data(16)
     good = w.dtype == np.int8 and w.ndim == 2 and w.shape[1] == out.type.dims[-1]
     c.require(good, f"input 16 is {w.dtype} {list(w.shape)}")
-    pair = _multiplier(_F32(float(scale_of(c.quant(16))) * 2.0**-15 / float(scale_of(given))))
+    pair = integer_multiplier(
+        _F32(float(scale_of(c.quant(16))) * 2.0**-15 / float(scale_of(given)))
+    )
     op = QuantizedGemm(zero_out=zero_of(given), rounding="wide", transpose_b=True)
     y = c.add(op, out, c.constant(w, "weights"), c.value(17), *_vectors(c, pair))
     clip = _F32(c.options["proj_clip"])

@@ -20,12 +20,11 @@ from typing import TypeVar
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized.hybrid import rounded_rows, rows_rounding
 from vknn.formats.tflite.layers.recurrent.weights import (
     check_cell,
     constant,
     matrix,
-    rounded_rows,
-    rounding,
     sparse_state,
 )
 from vknn.formats.tflite.registry import operator
@@ -148,7 +147,7 @@ def _rnn(
     op = RNN(
         direction=direction,
         layout=s.layout,
-        state_rounding=rounding(c, numbers.r),
+        state_rounding=rows_rounding(c, numbers.r),
     )
     op = with_functions(op, function_of(c))
     weights = [c.constant(a[None], name) for a, name in ((w, "w"), (r, "r"), (both, "bias"))]
@@ -185,7 +184,7 @@ def bidirectional_sequence_rnn(c: Context) -> Sequence[Value]:
     second, both = s, aux if crossed else None
     if aux is not None and not crossed and s.layout == 0:
         second = Sequences(aux, s.layout)
-    times = s.steps if rounding(c, 1) != "none" and s.layout == 0 else 1
+    times = s.steps if rows_rounding(c, 1) != "none" and s.layout == 0 else 1
     forward = _rnn(c, s, _RnnInputs(1, 2, 3, 4, 10), aux=both, times=times)
     numbers = _RnnInputs(5, 6, 7, 8, 11)
     backward = _rnn(c, second, numbers, aux=both, direction="reverse", times=times)
@@ -201,7 +200,7 @@ def _windows(c: Context, s: Sequences, aux: Value) -> Value:
     (first, second, size), wanted = s.x.type.dims, aux.type.rank == 3
     c.require(wanted and aux.type.dims[:2] == (first, second), f"has an auxiliary input {aux.type}")
     length = aux.type.dims[2]
-    right = s.layout == 1 and rounding(c, 1) == "none"
+    right = s.layout == 1 and rows_rounding(c, 1) == "none"
     if right or length <= size or aux.type.size == 0:
         return aux
     inner = length if s.layout == 0 else size
@@ -257,7 +256,7 @@ class _Lstm:
     def rounding(self) -> str:
         """How what R multiplies is rounded; a diagonal's is not."""
         number = self.numbers.first + 7
-        return "none" if self.c.value(number).type.rank == 1 else rounding(self.c, number)
+        return "none" if self.c.value(number).type.rank == 1 else rows_rounding(self.c, number)
 
     def bias(self) -> np.ndarray:
         """B [8 U]."""
@@ -316,7 +315,7 @@ def _lstm(
         state_rounding=cell.rounding,
         cell_clip=max(0.0, float(c.options["cell_clip"])),
         projection_clip=max(0.0, float(c.options["proj_clip"])) if projection[0] is not None else 0,
-        projection_rounding="none" if projection[0] is None else rounding(c, first + 15),
+        projection_rounding="none" if projection[0] is None else rows_rounding(c, first + 15),
         output_of="candidate" if act is _FUNCTIONS[0] else "cell",
     )
     op = with_functions(op, _SIGMOID, act, act)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import ACTIVATIONS
-from vknn.formats.tflite.layers.quantized.tables import output_quant, scale_of, zero_of
-from vknn.formats.tflite.layers.recurrent.weights import constant, rounded_rows, rounding
+from vknn.formats.tflite.layers.common.activation import ACTIVATIONS, SIGN_BIT
+from vknn.formats.tflite.layers.common.quantization import output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.quantized.hybrid import rounded_rows, rows_rounding
+from vknn.formats.tflite.layers.recurrent.weights import constant
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -24,8 +25,6 @@ from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import Rescale
 from vknn.ops.reduction import ReduceSum
-
-_SIGN_BIT = 5
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def added_up(c: Context, s: Sizes, products: Value) -> Value:
 def _time_weights(c: Context) -> np.ndarray:
     """Weights along the steps; those of a hybrid operator that are floats have no scale: 0."""
     time = constant(c, 2)
-    unscaled = rounding(c, 1) != "none" and rounding(c, 2) == "none"
+    unscaled = rows_rounding(c, 1) != "none" and rows_rounding(c, 2) == "none"
     return np.zeros_like(time) if unscaled else time
 
 
@@ -94,7 +93,7 @@ def svdf(c: Context) -> Value:
     bias = c.optional(3)
     y = y if bias is None else c.add(ew.Add(), y, bias)
     code = c.options["fused_activation_function"]
-    if code == _SIGN_BIT:
+    if code == SIGN_BIT:
         return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
     if code and code not in ACTIVATIONS:
         c.refuse(f"the activation number {code}")

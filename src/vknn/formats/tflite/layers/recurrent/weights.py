@@ -10,18 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.graph import DType, Value
+from vknn.graph import Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise import logic
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.reduction import ReduceMax
-
-
-def rounding(c: Context, weights: int) -> str:
-    """How what these weights multiply is rounded (see DynamicRound)."""
-    if c.value(weights).type.dtype not in (DType.INT8, DType.UINT8):
-        return "none"
-    return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
 
 
 def constant(c: Context, number: int) -> np.ndarray:
@@ -44,12 +37,6 @@ def matrix(c: Context, number: int, columns: int | None = None) -> np.ndarray:
     wanted = "rank 2" if columns is None else f"{columns} columns"
     c.require(good, f"input {number} has the shape {list(w.shape)}, not {wanted}")
     return w
-
-
-def rounded_rows(c: Context, x: Value, weights: int) -> Value:
-    """Data as a product with these weights sees them."""
-    kind = rounding(c, weights)
-    return x if kind == "none" else c.add(DynamicRound(kind), x)
 
 
 def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool = False) -> None:
