@@ -1,8 +1,7 @@
-"""FlexBuffers (the options of custom operators) -> Python values, within bounds.
+"""FlexBuffers, the options of custom operators -> Python values.
 
-The library's reader follows offsets as they stand; here what it raises becomes one error, and the
-number of elements is bounded by the size of the data, so that shared parts cannot be unrolled
-without end.
+The library's reader does no bounds checks: whatever it raises becomes BadFlexBuffer. The number of
+decoded elements is limited by the number of bytes, so that data which refer to themselves end.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _MAX_DEPTH = 32
 
 
 class BadFlexBuffer(ValueError):
-    """The bytes are not a FlexBuffer."""
+    """Bytes that are not a FlexBuffer."""
 
 
 def decode(data: bytes) -> Any:
-    """The value in ``data``: dicts, lists, numbers, strings. Empty data are an empty dict.
+    """Python value of a FlexBuffer: dicts, lists, numbers, strings. No bytes give an empty dict.
 
     Raises BadFlexBuffer.
     """

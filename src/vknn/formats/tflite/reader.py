@@ -1,4 +1,4 @@
-"""Bytes of a .tflite file -> records. Every index, size and count is checked here."""
+"""Reader of .tflite files: bytes -> records, with every index, size and count checked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NAMES = {
 
 
 def looks_like_tflite(head: bytes) -> bool:
-    """True when a file that starts so is a TensorFlow Lite model."""
+    """True where ``head``, the first bytes of a file, is that of a TensorFlow Lite model."""
     return head[4:8] == IDENTIFIER
 
 
 def parse_model(data: bytes | memoryview, file: str | None = None) -> ModelRecord:
-    """The model in ``data``. Raises ModelFormatError with the offset, UnsupportedLayerError."""
+    """ModelRecord of the bytes of a file. Raises ModelFormatError and UnsupportedLayerError."""
     try:
         verify(data)
         return _Reader(data, file).model()
@@ -65,7 +65,7 @@ class _Reader:
         )
 
     def buffer(self, index: int) -> memoryview:
-        """The bytes of a buffer; large files keep them behind the FlatBuffer."""
+        """The bytes of a buffer; models over 2 GB keep them outside the FlatBuffer."""
         buffer = self.root.Buffers(index)
         if buffer.Offset() > 1:
             start, size = buffer.Offset(), buffer.Size()
@@ -79,7 +79,7 @@ class _Reader:
         return self.data[start : start + length]
 
     def code(self, index: int) -> tuple[str, str]:
-        """Builtin's name, and the custom operator's own name."""
+        """Name of the builtin operator, and of the custom operator where it is CUSTOM."""
         code = self.root.OperatorCodes(index)
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
         name = _NAMES.get(number, f"builtin {number}")
@@ -123,13 +123,13 @@ class _Reader:
         try:
             value = decode(data)
         except BadFlexBuffer:
-            value = None  # some tools write bytes of their own; the operator knows what they mean
+            value = None  # some tools store other data here, which only the operator can decode
         return value if isinstance(value, dict) else {"": value, "raw": data}
 
     def indices(
         self, array: Any, count: int, table: Any, what: str, optional: bool = False
     ) -> tuple[int, ...]:
-        """Indices of tensors; -1 only where ``optional``."""
+        """Checked tensor indices; -1 (an absent input) only where ``optional``."""
         found = ints(array)
         for index in found:
             if not (0 <= index < count or (optional and index == -1)):
@@ -137,7 +137,7 @@ class _Reader:
         return found
 
     def check_order(self, graph: SubgraphRecord, table: Any) -> None:
-        """Each tensor is made once, and before it is read."""
+        """Raises Damaged unless each tensor is written once, and before it is read."""
         made = set(graph.inputs)
         made |= {t.index for t in graph.tensors if t.data is not None or t.variable}
         for operator in graph.operators:

@@ -12,7 +12,7 @@ from vknn.formats.tflite.layers.common.matmul import (
     zero_depth_output,
 )
 from vknn.formats.tflite.layers.quantized.hybrid import activate_hybrid, dense, is_hybrid
-from vknn.formats.tflite.layers.quantized.hybrid_batches import batches
+from vknn.formats.tflite.layers.quantized.hybrid_batch_matmul import batches
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.matmul import MatMul

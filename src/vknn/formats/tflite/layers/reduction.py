@@ -52,7 +52,7 @@ def reduction(c: Context) -> Value:
     return reduce(c, _REDUCTIONS[c.operator.code])
 
 
-@operator(*_EXTREMES, inputs=2, moves=True)
+@operator(*_EXTREMES, inputs=2, takes_quantized=True)
 def extreme(c: Context) -> Value:
     """Over axes; quantized tensors keep their scale, so that integers compare as they are.
 

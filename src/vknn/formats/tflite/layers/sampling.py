@@ -56,7 +56,7 @@ def _resized(c: Context, op: Resize | QuantizedResize) -> Value:
     return c.channels_last(c.add(op, c.channels_second(c.x)))
 
 
-@operator("RESIZE_NEAREST_NEIGHBOR", inputs=2, moves=True)
+@operator("RESIZE_NEAREST_NEIGHBOR", inputs=2, takes_quantized=True)
 def resize_nearest(c: Context) -> Value:
     """The nearest element. What :class:`Resize` would take otherwise is looked up."""
     sizes, dims = _sizes(c, least=0), c.x.type.dims[1:3]

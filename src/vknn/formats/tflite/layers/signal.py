@@ -109,7 +109,7 @@ def mel_bands(bins: int, rate: int, bands: int, limits: tuple[int, int]) -> np.n
     return weights[:, :bands].astype(np.float32)
 
 
-@operator("NumericVerify", inputs=2, outputs=(0, 1), moves=True, custom=True)
+@operator("NumericVerify", inputs=2, outputs=(0, 1), takes_quantized=True, custom=True)
 def numeric_verify(c: Context) -> list[Value]:
     """How far quantized numbers are from the real ones; its tolerance, beyond which TensorFlow
     Lite can be told to stop, is not looked at."""

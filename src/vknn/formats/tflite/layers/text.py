@@ -18,7 +18,7 @@ def skip_gram(c: Context) -> Value:
     return c.add(SkipGram(size, skip, bool(c.options["include_all_ngrams"])), c.x)
 
 
-@operator("LSH_PROJECTION", inputs=(2, 3), moves=True)
+@operator("LSH_PROJECTION", inputs=(2, 3), takes_quantized=True)
 def lsh_projection(c: Context) -> Value:
     """Bits that are like for rows that are alike."""
     kind = c.options["type"]

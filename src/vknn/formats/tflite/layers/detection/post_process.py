@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.quantization import dequantized
-from vknn.formats.tflite.layers.detection.post_process_steps import Detections, Setting, decoded
+from vknn.formats.tflite.layers.detection.detections import Detections, Setting, decoded
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -47,7 +47,7 @@ def soft_non_max_suppression(c: Context) -> list[Value]:
     return _suppressed(c, sigma)
 
 
-@operator("TFLite_Detection_PostProcess", inputs=3, outputs=4, moves=True, custom=True)
+@operator("TFLite_Detection_PostProcess", inputs=3, outputs=4, takes_quantized=True, custom=True)
 def detection_post_process(c: Context) -> list[Value]:
     """Boxes decoded from anchors and suppressed, by the best class of each or class by class.
 

@@ -100,7 +100,7 @@ def whole_division(c: Context) -> Value:
     return c.add(_BINARY[c.operator.code], c.x, c.value(1))
 
 
-@operator("MAXIMUM", inputs=2, moves=True)
+@operator("MAXIMUM", inputs=2, takes_quantized=True)
 def maximum(c: Context) -> Value:
     """The larger; quantized operands share a scale, so that integers compare as they are.
 
@@ -109,7 +109,7 @@ def maximum(c: Context) -> Value:
     return c.add(ew.Larger() if c.x.type.dtype.is_float else ew.Max(), c.x, c.value(1))
 
 
-@operator("MINIMUM", inputs=2, moves=True)
+@operator("MINIMUM", inputs=2, takes_quantized=True)
 def minimum(c: Context) -> Value:
     """The smaller; quantized operands share a scale. The second operand where one is NaN."""
     return c.add(ew.Smaller() if c.x.type.dtype.is_float else ew.Min(), c.x, c.value(1))

@@ -58,7 +58,7 @@ def negation(c: Context) -> Value:
     return c.add(logic.Not(), c.x)
 
 
-@operator("SELECT", inputs=3, moves=True)
+@operator("SELECT", inputs=3, takes_quantized=True)
 def select(c: Context) -> Value:
     """x where the condition holds, else y; a vector of conditions chooses whole rows."""
     condition, x, y = c.x, c.value(1), c.value(2)
@@ -74,7 +74,7 @@ def select(c: Context) -> Value:
     return _chosen(c, condition)
 
 
-@operator("SELECT_V2", inputs=3, moves=True)
+@operator("SELECT_V2", inputs=3, takes_quantized=True)
 def select_v2(c: Context) -> Value:
     """x where the condition holds, else y; all three broadcast."""
     return _chosen(c, c.x)

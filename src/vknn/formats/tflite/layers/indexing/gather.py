@@ -36,7 +36,7 @@ def index_tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
     return c.cast(found, DType.INT32)
 
 
-@operator("GATHER", inputs=2, moves=True)
+@operator("GATHER", inputs=2, takes_quantized=True)
 def gather(c: Context) -> Value:
     """Entries along an axis; the first ``batch_dims`` axes go in step with those of the indices."""
     rank, places = c.x.type.rank, c.value(1)
@@ -73,7 +73,7 @@ def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
     return c.transpose(taken, back)
 
 
-@operator("EMBEDDING_LOOKUP", inputs=2, moves=True)
+@operator("EMBEDDING_LOOKUP", inputs=2, takes_quantized=True)
 def embedding_lookup(c: Context) -> Value:
     """Rows of a table; those of 8 bits with scales become real, uint8 being taken for int8."""
     table, wanted = c.value(1), c.target().dtype
@@ -81,7 +81,7 @@ def embedding_lookup(c: Context) -> Value:
     c.require(good, f"looks {c.x.type} up in the table {table.type}")
     if c.source(1).blocks is not None:
         table = _of_blocks(c)
-    elif c.source(1).narrow is not None:
+    elif c.source(1).sub_byte is not None:
         table = _whole_bytes(c, table)
     real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
     if real and not table.type.dtype.is_float:
@@ -100,7 +100,7 @@ def _of_blocks(c: Context) -> Value:
     index, size = record.blocks or (0, 0)
     tensors, data = c.graph.tensors, c.data(1)
     scales = tensors[index].data if 0 <= index < len(tensors) else None
-    narrow = record.narrow is not None and record.narrow.name in ("int4", "int2")
+    narrow = record.sub_byte is not None and record.sub_byte.name in ("int4", "int2")
     good = narrow and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
     good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
     good = good and scales is not None and scales.dtype == np.float16
@@ -126,12 +126,12 @@ def _whole_bytes(c: Context, table: Value) -> Value:
 
     Where rows do not fill whole bytes those begin with what is left of the row before.
     """
-    narrow, data = c.source(1).narrow, c.data(1)
+    narrow, data = c.source(1).sub_byte, c.data(1)
     each = 8 // narrow.bits if narrow is not None else 1
     count, width = data.shape[0], data[:1].size
     if width % each == 0:
         return table
-    c.require(c.target().narrow is None, f"copies rows of {width}, which fill no whole bytes")
+    c.require(c.target().sub_byte is None, f"copies rows of {width}, which fill no whole bytes")
     starts = np.arange(count) * width // each * each
     flat = data.reshape(-1)
     places = np.minimum(starts[:, None] + np.arange(width), flat.size - 1)
@@ -151,7 +151,7 @@ def _real_rows(c: Context, taken: Value, found: Value) -> Value:
     return c.add(Mul(), real, c.reshape(factors, shape))
 
 
-@operator("GATHER_ND", inputs=2, moves=True)
+@operator("GATHER_ND", inputs=2, takes_quantized=True)
 def gather_nd(c: Context) -> Value:
     """Entries at tuples of indices."""
     found = c.value(1)
@@ -164,7 +164,7 @@ def gather_nd(c: Context) -> Value:
     return c.add(GatherND(from_end=False), c.x, index_tuples(c, 1, c.x.type.dims[:named]))
 
 
-@operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, moves=True)
+@operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, takes_quantized=True)
 def hashtable_lookup(c: Context) -> list[Value]:
     """The entries whose key is asked for, and whether there is one; zeros where there is none."""
     queries, keys, values = c.x, c.value(1), c.value(2)

@@ -8,14 +8,14 @@ from vknn.graph import Value
 from vknn.ops.indexing.nonzero import NonZero, Unique
 
 
-@operator("WHERE", moves=True)
+@operator("WHERE", takes_quantized=True)
 def where(c: Context) -> Value:
     """The places of the elements that are not zero, row by row."""
     c.require(c.x.type.rank > 0, "asks where a single value is not zero")
     return c.cast(c.add(NonZero(), c.x), c.target().dtype)
 
 
-@operator("UNIQUE", outputs=2, moves=True)
+@operator("UNIQUE", outputs=2, takes_quantized=True)
 def unique(c: Context) -> list[Value]:
     """The different elements as they come first, and which of them each element is."""
     values, which = c.add_many(Unique(), c.x)

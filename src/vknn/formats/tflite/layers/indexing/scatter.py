@@ -27,7 +27,7 @@ def _shape(c: Context, number: int) -> tuple[int, ...]:
     return tuple(dims)
 
 
-@operator("SCATTER_ND", inputs=3, moves=True)
+@operator("SCATTER_ND", inputs=3, takes_quantized=True)
 def scatter_nd(c: Context) -> Value:
     """Zeros of a given shape, with updates added at tuples of indices."""
     dims, updates = _shape(c, 2), c.value(1)
@@ -38,7 +38,7 @@ def scatter_nd(c: Context) -> Value:
     return c.add(ScatterND("add", from_end=False), empty, places, updates)
 
 
-@operator("SPARSE_TO_DENSE", inputs=4, moves=True)
+@operator("SPARSE_TO_DENSE", inputs=4, takes_quantized=True)
 def sparse_to_dense(c: Context) -> Value:
     """A tensor of one value with others at given places; of two at one place the last counts."""
     dims, values, default = _shape(c, 1), c.value(2), c.value(3)

@@ -12,7 +12,7 @@ from vknn.ops.elementwise.logic import Equal, Where
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 
 
-@operator("ARG_MAX", "ARG_MIN", inputs=2, moves=True)
+@operator("ARG_MAX", "ARG_MIN", inputs=2, takes_quantized=True)
 def arg_extreme(c: Context) -> Value:
     """The index of the first largest (smallest) number along an axis, which goes.
 
@@ -25,7 +25,7 @@ def arg_extreme(c: Context) -> Value:
     return c.cast(c.add(op, x), c.target().dtype)
 
 
-@operator("TOPK_V2", inputs=2, outputs=2, moves=True)
+@operator("TOPK_V2", inputs=2, outputs=2, takes_quantized=True)
 def top_k(c: Context) -> list[Value]:
     """The k largest of the last axis, largest first, and their indices."""
     k = c.number(1, "k")
@@ -34,7 +34,7 @@ def top_k(c: Context) -> list[Value]:
     return [values, c.cast(places, c.target(1).dtype)]
 
 
-@operator("ONE_HOT", inputs=4, moves=True)
+@operator("ONE_HOT", inputs=4, takes_quantized=True)
 def one_hot(c: Context) -> Value:
     """on_value where the index is the place along a new axis, off_value elsewhere."""
     depth = c.number(1, "the depth")

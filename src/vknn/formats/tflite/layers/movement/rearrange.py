@@ -19,7 +19,7 @@ from vknn.ops.movement.rearrange import (
 from vknn.ops.movement.shape import Pad, Slice
 
 
-@operator("TILE", inputs=2, moves=True)
+@operator("TILE", inputs=2, takes_quantized=True)
 def tile(c: Context) -> Value:
     """Repeated along each axis."""
     repeats = c.ints(1, "the multiples")
@@ -28,7 +28,7 @@ def tile(c: Context) -> Value:
     return c.add(Tile(tuple(repeats)), c.x)
 
 
-@operator("REVERSE_V2", inputs=2, moves=True)
+@operator("REVERSE_V2", inputs=2, takes_quantized=True)
 def reverse(c: Context) -> Value:
     """Backwards along the given axes."""
     rank = c.x.type.rank
@@ -47,13 +47,13 @@ def _block(c: Context) -> int:
     return size
 
 
-@operator("SPACE_TO_DEPTH", moves=True)
+@operator("SPACE_TO_DEPTH", takes_quantized=True)
 def space_to_depth(c: Context) -> Value:
     """Blocks of places into channels, in the order (dy, dx, channel)."""
     return c.channels_last(c.add(SpaceToDepth(_block(c)), c.channels_second(c.x)))
 
 
-@operator("DEPTH_TO_SPACE", moves=True)
+@operator("DEPTH_TO_SPACE", takes_quantized=True)
 def depth_to_space(c: Context) -> Value:
     """Channels, in the order (dy, dx, channel), into blocks of places."""
     return c.channels_last(c.add(DepthToSpace(_block(c)), c.channels_second(c.x)))
@@ -69,7 +69,7 @@ def _blocks(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
     return sizes, edges
 
 
-@operator("SPACE_TO_BATCH_ND", inputs=3, moves=True)
+@operator("SPACE_TO_BATCH_ND", inputs=3, takes_quantized=True)
 def space_to_batch(c: Context) -> Value:
     """Padded, then places of blocks into the batch axis, the place being the larger part."""
     sizes, edges = _blocks(c)
@@ -92,7 +92,7 @@ def space_to_batch(c: Context) -> Value:
     return c.channels_last(c.reshape(c.transpose(seen, order), shape))
 
 
-@operator("BATCH_TO_SPACE_ND", inputs=3, moves=True)
+@operator("BATCH_TO_SPACE_ND", inputs=3, takes_quantized=True)
 def batch_to_space(c: Context) -> Value:
     """The inverse of SPACE_TO_BATCH_ND; the edges are cropped."""
     sizes, edges = _blocks(c)
@@ -115,13 +115,13 @@ def batch_to_space(c: Context) -> Value:
     return c.add(Slice(starts, ends, tuple(range(1, k + 1))), y)
 
 
-@operator("MATRIX_DIAG", moves=True)
+@operator("MATRIX_DIAG", takes_quantized=True)
 def matrix_diag(c: Context) -> Value:
     """Vectors on the diagonals of square matrices of zeros."""
     return c.add(MatrixDiag(), c.x)
 
 
-@operator("MIRROR_PAD", inputs=2, moves=True)
+@operator("MIRROR_PAD", inputs=2, takes_quantized=True)
 def mirror_pad(c: Context) -> Value:
     """Mirrored at the ends, without the edge (REFLECT) or with it (SYMMETRIC)."""
     edges = pairs(c, 1)
@@ -134,7 +134,7 @@ def mirror_pad(c: Context) -> Value:
     return c.add(Pad((*(a for a, _ in edges), *(b for _, b in edges)), mode), c.x)
 
 
-@operator("MATRIX_SET_DIAG", inputs=2, moves=True)
+@operator("MATRIX_SET_DIAG", inputs=2, takes_quantized=True)
 def matrix_set_diag(c: Context) -> Value:
     """Matrices with another main diagonal."""
     diagonal, dims = c.value(1), c.x.type.dims
@@ -151,7 +151,7 @@ def matrix_set_diag(c: Context) -> Value:
     return c.add(Where(), here, c.reshape(wide, (*lead, 1, columns)), c.x)
 
 
-@operator("REVERSE_SEQUENCE", inputs=2, moves=True)
+@operator("REVERSE_SEQUENCE", inputs=2, takes_quantized=True)
 def reverse_sequence(c: Context) -> Value:
     """The first entries along an axis backwards, as many as said for each index of another.
 

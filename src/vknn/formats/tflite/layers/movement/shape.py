@@ -20,7 +20,7 @@ from vknn.ops import elementwise as ew
 from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Slice
 
 
-@operator("RESHAPE", inputs=(1, 2), moves=True)
+@operator("RESHAPE", inputs=(1, 2), takes_quantized=True)
 def reshape(c: Context) -> Value:
     """To the shape in the second input, or in the options; one size may be -1.
 
@@ -49,7 +49,7 @@ def _resolved(c: Context, wanted: Sequence[int], dims: tuple[int, ...]) -> tuple
     return tuple(hole if d == -1 else d for d in wanted)
 
 
-@operator("SQUEEZE", moves=True)
+@operator("SQUEEZE", takes_quantized=True)
 def squeeze(c: Context) -> Value:
     """Without the named axes of size 1, or without all of them."""
     dims = c.x.type.dims
@@ -59,7 +59,7 @@ def squeeze(c: Context) -> Value:
     return c.reshape(c.x, [d for a, d in enumerate(dims) if a not in drop])
 
 
-@operator("EXPAND_DIMS", inputs=2, moves=True)
+@operator("EXPAND_DIMS", inputs=2, takes_quantized=True)
 def expand_dims(c: Context) -> Value:
     """With an axis of size 1 at the given place."""
     axis = c.number(1, "the axis")
@@ -68,7 +68,7 @@ def expand_dims(c: Context) -> Value:
     return c.reshape(c.x, dims)
 
 
-@operator("TRANSPOSE", inputs=2, moves=True)
+@operator("TRANSPOSE", inputs=2, takes_quantized=True)
 def transpose(c: Context) -> Value:
     """Axis i of the output is axis perm[i] of the input."""
     perm = [c.axis(a, c.x.type.rank) for a in c.ints(1, "the permutation")]
@@ -76,7 +76,7 @@ def transpose(c: Context) -> Value:
     return c.transpose(c.x, perm)
 
 
-@operator("CONCATENATION", inputs=(1, None), moves=True)
+@operator("CONCATENATION", inputs=(1, None), takes_quantized=True)
 def concatenation(c: Context) -> Value:
     """The inputs joined along an axis; uint8 of other scales than the output's gets them first."""
     ranks = {v.type.rank for v in c.inputs if v is not None}
@@ -106,7 +106,7 @@ def _requantized(c: Context, number: int) -> Value:
     return table_lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
 
 
-@operator("PACK", inputs=(1, None), moves=True)
+@operator("PACK", inputs=(1, None), takes_quantized=True)
 def pack(c: Context) -> Value:
     """The inputs stacked along a new axis."""
     rank = c.x.type.rank + 1
@@ -121,7 +121,7 @@ def pack(c: Context) -> Value:
     return c.add(Concat(axis), *stacked) if len(stacked) > 1 else stacked[0]
 
 
-@operator("UNPACK", outputs=(1, None), moves=True)
+@operator("UNPACK", outputs=(1, None), takes_quantized=True)
 def unpack(c: Context) -> list[Value]:
     """Slices of size 1 along an axis, without that axis."""
     axis = c.axis(c.options["axis"], c.x.type.rank)
@@ -141,7 +141,7 @@ def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
     return c.add(Slice((start,), (end,), (axis,)), x)
 
 
-@operator("SPLIT", inputs=2, outputs=(1, None), moves=True)
+@operator("SPLIT", inputs=2, outputs=(1, None), takes_quantized=True)
 def split(c: Context) -> list[Value]:
     """Equal parts along the axis that the first input names."""
     axis = c.number(0, "the axis")
@@ -154,7 +154,7 @@ def split(c: Context) -> list[Value]:
     return [_part(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
 
 
-@operator("SPLIT_V", inputs=3, outputs=(1, None), moves=True)
+@operator("SPLIT_V", inputs=3, outputs=(1, None), takes_quantized=True)
 def split_v(c: Context) -> list[Value]:
     """Parts of the given sizes, one of which may be -1."""
     axis = c.number(2, "the axis")
@@ -168,7 +168,7 @@ def split_v(c: Context) -> list[Value]:
     return [_part(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 
 
-@operator("SLICE", inputs=3, moves=True)
+@operator("SLICE", inputs=3, takes_quantized=True)
 def slice_(c: Context) -> Value:
     """A block at ``begin`` of ``size``; -1 is up to the end."""
     begin, size = c.ints(1, "the begin"), c.ints(2, "the size")
@@ -195,7 +195,7 @@ def _pads(c: Context) -> tuple[int, ...]:
     return (*(a for a, _ in found), *(b for _, b in found))
 
 
-@operator("PAD", inputs=2, moves=True)
+@operator("PAD", inputs=2, takes_quantized=True)
 def pad(c: Context) -> Value:
     """With zeros, which is the zero point of the output where it is quantized."""
     quant = c.target().quant
@@ -203,7 +203,7 @@ def pad(c: Context) -> Value:
     return c.add(Pad(_pads(c), "constant", value), c.x)
 
 
-@operator("PADV2", inputs=3, moves=True)
+@operator("PADV2", inputs=3, takes_quantized=True)
 def pad_v2(c: Context) -> Value:
     """With a given value, which is in the tensor's own integers where it is quantized."""
     value = c.data(2)
@@ -216,19 +216,19 @@ def pad_v2(c: Context) -> Value:
     return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
 
 
-@operator("SHAPE", moves=True)
+@operator("SHAPE", takes_quantized=True)
 def shape(c: Context) -> Value:
     """The sizes of the input."""
     return c.constant(np.array(c.x.type.dims, c.target().dtype.numpy), "shape")
 
 
-@operator("RANK", moves=True)
+@operator("RANK", takes_quantized=True)
 def rank(c: Context) -> Value:
     """The number of axes."""
     return c.constant(np.array(c.x.type.rank, np.int32), "rank")
 
 
-@operator("FILL", inputs=2, moves=True)
+@operator("FILL", inputs=2, takes_quantized=True)
 def fill(c: Context) -> Value:
     """A tensor of a given shape with one value everywhere."""
     dims = c.ints(0, "the shape")
@@ -238,7 +238,7 @@ def fill(c: Context) -> Value:
     return c.add(Expand(tuple(dims)), value)
 
 
-@operator("BROADCAST_TO", inputs=2, moves=True)
+@operator("BROADCAST_TO", inputs=2, takes_quantized=True)
 def broadcast_to(c: Context) -> Value:
     """A tensor of a given shape, along whose other axes the input repeats."""
     dims = c.ints(1, "the shape")
@@ -263,7 +263,7 @@ def _broadcast(c: Context, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...
         c.fail(f"has the shapes {list(a)} and {list(b)}")
 
 
-@operator("ZEROS_LIKE", moves=True)
+@operator("ZEROS_LIKE", takes_quantized=True)
 def zeros_like(c: Context) -> Value:
     """Zeros of the input's shape and type."""
     zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "zero")
@@ -289,21 +289,21 @@ def range_(c: Context) -> Value:
     return c.constant((start + steps * delta).astype(dtype.numpy), "range")
 
 
-@operator("CAST", moves=True)
+@operator("CAST", takes_quantized=True)
 def cast(c: Context) -> Value:
     """Another element type. Numbers of fewer than 8 bits come of float32, clamped, or become it."""
     given, wanted = c.source(0), c.target()
     to = wanted.dtype
-    if given.narrow is not None or wanted.narrow is not None:
-        other = wanted if given.narrow is not None else given
+    if given.sub_byte is not None or wanted.sub_byte is not None:
+        other = wanted if given.sub_byte is not None else given
         if other.dtype is not DType.FLOAT32:
             c.refuse(f"{given.type_name} as {wanted.type_name}")
-        x = c.x if wanted.narrow is None else c.add(ew.Clip(*wanted.limits), c.x)
+        x = c.x if wanted.sub_byte is None else c.add(ew.Clip(*wanted.limits), c.x)
         return c.add(ew.Cast(to), x)
     return c.x if to is c.x.type.dtype else c.add(ew.Cast(to, nan_to_most=True), c.x)
 
 
-@operator("DENSIFY", moves=True)
+@operator("DENSIFY", takes_quantized=True)
 def densify(c: Context) -> Value:
     """Sparse constants are dense from the time they are read."""
     c.require(c.x.constant is not None, "takes a constant")

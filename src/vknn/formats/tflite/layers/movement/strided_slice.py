@@ -22,7 +22,7 @@ class _Cut(NamedTuple):
     drop: bool = False
 
 
-@operator("STRIDED_SLICE", inputs=4, moves=True)
+@operator("STRIDED_SLICE", inputs=4, takes_quantized=True)
 def strided_slice(c: Context) -> Value:
     """begin:end:stride along each axis.
 

@@ -142,7 +142,7 @@ _REQUANTIZED = {
 }
 
 
-@operator("QUANTIZE", moves=True)
+@operator("QUANTIZE", takes_quantized=True)
 def quantize(c: Context) -> Value:
     """Floats divided by the scale, halves away from zero; integers by fixed point."""
     wanted, target = output_quant(c), c.target()
@@ -164,7 +164,7 @@ def quantize(c: Context) -> Value:
     return table_lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
 
 
-@operator("DEQUANTIZE", moves=True)
+@operator("DEQUANTIZE", takes_quantized=True)
 def dequantize(c: Context) -> Value:
     """float16 to float32; integers less their zero point times their scale."""
     if c.x.type.dtype is DType.FLOAT16:

@@ -6,7 +6,7 @@ floats that have been rounded to these steps, which is what the other products t
 
 Its kernels have peculiarities. The bytes of uint8 weights are taken for int8. Where both data
 and the weight -128 lie in whole blocks of 16 along a row of FULLY_CONNECTED, their product has the
-wrong sign if the data are negative. What BATCH_MATMUL does is said in ``hybrid_batches``.
+wrong sign if the data are negative. What BATCH_MATMUL does is said in ``hybrid_batch_matmul``.
 """
 
 from __future__ import annotations

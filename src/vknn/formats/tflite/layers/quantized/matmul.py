@@ -30,7 +30,7 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 def fully_connected(c: Context) -> Value | tuple[Value, ...]:
     """Rows by weights [units, depth]. The sums have 32 bits, of int16 data too; rounded once."""
     units, depth = fully_connected_weights(c)
-    if c.source(1).narrow is not None and c.target().dtype is not c.x.type.dtype:
+    if c.source(1).sub_byte is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
     if not depth:
         return zero_depth_output(c, units)

@@ -24,11 +24,11 @@ from vknn.formats.tflite.layers.common.quantization import (
     table_of_int16,
     zero_of,
 )
-from vknn.formats.tflite.layers.recurrent.narrow_lstm import (
+from vknn.formats.tflite.layers.recurrent.lstm_8x8_8 import (
     INTERMEDIATES,
     int8_state,
     keep_int8_state,
-    narrow_lstm,
+    lstm_8x8_8,
 )
 from vknn.formats.tflite.layers.recurrent.rnn import Sequences, keep, result, rows_of, sequences
 from vknn.formats.tflite.layers.recurrent.weights import check_cell
@@ -211,7 +211,7 @@ def lstm(c: Context) -> Value | Sequence[Value]:
         return _basic(c)
     c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     if len(c.operator.intermediates) == INTERMEDIATES:
-        return narrow_lstm(c)
+        return lstm_8x8_8(c)
     return _integer_lstm(c, sequences(c, True))
 
 
@@ -247,7 +247,7 @@ def _basic(c: Context) -> Sequence[Value]:
     h = c.add(TableLookup(-32768), h, c.constant(rounded.astype(u8.numpy), "table"))
     for number, value in ((1, h), (4, cell)):
         if c.source(number).variable:
-            c.keep(number, value)
+            c.assign_variable(number, value)
     return h, cell, joined, gates
 
 

@@ -102,7 +102,7 @@ def rows_of(c: Context, value: Value, batch: int) -> Value:
 
 def keep(c: Context, number: int, value: Value) -> None:
     """A state that an op gives, kept."""
-    c.keep(number, c.reshape(value, c.value(number).type.dims))
+    c.assign_variable(number, c.reshape(value, c.value(number).type.dims))
 
 
 def result(c: Context, y: Value, s: Sequences) -> Value:
@@ -392,5 +392,5 @@ def _basic(c: Context) -> Sequence[Value]:
     results = [c.reshape(v, c.value(n).type.dims) for v, n in ((h, 1), (cell, 4))]
     for number, value in zip((1, 4), results, strict=True):
         if c.source(number).variable:
-            c.keep(number, value)
+            c.assign_variable(number, value)
     return (*results, joined, product)

@@ -65,7 +65,7 @@ def remember(c: Context, s: Sizes, new: Value) -> Value:
     last = c.reshape(new, (s.batch, s.filters, 1))
     if s.memory > 1:
         last = c.add(Concat(2), c.add(Slice((1,), (s.memory,), (2,)), memory), last)
-    c.keep(4, c.reshape(last, c.value(4).type.dims))
+    c.assign_variable(4, c.reshape(last, c.value(4).type.dims))
     return last
 
 

@@ -44,7 +44,7 @@ _ONE, _HALF = (1 << 31) - 1, 1 << 30
 Multiplier = tuple[int, int]
 
 
-def narrow_lstm(c: Context) -> Value:
+def lstm_8x8_8(c: Context) -> Value:
     """One step; the input is a matrix."""
     for number in (16, 17, 21, 22, 23):
         present = c.optional(number) is not None
