@@ -151,7 +151,7 @@ def _strings(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def tensor_names(graph: SubgraphRecord, indices: Sequence[int]) -> list[str]:
-    """Unique names of inputs or outputs: names of tensors, or name:index where they are ambiguous."""
+    """Unique names of inputs or outputs: names of their tensors, with :index where ambiguous."""
     names = [graph.tensors[i].name for i in indices]
     return [
         name if name and names.count(name) == 1 else f"{name}:{index}"

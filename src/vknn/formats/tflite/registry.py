@@ -33,6 +33,8 @@ class OperatorType:
 
 _BUILTINS: dict[str, OperatorType] = {}
 _CUSTOM: dict[str, OperatorType] = {}
+#: Converters of quantized forms, whose modules may be imported before those of the operators.
+_QUANTIZED: dict[str, Convert] = {}
 
 
 def operator(
@@ -53,7 +55,7 @@ def operator(
         for name in names:
             if name in table:
                 raise ValueError(f"operator {name} is registered twice")
-            second = convert if takes_quantized else None
+            second = convert if takes_quantized else None if custom else _QUANTIZED.get(name)
             table[name] = OperatorType(name, convert, _range(inputs), _range(outputs), second)
         return convert
 
@@ -65,9 +67,12 @@ def quantized(*names: str) -> Callable[[Convert], Convert]:
 
     def register(convert: Convert) -> Convert:
         for name in names:
-            if _BUILTINS[name].quantized is not None:
+            known = _BUILTINS.get(name)
+            if name in _QUANTIZED or (known is not None and known.quantized is not None):
                 raise ValueError(f"operator {name} has a quantized form already")
-            _BUILTINS[name].quantized = convert
+            _QUANTIZED[name] = convert
+            if known is not None:
+                known.quantized = convert
         return convert
 
     return register

@@ -12,7 +12,7 @@ from vknn.formats.tflite.layers.common.matmul import (
     zero_depth_output,
 )
 from vknn.formats.tflite.layers.quantized.hybrid import activate_hybrid, dense, is_hybrid
-from vknn.formats.tflite.layers.quantized.hybrid_batch_matmul import batches
+from vknn.formats.tflite.layers.quantized.hybrid_batch_matmul import hybrid_batch_matmul
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.matmul import MatMul
@@ -20,7 +20,7 @@ from vknn.ops.matmul import MatMul
 
 @operator("FULLY_CONNECTED", inputs=(2, 3), outputs=(1, 2))
 def fully_connected(c: Context) -> Value:
-    """x as rows times weights [units, depth], plus bias."""
+    """Dense layer: x as rows times weights [units, depth], plus bias."""
     units, depth = fully_connected_weights(c)
     if c.options["weights_format"]:
         c.refuse("shuffled weights")
@@ -38,13 +38,13 @@ def fully_connected(c: Context) -> Value:
 
 @operator("BATCH_MATMUL", inputs=2)
 def batch_matmul(c: Context) -> Value:
-    """x @ y over the last two axes; the leading ones broadcast.
+    """Matrix product x @ y over the last two axes; the leading axes broadcast.
 
-    TensorFlow Lite differs: by 8-bit matrices with three batch axes it uses sums that it has not
-    made.
+    TensorFlow Lite differs: with 8-bit matrices of three batch axes it uses sums of rows that it
+    has not computed.
     """
     check_matrices(c)
     if is_hybrid(c, 1):
         product = MatMul(transpose_b=c.options["adj_y"])
-        return batches(c, c.x, c.options["adj_x"], product)
+        return hybrid_batch_matmul(c, c.x, c.options["adj_x"], product)
     return c.add(MatMul(c.options["adj_x"], c.options["adj_y"]), c.x, c.value(1))

@@ -12,7 +12,7 @@ from vknn.ops.normalization import LRN
 
 @operator("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
-    """x / max(sqrt(sum of squares), 1e-6) along the last axis."""
+    """L2 normalization: x / max(sqrt(sum of squares), 1e-6) along the last axis."""
     c.require(not c.options["fused_activation_function"], "has a fused activation")
     squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
     bounded = c.add(ew.Max(), squares, c.scalar(1e-12))
@@ -21,10 +21,10 @@ def l2_normalization(c: Context) -> Value:
 
 @operator("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(c: Context) -> Value:
-    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
+    """LRN: x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
 
-    TensorFlow Lite differs: its reference kernel leaves the last channel of each window out, and
-    the other one, which its tests are about, does not.
+    TensorFlow Lite differs: its reference kernel leaves out the last channel of each window, its
+    optimized one, which vknn follows, does not.
     """
     o = c.options
     c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")

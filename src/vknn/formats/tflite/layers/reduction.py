@@ -26,7 +26,7 @@ _EXTREMES: dict[str, type[rd.Reduction]] = {
 
 
 def axes_of(c: Context) -> tuple[int, ...]:
-    """The axes in the second input, which may repeat and count from the end."""
+    """Axes in the second input, sorted; the file's may repeat and count from the end."""
     rank = c.x.type.rank
     if rank == 0:
         return ()
@@ -36,7 +36,7 @@ def axes_of(c: Context) -> tuple[int, ...]:
 def reduce(
     c: Context, kind: Callable[[tuple[int, ...], bool], rd.Reduction], x: Value | None = None
 ) -> Value:
-    """``x`` (by default the first input) reduced over the axes; without axes it is copied."""
+    """``x`` (default: the first input) reduced over the axes; without axes ``x`` itself."""
     x = x or c.x
     axes = axes_of(c)
     return c.add(kind(axes, bool(c.options["keep_dims"])), x) if axes else x
@@ -44,7 +44,7 @@ def reduce(
 
 @operator(*_REDUCTIONS, inputs=2)
 def reduction(c: Context) -> Value:
-    """Over axes; integers wrap around."""
+    """SUM and REDUCE_PROD over axes; integers wrap around."""
     dtype = c.x.type.dtype
     if c.operator.code == "REDUCE_PROD" and dtype in (DType.INT8, DType.UINT8, DType.INT16):
         wide = c.add(ew.Cast(DType.INT32), c.x)
@@ -54,29 +54,29 @@ def reduction(c: Context) -> Value:
 
 @operator(*_EXTREMES, inputs=2, takes_quantized=True)
 def extreme(c: Context) -> Value:
-    """Over axes; quantized tensors keep their scale, so that integers compare as they are.
+    """Maximum, minimum and REDUCE_ANY over axes; quantized tensors keep their scale.
 
-    Of nothing it is the number that any other replaces.
+    Over no elements the result is the lowest (for REDUCE_MIN the highest) number of the type.
     """
     axes, dims, dtype = axes_of(c), c.x.type.dims, c.x.type.dtype
     if all(dims[a] for a in axes):
         return reduce(c, _EXTREMES[c.operator.code])
     if dtype is DType.BOOL:
-        return of_nothing(c, axes, False)
+        return empty_reduction(c, axes, False)
     info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
-    return of_nothing(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
+    return empty_reduction(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
 
 
-def of_nothing(c: Context, axes: tuple[int, ...], value: float) -> Value:
-    """What is left where an axis of no elements is reduced over."""
+def empty_reduction(c: Context, axes: tuple[int, ...], value: float) -> Value:
+    """Result of a reduction over no elements: ``value`` everywhere."""
     dims, keep = c.x.type.dims, c.options["keep_dims"]
     left = tuple(1 if a in axes else d for a, d in enumerate(dims) if keep or a not in axes)
-    return c.add(Expand(left), c.constant(np.array(value, c.target().dtype.numpy), "nothing"))
+    return c.add(Expand(left), c.constant(np.array(value, c.target().dtype.numpy), "value"))
 
 
 @operator("MEAN", inputs=2)
 def mean(c: Context) -> Value:
-    """Over axes; integers are summed and divided towards zero, pixels added up one by one."""
+    """Mean over axes; quotients of integers are truncated, pixels of images are added in order."""
     x = c.x.type
     if x.dtype.is_float:
         images = x.rank == 4 and x.size > 0 and axes_of(c) == (1, 2)
@@ -87,8 +87,8 @@ def mean(c: Context) -> Value:
 
 
 @operator("CUMSUM", inputs=2)
-def running_sum(c: Context) -> Value:
-    """The sums of all elements up to each along an axis; integers wrap around."""
+def cumulative_sum(c: Context) -> Value:
+    """Cumulative sum along an axis; integers wrap around."""
     axis = c.axis(c.number(1, "the axis"), c.x.type.rank)
     op = rd.CumSum(axis, bool(c.options["exclusive"]), bool(c.options["reverse"]))
     return c.add(op, c.x)
@@ -96,7 +96,7 @@ def running_sum(c: Context) -> Value:
 
 @operator("SOFTMAX")
 def softmax(c: Context) -> Value:
-    """softmax(beta * x) along the last axis."""
+    """Softmax of beta * x along the last axis."""
     beta = c.options["beta"]
     x = c.x if beta == 1.0 else c.add(ew.Mul(), c.x, c.scalar(beta))
     return _last_axis(c, rd.Softmax(-1), x)
@@ -104,7 +104,7 @@ def softmax(c: Context) -> Value:
 
 @operator("LOG_SOFTMAX")
 def log_softmax(c: Context) -> Value:
-    """The logarithm of softmax along the last axis."""
+    """Logarithm of softmax along the last axis."""
     return _last_axis(c, rd.LogSoftmax(-1), c.x)
 
 

@@ -85,4 +85,4 @@ def empty_output(
     found = window_outputs(c, (sizes[0], sizes[1]), kernel, strides(c), spread)
     if all(found):
         return None
-    return c.constant(np.zeros((count, *found, channels), c.target().dtype.numpy), "nothing")
+    return c.constant(np.zeros((count, *found, channels), c.target().dtype.numpy), "empty")

@@ -12,7 +12,11 @@ from vknn.formats.tflite.layers.common.convolution import (
     empty_conv_output,
     transposed_geometry,
 )
-from vknn.formats.tflite.layers.quantized.hybrid import convolved, real_weights, rounded_images
+from vknn.formats.tflite.layers.quantized.hybrid import (
+    convolve,
+    dequantized_weights,
+    rounded_images,
+)
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
@@ -21,31 +25,31 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 
 @operator("CONV_2D", inputs=(2, 3))
 def conv_2d(c: Context) -> Value:
-    """Weights [out, kh, kw, in / groups]; groups follow from the channels."""
+    """2-D convolution; weights [out, kh, kw, in / groups], groups from the channels of the data."""
     op = Conv(*conv_geometry(c))
-    if (nothing := empty_conv_output(c)) is not None:
-        return nothing
-    y = convolved(c, op, c.channels_second(c.x), c.channels_second, _flat(c, c.optional(2)))
+    if (empty := empty_conv_output(c)) is not None:
+        return empty
+    y = convolve(c, op, c.channels_second(c.x), c.channels_second, _flat(c, c.optional(2)))
     return activate(c, c.channels_last(y))
 
 
 @operator("DEPTHWISE_CONV_2D", inputs=(2, 3))
 def depthwise_conv_2d(c: Context) -> Value:
-    """Weights [1, kh, kw, channels * multiplier]: each channel has its own kernels."""
+    """Depthwise convolution; weights [1, kh, kw, channels * multiplier]."""
     op = Conv(*depthwise_geometry(c))
-    if (nothing := empty_conv_output(c)) is not None:
-        return nothing
-    turned = functools.partial(c.transpose, perm=(3, 0, 1, 2))
-    y = convolved(c, op, c.channels_second(c.x), turned, c.optional(2))
+    if (empty := empty_conv_output(c)) is not None:
+        return empty
+    reorder = functools.partial(c.transpose, perm=(3, 0, 1, 2))
+    y = convolve(c, op, c.channels_second(c.x), reorder, c.optional(2))
     return activate(c, c.channels_last(y))
 
 
 @operator("TRANSPOSE_CONV", inputs=(3, 4))
 def transpose_conv(c: Context) -> Value:
-    """Inputs: the output's shape, weights [out, kh, kw, in], x, bias."""
+    """Transposed 2-D convolution; inputs: output shape, weights [out, kh, kw, in], x, bias."""
     op = ConvTranspose(*transposed_geometry(c))
     x = rounded_images(c, c.channels_second(c.value(2)), 1)
-    w = c.transpose(real_weights(c, 1), (3, 0, 1, 2))
+    w = c.transpose(dequantized_weights(c, 1), (3, 0, 1, 2))
     return activate(c, c.channels_last(c.add(op, x, w, c.optional(3))))
 
 

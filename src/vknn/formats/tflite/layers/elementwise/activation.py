@@ -24,13 +24,13 @@ _FLOAT: dict[str, Op] = {
 
 @operator(*_FLOAT)
 def activation(c: Context) -> Value:
-    """An activation without parameters."""
+    """Activations without parameters."""
     return c.add(_FLOAT[c.operator.code], c.x)
 
 
 @operator("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
-    """x where x > 0, else alpha * x."""
+    """Leaky ReLU: x where x > 0, else alpha * x."""
     return c.add(ew.LeakyRelu(c.options["alpha"]), c.x)
 
 
@@ -46,6 +46,6 @@ def check_slopes(c: Context) -> None:
 
 @operator("PRELU", inputs=2)
 def prelu(c: Context) -> Value:
-    """x where x >= 0, else slope * x; the slope broadcasts."""
+    """Parametric ReLU: x where x >= 0, else slope * x; the slope broadcasts."""
     check_slopes(c)
     return c.add(ew.PRelu(), c.x, c.value(1))

@@ -1,4 +1,4 @@
-"""Arithmetic of two quantized tensors, and between quantized and real numbers."""
+"""ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE and PRELU on quantized tensors; QUANTIZE, DEQUANTIZE."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 
 def _multipliers(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Multipliers and shifts of real multipliers; one of 0 for what is not used."""
+    """Fixed-point multipliers and shifts of ``reals``; 0.0 stands for one that is not used."""
     found = [fp.quantize_multiplier(real) for real in reals]
     return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
 
 
 @quantized("ADD", "SUB")
 def add(c: Context) -> Value:
-    """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
+    """Sum or difference of operands in twice the larger scale with 20 (int16: 15) more bits.
+
+    int16 tensors whose scales are powers of two are shifted instead.
+    """
     check_symmetric_int16(c)
     kind = c.operator.code.lower()
     dtype = c.target().dtype
@@ -84,9 +87,9 @@ def _binary(
 
 @quantized("MUL", "DIV")
 def multiply(c: Context) -> Value:
-    """One multiplier for the product or the quotient of the integers."""
+    """Product or quotient of the integers, rescaled by one multiplier."""
     if c.operator.code == "MUL" and c.x.type.dtype is DType.INT16 is not c.target().dtype:
-        return _short_product(c)
+        return _int16_product(c)
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
     if not product:
@@ -98,8 +101,8 @@ def multiply(c: Context) -> Value:
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
 
 
-def _short_product(c: Context) -> Value:
-    """Of int16 in 8 bits: the high byte of twice the product, whatever the scales."""
+def _int16_product(c: Context) -> Value:
+    """Product of int16 as 8 bits: the high byte of twice the product, whatever the scales are."""
     sides, dtype = (c.x.type, c.value(1).type), c.target().dtype
     known = dtype in (DType.INT8, DType.UINT8) and sides[0] == sides[1]
     c.require(known, f"makes {dtype.value} of {sides[0]} and {sides[1]}")
@@ -112,7 +115,7 @@ def _short_product(c: Context) -> Value:
 
 @quantized("SQUARED_DIFFERENCE")
 def squared_difference(c: Context) -> Value:
-    """The operands at twice the larger scale with 7 more bits, subtracted, squared, rescaled."""
+    """Squared difference of operands rescaled to twice the larger scale, with 7 more bits."""
     a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
     twice = 2 * max(a, b)
     q, shift = _multipliers(a / twice, b / twice, twice * twice / ((1 << 14) * y))
@@ -121,7 +124,7 @@ def squared_difference(c: Context) -> Value:
 
 @quantized("PRELU")
 def prelu(c: Context) -> Value:
-    """One multiplier where x >= 0, and one for x * alpha below; int16 has slopes of int8."""
+    """Parametric ReLU: a multiplier for x >= 0, another for x * slope; int16 has int8 slopes."""
     check_slopes(c)
     given, wanted = c.x.type.dtype, c.value(1).type.dtype
     expected = DType.INT8 if given is DType.INT16 else given
@@ -132,7 +135,7 @@ def prelu(c: Context) -> Value:
 
 
 _BYTES = (DType.UINT8, DType.INT8, DType.INT16)
-#: What QUANTIZE makes of each type.
+#: Input type -> output types of QUANTIZE.
 _REQUANTIZED = {
     DType.FLOAT32: _BYTES,
     DType.INT8: _BYTES,
@@ -144,7 +147,7 @@ _REQUANTIZED = {
 
 @operator("QUANTIZE", takes_quantized=True)
 def quantize(c: Context) -> Value:
-    """Floats divided by the scale, halves away from zero; integers by fixed point."""
+    """Quantization of floats (halves away from zero); integers are rescaled in fixed point."""
     wanted, target = output_quant(c), c.target()
     known = _REQUANTIZED.get(c.x.type.dtype, ())
     c.require(target.dtype in known, f"makes {target.dtype.value} of {c.x.type.dtype.value}")
@@ -166,7 +169,7 @@ def quantize(c: Context) -> Value:
 
 @operator("DEQUANTIZE", takes_quantized=True)
 def dequantize(c: Context) -> Value:
-    """float16 to float32; integers less their zero point times their scale."""
+    """float32 from float16, or from integers as (x - zero point) * scale."""
     if c.x.type.dtype is DType.FLOAT16:
         return c.add(ew.Cast(DType.FLOAT32), c.x)
     given = c.quant(0)
@@ -185,5 +188,5 @@ def dequantize(c: Context) -> Value:
 
 
 def _parameter(array: np.ndarray) -> np.ndarray:
-    """A scalar where there is one value, else the vector."""
+    """``array`` as a scalar where it has one element."""
     return array.reshape(()) if array.size == 1 else array

@@ -1,7 +1,7 @@
-"""Functions of one quantized integer as tables: 256 entries for 8 bits, 65,536 for 16.
+"""Lookup tables of unary functions of quantized integers: 256 entries for 8 bits, 65,536 for 16.
 
-A table holds what TensorFlow Lite's kernel gives for each integer, so that the device only looks
-up. How each kernel rounds is stated at its function.
+A table holds the result of TensorFlow Lite's kernel for each integer; the device only looks it up.
+How each kernel rounds is stated at its function.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _FLOAT: dict[str, _Function] = {
 
 
 @quantized(*_FLOAT, "LOG")
-def by_float(c: Context) -> Value:
-    """8 bits: the float function, rounded half away; 16 bits: between 513 samples of it."""
+def unary_function(c: Context) -> Value:
+    """Functions computed in float32: at each integer of 8 bits, at 513 samples for 16 bits."""
     check_symmetric_int16(c)
     _check_output(c)
     function = _logarithm(c) if c.operator.code == "LOG" else _FLOAT[c.operator.code]
@@ -53,7 +53,7 @@ def by_float(c: Context) -> Value:
 
 
 def _check_output(c: Context) -> None:
-    """LOGISTIC and int16 TANH have outputs of one scale."""
+    """Raises Malformed for output scales that the kernels of LOGISTIC and TANH do not take."""
     code, dtype = c.operator.code, c.x.type.dtype
     scale = float(scale_of(output_quant(c)))
     if code == "LOGISTIC":
@@ -64,13 +64,14 @@ def _check_output(c: Context) -> None:
 
 
 def _logarithm(c: Context) -> _Function:
-    """ln x; the lowest number of the output where there is none."""
+    """Natural logarithm; the lowest number of the output where x is not positive."""
     wanted = output_quant(c)
     lowest = np.iinfo(c.target().dtype.numpy).min - zero_of(wanted)
     return lambda x: np.where(x > 0, np.log(x), scale_of(wanted) * np.float32(lowest))
 
 
 def _sampled(c: Context, function: _Function) -> np.ndarray:
+    """Table of ``function`` computed in float32 for every integer."""
     given, wanted = c.quant(0), output_quant(c)
     real = scale_of(given) * (all_values(c.x.type.dtype) - zero_of(given)).astype(np.float32)
     info = np.iinfo(c.target().dtype.numpy)
@@ -99,9 +100,10 @@ def interpolate(table: np.ndarray, x: np.ndarray) -> np.ndarray:
 def interpolation_table(
     function: _Function, given: tuple[np.float32, int], wanted: tuple[np.float32, int]
 ) -> np.ndarray:
-    """513 samples over the range of int16 (scale, zero point in and out), as int64.
+    """Table of 513 samples of ``function`` over the range of int16, as int64.
 
-    512 steps, each sample moved by half the error in the middle of its step.
+    ``given``, ``wanted``: scale and zero point of input and output. Each sample is moved by half
+    the error of linear interpolation in the middle of its step.
     """
     f32, info = np.float32, np.iinfo(np.int16)
     low, high = (given[0] * f32(limit - given[1]) for limit in (info.min, info.max))
@@ -121,8 +123,8 @@ def interpolation_table(
     return np.asarray(table, np.int64)
 
 
-#: sigmoid(i / 24) in 16 bits: the places that int16 LOGISTIC and TANH interpolate between. Some are
-#: one more than the nearest integer (the table in TensorFlow Lite's kernels/internal/common.cc).
+#: sigmoid(i / 24) in 16 bits, the samples of int16 LOGISTIC and TANH. Some are one more than the
+#: nearest integer (as in the table of TensorFlow Lite's kernels/internal/common.cc).
 _SIGMOID = np.round(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
 _SIGMOID[
     [
@@ -133,7 +135,7 @@ _SIGMOID[
 
 
 def _sigmoid_table(c: Context) -> np.ndarray:
-    """int16 LOGISTIC and TANH, on inputs rescaled so that 2^17 stands for 10.7."""
+    """Table of int16 LOGISTIC or TANH, by inputs rescaled so that 2^17 stands for 10.7."""
     tanh = c.operator.code == "TANH"
     multiplier, shift = _sigmoid_multiplier(float(scale_of(c.quant(0))), tanh)
     rounding = 1 << (shift - 1) if shift else 0
@@ -152,7 +154,7 @@ def _sigmoid_table(c: Context) -> np.ndarray:
 
 
 def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
-    """How inputs are brought to the scale of the table: times a number, then a right shift."""
+    """Multiplier and right shift that bring inputs to the scale of the sigmoid table."""
     exponent = power_of_two_exponent(scale)
     if exponent is not None and 12 + exponent in ((0, 1) if tanh else (0,)):
         return 3 << (12 + exponent), 0
@@ -165,7 +167,7 @@ def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
 
 @quantized("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 def relu(c: Context) -> Value:
-    """Rescaled by fixed point, then clamped."""
+    """Clamping activations: rescaled in fixed point, then clamped."""
     check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "RELU_0_TO_1": _UNIT}[c.operator.code]
@@ -177,7 +179,7 @@ def relu(c: Context) -> Value:
 
 @quantized("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
-    """One multiplier for x >= 0 and one, with alpha, below."""
+    """Leaky ReLU: a multiplier for x >= 0 and another, with alpha, below."""
     check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     alpha = np.float32(c.options["alpha"])
@@ -192,7 +194,7 @@ def leaky_relu(c: Context) -> Value:
 
 @quantized("ABS")
 def absolute(c: Context) -> Value:
-    """|x|, rescaled."""
+    """Absolute value, rescaled in fixed point."""
     check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     q, shift = fp.quantize_multiplier(float32_ratio(scale_of(given), scale_of(wanted)))
@@ -204,11 +206,15 @@ def absolute(c: Context) -> Value:
 
 @quantized("HARD_SWISH")
 def hard_swish(c: Context) -> Value:
-    """In 16-bit fixed point: the input times a gate made of the input with 7 more bits."""
+    """Hard swish in 16-bit fixed point, on inputs with 7 more bits."""
     given, wanted = c.quant(0), output_quant(c)
     high_scale = np.float32(1.0 / 128.0) * scale_of(given)
-    gate_q, gate_shift = _short(*fp.quantize_multiplier(float(high_scale / np.float32(3 / 32768))))
-    out_q, out_shift = _short(*fp.quantize_multiplier(float(high_scale / scale_of(wanted))))
+    gate_q, gate_shift = _int16_multiplier(
+        *fp.quantize_multiplier(float(high_scale / np.float32(3 / 32768)))
+    )
+    out_q, out_shift = _int16_multiplier(
+        *fp.quantize_multiplier(float(high_scale / scale_of(wanted)))
+    )
     c.require(out_shift <= 0, f"has an output of the small scale {scale_of(wanted):.6g}")
     x = (all_values(c.x.type.dtype) - zero_of(given)) << 7
     preshift = _high16(x, out_q)
@@ -226,12 +232,12 @@ def hard_swish(c: Context) -> Value:
 
 
 def _shifted16(x: np.ndarray, places: int) -> np.ndarray:
-    """x / 2^places, rounded, as 16-bit integers do it: from 16 places on 1 or -1 is left."""
+    """x / 2^places, rounded; from 16 places on 1 or -1, as in the kernel's 16-bit arithmetic."""
     return fp.rounding_divide_by_pot(x, places) if places < 16 else np.where(x >= 0, 1, -1)
 
 
-def _short(q: np.ndarray, shift: np.ndarray) -> tuple[int, int]:
-    """A multiplier of 16 bits."""
+def _int16_multiplier(q: np.ndarray, shift: np.ndarray) -> tuple[int, int]:
+    """A 31-bit multiplier rounded to 15 bits, and its shift."""
     return int(fp.saturated((q.astype(np.int64) + (1 << 15)) >> 16, np.dtype(np.int16))), int(shift)
 
 
@@ -241,7 +247,7 @@ def _high16(a: np.ndarray, b: int) -> np.ndarray:
 
 @quantized("SQRT", "RSQRT")
 def roots(c: Context) -> Value:
-    """SQRT rounds down; RSQRT is an integer inverse root in 8 bits, interpolated in 16.
+    """SQRT, rounded down; RSQRT by an integer inverse root for 8 bits, interpolated for 16.
 
     TensorFlow Lite differs: it stops at quantized numbers below 0; here they have the root of 0.
     """

@@ -28,24 +28,24 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 
 @quantized("FULLY_CONNECTED")
 def fully_connected(c: Context) -> Value | tuple[Value, ...]:
-    """Rows by weights [units, depth]. The sums have 32 bits, of int16 data too; rounded once."""
+    """Rows by weights [units, depth]; sums of 32 bits, for int16 data too, rounded once."""
     units, depth = fully_connected_weights(c)
     if c.source(1).sub_byte is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
     if not depth:
         return zero_depth_output(c, units)
     if c.value(1).type.dtype is DType.INT16:
-        return _wide_weights(c, units, depth)
+        return _int16_weights(c, units, depth)
     given = settings(c, 0, 2) | {"rounding": "single"}
     op = QuantizedGemm(**given, transpose_b=True)
     if c.options["weights_format"]:
-        return _shuffled(c, op, units, depth)
+        return _shuffled_weights(c, op, units, depth)
     y = c.add(op, rows(c, c.x, depth), weights(c, 1), bias(c, 2, wide=False), *multipliers(c, 0, 1))
     return c.reshape(y, fully_connected_shape(c, c.x, units, depth))
 
 
-def _wide_weights(c: Context, units: int, depth: int) -> Value:
-    """Of int16 data by int16 weights the sums have 64 bits."""
+def _int16_weights(c: Context, units: int, depth: int) -> Value:
+    """int16 data by int16 weights, with sums of 64 bits."""
     x, quant = rows(c, c.x, depth), c.quant(1)
     good = c.x.type.dtype is DType.INT16 and c.target().dtype is DType.INT16
     c.require(good, f"multiplies {c.x.type} by {c.value(1).type}")
@@ -56,11 +56,11 @@ def _wide_weights(c: Context, units: int, depth: int) -> Value:
     return c.reshape(y, fully_connected_shape(c, c.x, units, depth))
 
 
-def _shuffled(c: Context, op: QuantizedGemm, units: int, depth: int) -> tuple[Value, ...]:
-    """Weights in blocks of 4 rows by 16 columns, all codes with their sign flipped; rounded twice.
+def _shuffled_weights(c: Context, op: QuantizedGemm, units: int, depth: int) -> tuple[Value, ...]:
+    """Weights in blocks of 4 rows by 16 columns, stored with flipped sign bits; sums rounded twice.
 
-    The second output is what TensorFlow Lite's kernel keeps of the data in between: blocks of the
-    same kind where there are 4 rows.
+    The second output is the workspace of TensorFlow Lite's kernel: the data with flipped sign bits,
+    in the same blocks where there are 4 rows.
     """
     x, w = rows(c, c.x, depth), c.data(1)
     count = x.type.dims[0]
@@ -80,7 +80,7 @@ def _shuffled(c: Context, op: QuantizedGemm, units: int, depth: int) -> tuple[Va
     return y, c.reshape(flipped, c.x.type.dims)
 
 
-#: The types of the operands of BATCH_MATMUL, and of its output.
+#: Types of the operands and of the output of BATCH_MATMUL.
 _PRODUCTS = (
     ((DType.INT8, DType.INT8), DType.INT8),
     ((DType.INT8, DType.INT8), DType.INT32),
@@ -91,17 +91,17 @@ _PRODUCTS = (
 
 @quantized("BATCH_MATMUL")
 def batch_matmul(c: Context) -> Value:
-    """Both operands are quantized. An output of int32 has the sums of the codes themselves."""
+    """Product of two quantized operands; an output of int32 holds the unscaled sums."""
     check_matrices(c)
     types = tuple(t.type.dtype for t in (c.x, c.value(1))), c.target().dtype
     c.require(types in _PRODUCTS, f"makes {types[1].value} of {c.x.type} and {c.value(1).type}")
     if c.x.type.dtype is DType.INT16:
         zeros = [zero_of(q) for q in (c.quant(0), c.quant(1), output_quant(c))]
         c.require(not any(zeros), f"has int16 with the zero points {zeros}")
-    turned = {"transpose_a": c.options["adj_x"], "transpose_b": c.options["adj_y"]}
+    transposed = {"transpose_a": c.options["adj_x"], "transpose_b": c.options["adj_y"]}
     if c.target().dtype is DType.INT32:
         low, one = fp.INT32_MIN, c.constant(np.ones(1, np.int32), "multiplier")
-        plain = QuantizedGemm(0, 0, low, fp.INT32_MAX, DType.INT32, "none", **turned)
+        plain = QuantizedGemm(0, 0, low, fp.INT32_MAX, DType.INT32, "none", **transposed)
         return c.add(plain, c.x, c.value(1), None, one, one)
-    op = QuantizedGemm(**settings(c, 0, 2), zero_b=zero_of(c.quant(1)), **turned)
+    op = QuantizedGemm(**settings(c, 0, 2), zero_b=zero_of(c.quant(1)), **transposed)
     return c.add(op, c.x, c.value(1), None, *multipliers(c, 0, 1))

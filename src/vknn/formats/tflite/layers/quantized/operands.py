@@ -22,8 +22,8 @@ from vknn.ops.quantized.convolution import bias_words
 def weights(c: Context, number: int) -> Value:
     """Weights of 8 bits with their zero point subtracted.
 
-    Their bytes are taken for uint8 beside uint8 data and for int8 beside others, whatever the file
-    says of them. FULLY_CONNECTED passes over zero points of weights that have them by channel.
+    Their bytes are read as uint8 beside uint8 data and as int8 beside others, whatever their
+    declared type is. FULLY_CONNECTED ignores zero points of per-channel weights.
     """
     w, quant = c.value(number), c.quant(number)
     c.require(w.type.dtype in (DType.INT8, DType.UINT8), f"has weights {w.type}")
@@ -46,9 +46,10 @@ def weights(c: Context, number: int) -> Value:
 
 
 def multipliers(c: Context, data: int, number: int) -> tuple[Value, Value]:
-    """Multipliers and shifts for the sums of inputs ``data`` and ``number``, one a channel.
+    """Multipliers and shifts by channel, in fixed point, for products of two inputs.
 
-    The product of the scales is rounded to float32 for convolutions of uint8 and shuffled weights.
+    The product of the scales is rounded to float32 for convolutions of uint8 and for shuffled
+    weights.
     """
     x, w, y = scale_of(c.quant(data)), c.quant(number).scale.reshape(-1), scale_of(output_quant(c))
     scale = np.float64(x) * w.astype(np.float64)
@@ -60,7 +61,7 @@ def multipliers(c: Context, data: int, number: int) -> tuple[Value, Value]:
 
 
 def bias(c: Context, number: int, wide: bool = True) -> Value | None:
-    """The bias; one of int64 as two rows of words where the sums have 64 bits."""
+    """The bias as a vector; of int64 as two rows of words (``wide``) or as the low words."""
     value = c.optional(number)
     if value is None or value.type.dtype is DType.INT32:
         return None if value is None else c.reshape(value, (value.type.size,))
@@ -70,7 +71,7 @@ def bias(c: Context, number: int, wide: bool = True) -> Value | None:
 
 
 def settings(c: Context, data: int, bias_number: int) -> dict[str, Any]:
-    """Zero points, range, dtype and rounding, as the ops name them."""
+    """Keyword arguments of QuantizedConv and QuantizedGemm: zero points, range, dtype, rounding."""
     low, high = activation_bounds(c, c.options.get("fused_activation_function", 0))
     dtype, given = c.target().dtype, c.optional(bias_number)
     wide = dtype is DType.INT16 and (given is None or given.type.dtype is DType.INT64)
