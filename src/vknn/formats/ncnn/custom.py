@@ -100,7 +100,8 @@ def _converter(found: Registration) -> Callable[[Context[Any]], Result]:
         op = Custom(found.layer, options, names, len(c.record.tops))
         blobs = [c.reshape(x, shape(x)) for x in c.inputs]
         weights = [c.weight_value(name) for name in names]
-        values = c.builder.add_many(op, *blobs, *weights, origin=c.origin, name=c.record.name)
+        parts = [str(number) for number in range(len(c.record.tops))]
+        values = c.add_many(op, *blobs, *weights, parts=parts)
         for value in values:
             rank = value.type.rank
             c.require(1 <= rank <= _MAX_RANK, f"gives {value.type}: blobs have 1 to 4 axes")

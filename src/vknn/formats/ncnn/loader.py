@@ -7,14 +7,14 @@ from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.layer_errors import Malformed, Unsupported
-from vknn.formats.ncnn.binary import parse_param_bin
+from vknn.formats.ncnn.binary_reader import parse_param_bin
+from vknn.formats.ncnn.blobs import check_blobs
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import LayerType
-from vknn.formats.ncnn.topology import check_topology
 from vknn.formats.ncnn.weights import BinReader, Weight
 
 #: The largest text files have some thousand lines; this is far beyond any.
@@ -81,7 +81,7 @@ def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[LayerTyp
     Raises ModelFormatError and UnsupportedLayerError.
     """
     types = find_types(net, file)
-    check_topology(net, file)
+    check_blobs(net, file)
     return list(zip(types, _read_params(net, types, file), strict=True))
 
 

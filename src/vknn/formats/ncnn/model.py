@@ -11,12 +11,12 @@ import numpy as np
 from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
 from vknn.formats.layer_errors import STRAY, Malformed
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.ncnn.blobs import output_blobs
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.sources import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
-from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Concat, Slice
@@ -51,7 +51,7 @@ class NcnnModel(Model):
         self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
         self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
         types = _result_types(self.layers, self._input_types)
-        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in dangling_blobs(net))
+        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in output_blobs(net))
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None

@@ -38,7 +38,7 @@ def looks_like_param(head: bytes) -> bool:
 
 
 def looks_like_param_bin(head: bytes) -> bool:
-    """True when a file that starts so is a .param.bin (vknn.formats.ncnn.binary)."""
+    """True when a file that starts so is a .param.bin (vknn.formats.ncnn.binary_reader)."""
     return head[:4] == MAGIC.to_bytes(4, "little")
 
 

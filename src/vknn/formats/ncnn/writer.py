@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.formats.ncnn.binary import END, STRING_KEY
+from vknn.formats.ncnn.binary_reader import END, STRING_KEY
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
 from vknn.formats.ncnn.params import float_element

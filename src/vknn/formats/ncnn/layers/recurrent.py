@@ -14,12 +14,11 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.context import Context, innermost, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Op, Value, attributes
-from vknn.ops.movement.shape import Slice
+from vknn.graph import Value, attributes
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.recurrent.rnn import DIRECTIONS, GRU, LSTM, RNN, Recurrent
 
@@ -171,7 +170,7 @@ def _convert(
     if p.units != p.num_output:
         projection = _float(c, "weight_hr").reshape(p.directions, p.num_output, p.units)
         inputs += [None, c.constant(projection, "weight_hr")]
-    y, *last = _add(c, op, inputs, 1 + states)
+    y, *last = c.add_many(op, *inputs, parts=("y", "h", "c")[: 1 + states])
     steps = x.type.dims[1]
     results = [c.reshape(y, (1, steps, p.directions * p.num_output))]
     if len(c.record.tops) > 1:
@@ -179,14 +178,6 @@ def _convert(
             like = c.inputs[1 + index] if given[index] is not None else state
             results.append(c.reshape(state, like.type.dims))
     return results
-
-
-def _add(c: Context[Q], op: Op, inputs: Sequence[Value | None], count: int) -> Sequence[Value]:
-    name = c.record.name
-    stems = [f"{name}/{op.type_name}.{part}" for part in ("y", "h", "c")]
-    while set(stems) & set(c.reserved):
-        stems = [f"{stem}'" for stem in stems]
-    return c.builder.add_many(op, *inputs, origin=c.origin, name=name, names=tuple(stems[:count]))
 
 
 def _sequence(c: Context[Q], size: int) -> Value:
@@ -199,10 +190,7 @@ def _sequence(c: Context[Q], size: int) -> Value:
         suits = isinstance(c.params, LstmParams) or not c.params.int8_scale_term
         message = "takes a blob of two axes (steps, size) where its weights are int8"
         c.require(suits or shape(x)[-2] == 1, f"{message}, not {list(shape(x))}")
-        outer = tuple(range(1, rank(x) - 1))
-        if any(x.type.dims[axis] > 1 for axis in outer):
-            x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
-        x = c.reshape(x, (1, *shape(x)[-2:]))
+        x = innermost(c, x, 2)
     c.require(
         shape(x)[1] == size,
         f"takes steps of {size} values (weight_data_size, parameter 1), not {shape(x)[1]}",

@@ -132,13 +132,7 @@ def arg_max(c: Context[ArgMaxParams]) -> Value:
     flat = c.reshape(c.x, (1, total))
     if total > 1:  # the op puts lower indices first
         flat = c.add(Slice((-1,), (-total - 1,), (1,), (-1,)), flat)
-    values, places = c.builder.add_many(
-        TopK(axis=1, k=p.topk),
-        flat,
-        origin=c.origin,
-        name=c.record.name,
-        names=(f"{c.record.name}/values", f"{c.record.name}/places"),
-    )
+    values, places = c.add_many(TopK(axis=1, k=p.topk), flat, parts=("values", "indices"))
     mirrored = c.add(Cast(DType.FLOAT32), places)
     indices = scaled(c, mirrored, -1.0, float(total - 1))
     row = c.reshape(indices, (1, 1, p.topk))

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.context import Context, innermost, rank, shape
+from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.convolution.conv import Conv
@@ -158,7 +158,7 @@ def spectrogram(c: Context[SpectrogramParams]) -> Value:
 
 def _padded_signal(c: Context[SpectrogramParams]) -> Value:
     """The signal [1, samples], the first row of the input, with half a window at both ends."""
-    p, x = c.params, _first(c, c.x, 1)
+    p, x = c.params, innermost(c, c.x, 1)
     if p.center != 1:
         return x
     half = p.n_fft // 2
@@ -167,14 +167,6 @@ def _padded_signal(c: Context[SpectrogramParams]) -> Value:
     samples = x.type.dims[1]
     c.require(fits, f"a signal of {samples} samples is too short to be mirrored by {half}")
     return c.add(Pad((0, half, 0, half), mode), x) if half else x
-
-
-def _first(c: Context[P], x: Value, axes: int) -> Value:
-    """The first part of ``x`` along all but its last ``axes`` axes, which are left."""
-    outer = tuple(range(1, x.type.rank - axes))
-    if any(x.type.dims[axis] > 1 for axis in outer):
-        x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
-    return c.reshape(x, (1, *shape(x)[rank(x) - axes :]))
 
 
 def _in_blocks(c: Context[SpectrogramParams], signal: Value, count: int) -> Value:

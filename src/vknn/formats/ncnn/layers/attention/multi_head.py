@@ -164,10 +164,8 @@ def _past(c: Context[AttentionParams], kept: Sequence[Value]) -> Sequence[Value]
 def masked_softmax(c: Context[P], scores: Value, lowest: float) -> Value:
     """Weights from (1, head, query, key) for int8 products: where no score of a row is above
     ``lowest``, all are 0."""
-    bound, nothing = (np.full((), x, np.float32) for x in (lowest, 0.0))
-    left = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.constant(bound, "lowest"))
-    weights = c.add(Softmax(axis=3), scores)
-    return c.add(Where(), left, weights, c.constant(nothing, "nothing"))
+    unmasked = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.scalar(lowest))
+    return c.add(Where(), unmasked, c.add(Softmax(axis=3), scores), c.scalar(0.0))
 
 
 @dataclass(frozen=True)

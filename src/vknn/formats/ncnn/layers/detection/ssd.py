@@ -234,12 +234,7 @@ def proposal(c: Context[ProposalParams]) -> Sequence[Value]:
     )
     if count > 3:
         flat = c.add(Slice((0,), (3,), (1,)), flat)
-    stems = [f"{c.record.name}/{part}" for part in ("boxes", "scores")]
-    while set(stems) & set(c.reserved):
-        stems = [f"{stem}'" for stem in stems]
-    results = c.builder.add_many(
-        op, scores, deltas, flat, origin=c.origin, name=c.record.name, names=tuple(stems)
-    )
+    results = c.add_many(op, scores, deltas, flat, parts=("boxes", "scores"))
     return results[: len(c.record.tops)]
 
 

@@ -80,7 +80,7 @@ def relu(c: Context[ReluParams]) -> Value:
     return c.add(
         QuantizeLinear(dtype=DType.INT8, low=-127, high=127, rounding="half_away", multiply=True),
         y,
-        c.constant(1.0, "one"),
+        c.scalar(1.0),
         None,
     )
 

@@ -96,7 +96,7 @@ def binary_op(c: Context[BinaryParams]) -> Value:
     make, swapped = _BINARY[c.params.op_type]
     if c.params.with_scalar:
         c.require(len(c.inputs) == 1, "takes a number and a second input")
-        a, b = c.x, c.constant(c.params.b, "b")
+        a, b = c.x, c.scalar(c.params.b)
     else:
         c.require(len(c.inputs) == 2, "takes two inputs")
         a, b = broadcast_outer(c, c.inputs[0], c.inputs[1])
@@ -168,8 +168,8 @@ def eltwise(c: Context[EltwiseParams]) -> Value:
 def scaled(c: Context[P], x: Value, factor: float, shift: float = 0.0) -> Value:
     """x * factor + shift, nothing added for a factor of 1 or a shift of 0."""
     if factor != 1:
-        x = c.add(ops.Mul(), x, c.constant(factor, "scale"))
-    return c.add(ops.Add(), x, c.constant(shift, "shift")) if shift else x
+        x = c.add(ops.Mul(), x, c.scalar(factor))
+    return c.add(ops.Add(), x, c.scalar(shift)) if shift else x
 
 
 @attributes
@@ -185,7 +185,7 @@ def power(c: Context[PowerParams]) -> Value:
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.power == 1:
         return y
-    return c.add(ops.Pow(), y, c.constant(c.params.power, "power"))
+    return c.add(ops.Pow(), y, c.scalar(c.params.power))
 
 
 @attributes
@@ -201,7 +201,7 @@ def exp(c: Context[ExpLogParams]) -> Value:
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.base == _NATURAL:
         return c.add(ops.Exp(), y)
-    return c.add(ops.Pow(), c.constant(c.params.base, "base"), y)
+    return c.add(ops.Pow(), c.scalar(c.params.base), y)
 
 
 @layer("Log", params=ExpLogParams)

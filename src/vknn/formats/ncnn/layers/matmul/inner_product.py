@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.quantized.int8 import (
     check_term,
     dequantize,

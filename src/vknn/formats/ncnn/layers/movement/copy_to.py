@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
+from vknn.formats.ncnn.axes import axis_names, with_rank
+from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
@@ -51,7 +52,7 @@ def copy_to(c: Context[CopyToParams]) -> Value:
     c.require(x.type.dtype is part.type.dtype, f"puts {part.type} into {x.type}")
     if shape(part) == shape(x):
         return part
-    sizes, starts = named_sizes(shape(x), 4), _starts(c)
+    sizes, starts = with_rank(shape(x), 4), _starts(c)
     part = _with_axes_of(c, part)
     block = shape(part)
     room = math.prod(sizes[1:])
@@ -69,7 +70,7 @@ def copy_to(c: Context[CopyToParams]) -> Value:
 
 def _with_axes_of(c: Context[CopyToParams], part: Value) -> Value:
     """The part as (1, c, d, h, w), with the first place of axes that the first input lacks."""
-    sizes = named_sizes(shape(part), 4)
+    sizes = with_rank(shape(part), 4)
     part = c.reshape(part, (1, *sizes))
     lacking = {1: (1, 2), 2: (1, 2), 3: (2,), 4: ()}[rank(c.x)]
     cut = tuple(a for a in lacking if sizes[a - 1] > 1)
@@ -81,7 +82,7 @@ def _starts(c: Context[CopyToParams]) -> list[int]:
     """Where the part begins along c, d, h and w."""
     p, sizes = c.params, shape(c.x)
     n = len(sizes)
-    names = ("w", "hw", "chw", "cdhw")[n - 1]
+    names = axis_names(n)
     if not p.starts:
         offsets = [getattr(p, f"{name}offset") for name in names]
     else:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
-from vknn.formats.ncnn.expression import evaluate
+from vknn.formats.ncnn.axes import axis_names, with_rank
+from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.graph import DType, Value, attributes
 from vknn.ops.movement.shape import Slice
 
@@ -117,7 +118,7 @@ def crop(c: Context[CropParams]) -> Value:
 
 
 def _axis_names(c: Context[CropParams]) -> str:
-    return ("w", "hw", "chw", "cdhw")[rank(c.x) - 1]
+    return axis_names(rank(c.x))
 
 
 def _from_offsets(c: Context[CropParams]) -> tuple[list[int], list[int]]:
@@ -156,7 +157,7 @@ def _from_reference(c: Context[CropParams]) -> tuple[list[int], list[int]]:
     names, other = _axis_names(c), shape(c.inputs[1])
     offsets = c.params.of_axis("{}offset", names)
     own = shape(c.x)
-    inner = other if len(other) == len(own) else named_sizes(other, len(own))
+    inner = other if len(other) == len(own) else with_rank(other, len(own))
     wanted = list(inner)
     if len(own) >= 3 and len(other) != len(own):
         wanted[0] = own[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vknn.formats.ncnn.context import Context, as_image, named_sizes, rank, shape
+from vknn.formats.ncnn.axes import with_rank
+from vknn.formats.ncnn.context import Context, as_image, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
@@ -40,7 +41,7 @@ def tile(c: Context[TileParams]) -> Value:
         repeats = tuple(p.tiles if a == axis else 1 for a in range(len(sizes)))
     else:
         count = max(len(sizes), len(p.repeats))
-        sizes = named_sizes(sizes, count)
+        sizes = with_rank(sizes, count)
         repeats = (1,) * (count - len(p.repeats)) + p.repeats
     x = c.reshape(c.x, (1, *sizes))
     return x if max(repeats) == 1 else c.add(Tile((1, *repeats)), x)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, axis_of, named_sizes, rank, shape
-from vknn.formats.ncnn.expression import evaluate, size_named
+from vknn.formats.ncnn.axes import axis_names, size_of_axis, with_rank
+from vknn.formats.ncnn.context import Context, axis_of, rank, shape
 from vknn.formats.ncnn.layers.common.padding import flat_pads
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import ChannelShuffle, Concat, Pad, Slice, Transpose
@@ -43,7 +44,7 @@ def concat(c: Context[ConcatParams]) -> Value:
 
 
 def _as_rank(c: Context[P], x: Value, count: int) -> Value:
-    sizes = named_sizes(shape(x), count)
+    sizes = with_rank(shape(x), count)
     c.require(
         math.prod(sizes) == math.prod(shape(x)),
         f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}",
@@ -154,9 +155,9 @@ def reshape(c: Context[ReshapeParams]) -> Value:
     if c.params.by_batch:
         return _reshape_batch(c, sizes)
     c.require(1 <= len(sizes) <= 4, f"{len(sizes)} axes are asked for")
-    names = ("w", "hw", "chw", "cdhw")[len(sizes) - 1]
+    names = axis_names(len(sizes))
     own = shape(c.x)
-    wanted = [n or size_named(own, name) for n, name in zip(sizes, names, strict=True)]
+    wanted = [n or size_of_axis(own, name) for n, name in zip(sizes, names, strict=True)]
     return c.reshape(c.x, (1, *_filled(c, wanted, own)))
 
 
@@ -227,7 +228,7 @@ class SqueezeParams(Params):
 def squeeze(c: Context[SqueezeParams]) -> Value:
     """Removes axes of size 1 among those named; one axis always stays."""
     sizes = shape(c.x)
-    names = ("w", "hw", "chw", "cdhw")[len(sizes) - 1]
+    names = axis_names(len(sizes))
     if c.params.axes:
         # ncnn passes over axes that do not exist.
         chosen = {a + len(sizes) if a < 0 else a for a in c.params.axes}

@@ -7,7 +7,6 @@ longer than the kernel) writes outside of its memory; here the latter axis is no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,11 +14,12 @@ import numpy as np
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
 from vknn.formats.ncnn.layers.common.padding import (
     Pads,
+    applicable_pads,
     flat_pads,
-    own_pads,
     pad_spatial,
     same_pads,
 )
+from vknn.formats.ncnn.layers.common.windows import WindowParams, check_extents, padded_sizes
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Op, Value, attributes
@@ -44,8 +44,8 @@ P = TypeVar("P", bound="Pooling1DParams")
 
 
 @attributes
-class Pooling1DParams(Params):
-    """Parameters of Pooling1D. Sizes and pads are properties, the outermost axis first."""
+class Pooling1DParams(WindowParams):
+    """Parameters of Pooling1D."""
 
     pooling_type: int = param(0)
     kernel_w: int = param(1)
@@ -59,21 +59,9 @@ class Pooling1DParams(Params):
     out_w: int = param(8)
 
     @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_w,)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_w,)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_left, self.pad_right),)
-
-    @property
     def sizes(self) -> Sizes:
-        """Of the output of adaptive pooling."""
-        return (self.out_w,)
+        """Size of the output of adaptive pooling."""
+        return self.by_axis("out")
 
     def check(self) -> None:
         require(self.pooling_type in (_MAX, _AVERAGE), f"unknown pooling type {self.pooling_type}")
@@ -94,54 +82,26 @@ class Pooling1DParams(Params):
 class PoolingParams(Pooling1DParams):
     """Parameters of Pooling."""
 
+    axes = "hw"
+
     kernel_h: int = param(11, like="kernel_w")
     stride_h: int = param(12, like="stride_w")
     pad_top: int = param(13, like="pad_left")
     pad_bottom: int = param(15, like="pad_top")
     out_h: int = param(18, like="out_w")
 
-    @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_h, *super().kernel)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_h, *super().strides)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_top, self.pad_bottom), *super().pads)
-
-    @property
-    def sizes(self) -> Sizes:
-        return (self.out_h, *super().sizes)
-
 
 @attributes
 class Pooling3DParams(PoolingParams):
     """Parameters of Pooling3D."""
+
+    axes = "dhw"
 
     kernel_d: int = param(21, like="kernel_w")
     stride_d: int = param(22, like="stride_w")
     pad_front: int = param(23, like="pad_left")
     pad_behind: int = param(16, like="pad_front")
     out_d: int = param(28, like="out_w")
-
-    @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_d, *super().kernel)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_d, *super().strides)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_front, self.pad_behind), *super().pads)
-
-    @property
-    def sizes(self) -> Sizes:
-        return (self.out_d, *super().sizes)
 
 
 @attributes
@@ -216,9 +176,11 @@ def _pooled(c: Context[P], x: Value) -> Value:
     if p.pad_mode in (_SAME_UPPER, _SAME_LOWER):
         return _same(c, x)
     counted = p.pooling_type == _MAX or p.avgpool_count_include_pad
-    c.require(bool(counted) or own_pads(c, p.pads) == p.pads, "pads axes that its input lacks")
+    c.require(
+        bool(counted) or applicable_pads(c, p.pads) == p.pads, "pads axes that its input lacks"
+    )
     pads = (_full_pads if p.pad_mode == _FULL else _valid_pads)(p, shape(x)[1:])
-    return _windows(c, x, own_pads(c, pads), bool(counted))
+    return _windows(c, x, applicable_pads(c, pads), bool(counted))
 
 
 def _adaptive(c: Context[P], x: Value) -> Value:
@@ -232,21 +194,13 @@ def _adaptive(c: Context[P], x: Value) -> Value:
 
 def _windows(c: Context[P], x: Value, pads: Pads, include_pad: bool) -> Value:
     p = c.params
-    _check_kernel(c, [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)])
+    check_extents(c, padded_sizes(shape(x)[1:], pads), p.kernel)
     if p.pooling_type == _MAX:
         return c.add(MaxPool(kernel=p.kernel, strides=p.strides, pads=flat_pads(pads)), x)
     op = AveragePool(
         kernel=p.kernel, strides=p.strides, pads=flat_pads(pads), count_include_pad=include_pad
     )
     return c.add(op, x)
-
-
-def _check_kernel(c: Context[P], padded: Sequence[int]) -> None:
-    kernel = c.params.kernel
-    c.require(
-        all(n >= k for n, k in zip(padded, kernel, strict=True)),
-        f"the kernel {list(kernel)} is larger than the padded input {list(padded)}",
-    )
 
 
 def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
@@ -279,7 +233,7 @@ def _same(c: Context[P], x: Value) -> Value:
     pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
     if lower and len(pads) == 3:
         pads = (pads[0][::-1], *pads[1:])
-    pads = own_pads(c, pads)
+    pads = applicable_pads(c, pads)
     explicit = any(flat_pads(p.pads))
     if p.pooling_type == _MAX or p.avgpool_count_include_pad or not explicit:
         return _windows(c, x, pads, include_pad=True)
@@ -287,7 +241,7 @@ def _same(c: Context[P], x: Value) -> Value:
     starts = tuple(begin for begin, _ in p.pads)
     ends = tuple(n - end for n, (_, end) in zip(shape(x)[1:], p.pads, strict=True))
     if any(s >= e for s, e in zip(starts, ends, strict=True)):
-        _check_kernel(c, shape(x)[1:])
+        check_extents(c, shape(x)[1:], p.kernel)
         sizes = zip(shape(x)[1:], p.kernel, p.strides, strict=True)
         out = [(n - kernel) // stride + 1 for n, kernel, stride in sizes]
         return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "nothing")

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.layer_errors import Unsupported
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.quantized.int8 import quantize
 from vknn.formats.ncnn.params import P, Params, param
 from vknn.formats.ncnn.registry import ANY, INT32, layer

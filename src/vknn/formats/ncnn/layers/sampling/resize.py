@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn.formats.ncnn.axes import size_of_axis
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.expression import evaluate, size_named
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import Expand
 from vknn.ops.sampling.resize import Resize
@@ -81,16 +82,16 @@ def _target(c: Context[InterpParams]) -> tuple[tuple[int, int], tuple[bool, bool
     if p.size_expr:
         sizes = evaluate(p.size_expr, [shape(x) for x in c.inputs])
         c.require(1 <= len(sizes) <= 2, f"size_expr gives {len(sizes)} sizes")
-        height = sizes[1] if len(sizes) == 2 else size_named(shape(c.x), "h")
+        height = sizes[1] if len(sizes) == 2 else size_of_axis(shape(c.x), "h")
         return (height, sizes[0]), (True, True)
     if p.dynamic_target_size:
         c.require(len(c.inputs) == 2, "takes the target as second input")
         target = shape(c.inputs[1])
-        return (size_named(target, "h"), size_named(target, "w")), (True, True)
+        return (size_of_axis(target, "h"), size_of_axis(target, "w")), (True, True)
     if p.output_height and p.output_width:
         return (p.output_height, p.output_width), (True, True)
     # The flattened blob counts as one of 1 x 1.
-    own = (1, 1) if rank(c.x) == 1 else (size_named(shape(c.x), "h"), shape(c.x)[-1])
+    own = (1, 1) if rank(c.x) == 1 else (size_of_axis(shape(c.x), "h"), shape(c.x)[-1])
     height, width = (
         int(np.float32(n) * np.float32(s))
         for n, s in zip(own, (p.height_scale, p.width_scale), strict=True)

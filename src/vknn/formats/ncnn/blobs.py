@@ -6,7 +6,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 
 
-def check_topology(net: NetRecord, file: str | None = None) -> None:
+def check_blobs(net: NetRecord, file: str | None = None) -> None:
     """Raises ModelFormatError unless each blob is made once and before it is read."""
     everything = set(net.blobs())
     made: dict[str, str] = {}
@@ -33,7 +33,7 @@ def _error(layer: LayerRecord, file: str | None, message: str) -> ModelFormatErr
     return ModelFormatError(message, file=file, offset=layer.offset, layer=layer.name)
 
 
-def dangling_blobs(net: NetRecord) -> list[str]:
+def output_blobs(net: NetRecord) -> list[str]:
     """The network's outputs: blobs that nobody consumes, in order of production."""
     read = {name for layer in net.layers for name in layer.bottoms}
     return [name for name in net.blobs() if name not in read]

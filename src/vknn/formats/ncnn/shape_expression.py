@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.layer_errors import Malformed
+from vknn.formats.ncnn.axes import size_of_axis
 
 _Number = int | float
 _TOKEN = re.compile(r"[^(),\s]+")
@@ -107,12 +108,6 @@ def evaluate(
         raise Malformed(f"expression {expression!r}: {error}") from error
 
 
-def blob_count(expression: str) -> int:
-    """How many inputs an expression speaks of."""
-    used = [int(m[1]) for t in _TOKEN.findall(expression) if (m := _SIZE.match(t))]
-    return max(used) + 1 if used else 0
-
-
 def _rounded(value: _Number) -> _Number:
     """Floats as float32."""
     return float(np.float32(value)) if isinstance(value, float) else value
@@ -129,10 +124,4 @@ def _operand(token: str, shapes: Sequence[tuple[int, ...]], batches: Sequence[in
     blob = int(size[1])
     if size[2] == "n":
         return batches[blob] if batches else 1
-    return size_named(shapes[blob], size[2])
-
-
-def size_named(shape: tuple[int, ...], name: str) -> int:
-    """The size of axis ``w``, ``h``, ``d`` or ``c`` of a shape; 1 where it has no such axis."""
-    names = ("w", "hw", "chw", "cdhw")[len(shape) - 1]
-    return shape[names.index(name)] if name in names else 1
+    return size_of_axis(shapes[blob], size[2])
