@@ -1,8 +1,9 @@
-""".param.bin -> records: the network of a .param as little-endian 32-bit words.
+"""Reader of .param.bin, the binary form of a .param -> records.
 
-magic, layer count, blob count; for each layer the index of its type, numbers of inputs and outputs,
-indices of those blobs and its parameters, which end with -233. There are no names: blobs are called
-by their indices ("0", "1", ...) and layers by type and position ("Convolution_3").
+The file consists of little-endian 32-bit words: magic number, layer count, blob count; then, for
+each layer, the index of its type, the numbers of inputs and outputs, the indices of those blobs,
+and the parameters, which end with -233. There are no names: blobs are named by their indices ("0",
+"1", ...), layers by type and position ("Convolution_3").
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from vknn.formats.ncnn.type_indices import type_named
 
 STRING_KEY = -23400
 END = -233
-#: Type index, two counts and the end of the parameters.
+#: Bytes of a layer without blobs and parameters: type, two counts and the end of the parameters.
 _MIN_LAYER_BYTES = 16
 _WORD = struct.Struct("<i")
 
 
 def parse_param_bin(data: bytes, file: str | None = None) -> NetRecord:
-    """The network in a .param.bin. Raises ModelFormatError with file and byte offset."""
+    """Records of a .param.bin. Raises ModelFormatError with file and byte offset."""
     return _Parser(data, file).net()
 
 
 class _Parser:
-    """One pass over the words."""
+    """One pass over the words, whose ``position`` is a byte offset."""
 
     def __init__(self, data: bytes, file: str | None) -> None:
         self.data = data
@@ -114,7 +115,7 @@ class _Parser:
         return str(index)
 
     def count(self, what: str) -> int:
-        """A number of words that still has to fit into the rest of the file."""
+        """A count of words; an error where the rest of the file is shorter."""
         start = self.position
         value = self.word(what)
         if not 0 <= value <= self.room():
@@ -133,7 +134,7 @@ class _Parser:
         return data
 
     def room(self) -> int:
-        """Words from here to the end of the file."""
+        """Number of words from here to the end of the file."""
         return (len(self.data) - self.position) // 4
 
     def error(

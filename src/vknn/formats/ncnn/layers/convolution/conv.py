@@ -1,4 +1,4 @@
-"""Convolution, Convolution1D, Convolution3D and their DepthWise forms (in groups).
+"""Convolutions: Convolution, Convolution1D, Convolution3D and their DepthWise forms (in groups).
 
 ncnn differs: SAME_LOWER (-234) of the 3D layers splits the padding of the depth as SAME_UPPER.
 ncnn differs: SAME padding that is positive along one axis and negative along another (a stride

@@ -1,4 +1,4 @@
-"""Deconvolution, Deconvolution1D, Deconvolution3D (transposed convolutions) and DepthWise forms.
+"""Transposed convolutions: Deconvolution, Deconvolution1D, Deconvolution3D, and DepthWise forms.
 
 Weights in the file are [outputs][inputs of a group][kernel], dynamic weights (a second input)
 [inputs][outputs of a group][kernel].

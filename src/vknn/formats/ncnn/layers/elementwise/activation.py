@@ -1,4 +1,4 @@
-"""Activation layers: elementwise functions of one blob.
+"""Activation layers.
 
 ncnn differs: Softplus and the exponentials of UnaryOp overflow, to infinity or a number near the
 largest one, where exp(x) does; here Softplus is x there and exponentials are infinite.
@@ -67,9 +67,9 @@ class ReluParams(Params):
 
 @layer("ReLU", params=ReluParams, accepts=FLOAT_OR_INT8, result=same_type)
 def relu(c: Context[ReluParams]) -> Value:
-    """An int8 blob stays int8.
+    """ReLU, or leaky ReLU with a slope; int8 blobs stay int8.
 
-    ncnn differs: with a slope an int8 blob stays as it is.
+    ncnn differs: with a slope an int8 blob is unchanged.
     """
     slope = c.params.slope
     if c.x.type.dtype is not DType.INT8:

@@ -1,4 +1,4 @@
-"""Arithmetic between blobs, with constants, and per channel."""
+"""Arithmetic: BinaryOp, UnaryOp, Eltwise, Power, Exp, Log, Bias, Scale, Dropout."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ class BinaryParams(Params):
 
 @layer("BinaryOp", params=BinaryParams, bottoms=(1, 2))
 def binary_op(c: Context[BinaryParams]) -> Value:
-    """An op of two blobs, or of one and a number.
+    """Binary op of two blobs, or of a blob and a number.
 
-    ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that a
-    whole quotient (for remainder one with a half) may come out as less; here quotients are exact.
+    ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that an
+    integer quotient (for remainder one with a half) may come out too small; here it is exact.
     ncnn differs: a power of a negative number is near the largest float where four or more are
     computed at a time; here it is the power or NaN.
     """
@@ -105,12 +105,12 @@ def binary_op(c: Context[BinaryParams]) -> Value:
 
 def broadcast_outer(c: Context[P], a: Value, b: Value) -> tuple[Value, Value]:
     """Both blobs with the rank of the larger, so that NumPy's rules give ncnn's result."""
-    return _expand(c, a, b), _expand(c, b, a)
+    return _with_rank_of(c, a, b), _with_rank_of(c, b, a)
 
 
-def _expand(c: Context[P], small: Value, large: Value) -> Value:
-    """``small`` with inner axes of size 1 appended. A 1-D blob whose length is not that of the
-    outermost axis lies along the innermost one instead (a rule of old files)."""
+def _with_rank_of(c: Context[P], small: Value, large: Value) -> Value:
+    """``small`` with inner axes of size 1 appended; with outer ones where it is a 1-D blob whose
+    length is not that of the outermost axis (a rule of old files)."""
     missing = rank(large) - rank(small)
     if missing <= 0:
         return small
@@ -166,7 +166,7 @@ def eltwise(c: Context[EltwiseParams]) -> Value:
 
 
 def scaled(c: Context[P], x: Value, factor: float, shift: float = 0.0) -> Value:
-    """x * factor + shift, nothing added for a factor of 1 or a shift of 0."""
+    """x * factor + shift, without ops for a factor of 1 and a shift of 0."""
     if factor != 1:
         x = c.add(ops.Mul(), x, c.scalar(factor))
     return c.add(ops.Add(), x, c.scalar(shift)) if shift else x
@@ -181,7 +181,7 @@ class PowerParams(Params):
 
 @layer("Power", params=PowerParams)
 def power(c: Context[PowerParams]) -> Value:
-    """(x * scale + shift) ** power."""
+    """Power (x * scale + shift) ** power."""
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.power == 1:
         return y
@@ -197,7 +197,7 @@ class ExpLogParams(Params):
 
 @layer("Exp", params=ExpLogParams)
 def exp(c: Context[ExpLogParams]) -> Value:
-    """base ** (x * scale + shift)."""
+    """Exponential base ** (x * scale + shift)."""
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.base == _NATURAL:
         return c.add(ops.Exp(), y)
@@ -206,7 +206,7 @@ def exp(c: Context[ExpLogParams]) -> Value:
 
 @layer("Log", params=ExpLogParams)
 def log(c: Context[ExpLogParams]) -> Value:
-    """log(x * scale + shift) to the base."""
+    """Logarithm of x * scale + shift to the base."""
     y = c.add(ops.Log(), scaled(c, c.x, c.params.scale, c.params.shift))
     if c.params.base == _NATURAL:
         return y
@@ -222,7 +222,7 @@ class BiasParams(Params):
 
 @layer("Bias", params=BiasParams, weights=lambda p: [WeightSpec("bias", (p.bias_data_size,))])
 def bias(c: Context[BiasParams]) -> Value:
-    """One value a channel; 1-D and 2-D blobs are a single channel."""
+    """Addition of a value for each channel; 1-D and 2-D blobs are a single channel."""
     values = c.weight("bias")
     if rank(c.x) < 3:
         return c.add(ops.Add(), c.x, c.constant(values[:1].reshape(()), "bias"))
@@ -254,7 +254,7 @@ def _scale_weights(p: ScaleParams) -> list[WeightSpec]:
 
 @layer("Scale", params=ScaleParams, weights=_scale_weights, bottoms=(1, 2), tops=(1, 2))
 def scale(c: Context[ScaleParams]) -> Sequence[Value]:
-    """x * scale + bias, along the outermost axis; the scale may be the second input.
+    """Scale and bias x * scale + bias along the outermost axis; the scale may be the second input.
 
     A second output is the second input.
     """
@@ -286,7 +286,7 @@ class DropoutParams(Params):
 
 @layer("Dropout", params=DropoutParams, accepts=FLOAT_OR_INT8, result=same_type)
 def dropout(c: Context[DropoutParams]) -> Value:
-    """At inference a plain factor; with the factor 1 any blob passes."""
+    """Multiplication by a factor, as at inference; with 1 any blob is passed through."""
     if c.params.scale != 1.0:
         c.require(c.x.type.dtype is DType.FLOAT32, f"cannot scale {c.x.type.dtype.value}")
     return scaled(c, c.x, c.params.scale)

@@ -1,4 +1,4 @@
-"""Crop: four ways to say which block to cut out."""
+"""Crop: a block of a blob, given by offsets, lists, expressions, or another blob."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.graph import DType, Value, attributes
 from vknn.ops.movement.shape import Slice
 
-#: As a size: all that is left. As a start or end: open. As woffset: everything comes from a blob.
+#: Value of sizes that are all that is left, of open starts and ends, and of woffset where the
+#: second input holds offsets and sizes.
 _OPEN = -233
 
-#: Which numbers of the parameter blob are (offset, size) of each axis, outermost first.
+#: Rank -> indices of (offset, size) of each axis, outermost first, in the parameter blob.
 _BLOB_SLOTS = {
     1: ((0, 3),),
     2: ((1, 4), (0, 3)),
@@ -51,21 +52,23 @@ class CropParams(Params):
 
     @property
     def by_expression(self) -> bool:
+        """True where shape expressions give starts and ends."""
         return bool(self.starts_expr and self.ends_expr)
 
     @property
     def by_lists(self) -> bool:
+        """True where lists give starts and ends."""
         return bool(self.starts and self.ends)
 
     @property
     def by_blob(self) -> bool:
-        """Another input says what to cut: nothing else does."""
+        """True where the second input gives the block, as no parameter does."""
         sizes = (self.outw, self.outh, self.outd, self.outc)
         cuts = (self.woffset2, self.hoffset2, self.doffset2, self.coffset2)
         return not (any(sizes) or any(cuts) or self.by_lists or self.by_expression)
 
     def of_axis(self, stem: str, names: str) -> list[int]:
-        """One parameter of each axis: of_axis("{}offset", "chw") is [coffset, hoffset, woffset]."""
+        """A parameter of each axis: of_axis("{}offset", "chw") is [coffset, hoffset, woffset]."""
         return [getattr(self, stem.format(name)) for name in names]
 
     def check(self) -> None:
@@ -77,7 +80,7 @@ class CropParams(Params):
 
 
 def _value_slots(p: CropParams) -> Sequence[int]:
-    """With woffset -233 the data of the second input decide the result's shape."""
+    """The second input, where its data give the block (woffset is -233)."""
     return (1,) if p.by_blob and p.woffset == _OPEN else ()
 
 
@@ -136,7 +139,7 @@ def _from_offsets(c: Context[CropParams]) -> tuple[list[int], list[int]]:
 def _from_lists(
     c: Context[CropParams], starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """As NumPy slices, but an end of 0 is the full size."""
+    """Offsets and sizes of slices as in NumPy, except that an end of 0 is the full size."""
     n = rank(c.x)
     listed = [a + n if a < 0 else a for a in axes] or list(range(min(n, len(starts))))
     c.require(
@@ -153,7 +156,7 @@ def _from_lists(
 
 
 def _from_reference(c: Context[CropParams]) -> tuple[list[int], list[int]]:
-    """The sizes of another blob; channels only where the ranks agree (ncnn's rule)."""
+    """Offsets, and sizes of the second input; its channels count only where ranks are equal."""
     names, other = _axis_names(c), shape(c.inputs[1])
     offsets = c.params.of_axis("{}offset", names)
     own = shape(c.x)

@@ -1,4 +1,4 @@
-"""Pooling, Pooling1D, Pooling3D and SPP: windows over one to three axes.
+"""Pooling of windows: Pooling, Pooling1D, Pooling3D, and SPP (spatial pyramid pooling).
 
 ncnn differs: SAME padding that is positive along one axis and negative along another (a stride
 longer than the kernel) writes outside of its memory; here the latter axis is not padded.
@@ -36,7 +36,7 @@ from vknn.ops.pooling.pool import (
 _MAX, _AVERAGE = 0, 1
 _FULL, _VALID, _SAME_UPPER, _SAME_LOWER = range(4)
 _KEEP = -233
-#: Levels of SPP: level n has 4^n bins a channel.
+#: Limit of the levels of SPP, of which level n has 4^n bins in each channel.
 _MOST_LEVELS = 12
 
 Sizes = tuple[int, ...]
@@ -68,7 +68,7 @@ class Pooling1DParams(WindowParams):
         if self.global_pooling:
             return
         if self.adaptive_pooling:
-            keeps = len(self.sizes) > 1  # the wheel loads no Pooling1D that keeps its size
+            keeps = len(self.sizes) > 1  # ncnn loads no Pooling1D that keeps its size
             good = all(n > 0 or (keeps and n == _KEEP) for n in self.sizes)
             require(good, f"adaptive output size {self.sizes}")
             return
@@ -119,20 +119,20 @@ class SppParams(Params):
 
 @layer("Pooling", params=PoolingParams)
 def pooling(c: Context[PoolingParams]) -> Value:
-    """(c, h, w) over h and w."""
+    """Pooling of (c, h, w) over h and w."""
     return _pooled(c, as_image(c, c.x))
 
 
 @layer("Pooling1D", params=Pooling1DParams)
 def pooling_1d(c: Context[Pooling1DParams]) -> Value:
-    """(c, w) over w."""
+    """Pooling of (c, w) over w."""
     c.require(rank(c.x) <= 2, f"takes at most two axes, not {list(shape(c.x))}")
     return _pooled(c, c.reshape(c.x, (1,) * (2 - rank(c.x)) + c.x.type.dims))
 
 
 @layer("Pooling3D", params=Pooling3DParams)
 def pooling_3d(c: Context[Pooling3DParams]) -> Value:
-    """(c, d, h, w) over d, h and w.
+    """Pooling of (c, d, h, w) over d, h and w.
 
     ncnn differs: with pad_mode 3 (SAME_LOWER) the odd cell of the depth axis goes to its end.
     ncnn differs: a padded depth adds channels to a blob of three axes; vknn refuses it.
@@ -145,9 +145,9 @@ def pooling_3d(c: Context[Pooling3DParams]) -> Value:
 
 @layer("SPP", params=SppParams)
 def spp(c: Context[SppParams]) -> Value:
-    """Pyramid pooling: level n pools (c, h, w) to 2^n x 2^n bins; all levels one behind the other.
+    """Spatial pyramid pooling (He et al. 2014): level n pools to 2^n x 2^n bins; levels are joined.
 
-    ncnn differs: bins of all channels are (bins, 1, 2) there, whatever their number; here a vector.
+    ncnn differs: its output has the shape (bins, 1, 2) for any number of bins; here it is a vector.
     """
     p, x = c.params, as_image(c, c.x)
     channels, sizes = x.type.dims[1], x.type.dims[2:]
@@ -166,7 +166,7 @@ def spp(c: Context[SppParams]) -> Value:
 
 
 def _pooled(c: Context[P], x: Value) -> Value:
-    """x [1, channels, spatial...] pooled as the parameters say."""
+    """``x`` [1, channels, spatial...] pooled by the parameters."""
     p = c.params
     if p.global_pooling:
         reduce_all = GlobalMaxPool() if p.pooling_type == _MAX else GlobalAveragePool()
@@ -204,7 +204,7 @@ def _windows(c: Context[P], x: Value, pads: Pads, include_pad: bool) -> Value:
 
 
 def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
-    """The explicit pads, the far ends extended so that the last partial window fits."""
+    """Pads of pad_mode 0 (full): explicit ones, with ends extended to complete the last window."""
     pads = []
     for n, kernel, stride, (begin, end) in zip(sizes, p.kernel, p.strides, p.pads, strict=True):
         # The remainder has the sign of the dividend, as in C, for inputs smaller than the kernel.
@@ -214,8 +214,11 @@ def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
 
 
 def _valid_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
-    """The explicit pads. The first window may reach over the end, by less than a stride (the
-    quotient of C is 0 there); only averages of the cells inside do not read beyond the input."""
+    """Pads of pad_mode 1 (valid): explicit ones, and for averages without pads an extended end.
+
+    The first window may exceed the padded input by less than a stride, as C's division gives 0
+    there. Averages of the cells inside are defined then; others would read beyond the input.
+    """
     if p.pooling_type == _MAX or p.avgpool_count_include_pad:
         return p.pads
     pads = []
@@ -226,8 +229,8 @@ def _valid_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
 
 
 def _same(c: Context[P], x: Value) -> Value:
-    """SAME padding. Averages count its cells in any case, but not what the explicit pads cover:
-    where those cover all, no average is a number."""
+    """Pooling with SAME padding. Averages count its cells, but not cells that explicit pads cover;
+    where these cover all, the averages are NaN."""
     p = c.params
     lower = p.pad_mode == _SAME_LOWER
     pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
@@ -244,7 +247,7 @@ def _same(c: Context[P], x: Value) -> Value:
         check_extents(c, shape(x)[1:], p.kernel)
         sizes = zip(shape(x)[1:], p.kernel, p.strides, strict=True)
         out = [(n - kernel) // stride + 1 for n, kernel, stride in sizes]
-        return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "nothing")
+        return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "NaN")
     axes = tuple(range(2, x.type.rank))
     x = c.add(Slice(starts=starts, ends=ends, axes=axes, steps=(1,) * len(axes)), x)
     return _windows(c, x, p.pads, include_pad=False)
