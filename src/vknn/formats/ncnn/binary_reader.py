@@ -43,6 +43,7 @@ class _Parser:
         self.position = 0
 
     def net(self) -> NetRecord:
+        """The network; checks the header and the end of the file."""
         if self.word("magic number") != MAGIC:
             raise self.error(f"not an ncnn .param.bin: it does not start with {MAGIC}", 0)
         layers, blobs = self.word("layer count"), self.word("blob count")
@@ -60,6 +61,7 @@ class _Parser:
         return net
 
     def layer(self, number: int, blobs: int) -> LayerRecord:
+        """The next layer."""
         offset = self.position
         index = self.word(f"type of layer {number}")
         type_ = type_named(index)
@@ -73,6 +75,7 @@ class _Parser:
         return LayerRecord(type_, name, inputs, outputs, dict(self.params(name)), offset)
 
     def params(self, layer: str) -> Iterator[tuple[int, ParamValue]]:
+        """Id and value of each parameter up to the end mark."""
         while True:
             start = self.position
             key = self.word(f"parameters of layer {layer!r}")
@@ -91,6 +94,7 @@ class _Parser:
                 yield id_, Bits(self.word(what))
 
     def string(self, what: str, layer: str) -> str:
+        """The value of a string parameter."""
         start = self.position
         length = self.word(f"length of {what}")
         if not 0 <= length <= MAX_NAME:
@@ -100,6 +104,7 @@ class _Parser:
         return text.partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
     def array(self, what: str, layer: str) -> tuple[Bits, ...]:
+        """The value of an array parameter."""
         start = self.position
         length = self.word(f"length of {what}")
         if not 0 <= length <= self.room():
@@ -108,6 +113,7 @@ class _Parser:
         return tuple(Bits(n) for n in struct.unpack(f"<{length}i", self.take(length * 4, what)))
 
     def blob(self, what: str, blobs: int) -> str:
+        """Name of the next blob, from its checked index."""
         start = self.position
         index = self.word(what)
         if not 0 <= index < blobs:
@@ -123,9 +129,11 @@ class _Parser:
         return value
 
     def word(self, what: str) -> int:
+        """The next word; errors call it ``what``."""
         return int(_WORD.unpack(self.take(4, what))[0])
 
     def take(self, count: int, what: str) -> bytes:
+        """The next ``count`` bytes; errors call them ``what``."""
         end = self.position + count
         if end > len(self.data):
             raise self.error(f"the file ends where the {what} should stand", len(self.data))
@@ -140,5 +148,6 @@ class _Parser:
     def error(
         self, message: str, offset: int | None = None, layer: str | None = None
     ) -> ModelFormatError:
+        """The error for this position, or for ``offset``."""
         offset = self.position if offset is None else offset
         return ModelFormatError(message, file=self.file, offset=offset, layer=layer)

@@ -56,6 +56,7 @@ class _Parser:
         self.position = 0
 
     def net(self) -> NetRecord:
+        """The network; checks the header and the end of the file."""
         if self.integer("magic number") != MAGIC:
             raise self.error(f"not an ncnn .param file: it does not start with {MAGIC}", 0)
         layer_count = self.integer("layer count")
@@ -87,6 +88,7 @@ class _Parser:
                 )
 
     def layer(self, which: str) -> LayerRecord:
+        """The next layer."""
         type_ = self.name(f"type of {which}")
         offset = self.position - len(type_.encode())
         name = self.name(f"name of {which}")
@@ -109,6 +111,7 @@ class _Parser:
             yield id_, self.value(f"parameter {id_}", array, layer)
 
     def value(self, what: str, array: bool, layer: str) -> ParamValue:
+        """The next value of a parameter; ``array``: in the old syntax of arrays."""
         start = self.position
         if (quoted := _QUOTED.match(self.text, start)) and not array:
             self.position = quoted.end()
@@ -139,6 +142,7 @@ class _Parser:
         return tuple(self.number(part, what, start, layer) for part in parts[1:])
 
     def string(self, text: str, what: str, start: int, layer: str) -> str:
+        """The value of a string parameter."""
         if len(text) > MAX_NAME:
             raise self.error(f"{what} is longer than {MAX_NAME} characters", start, layer)
         return _unicode(text)
@@ -156,6 +160,7 @@ class _Parser:
         return value
 
     def to_int(self, text: str, what: str, start: int, layer: str | None = None) -> int:
+        """``text`` as an int of 32 bits."""
         if len(text) > _MAX_VALUE or not _INT.match(text):
             raise self.error(f"{what}: {text[:40]!r} is not a whole number", start, layer)
         if not -(1 << 31) <= int(text) < 1 << 31:
@@ -163,6 +168,7 @@ class _Parser:
         return int(text)
 
     def word(self, what: str) -> tuple[str, int]:
+        """The next token and its offset; errors call it ``what``."""
         match = _WORD.match(self.text, self.position)
         if not match:
             raise self.error(f"the file ends where the {what} should stand", len(self.text))
@@ -170,6 +176,7 @@ class _Parser:
         return match[1], match.start(1)
 
     def name(self, what: str) -> str:
+        """The next token as a name."""
         text, start = self.word(what)
         if len(text) > MAX_NAME:
             raise self.error(f"the {what} is longer than {MAX_NAME} characters", start)
@@ -178,6 +185,7 @@ class _Parser:
         return _unicode(text)
 
     def integer(self, what: str) -> int:
+        """The next token as an int of 32 bits."""
         text, start = self.word(what)
         return self.to_int(text, what, start)
 
@@ -192,6 +200,7 @@ class _Parser:
     def error(
         self, message: str, offset: int | None = None, layer: str | None = None
     ) -> ModelFormatError:
+        """The error for this position, or for ``offset``."""
         offset = self.position if offset is None else offset
         return ModelFormatError(message, file=self.file, offset=offset, layer=layer)
 

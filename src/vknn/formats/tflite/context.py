@@ -14,10 +14,13 @@ from vknn.graph import GraphBuilder, Origin, Value
 
 
 class NeedsData(Exception):
-    """Raised where a converter needs the data of ``value``, which are computed at run time."""
+    """Raised where an operator has to wait for data that are computed at run time.
 
-    def __init__(self, value: Value) -> None:
-        super().__init__(value.name)
+    These are the data of ``value``; None: data of an operator in a subgraph that it calls.
+    """
+
+    def __init__(self, value: Value | None) -> None:
+        super().__init__("a called subgraph" if value is None else value.name)
         self.value = value
 
 

@@ -34,10 +34,13 @@ def decode(data: bytes) -> Any:
 
 
 class _Decoder:
+    """Recursive decoder; ``budget``: number of values that may still be decoded."""
+
     def __init__(self, budget: int) -> None:
         self.budget = budget
 
     def value(self, ref: Any, depth: int) -> Any:
+        """Any value."""
         self.budget -= 1
         if depth > _MAX_DEPTH or self.budget < 0:
             raise BadFlexBuffer("not a FlexBuffer: it refers to itself")
@@ -58,6 +61,7 @@ class _Decoder:
         return self.plain(ref)
 
     def elements(self, vector: Any) -> list[Any]:
+        """The elements of a vector, counted."""
         count = len(vector)
         self.budget -= count
         if self.budget < 0:
@@ -65,6 +69,7 @@ class _Decoder:
         return [vector[i] for i in range(count)]
 
     def plain(self, ref: Any) -> Any:
+        """A number, string or the like, but no container."""
         if ref.IsMap or ref.IsVector:
             raise BadFlexBuffer("not a FlexBuffer: a vector where a number or string belongs")
         return ref.Value

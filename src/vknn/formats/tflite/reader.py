@@ -42,6 +42,8 @@ def parse_model(data: bytes | memoryview, file: str | None = None) -> ModelRecor
 
 
 class _Reader:
+    """Records of a verified file."""
+
     def __init__(self, data: bytes | memoryview, file: str | None) -> None:
         self.data = memoryview(data)
         self.file = file
@@ -49,6 +51,7 @@ class _Reader:
         self.buffers = [self.buffer(i) for i in range(self.root.BuffersLength())]
 
     def model(self) -> ModelRecord:
+        """The whole file."""
         if self.root.Version() != VERSION:
             raise self.bad(
                 f"schema version {self.root.Version()}; vknn reads version {VERSION}", self.root
@@ -86,6 +89,7 @@ class _Reader:
         return name, text(code.CustomCode()) if name == CUSTOM else ""
 
     def subgraph(self, index: int, codes: Sequence[tuple[str, str]]) -> SubgraphRecord:
+        """A subgraph with its tensors and operators."""
         graph = self.root.Subgraphs(index)
         tensors = tuple(
             read_tensor(graph.Tensors(i), i, self.buffers) for i in range(graph.TensorsLength())
@@ -104,6 +108,7 @@ class _Reader:
     def operator(
         self, operator: Any, index: int, codes: Sequence[tuple[str, str]], tensors: int
     ) -> OperatorRecord:
+        """An operator with its options."""
         number = operator.OpcodeIndex()
         if number >= len(codes):
             raise self.bad(f"operator {index} has code {number} of {len(codes)}", operator)
@@ -118,6 +123,7 @@ class _Reader:
         return OperatorRecord(index, name, inputs, outputs, options, custom, between)
 
     def custom_options(self, operator: Any, what: str) -> dict[str, Any]:
+        """Options of a custom operator: the decoded FlexBuffer, or its raw bytes."""
         raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
         data = bytes(raw)
         try:
@@ -156,6 +162,7 @@ class _Reader:
             ready |= set(operator.outputs)
 
     def signatures(self, subgraphs: Sequence[SubgraphRecord]) -> Iterator[SignatureRecord]:
+        """The signatures."""
         for i in range(self.root.SignatureDefsLength()):
             definition = self.root.SignatureDefs(i)
             number = definition.SubgraphIndex()
@@ -174,6 +181,7 @@ class _Reader:
             yield SignatureRecord(text(definition.SignatureKey()), number, maps[0], maps[1])
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of each metadata entry."""
         for i in range(self.root.MetadataLength()):
             entry = self.root.Metadata(i)
             if entry.Buffer() >= len(self.buffers):
@@ -181,4 +189,5 @@ class _Reader:
             yield text(entry.Name()), bytes(self.buffers[entry.Buffer()])
 
     def bad(self, message: str, table: Any) -> Damaged:
+        """The error at the position of ``table``."""
         return Damaged(message, int(table._tab.Pos))

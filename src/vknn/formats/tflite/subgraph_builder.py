@@ -117,10 +117,10 @@ class _Converter:
             try:
                 ready = self._convert(operator)
             except NeedsData as need:
-                wanted = {self.known[i]: i for i in operator.inputs if i in self.known}
-                self.decisive, ready = (wanted[need.value],), False
-            except NeedsCall:
                 ready = False
+                if need.value is not None:
+                    wanted = {self.known[i]: i for i in operator.inputs if i in self.known}
+                    self.decisive = (wanted[need.value],)
             if not ready:
                 self.stopped = position
                 return
@@ -175,14 +175,14 @@ class _Converter:
         return False
 
     def _inline(self, number: int, operator: OperatorRecord, skip: int = 0) -> None:
-        """Adds the operators of subgraph ``number`` in place of a call; raises NeedsCall."""
+        """Adds the operators of subgraph ``number`` in place of a call; raises NeedsData."""
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
         inner = _Converter(self.source, callee, self.builder, known)
         inner.run(0)
         if inner.stopped is not None:
-            raise NeedsCall
+            raise NeedsData(None)
         self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
 
     def partial_graph(self, outputs: Mapping[str, int]) -> Graph:
@@ -199,10 +199,6 @@ class _Converter:
             {i: c for i, c in constants.items() if c is not None}, dict(outputs),
         )  # fmt: skip
         return self.builder.finish(takes, rest)
-
-
-class NeedsCall(Exception):
-    """A called subgraph cannot be inlined: it contains an operator that needs data of run time."""
 
 
 @dataclass(eq=False)

@@ -42,6 +42,7 @@ class _Verifier:
         self.waiting: list[tuple[str, int]] = []
 
     def run(self) -> None:
+        """Checks the header and everything that is reachable from the root table."""
         self.need(0, 8, "the header")
         if bytes(self.data[4:8]) != IDENTIFIER:
             raise Damaged(f"the identifier is {bytes(self.data[4:8])!r}, not {IDENTIFIER!r}", 4)

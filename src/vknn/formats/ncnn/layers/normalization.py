@@ -32,6 +32,8 @@ _SMALLEST_DEVIATION = 1e-4
 
 @attributes
 class BatchNormParams(Params):
+    """Parameters of BatchNorm."""
+
     channels: int = param(0)
     eps: float = param(1, 0.0)
 

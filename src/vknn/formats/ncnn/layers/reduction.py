@@ -96,6 +96,7 @@ def _axis(c: Context[AxisParams]) -> int:
 
 @layer("CumulativeSum", params=AxisParams)
 def cumulative_sum(c: Context[AxisParams]) -> Value:
+    """Sums of all elements up to each along an axis."""
     return c.add(CumSum(_axis(c)), c.x)
 
 

@@ -55,6 +55,7 @@ class MemoryDataParams(Params):
     result=same_type,
 )
 def memory_data(c: Context[MemoryDataParams]) -> Value:
+    """Array stored in the .bin."""
     data = c.weight("data")
     return c.constant(data[None], "data")
 
@@ -81,4 +82,5 @@ def noop(c: Context[Any]) -> Sequence[Value]:
 
 @layer("DeepCopy", accepts=ANY, result=same_type, batched=lambda p: True)
 def deep_copy(c: Context[Any]) -> Value:
+    """The input itself."""
     return c.x

@@ -54,6 +54,7 @@ class PriorBoxParams(Params):
 
     @property
     def variances(self) -> tuple[float, float, float, float]:
+        """The four variances."""
         return self.variance_0, self.variance_1, self.variance_2, self.variance_3
 
 

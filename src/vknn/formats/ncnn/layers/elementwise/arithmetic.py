@@ -122,6 +122,8 @@ def _with_rank_of(c: Context[P], small: Value, large: Value) -> Value:
 
 @attributes
 class UnaryParams(Params):
+    """Parameters of UnaryOp."""
+
     op_type: int = param(0)
 
     def check(self) -> None:
@@ -130,6 +132,7 @@ class UnaryParams(Params):
 
 @layer("UnaryOp", params=UnaryParams)
 def unary_op(c: Context[UnaryParams]) -> Value:
+    """Function of each element, by op_type."""
     return c.add(_UNARY[c.params.op_type](), c.x)
 
 
@@ -174,6 +177,8 @@ def scaled(c: Context[P], x: Value, factor: float, shift: float = 0.0) -> Value:
 
 @attributes
 class PowerParams(Params):
+    """Parameters of Power."""
+
     power: float = param(0, 1.0)
     scale: float = param(1, 1.0)
     shift: float = param(2, 0.0)
@@ -190,6 +195,8 @@ def power(c: Context[PowerParams]) -> Value:
 
 @attributes
 class ExpLogParams(Params):
+    """Parameters of Exp and Log."""
+
     base: float = param(0, _NATURAL)
     scale: float = param(1, 1.0)
     shift: float = param(2, 0.0)
@@ -217,6 +224,8 @@ def log(c: Context[ExpLogParams]) -> Value:
 
 @attributes
 class BiasParams(Params):
+    """Parameters of Bias."""
+
     bias_data_size: int = param(0)
 
 
@@ -239,6 +248,7 @@ class ScaleParams(Params):
 
     @property
     def dynamic(self) -> bool:
+        """True where the scale is the second input."""
         return self.scale_data_size == _FROM_INPUT
 
     def check(self) -> None:
@@ -281,6 +291,8 @@ def _scaled(c: Context[ScaleParams]) -> Value:
 
 @attributes
 class DropoutParams(Params):
+    """Parameters of Dropout."""
+
     scale: float = param(0, 1.0)
 
 

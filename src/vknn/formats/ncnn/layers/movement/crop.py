@@ -93,6 +93,7 @@ def _value_slots(p: CropParams) -> Sequence[int]:
     value_slots=_value_slots,
 )
 def crop(c: Context[CropParams]) -> Value:
+    """Block of the input."""
     p, sizes = c.params, shape(c.x)
     if p.by_expression:
         shapes = [shape(x) for x in c.inputs]

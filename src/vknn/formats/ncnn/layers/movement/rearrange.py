@@ -15,6 +15,8 @@ _MODES = ("CRD", "DCR")
 
 @attributes
 class TileParams(Params):
+    """Parameters of Tile."""
+
     axis: int = param(0)
     tiles: int = param(1, 1)
     repeats: tuple[int, ...] = param(2, ())
@@ -49,6 +51,8 @@ def tile(c: Context[TileParams]) -> Value:
 
 @attributes
 class FlipParams(Params):
+    """Parameters of Flip."""
+
     axes: tuple[int, ...] = param(0, ())
 
     def check(self) -> None:
@@ -76,6 +80,8 @@ def flip(c: Context[FlipParams]) -> Value:
 
 @attributes
 class ReorgParams(Params):
+    """Parameters of Reorg."""
+
     stride: int = param(0, 1)
     mode: int = param(1)
 
@@ -99,6 +105,8 @@ def reorg(c: Context[ReorgParams]) -> Value:
 
 @attributes
 class PixelShuffleParams(Params):
+    """Parameters of PixelShuffle."""
+
     upscale_factor: int = param(0, 1)
     mode: int = param(1)
 
@@ -133,6 +141,8 @@ def _cut(c: Context[P], x: Value, sizes: tuple[int, ...]) -> Value:
 
 @attributes
 class DiagParams(Params):
+    """Parameters of Diag."""
+
     diagonal: int = param(0)
 
     def check(self) -> None:

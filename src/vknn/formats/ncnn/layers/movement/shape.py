@@ -25,6 +25,8 @@ _NO_BATCH = 233
 
 @attributes
 class ConcatParams(Params):
+    """Parameters of Concat."""
+
     axis: int = param(0)
 
 
@@ -54,6 +56,8 @@ def _as_rank(c: Context[P], x: Value, count: int) -> Value:
 
 @attributes
 class SliceParams(Params):
+    """Parameters of Slice."""
+
     slices: tuple[int, ...] = param(0, ())
     axis: int = param(1)
     indices: tuple[int, ...] = param(2, ())
@@ -209,11 +213,14 @@ def _batch_axis(c: Context[P], axis: int, count: int) -> int:
 
 @layer("Flatten", accepts=ANY, result=same_type)
 def flatten(c: Context[Any]) -> Value:
+    """The elements as a vector."""
     return c.reshape(c.x, (1, math.prod(shape(c.x))))
 
 
 @attributes
 class SqueezeParams(Params):
+    """Parameters of Squeeze."""
+
     w: int = param(0)
     h: int = param(1)
     d: int = param(11)
@@ -240,6 +247,8 @@ def squeeze(c: Context[SqueezeParams]) -> Value:
 
 @attributes
 class ExpandDimsParams(Params):
+    """Parameters of ExpandDims."""
+
     axes: tuple[int, ...] = param(3, ())
 
     def check(self) -> None:
@@ -278,6 +287,8 @@ _ORDERS = {
 
 @attributes
 class PermuteParams(Params):
+    """Parameters of Permute."""
+
     order_type: int = param(0)
 
     def check(self) -> None:
@@ -286,6 +297,7 @@ class PermuteParams(Params):
 
 @layer("Permute", params=PermuteParams, accepts=ANY, result=same_type)
 def permute(c: Context[PermuteParams]) -> Value:
+    """Transposition of axes, by order_type."""
     orders, order = _ORDERS[rank(c.x)], c.params.order_type
     if rank(c.x) == 1:
         return c.x
@@ -353,6 +365,8 @@ def padding(c: Context[PaddingParams]) -> Value:
 
 @attributes
 class ShuffleParams(Params):
+    """Parameters of ShuffleChannel."""
+
     group: int = param(0, 1)
     reverse: int = param(1)
 

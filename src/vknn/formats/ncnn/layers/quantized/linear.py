@@ -44,6 +44,8 @@ def _factors(c: Context[P], name: str) -> np.ndarray:
 
 @attributes
 class QuantizeParams(Params):
+    """Parameters of Quantize."""
+
     scale_data_size: int = param(0, 1)
 
 
@@ -54,11 +56,14 @@ class QuantizeParams(Params):
     result=lambda p, dtype: DType.INT8,
 )
 def quantize_layer(c: Context[QuantizeParams]) -> Value:
+    """float32 to int8 by a scale, or by one for each channel."""
     return quantize(c, c.x, _factors(c, "scale"))
 
 
 @attributes
 class DequantizeParams(Params):
+    """Parameters of Dequantize."""
+
     scale_data_size: int = param(0, 1)
     bias_data_size: int = param(1)
 
@@ -70,6 +75,7 @@ def _dequantize_weights(p: DequantizeParams) -> list[WeightSpec]:
 
 @layer("Dequantize", params=DequantizeParams, weights=_dequantize_weights, accepts=INT32)
 def dequantize_layer(c: Context[DequantizeParams]) -> Value:
+    """int32 to float32 by a scale and a bias, or by those of each channel."""
     return _scale_and_bias(c, "scale")
 
 

@@ -39,6 +39,7 @@ class Sizes:
 
     @property
     def units(self) -> int:
+        """Number of units."""
         return self.filters // self.rank
 
 
