@@ -1,4 +1,4 @@
-"""Size expressions, held against values of ncnn's own evaluator."""
+"""Shape expressions, held against values of ncnn's own evaluator."""
 
 from __future__ import annotations
 
