@@ -156,7 +156,7 @@ def _referred(function: types.FunctionType) -> list[Any]:
         getattr(m, n) for m in modules if "vknn" in m.__name__ for n in names if hasattr(m, n)
     ]
     # Converters add through their context's methods too, and a few of those name ops.
-    found += [member for n, member in vars(Context).items() if n in names]
+    found += [getattr(Context, n) for n in names if n in dir(Context)]
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     return [*found, *cells, function.__defaults__ or (), function.__kwdefaults__ or {}]
 

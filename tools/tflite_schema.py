@@ -39,7 +39,7 @@ def layout(schema: str) -> str:
         name: _slots(body, enums, unions) for kind, name, _, body in declarations if kind == "table"
     }
     lines = [
-        '"""What stands in each table of a TensorFlow Lite file; made by tools/tflite_schema.py.',
+        '"""Layouts of the tables of a TensorFlow Lite file; made by tools/tflite_schema.py.',
         "",
         "A slot is a name, a kind and what that kind needs to know: ``scalar`` bytes, ``vector``",
         "bytes of an element, ``string``, ``table`` and ``tables`` (a vector of them) the table,",

@@ -37,7 +37,7 @@ def test_names_and_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layers", "message", "layer"),
     [
-        (["ReLU r 1 1 a b"], "'a', which nobody produces", "r"),
+        (["ReLU r 1 1 a b"], "'a', which no layer produces", "r"),
         (["Input i 0 1 a", "ReLU r 1 1 b c", "ReLU s 1 1 a b"], "produced only later", "r"),
         (["Input i 0 1 a", "BinaryOp r 2 1 a b b"], "its own output 'b'", "r"),
         (["Input i 0 1 a", "ReLU r 1 1 a a"], "its own output|produced twice", "r"),

@@ -1,4 +1,4 @@
-"""What is written reads as the same."""
+"""The writer: files that it writes read as the same records and arrays."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def totals_operator() -> Iterator[None]:
 
     def convert(c: Context) -> Value:
         total = c.add(Add(), c.value(1), c.add(Mul(), c.x, c.scalar(c.options["by"])))
-        c.keep(1, total)
+        c.assign_variable(1, total)
         return c.add(Identity(), total)
 
     registry.operator("TestTotals", inputs=2, custom=True)(convert)

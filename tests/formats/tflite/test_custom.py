@@ -1,4 +1,4 @@
-"""Custom operators of the user's own."""
+"""Custom operators that users register."""
 
 from __future__ import annotations
 

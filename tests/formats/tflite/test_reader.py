@@ -1,4 +1,4 @@
-"""What .tflite files may hold, right and wrong, in small models made for it."""
+"""The reader of .tflite files: well-formed and malformed contents, in small models made for it."""
 
 from __future__ import annotations
 

@@ -90,6 +90,6 @@ def test_real_model(name: str, shared: Path, backend: str) -> None:
 
 
 def logit(probability: np.ndarray) -> np.ndarray:
-    """What a sigmoid made ``probability`` of, where float32 still tells."""
+    """The argument of the sigmoid that gave ``probability``, as far as float32 tells."""
     p = np.clip(probability.astype(np.float64), 1e-9, 1 - 1e-4)
     return np.log(p / (1 - p))

@@ -193,7 +193,7 @@ def test_random_weights(int8: bool, tmp_path: Path) -> None:
 
 
 def refused(folder: Path, line: str, *inputs: np.ndarray, weights: Arrays, tops: int = 1) -> str:
-    """What the error says; ncnn itself reads beyond its arrays."""
+    """Texts of the errors; ncnn itself reads beyond its arrays."""
     path = folder / "net.param"
     path.write_text(one_layer(line, len(inputs), tops))
     arrays = [_stored(array, name.endswith("_scale")) for name, array in weights.items()]

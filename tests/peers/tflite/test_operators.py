@@ -20,7 +20,7 @@ def options(content: dict[str, Any]) -> np.ndarray:
 
 
 def kernels(file: bytes, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the reference kernels give."""
+    """Outputs of the reference kernels."""
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(
         model_content=file, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF

@@ -17,7 +17,7 @@ BATCH, SIZE, UNITS, OUT = 2, 5, 6, 3
 
 
 def kernels(file: bytes, runs: Sequence[Feeds]) -> list[Feeds]:
-    """What the reference kernels give, run after run."""
+    """Outputs of the reference kernels, run after run."""
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(
         model_content=file, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF

@@ -30,7 +30,7 @@ SAMPLED = {
 
 
 def _difference(found: np.ndarray, expected: np.ndarray, tolerance: float) -> str | None:
-    """What is wrong with a result, or None."""
+    """Description of the difference of a result, or None."""
     if found.shape != expected.shape:
         return f"shape {found.shape}, expected {expected.shape}"
     if expected.dtype.kind in "SO":

@@ -222,7 +222,7 @@ def _segment(
     types: Mapping[str, TensorType],
     constants: Mapping[str, np.ndarray],
 ) -> Graph:
-    """The graph from ``stack`` on. Outputs: the blobs it changes; its continuation gives its End."""
+    """The graph from ``stack`` on. Outputs: the blobs that change; its continuation gives End."""
     builder = GraphBuilder("coreml")
     blobs = {b: builder.input(blob_port(b), t) for b, t in types.items()}
     blobs |= {b: builder.constant(a, blob_port(b)) for b, a in constants.items()}

@@ -1,4 +1,4 @@
-"""ncnn: .param, text or binary, with .bin weights."""
+"""ncnn models: .param (text) or .param.bin (binary), with weights in a .bin."""
 
 from __future__ import annotations
 

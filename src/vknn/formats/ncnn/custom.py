@@ -1,4 +1,4 @@
-"""Layer types of the user's own (vknn.formats.custom) as layers of a .param."""
+"""Custom layers that users have registered (vknn.formats.custom), as layer types of ncnn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_RANK = 4
 
 @attributes
 class RawParams(Params):
-    """Parameters by id, as the file has them."""
+    """Parameters by id as the file has them, of a layer whose registration declares none."""
 
     options: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
@@ -31,19 +31,19 @@ class RawParams(Params):
 
 
 def known_type(name: str) -> LayerType | None:
-    """The layer type of this name, the user's before vknn's own, or None where there is none."""
+    """Layer type of this name: a user's, else vknn's own, else None."""
     found = custom_layer("ncnn", name)
     return layer_type(name) if found is None else custom_type(found)
 
 
 def known_types() -> dict[str, LayerType]:
-    """All layer types by name."""
+    """All layer types by name, those of users included."""
     own = {name: custom_type(found) for name, found in custom_layers("ncnn").items()}
     return layer_types() | own
 
 
 def custom_type(found: Registration) -> LayerType:
-    """The layer type that a registration describes."""
+    """Layer type of a registration."""
     layer = found.layer
     return LayerType(
         name=layer.name,
@@ -62,7 +62,7 @@ def custom_type(found: Registration) -> LayerType:
 
 
 def _params(declared: Mapping[str, tuple[Any, Any]] | None) -> type[Params]:
-    """A set of parameters of these names, ids and defaults."""
+    """A class of parameters with these names, ids and defaults."""
     if declared is None:
         return RawParams
     fields = [(n, _kind(default), param(id_, default)) for n, (id_, default) in declared.items()]
@@ -95,12 +95,13 @@ def _weights(
 
 def _converter(found: Registration) -> Callable[[Context[Any]], Result]:
     def convert(c: Context[Params]) -> Result:
-        """Arrays without the graph's leading axis go in and come out."""
+        """Adds a Custom op, whose arrays lack the leading axis of the graph's values."""
         options, names = tuple(_options(c.params).items()), tuple(c.weights)
         op = Custom(found.layer, options, names, len(c.record.tops))
         blobs = [c.reshape(x, shape(x)) for x in c.inputs]
         weights = [c.weight_value(name) for name in names]
-        values = c.builder.add_many(op, *blobs, *weights, origin=c.origin, name=c.record.name)
+        parts = [str(number) for number in range(len(c.record.tops))]
+        values = c.add_many(op, *blobs, *weights, parts=parts)
         for value in values:
             rank = value.type.rank
             c.require(1 <= rank <= _MAX_RANK, f"gives {value.type}: blobs have 1 to 4 axes")

@@ -1,4 +1,4 @@
-"""Files -> :class:`NcnnModel`: everything that can be checked without inputs is checked here."""
+"""Loading of ncnn models: reads the files and checks all that needs no inputs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.layer_errors import Malformed, Unsupported
-from vknn.formats.ncnn.binary import parse_param_bin
+from vknn.formats.ncnn.binary_reader import parse_param_bin
+from vknn.formats.ncnn.blobs import check_blobs
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.model import BoundLayer, NcnnModel
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import LayerType
-from vknn.formats.ncnn.topology import check_topology
 from vknn.formats.ncnn.weights import BinReader, Weight
 
-#: The largest text files have some thousand lines; this is far beyond any.
+#: Far beyond any model: the largest text files have some thousand lines.
 _MAX_PARAM_BYTES = 1 << 28
 
 
 def load(path: Path, weights: Path | None = None) -> NcnnModel:
-    """Reads a .param or .param.bin and maps its .bin (by default the file of the same stem).
+    """Model of a .param or .param.bin and its .bin (default: the one of the same stem).
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
@@ -39,7 +39,7 @@ def load(path: Path, weights: Path | None = None) -> NcnnModel:
 
 
 def read_net(path: Path) -> NetRecord:
-    """The network in a .param or .param.bin. Raises ModelFormatError."""
+    """Records of a .param or .param.bin. Raises ModelFormatError."""
     file = str(path)
     try:
         if path.stat().st_size > _MAX_PARAM_BYTES:
@@ -51,19 +51,19 @@ def read_net(path: Path) -> NetRecord:
 
 
 def default_weights(path: Path) -> Path:
-    """The .bin that goes with a network.
+    """Path of the .bin that belongs to a .param or .param.bin.
 
     net.param and net.param.bin have net.bin; net.ncnn.param has net.ncnn.bin.
     """
     if path.name.lower().endswith(".param.bin"):
         return path.with_name(path.name[: -len(".param.bin")] + ".bin")
-    # A .param.bin by another name, say net.bin, must not be taken for its own weights.
+    # A .param.bin that is called net.bin, say, must not be taken for its own weights.
     beside = path.with_suffix(".bin")
     return beside if beside != path else path.with_name(path.name + ".bin")
 
 
 def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
-    """The type of each layer. Raises UnsupportedLayerError with all layers of unknown type."""
+    """Type of each layer. Raises UnsupportedLayerError listing all layers of unknown type."""
     types = [known_type(record.type) for record in net.layers]
     unknown = [
         f"{record.type} {record.name!r}"
@@ -76,12 +76,12 @@ def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
 
 
 def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[LayerType, Params]]:
-    """The type and the parameters of each layer, all that can be checked without weights.
+    """Type and checked parameters of each layer, without weights.
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
     types = find_types(net, file)
-    check_topology(net, file)
+    check_blobs(net, file)
     return list(zip(types, _read_params(net, types, file), strict=True))
 
 

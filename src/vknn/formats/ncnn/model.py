@@ -1,4 +1,4 @@
-"""A network with its parameters and weights, and its graph for given input shapes."""
+"""NcnnModel: a loaded network, its inputs and outputs, and graphs for input shapes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
 from vknn.formats.layer_errors import STRAY, Malformed
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.ncnn.blobs import output_blobs
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.sources import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
-from vknn.formats.ncnn.topology import dangling_blobs
 from vknn.formats.ncnn.weights import Weight
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Concat, Slice
@@ -35,7 +35,7 @@ class BoundLayer:
 
 
 class NcnnModel(Model):
-    """See :class:`Model`. Arrays have no batch axis; the graph's values have a leading 1."""
+    """An ncnn model (see :class:`Model`). Arrays have no batch axis, values a leading axis of 1."""
 
     def __init__(self, net: NetRecord, layers: Sequence[BoundLayer], name: str = "ncnn") -> None:
         self.net = net
@@ -45,13 +45,13 @@ class NcnnModel(Model):
         demanded = _demanded_types(self.layers)
         names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
         self._input_types = {n: demanded.get(n, DType.FLOAT32) for n in names}
-        self._takes_int8 = _feed_quantized(self.layers) & set(names)
+        self._takes_int8 = _int8_blobs(self.layers) & set(names)
         self._may_be_empty = _may_be_empty(self.layers)
         self.shape_hints = _shape_hints(net)
         self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
         self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
         types = _result_types(self.layers, self._input_types)
-        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in dangling_blobs(net))
+        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in output_blobs(net))
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
@@ -77,7 +77,7 @@ class NcnnModel(Model):
         return builder.finish({spec.name: blobs[spec.name] for spec in self.outputs})
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Adds the leading axis; floats and integers become float32 where the input takes that."""
+        """``array`` with a leading axis, in the element type of the input. Raises InputError."""
         if name not in self._input_types:
             raise InputError(f"unknown input {name!r}")
         array = np.asarray(array)
@@ -88,16 +88,16 @@ class NcnnModel(Model):
         if dtype is DType.INT32:
             return _as_int32(name, array)[None]
         if array.dtype == dtype.numpy and array.flags.c_contiguous:
-            return array[None]  # most runs; entering errstate takes as long as all of this
+            return array[None]  # the common case; entering errstate would double its time
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array, dtype=dtype.numpy)[None]
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Takes the leading axis off; of a batch, which ncnn's arrays do not show, the first."""
+        """``array`` without its leading axis: of a batch, which ncnn's arrays lack, item 0."""
         return array[0]
 
     def _graph_type(self, name: str, given: DType | None) -> DType:
-        """The element type in the graph for an array of the user's; None is one of no DType."""
+        """Element type in the graph for an array of type ``given`` (None: one that vknn lacks)."""
         if given is DType.INT8 and name in self._takes_int8:
             return DType.INT8
         wanted = self._input_types[name]
@@ -116,7 +116,7 @@ class NcnnModel(Model):
 
 
 def _shape_hints(net: NetRecord) -> dict[str, tuple[int, ...]]:
-    """Sizes that Input layers state: parameters 2, 11, 1, 0 are c, d, h, w."""
+    """Shapes that Input layers declare by parameters 2, 11, 1, 0 (c, d, h, w)."""
     hints = {}
     for layer in net.layers:
         sizes = [layer.params.get(id_, 0) for id_ in (2, 11, 1, 0)]
@@ -138,7 +138,7 @@ def _as_int32(name: str, array: np.ndarray) -> np.ndarray:
 def _convert(
     layer: BoundLayer, builder: GraphBuilder, blobs: dict[str, Value], reserved: frozenset[str]
 ) -> None:
-    """Adds a layer to the graph and names its results after its blobs."""
+    """Adds a layer to the graph; values that it computes get the names of its output blobs."""
     record = layer.record
     inputs = [blobs[name] for name in record.bottoms]
     context = Context(builder, record, layer.params, layer.weights, inputs, reserved)
@@ -157,7 +157,7 @@ def _convert(
         text = f"{record.type}: {type(error).__name__}: {error}"
         raise ModelFormatError(text, layer=record.name) from error
     values = [result] if isinstance(result, Value) else list(result)
-    # What is new here carries the name of its first blob; what passes through keeps its own.
+    # A new value has the name of the first blob it is; one that is passed through keeps its name.
     named = set(inputs)
     for name, value in zip(record.tops, values, strict=True):
         blobs[name] = value
@@ -167,7 +167,7 @@ def _convert(
 
 
 def _converted(layer: BoundLayer, context: Context[Params]) -> Result:
-    """The layer's results; of blobs with a batch, item by item as ncnn itself does it."""
+    """Results of a layer; of blobs with a batch, item by item, as in ncnn."""
     batches = {v.type.shape[0] or 1 for v in context.inputs} - {1}
     if not batches or layer.type.batched(layer.params):
         return layer.type.convert(context)
@@ -182,7 +182,7 @@ def _converted(layer: BoundLayer, context: Context[Params]) -> Result:
 
 
 def _demanded_types(layers: Iterable[BoundLayer]) -> dict[str, DType]:
-    """Blobs that must hold int32, found from their readers backwards."""
+    """Blobs that must hold int32, found backwards from the layers that read them."""
     demanded: dict[str, DType] = {}
     for layer in reversed(list(layers)):
         bottoms, tops = layer.record.bottoms, layer.record.tops
@@ -199,27 +199,27 @@ def _demanded_types(layers: Iterable[BoundLayer]) -> dict[str, DType]:
 
 
 def _value_blobs(layers: Iterable[BoundLayer]) -> set[str]:
-    """Blobs whose data decide shapes, through layers that only hand them on."""
+    """Blobs whose data decide shapes, also those that Split and the like pass on to such a blob."""
     found: set[str] = set()
     for layer in reversed(list(layers)):
         bottoms = layer.record.bottoms
         found |= {bottoms[i] for i in layer.type.value_slots(layer.params) if i < len(bottoms)}
-        found |= {b for b, top in _handed_on(layer) if top in found}
+        found |= {b for b, top in _aliases(layer) if top in found}
     return found
 
 
-def _feed_quantized(layers: Iterable[BoundLayer]) -> set[str]:
-    """Blobs that an int8 layer reads, through layers that only hand them on."""
+def _int8_blobs(layers: Iterable[BoundLayer]) -> set[str]:
+    """Blobs that an int8 layer reads, directly or through Split and the like."""
     found: set[str] = set()
     for layer in reversed(list(layers)):
         if layer.type.quantized(layer.params):
             found.add(layer.record.bottoms[0])
-        found |= {b for b, top in _handed_on(layer) if top in found}
+        found |= {b for b, top in _aliases(layer) if top in found}
     return found
 
 
 def _may_be_empty(layers: Iterable[BoundLayer]) -> set[str]:
-    """Blobs that may be without elements, as far as their reader goes."""
+    """Blobs that a layer reads which takes empty blobs."""
     found: set[str] = set()
     for layer in layers:
         bottoms = layer.record.bottoms
@@ -227,8 +227,8 @@ def _may_be_empty(layers: Iterable[BoundLayer]) -> set[str]:
     return found
 
 
-def _handed_on(layer: BoundLayer) -> list[tuple[str, str]]:
-    """Pairs of a blob and the other name that a layer gives it."""
+def _aliases(layer: BoundLayer) -> list[tuple[str, str]]:
+    """Pairs of input and output blob of a layer that passes its inputs on."""
     if layer.type.name not in ALIASES:
         return []
     bottoms, tops = layer.record.bottoms, layer.record.tops
@@ -238,17 +238,17 @@ def _handed_on(layer: BoundLayer) -> list[tuple[str, str]]:
 
 
 def _stored_type(layer: BoundLayer) -> DType:
-    """The element type of what a layer without inputs gives: as the file keeps it."""
+    """Element type of the output of a layer without inputs: that of its weights in the file."""
     return DType.INT8 if any(w.is_int8 for w in layer.weights.values()) else DType.FLOAT32
 
 
 def _result_types(layers: Iterable[BoundLayer], inputs: Mapping[str, DType]) -> dict[str, DType]:
-    """The element type of every blob."""
+    """Element type of each blob by name."""
     types = dict(inputs)
     for layer in layers:
         if layer.type.name == INPUT:
             continue
-        aliases = {top: b for b, top in _handed_on(layer)}
+        aliases = {top: b for b, top in _aliases(layer)}
         first = types[layer.record.bottoms[0]] if layer.record.bottoms else _stored_type(layer)
         for top in layer.record.tops:
             source = types[aliases[top]] if top in aliases else first

@@ -1,11 +1,11 @@
-"""Parameters of layers, declared once by name, id and default.
+"""Parameters of layers, declared by name, id and default.
 
     @attributes
     class PoolingParams(Params):
         kernel_w: int = param(1)
         kernel_h: int = param(11, like="kernel_w")
 
-The annotation says what the file must hold: int, float, str or a tuple of ints or floats.
+The annotation is the type that the file must have: int, float, str, or a tuple of ints or floats.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from vknn.graph import Attributes, attributes
 
 P = TypeVar("P", bound="Params")
 
-#: The bits of the smallest normal float: whole numbers from here on are taken for bit patterns.
+#: Bits of the smallest normal float32: integers from here on are bit patterns of floats.
 _FIRST_BIT_PATTERN = 1 << 23
 
 
 def param(id: int, default: Any = 0, like: str | None = None) -> Any:
-    """A parameter. ``like`` names an earlier one whose value is the default."""
+    """A field for parameter ``id``; ``like``: name of an earlier one whose value is the default."""
     return dataclasses.field(default=default, metadata={"id": id, "like": like})
 
 
 @attributes
 class Params(Attributes):
-    """Base of all parameter sets, and the set of a layer without parameters."""
+    """Base class of parameters, and the class for layers without parameters."""
 
     @classmethod
     def read(cls: type[P], record: LayerRecord) -> P:
-        """The parameters in ``record``, converted and checked. Raises Malformed, Unsupported."""
+        """Parameters of ``record``, converted and checked. Raises Malformed and Unsupported."""
         kinds = _kinds(typing.cast("type", cls))
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
@@ -53,12 +53,12 @@ class Params(Attributes):
         return params
 
     def check(self) -> None:
-        """Raises Malformed for values that no input could suit, Unsupported for foreign ones."""
+        """Raises Malformed for values that no input could suit, Unsupported for what vknn lacks."""
 
 
 @functools.cache
 def _kinds(cls: type[Params]) -> dict[str, Any]:
-    """The annotations of a class by name."""
+    """Types of a class's fields by name."""
     return typing.get_type_hints(cls)
 
 
@@ -69,7 +69,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_axes(axes: Sequence[int]) -> None:
-    """Raises Malformed unless these are at most four axes from -4 to 3, which is ncnn's rule."""
+    """Raises Malformed unless these are at most four axes from -4 to 3, as ncnn demands."""
     require(len(axes) <= 4, f"axes {list(axes)} are more than four")
     require(all(-4 <= a < 4 for a in axes), f"axes {list(axes)} are not all from -4 to 3")
 
@@ -91,7 +91,7 @@ def _convert(value: ParamValue, kind: Any, label: str) -> Any:
 
 
 def float_element(value: int | float, label: str) -> float:
-    """An element of an array of floats. Old tools wrote such arrays as the floats' bits."""
+    """An element of an array of floats, which old tools wrote as the bits of a float32."""
     if isinstance(value, Bits):
         return _finite(value, label)
     if isinstance(value, float) or abs(value) < _FIRST_BIT_PATTERN:

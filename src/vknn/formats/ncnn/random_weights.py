@@ -1,4 +1,4 @@
-"""Weights for networks that come without: for measuring and testing."""
+"""Random weights for networks without a .bin, for benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.formats.ncnn.writer import format_bin, weight_specs
 
-#: Ranges of what scales or divides, by name; "slope" of PReLU is none of those.
+#: Ranges of weights that scale or divide, by name ("slope" is that of BatchNorm, not of PReLU).
 _POSITIVE = {"slope": (0.8, 1.2), "var": (0.5, 1.5), "gamma": (0.8, 1.2), "scale": (0.8, 1.2)}
 _STEPS = 40.0  # of int8 weights in 1.0
 _ACTIVATION = 9  # the parameter that fuses an activation into a convolution or inner product
@@ -23,14 +23,14 @@ _FUSING = frozenset(
     for axes in ("", "1D", "3D")
 ) | {"InnerProduct", "DeformableConv2D"}
 _CONSTANT_K = 9  # Gemm's parameter for the length of its sums
-_HALVING = frozenset({"ELU", "GELU", "HardSwish", "Mish", "PReLU", "ReLU", "SELU", "Swish"})
+_RELU_LIKE = frozenset({"ELU", "GELU", "HardSwish", "Mish", "PReLU", "ReLU", "SELU", "Swish"})
 
 
 def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
-    """An array for each that the layers read: layer name -> weight name -> float32 (or int8) array.
+    """Random weights: layer name -> weight name -> float32 (or int8) array.
 
-    Matrices and kernels are normal with variance 2 / fan-in in front of an activation that halves
-    (He et al. 2015) and 1 / fan-in elsewhere, so that values neither vanish nor overflow.
+    Matrices and kernels are normally distributed with variance 2 / fan-in in front of ReLU and its
+    kin (He et al. 2015), 1 / fan-in elsewhere, so that values neither vanish nor overflow.
     """
     random = np.random.default_rng(seed)
     weights: dict[str, dict[str, np.ndarray]] = {layer.name: {} for layer in net.layers}
@@ -52,7 +52,7 @@ def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
 
 
 def _activated(net: NetRecord) -> set[str]:
-    """Layers whose results go through an activation at once, their own or another layer's."""
+    """Layers whose results go through an activation, fused or in the next layer."""
     made_by = {top: layer for layer in net.layers for top in layer.tops}
     found = {
         layer.name
@@ -60,7 +60,7 @@ def _activated(net: NetRecord) -> set[str]:
         if layer.type in _FUSING and layer.params.get(_ACTIVATION)
     }
     for layer in net.layers:
-        if layer.type in _HALVING and layer.bottoms:
+        if layer.type in _RELU_LIKE and layer.bottoms:
             source = made_by.get(layer.bottoms[0])
             while source is not None and source.type in ("Split", "BatchNorm", "Scale"):
                 source = made_by.get(source.bottoms[0]) if source.bottoms else None

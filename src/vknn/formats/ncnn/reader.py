@@ -1,7 +1,7 @@
-"""Text .param -> records.
+"""Reader of .param files (text) -> records.
 
-The syntax is a stream of tokens: lines mean nothing. Numbers are checked here (size, range,
-finiteness); what they mean is checked by the layers.
+The syntax is a stream of tokens; line breaks are ordinary white space. Numbers are checked here for
+size, range and finiteness; their meaning is checked by the layers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from vknn.formats.ncnn.records import MAX_PARAM_ID, LayerRecord, NetRecord, Para
 
 MAGIC = 7767517
 MAX_NAME = 255
-_MAX_VALUE = 64  # of a number; ncnn once took 15 characters
+_MAX_VALUE = 64  # characters of a number; ncnn once took 15
 MAX_BLOBS = 1 << 24
 ARRAY_KEY = -23300
-#: "T n 0 0": no layer is shorter than this, whitespace included.
+#: Length of "T n 0 0" with a line break, the shortest layer.
 _MIN_LAYER_BYTES = 8
 
 _WORD = re.compile(r"\s*(\S+)", re.ASCII)
@@ -32,23 +32,23 @@ _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
 
 def looks_like_param(head: bytes) -> bool:
-    """True when a file that starts so is a text .param."""
+    """True where ``head``, the first bytes of a file, is that of a text .param."""
     words = head.split(None, 1)
     return bool(words) and words[0] == str(MAGIC).encode()
 
 
 def looks_like_param_bin(head: bytes) -> bool:
-    """True when a file that starts so is a .param.bin (vknn.formats.ncnn.binary)."""
+    """True where ``head``, the first bytes of a file, is that of a .param.bin."""
     return head[:4] == MAGIC.to_bytes(4, "little")
 
 
 def parse_param(data: bytes, file: str | None = None) -> NetRecord:
-    """The network written in a .param file. Raises ModelFormatError with file and byte offset."""
+    """Records of a .param file. Raises ModelFormatError with file and byte offset."""
     return _Parser(data, file).net()
 
 
 class _Parser:
-    """One pass over the text. Latin-1 keeps character positions equal to byte positions."""
+    """One pass over the text, decoded as Latin-1 so that positions are byte offsets."""
 
     def __init__(self, data: bytes, file: str | None) -> None:
         self.text = data.decode("latin-1")
@@ -56,6 +56,7 @@ class _Parser:
         self.position = 0
 
     def net(self) -> NetRecord:
+        """The network; checks the header and the end of the file."""
         if self.integer("magic number") != MAGIC:
             raise self.error(f"not an ncnn .param file: it does not start with {MAGIC}", 0)
         layer_count = self.integer("layer count")
@@ -73,9 +74,9 @@ class _Parser:
         return net
 
     def check_end(self, layer_count: int) -> None:
-        """Refuses layers that the header does not count, which ncnn would drop in silence.
+        """Raises ModelFormatError for layers beyond the header's count, which ncnn would ignore.
 
-        Noop layers, which compute nothing, are let pass: files with one too many are in use.
+        Noop layers, which compute nothing, are accepted: files with one too many are in use.
         """
         while rest := _NOT_SPACE.search(self.text, self.position):
             surplus = self.layer(f"what follows layer {layer_count}, the last by the header")
@@ -87,6 +88,7 @@ class _Parser:
                 )
 
     def layer(self, which: str) -> LayerRecord:
+        """The next layer."""
         type_ = self.name(f"type of {which}")
         offset = self.position - len(type_.encode())
         name = self.name(f"name of {which}")
@@ -97,7 +99,7 @@ class _Parser:
         return LayerRecord(type_, name, inputs, outputs, dict(self.params(name)), offset)
 
     def params(self, layer: str) -> Iterator[tuple[int, ParamValue]]:
-        """Key and value of each parameter; a key that comes again is given again."""
+        """Id and value of each parameter in order; ids may repeat."""
         while key := _KEY.match(self.text, self.position):
             start = key.start(1)
             number = self.to_int(key[1], "parameter id", start, layer)
@@ -109,6 +111,7 @@ class _Parser:
             yield id_, self.value(f"parameter {id_}", array, layer)
 
     def value(self, what: str, array: bool, layer: str) -> ParamValue:
+        """The next value of a parameter; ``array``: in the old syntax of arrays."""
         start = self.position
         if (quoted := _QUOTED.match(self.text, start)) and not array:
             self.position = quoted.end()
@@ -131,7 +134,7 @@ class _Parser:
         )
 
     def old_array(self, parts: list[str], what: str, start: int, layer: str) -> ParamValue:
-        """An array that starts with its own length."""
+        """An array in the old syntax, which starts with its length."""
         length = self.to_int(parts[0], f"length of {what}", start, layer)
         if length != len(parts) - 1:
             message = f"{what} says {length} elements and has {len(parts) - 1}"
@@ -139,6 +142,7 @@ class _Parser:
         return tuple(self.number(part, what, start, layer) for part in parts[1:])
 
     def string(self, text: str, what: str, start: int, layer: str) -> str:
+        """The value of a string parameter."""
         if len(text) > MAX_NAME:
             raise self.error(f"{what} is longer than {MAX_NAME} characters", start, layer)
         return _unicode(text)
@@ -156,6 +160,7 @@ class _Parser:
         return value
 
     def to_int(self, text: str, what: str, start: int, layer: str | None = None) -> int:
+        """``text`` as an int of 32 bits."""
         if len(text) > _MAX_VALUE or not _INT.match(text):
             raise self.error(f"{what}: {text[:40]!r} is not a whole number", start, layer)
         if not -(1 << 31) <= int(text) < 1 << 31:
@@ -163,6 +168,7 @@ class _Parser:
         return int(text)
 
     def word(self, what: str) -> tuple[str, int]:
+        """The next token and its offset; errors call it ``what``."""
         match = _WORD.match(self.text, self.position)
         if not match:
             raise self.error(f"the file ends where the {what} should stand", len(self.text))
@@ -170,6 +176,7 @@ class _Parser:
         return match[1], match.start(1)
 
     def name(self, what: str) -> str:
+        """The next token as a name."""
         text, start = self.word(what)
         if len(text) > MAX_NAME:
             raise self.error(f"the {what} is longer than {MAX_NAME} characters", start)
@@ -178,11 +185,12 @@ class _Parser:
         return _unicode(text)
 
     def integer(self, what: str) -> int:
+        """The next token as an int of 32 bits."""
         text, start = self.word(what)
         return self.to_int(text, what, start)
 
     def count(self, what: str) -> int:
-        """A number of names that still has to fit into the rest of the file."""
+        """A count of names; an error where the rest of the file is shorter."""
         value = self.integer(what)
         room = (len(self.text) - self.position) // 2
         if not 0 <= value <= room:
@@ -192,6 +200,7 @@ class _Parser:
     def error(
         self, message: str, offset: int | None = None, layer: str | None = None
     ) -> ModelFormatError:
+        """The error for this position, or for ``offset``."""
         offset = self.position if offset is None else offset
         return ModelFormatError(message, file=self.file, offset=offset, layer=layer)
 

@@ -1,4 +1,4 @@
-"""A network as its file states it, free of any file syntax."""
+"""Records: the layers of a network as its file states them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 
 class Bits(int):
-    """32 bits of a .param.bin as a signed int; the layer decides whether they are a float's."""
+    """A 32-bit word of a .param.bin as a signed int; the layer knows if it is that of a float."""
 
     def as_float(self) -> float:
-        """The number whose bits these are as a float32."""
+        """The float32 with these bits."""
         return float(struct.unpack("<f", struct.pack("<i", self))[0])
 
 
-#: A number, a string (expressions), or an array of numbers.
+#: A number, a string (such as a shape expression), or an array of numbers.
 ParamValue = int | float | str | tuple[int | float, ...]
 
-#: Ids that every layer may carry: shapes of the outputs (hints, often stale) and a feature mask.
+#: Ids that any layer may have: shapes of the outputs (hints, often out of date), a feature mask.
 SHAPE_HINTS, FEATURE_MASK = 30, 31
 MAX_PARAM_ID = 31
 
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """One layer. ``offset`` is its byte position in the file, where it came from one."""
+    """One layer. ``offset``: its byte position in the file, or None without a file."""
 
     type: str
     name: str
@@ -37,7 +37,7 @@ class LayerRecord:
 
 @dataclass(frozen=True)
 class NetRecord:
-    """All layers in file order."""
+    """A network: all layers in file order."""
 
     layers: tuple[LayerRecord, ...]
 

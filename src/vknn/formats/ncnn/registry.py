@@ -1,4 +1,4 @@
-"""The table of layers: foreign name -> how to read its parameters and weights and convert it."""
+"""Registry of layer types: ncnn's name -> parameters, weights, converter and element types."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ if TYPE_CHECKING:
 
 #: A number of blobs: exactly n, or (least, most) where most None means any number.
 Arity = int | tuple[int, int | None]
-#: The values of a layer's outputs; a single value for a layer with one.
+#: Values of a layer's outputs, or the value of its only one.
 Result = Value | Sequence[Value]
 Convert = Callable[["Context[Any]"], Result]
 
 FLOAT = frozenset({DType.FLOAT32})
 FLOAT_OR_INT8 = frozenset({DType.FLOAT32, DType.INT8})
 INT32 = frozenset({DType.INT32})
-#: For layers that move elements without looking at them.
+#: Types of layers that move elements without computing with them.
 ANY = frozenset({DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.INT32})
 
 
 @dataclass(frozen=True)
 class LayerType:
-    """What is known of a layer type.
+    """A layer type.
 
-    ``accepts`` are the element types of its first input. ``result`` gives the element type of its
-    outputs from the parameters and the type of the first input. ``value_slots`` gives the inputs
-    whose data decide shapes, ``may_be_empty`` those that may be without elements, from the
-    parameters and the number of inputs. ``index``: the number of a user's own type in a .param.bin.
+    ``bottoms``, ``tops``: least and most (None: any) number of inputs and outputs. ``accepts``:
+    element types of the first input. ``result``: element type of the outputs, from the parameters
+    and the type of the first input. ``value_slots``: inputs whose data decide shapes.
+    ``may_be_empty``: inputs that may have no elements, from the parameters and the number of
+    inputs. ``quantized``, ``batched``: True for parameters with which the layer takes int8 data,
+    and blobs with a batch, as they are. ``index``: number of a custom type in a .param.bin.
     """
 
     name: str
@@ -69,11 +71,10 @@ def layer(
     index: int | None = None,
     may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: (),
 ) -> Callable[[Convert], Convert]:
-    """Registers the decorated function as the converter of layer ``name``.
+    """Registers the decorated function as the converter of layer ``name``; see :class:`LayerType`.
 
-    ``quantized`` says whether the layer takes int8 data as it is, ``batched`` whether it takes
-    blobs with a batch as they are; of other layers there is one for each item. Names are taken
-    once.
+    Layers that are not ``batched`` are added once for each item of a batch. Raises ValueError for
+    a name that is registered already.
     """
 
     def register(convert: Convert) -> Convert:
@@ -89,12 +90,12 @@ def layer(
 
 
 def same_type(params: Any, dtype: DType) -> DType:
-    """For ``result``: the outputs have the element type of the input."""
+    """The type of the input, as the ``result`` of layers that keep it."""
     return dtype
 
 
 def registered() -> Mapping[str, LayerType]:
-    """The layer types registered so far, by name (``layers`` finds and registers them)."""
+    """Layer types registered so far by name; importing the modules of ``layers`` registers them."""
     return _TYPES
 
 

@@ -1,10 +1,10 @@
-"""The numbers by which a .param.bin calls layer types."""
+"""Type indices: the numbers of layer types in a .param.bin."""
 
 from __future__ import annotations
 
 from vknn.formats.ncnn.custom import known_types
 
-#: ncnn's own types by number; new ones are appended.
+#: ncnn's layer types in the order of their indices.
 BUILTIN = tuple(
     """
     AbsVal ArgMax BatchNorm Bias BNLL Concat Convolution Crop Deconvolution Dropout Eltwise
@@ -22,15 +22,15 @@ BUILTIN = tuple(
     InverseSpectrogram Flip SDPA RotaryEmbed
     """.split()  # noqa: SIM905 (a hundred names)
 )
-#: Set in the numbers of a user's own types, which count from 0.
+#: Set in the indices of custom types, which count from 0.
 CUSTOM_BIT = 1 << 8
 _NUMBERS = {name: number for number, name in enumerate(BUILTIN)}
 
 
 def type_named(number: int) -> str | None:
-    """The name of a type; None for a number that neither ncnn nor a user can have given.
+    """Name of the type with this index; None for an index outside both ranges.
 
-    A user's own type that is not registered is called by its number ("Custom0").
+    A custom type that is not registered is named by its number ("Custom0").
     """
     if 0 <= number < len(BUILTIN):
         return BUILTIN[number]
@@ -41,7 +41,7 @@ def type_named(number: int) -> str | None:
 
 
 def type_index(name: str) -> int | None:
-    """The number of a type; None where it has none."""
+    """Index of a type; None where it has none."""
     if name in _NUMBERS:
         return _NUMBERS[name]
     found = known_types().get(name)

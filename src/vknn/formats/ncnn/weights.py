@@ -1,7 +1,6 @@
-""".bin weights: an unnamed sequence of arrays, read in the order of the layers.
+"""Weights in a .bin: a sequence of arrays without names, in the order of the layers.
 
-Everything stays memory-mapped until it is used. Each array is checked against the size of the
-file before anything is done with it.
+The file is memory-mapped. Each array is checked against the size of the file before it is used.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _TABLE_ENTRIES = 256
 
 @dataclass(frozen=True)
 class WeightSpec:
-    """An array that a layer reads. A tagged one starts with four bytes that say how it is kept.
+    """An array that a layer reads. ``tagged``: four bytes in front of it give its storage.
 
-    ``int8``: the layer takes it as int8 only; where it is not tagged, bytes are all there is.
+    ``int8``: the layer takes it as int8 only; an untagged one is stored as bytes.
     """
 
     name: str
@@ -34,6 +33,7 @@ class WeightSpec:
 
     @property
     def count(self) -> int:
+        """Number of elements."""
         return math.prod(self.shape)
 
 
@@ -47,10 +47,11 @@ class Weight:
 
     @property
     def is_int8(self) -> bool:
+        """True where the file has int8."""
         return self.stored.dtype == np.int8
 
     def array(self) -> np.ndarray:
-        """The values: int8 where the file has int8, float32 otherwise (a view where possible)."""
+        """The array: int8 where the file has int8, else float32 (a view where possible)."""
         if self.table is not None:
             return self.table[self.stored].reshape(self.shape)
         if self.is_int8:
@@ -59,10 +60,10 @@ class Weight:
 
 
 class BinReader:
-    """Hands out the arrays of a .bin one after the other."""
+    """Sequential reader of the arrays in a .bin."""
 
     def __init__(self, path: Path, *, required: bool = True) -> None:
-        """Maps the file. ``required`` False: a missing one is as good as an empty one."""
+        """Maps the file; without ``required`` a missing file counts as empty."""
         self._path = path
         self.position = 0
         self._missing = not path.exists()
@@ -93,12 +94,12 @@ class BinReader:
             return Weight(self._take(spec, "i1", spec.count, layer), spec.shape)
         if tag in (0, TAG_FLOAT32_SCALED):
             return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
-        # Any other tag announces a codebook.
+        # Any other tag stands for a codebook of 256 float32 and an index for each element.
         table = self._take(spec, "<f4", _TABLE_ENTRIES, layer)
         return Weight(self._take(spec, "u1", spec.count, layer), spec.shape, table)
 
     def _take(self, spec: WeightSpec, dtype: str, count: int, layer: str) -> np.ndarray:
-        """``count`` elements from the current position, which then stands on a multiple of 4."""
+        """``count`` elements from the current position, which moves on to a multiple of 4."""
         start = self.position
         padded = -(-count * np.dtype(dtype).itemsize // 4) * 4
         if start + padded > self._data.size:

@@ -1,4 +1,4 @@
-"""Records and arrays -> .param, .param.bin and .bin, in ncnn's own style."""
+"""Writer of .param, .param.bin and .bin files from records and arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from vknn.errors import ShapeError
-from vknn.formats.ncnn.binary import END, STRING_KEY
+from vknn.formats.ncnn.binary_reader import END, STRING_KEY
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
 from vknn.formats.ncnn.params import float_element
@@ -21,14 +21,14 @@ from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
 
-#: How tagged float arrays are kept in the file.
+#: Storage of tagged float arrays in the file.
 Storage = Literal["fp32", "fp16", "table"]
 #: Layer name -> weight name -> array. See :func:`weight_specs` for the names and shapes.
 Weights = Mapping[str, Mapping[str, np.ndarray]]
 
 
 def weight_specs(net: NetRecord) -> Iterator[tuple[LayerRecord, WeightSpec]]:
-    """Every array that the layers of ``net`` read, in the order of the .bin."""
+    """All arrays that the layers of ``net`` read, in the order of the .bin."""
     for record, type_ in zip(net.layers, find_types(net), strict=True):
         for spec in type_.weights(type_.params.read(record)):
             yield record, spec
@@ -51,7 +51,7 @@ def save(
 
 
 def format_param(net: NetRecord) -> str:
-    """The text of the .param."""
+    """Text of the .param."""
     names = set(net.blobs()).union(*(layer.bottoms for layer in net.layers))
     lines = [str(MAGIC), f"{len(net.layers)} {len(names)}"]
     lines += [_format_layer(layer) for layer in net.layers]
@@ -76,7 +76,7 @@ def _format_param(id_: int, value: ParamValue) -> str:
 
 
 def format_param_bin(net: NetRecord) -> bytes:
-    """The bytes of the .param.bin: blobs by their indices in :func:`blob_indices`.
+    """Bytes of the .param.bin; blobs have the indices of :func:`blob_indices`.
 
     Raises ShapeError for a layer whose type has no number.
     """
@@ -97,13 +97,13 @@ def format_param_bin(net: NetRecord) -> bytes:
 
 
 def blob_indices(net: NetRecord) -> dict[str, int]:
-    """The index of each blob by name, in order of production."""
+    """Index of each blob by name, in order of production."""
     named = dict.fromkeys([*net.blobs(), *(b for layer in net.layers for b in layer.bottoms)])
     return {name: index for index, name in enumerate(named)}
 
 
 def _float_ids(layer: LayerRecord) -> set[int]:
-    """Ids of the parameters that the layer reads as floats, whatever their text looked like."""
+    """Ids of the parameters that the layer reads as floats, whatever the records hold."""
     type_ = known_type(layer.type)
     if type_ is None:
         return set()
@@ -117,7 +117,7 @@ def _float_ids(layer: LayerRecord) -> set[int]:
 
 
 def _typed(value: ParamValue, floats: bool) -> ParamValue:
-    """A parameter of a .param.bin with its words read as the layer does."""
+    """A parameter with its words (of a .param.bin) as floats where the layer reads floats."""
     if isinstance(value, tuple):
         return tuple(v.as_float() if floats and isinstance(v, Bits) else v for v in value)
     return value.as_float() if floats and isinstance(value, Bits) else value
@@ -141,7 +141,7 @@ def _word(value: int | float, floats: bool) -> bytes:
 
 
 def _format_number(value: int | float) -> str:
-    """Floats with as many digits as it takes to read the same float32 again."""
+    """Text of a number; floats with as many digits as reading the same float32 takes."""
     if not isinstance(value, float):
         return str(int(value))
     if not np.isfinite(value):
@@ -151,7 +151,7 @@ def _format_number(value: int | float) -> str:
 
 
 def format_bin(net: NetRecord, weights: Weights, storage: Storage = "fp32") -> bytes:
-    """The bytes of the .bin. int8 arrays are kept as int8, whatever ``storage`` says."""
+    """Bytes of the .bin. int8 arrays are stored as int8, whatever ``storage`` is."""
     parts = []
     for record, spec in weight_specs(net):
         try:
@@ -188,11 +188,11 @@ def _tagged(array: np.ndarray, storage: Storage) -> bytes:
 
 
 def _codebook(array: np.ndarray) -> bytes:
-    """256 values from the smallest to the largest and the index of the nearest for each element."""
+    """256 evenly spaced values from the smallest to the largest, and an index for each element."""
     table = np.linspace(array.min(), array.max(), 256, dtype=np.float32)
     step = float(table[-1] - table[0]) / 255 or 1.0
     index = np.rint((array.reshape(-1) - table[0]) / step).astype(np.uint8)
-    # Any tag that is none of the others announces a table.
+    # Any tag that is none of the others stands for a table.
     return struct.pack("<I", 1) + _floats(table) + _padded(index.tobytes())
 
 

@@ -1,4 +1,4 @@
-"""What an operator's converter works with."""
+"""Context of one operator's conversion: its inputs, options, tensors and quantization."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from vknn.graph import GraphBuilder, Origin, Value
 
 
 class NeedsData(Exception):
-    """A converter needs the data of ``value``, which are computed at run time."""
+    """Raised where an operator has to wait for data that are computed at run time.
 
-    def __init__(self, value: Value) -> None:
-        super().__init__(value.name)
+    These are the data of ``value``; None: data of an operator in a subgraph that it calls.
+    """
+
+    def __init__(self, value: Value | None) -> None:
+        super().__init__("a called subgraph" if value is None else value.name)
         self.value = value
 
 
 @dataclass(frozen=True)
 class Context(LayerContext):
-    """One operator on its way into the graph. Values have the layout of the file (NHWC).
+    """One operator while it is converted. Values have the layout of the file (NHWC).
 
-    ``states`` collects the new values of variable tensors, by tensor.
+    ``assigned`` collects the new values of variable tensors, by tensor index.
     """
 
     builder: GraphBuilder
     graph: SubgraphRecord
     operator: OperatorRecord
     inputs: Sequence[Value | None]
-    states: dict[int, Value] = field(default_factory=dict)
+    assigned: dict[int, Value] = field(default_factory=dict)
 
     @property
     def options(self) -> Any:
-        """The options by their names in the schema."""
+        """The options by their field names in the schema."""
         return self.operator.options
 
     @property
@@ -46,7 +49,7 @@ class Context(LayerContext):
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its tensors hold quantized integers: the first input or the first output."""
+        """True where the first input or the first output holds quantized integers."""
         tensors = self.graph.tensors
         ends = [i for i in (*self.operator.inputs[:1], *self.operator.outputs[:1]) if i != -1]
         return any(tensors[i].is_quantized for i in ends)
@@ -57,46 +60,47 @@ class Context(LayerContext):
         return self.value(0)
 
     def value(self, number: int) -> Value:
-        """An input that must be there."""
+        """Input ``number``; Malformed where the operator lacks it."""
         value = self.optional(number)
         if value is None:
             self.fail(f"input {number} is missing")
         return value
 
     def optional(self, number: int) -> Value | None:
-        """An input, or None where it is absent or left out."""
+        """Input ``number``, or None where the operator lacks it."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def source(self, number: int) -> TensorRecord:
-        """The file's record of an input."""
+        """The file's record of input ``number``."""
         self.value(number)
         return self.graph.tensors[self.operator.inputs[number]]
 
     def target(self, number: int = 0) -> TensorRecord:
-        """The file's record of an output."""
+        """The file's record of output ``number``."""
         return self.graph.tensors[self.operator.outputs[number]]
 
     def quant(self, number: int) -> Quant:
-        """The quantization of an input of integers, which it must have."""
+        """Scale and zero point of input ``number``; Malformed where it has none."""
         return self.quant_of(self.source(number), f"input {number}")
 
     def quant_of(self, tensor: TensorRecord, what: str) -> Quant:
-        """The quantization of a tensor of integers, which it must have."""
+        """Scale and zero point of a tensor; Malformed, naming it ``what``, where it has none."""
         self.require(tensor.dtype.is_integer, f"{what} is of {tensor.dtype.value}, not quantized")
         if tensor.quant is None:
             self.fail(f"{what} has no quantization")
         return tensor.quant
 
-    def keep(self, number: int, value: Value) -> None:
-        """Makes ``value`` what the variable tensor at input ``number`` holds from now on."""
+    def assign_variable(self, number: int, value: Value) -> None:
+        """Assigns ``value`` to the variable tensor that is input ``number``."""
         record = self.source(number)
         self.require(record.variable, f"writes input {number}, which is not a variable")
-        self.states[record.index] = value
+        self.assigned[record.index] = value
 
     def data(self, number: int) -> np.ndarray:
-        """The data of an input that must be known while the graph is built.
+        """Array of an input whose data are needed while the graph is built.
 
-        Where they are computed at run time the graph ends before this operator (see ``stages``).
+        Raises NeedsData where they are computed at run time: the graph then ends before this
+        operator (see ``subgraph_builder``).
         """
         value = self.value(number)
         if value.constant is None:
@@ -104,21 +108,21 @@ class Context(LayerContext):
         return value.constant
 
     def ints(self, number: int, what: str) -> list[int]:
-        """The data of a constant integer input, flattened."""
+        """Elements of an integer input, flattened; errors call it ``what``. See :meth:`data`."""
         array = self.data(number)
         self.require(array.dtype.kind in "iu", f"{what} must be integers, not {array.dtype}")
         return [int(v) for v in array.reshape(-1)]
 
     def number(self, position: int, what: str) -> int:
-        """The datum of a constant integer input that has a single one."""
+        """The element of an integer input that has exactly one. See :meth:`data`."""
         found = self.ints(position, what)
         self.require(len(found) == 1, f"{what} is {len(found)} numbers")
         return found[0]
 
     def channels_second(self, x: Value) -> Value:
-        """(n, spatial..., c) as (n, c, spatial...)."""
+        """``x`` (n, spatial..., c) as (n, c, spatial...)."""
         return self.transpose(x, (0, x.type.rank - 1, *range(1, x.type.rank - 1)))
 
     def channels_last(self, x: Value) -> Value:
-        """(n, c, spatial...) as (n, spatial..., c)."""
+        """``x`` (n, c, spatial...) as (n, spatial..., c)."""
         return self.transpose(x, (0, *range(2, x.type.rank), 1))

@@ -1,4 +1,4 @@
-"""Custom operators of the user's own (vknn.formats.custom)."""
+"""Custom operators that users have registered (vknn.formats.custom) in TensorFlow Lite files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vknn.ops.custom import Custom
 
 
 def known_type(code: str, custom_code: str = "") -> OperatorType | None:
-    """The type of an operator, the user's before vknn's own, or None where there is none."""
+    """Type of an operator: a user's, else vknn's own, else None."""
     found = custom_layer("tflite", custom_code) if custom_code else None
     return operator_type(code, custom_code) if found is None else _type(found)
 
@@ -24,10 +24,10 @@ def _type(found: Registration) -> OperatorType:
 
 def _converter(found: Registration) -> Convert:
     def convert(c: Context) -> Result:
-        """The tensors go in and come out as the file has them, quantized integers too."""
+        """Adds a Custom op on the tensors as the file has them, quantized integers included."""
         if found.weights is not None:
             c.refuse("weights: those of a TensorFlow Lite operator are among its inputs")
-        options = tuple((k, _held(v)) for k, v in _options(c, found).items())
+        options = tuple((k, _hashable(v)) for k, v in _options(c, found).items())
         values = [c.value(i) for i in range(len(c.inputs))]
         op = Custom(found.layer, options, (), len(c.operator.outputs))
         return c.add_many(op, *values)
@@ -36,7 +36,7 @@ def _converter(found: Registration) -> Convert:
 
 
 def _options(c: Context, found: Registration) -> Mapping[str, Any]:
-    """What the file's options hold, or what the registration names of them."""
+    """The file's options, or those that the registration declares, by their declared names."""
     if found.parameters is None:
         return c.options
     options = {}
@@ -47,7 +47,7 @@ def _options(c: Context, found: Registration) -> Mapping[str, Any]:
 
 
 def _converted(c: Context, key: str, given: Any, default: Any) -> Any:
-    """``given`` in the type of ``default``."""
+    """``given`` converted to the type of ``default``. Raises Malformed."""
     try:
         if isinstance(default, tuple):
             number = float if any(isinstance(v, float) for v in default) else int
@@ -61,8 +61,8 @@ def _converted(c: Context, key: str, given: Any, default: Any) -> Any:
     return given
 
 
-def _held(value: Any) -> Any:
-    """Lists as tuples: options belong to an op, which can be compared."""
+def _hashable(value: Any) -> Any:
+    """Lists as tuples: attributes of an op have to be hashable."""
     if isinstance(value, list):
-        return tuple(_held(v) for v in value)
+        return tuple(_hashable(v) for v in value)
     return value

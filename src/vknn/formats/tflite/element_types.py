@@ -1,6 +1,7 @@
-"""The element types that the kernels of an operator take, quantized or not.
+"""Element types that TensorFlow Lite's kernels take, operator by operator.
 
-Where TensorFlow Lite's own kernels stop at a type, a model with it has no meaning to go by.
+An operator with tensors of other types is refused: TensorFlow Lite stops at it too, so that there
+is no result to reproduce.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from vknn.graph import DType
 _FLOATS = "float32 float16"
 _SMALL = "int8 uint8 int16"
 _NUMBERS = f"{_FLOATS} {_SMALL} int32 int64"
-#: Of the first input; operators that are not here see to it themselves or take anything.
-_TYPES = {
+#: Operators -> types of the first input, quantized or not. Operators that are not listed check
+#: their types themselves or take any.
+_FIRST_INPUT = {
     "RELU RELU6 LEAKY_RELU PRELU": f"float32 {_SMALL}",
     "RELU_N1_TO_1 HARD_SWISH L2_NORMALIZATION": "float32 int8 uint8",
     "LOGISTIC TANH": f"{_FLOATS} {_SMALL}",
@@ -41,16 +43,56 @@ _TYPES = {
     "SIGN": "float32 float64 int32",
     "ATAN2": f"{_FLOATS} float64",
 }
-TAKEN = {
+_TAKEN = {
     name: frozenset(DType(t) for t in types.split())
-    for names, types in _TYPES.items()
+    for names, types in _FIRST_INPUT.items()
     for name in names.split()
 }
 
+_ALL_SUB_BYTE = ("int4", "int2", "uint4")
+#: Operator -> sub-byte types of its weights (the second input), and the types of the first input
+#: that go with them.
+_SUB_BYTE_WEIGHTS = {
+    "FULLY_CONNECTED": (("int4", "int2"), (DType.FLOAT32, DType.INT8, DType.INT16)),
+    "CONV_2D": (("int4",), (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
+    "DEPTHWISE_CONV_2D": (("int4",), (DType.INT8,)),
+}
+#: Operator -> sub-byte types of any of its inputs and outputs.
+_SUB_BYTE = {
+    "CAST": _ALL_SUB_BYTE,
+    "QUANTIZE": ("int4", "uint4"),
+    "DEQUANTIZE": _ALL_SUB_BYTE,
+    "EMBEDDING_LOOKUP": ("int4", "int2"),
+    "GATHER": ("int4",),
+    "SLICE": ("int4",),
+    "CONCATENATION": ("int4",),
+    "RESHAPE": _ALL_SUB_BYTE,
+    "EXPAND_DIMS": _ALL_SUB_BYTE,
+    "SQUEEZE": _ALL_SUB_BYTE,
+    "SHAPE": _ALL_SUB_BYTE,
+    "RANK": _ALL_SUB_BYTE,
+}
 
-def check(c: Context) -> None:
-    """Refuses an operator whose first input has a type that its kernels do not take."""
-    taken = TAKEN.get(c.operator.code)
+
+def check_element_types(c: Context) -> None:
+    """Raises Unsupported or Malformed for tensors of types that the operator's kernels lack."""
+    _check_sub_byte(c)
+    taken = _TAKEN.get(c.operator.code)
     if taken is not None and c.x.type.dtype not in taken:
         kinds = ", ".join(sorted(dtype.value for dtype in taken))
         c.fail(f"takes {kinds}, not {c.x.type.dtype.value}")
+
+
+def _check_sub_byte(c: Context) -> None:
+    """Refuses sub-byte types and blockwise quantization where the kernels do not take them."""
+    tensors, code = c.graph.tensors, c.operator.code
+    for place, index in enumerate((*c.operator.inputs, *c.operator.outputs)):
+        if index != -1 and tensors[index].blocks is not None and code != "EMBEDDING_LOOKUP":
+            c.refuse("tensors that are quantized block by block")
+        if index == -1 or tensors[index].sub_byte is None:
+            continue
+        name = tensors[index].type_name
+        names, data = _SUB_BYTE_WEIGHTS.get(code, ((), ()))
+        weights = place == 1 and name in names and c.x.type.dtype in data
+        if not weights and name not in _SUB_BYTE.get(code, ()):
+            c.refuse(f"tensors of {name} (input 0: {c.x.type.dtype.value})")

@@ -1,8 +1,7 @@
-"""FlexBuffers (the options of custom operators) -> Python values, within bounds.
+"""FlexBuffers, the options of custom operators -> Python values.
 
-The library's reader follows offsets as they stand; here what it raises becomes one error, and the
-number of elements is bounded by the size of the data, so that shared parts cannot be unrolled
-without end.
+The library's reader does no bounds checks: whatever it raises becomes BadFlexBuffer. The number of
+decoded elements is limited by the number of bytes, so that data which refer to themselves end.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ _MAX_DEPTH = 32
 
 
 class BadFlexBuffer(ValueError):
-    """The bytes are not a FlexBuffer."""
+    """Bytes that are not a FlexBuffer."""
 
 
 def decode(data: bytes) -> Any:
-    """The value in ``data``: dicts, lists, numbers, strings. Empty data are an empty dict.
+    """Python value of a FlexBuffer: dicts, lists, numbers, strings. No bytes give an empty dict.
 
     Raises BadFlexBuffer.
     """
@@ -35,10 +34,13 @@ def decode(data: bytes) -> Any:
 
 
 class _Decoder:
+    """Recursive decoder; ``budget``: number of values that may still be decoded."""
+
     def __init__(self, budget: int) -> None:
         self.budget = budget
 
     def value(self, ref: Any, depth: int) -> Any:
+        """Any value."""
         self.budget -= 1
         if depth > _MAX_DEPTH or self.budget < 0:
             raise BadFlexBuffer("not a FlexBuffer: it refers to itself")
@@ -59,6 +61,7 @@ class _Decoder:
         return self.plain(ref)
 
     def elements(self, vector: Any) -> list[Any]:
+        """The elements of a vector, counted."""
         count = len(vector)
         self.budget -= count
         if self.budget < 0:
@@ -66,6 +69,7 @@ class _Decoder:
         return [vector[i] for i in range(count)]
 
     def plain(self, ref: Any) -> Any:
+        """A number, string or the like, but no container."""
         if ref.IsMap or ref.IsVector:
             raise BadFlexBuffer("not a FlexBuffer: a vector where a number or string belongs")
         return ref.Value

@@ -1,4 +1,4 @@
-"""A file -> :class:`TfliteModel`: everything that can be checked without inputs is checked here."""
+"""Loading of .tflite files: reads a file and checks all that needs no inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vknn.formats.tflite.registry import OperatorType
 
 
 def load(path: Path, weights: Path | None = None) -> TfliteModel:
-    """Reads a .tflite file; constants stay memory-mapped.
+    """Model of a .tflite file, which is memory-mapped.
 
     Raises ModelFormatError and UnsupportedLayerError.
     """
@@ -36,7 +36,7 @@ def load(path: Path, weights: Path | None = None) -> TfliteModel:
 
 
 def check_operators(record: ModelRecord, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError with all operators that vknn does not know."""
+    """Raises UnsupportedLayerError listing all operators that vknn does not have."""
     unknown: list[str] = []
     for graph in record.subgraphs:
         for operator in graph.operators:
@@ -63,7 +63,7 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
             raise ModelFormatError(f"{place} has {len(names)} {what}, takes {wanted}", file=file)
 
 
-#: The subgraphs that operators name: option, inputs that are not passed on.
+#: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
     "IF": (("then_subgraph_index", "else_subgraph_index"), 1),
@@ -72,7 +72,7 @@ _CALLS = {
 
 
 def check_calls(record: ModelRecord, file: str | None = None) -> None:
-    """Raises ModelFormatError unless subgraphs that are called exist, fit and make no circle."""
+    """Raises ModelFormatError for calls that are recursive or name subgraphs that do not fit."""
     called: dict[int, set[int]] = {}
     for graph in record.subgraphs:
         for operator in graph.operators:

@@ -1,4 +1,4 @@
-"""A model of records, and its graph for given input shapes."""
+"""TfliteModel: a loaded model, its inputs, outputs, signatures, and graphs for input shapes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from vknn.errors import InputError, ModelFormatError
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.tflite.records import (
     ModelRecord,
-    Quant,
     SignatureRecord,
     SubgraphRecord,
     TensorRecord,
 )
-from vknn.formats.tflite.stages import Source, build_graph
+from vknn.formats.tflite.subgraph_builder import Source, build_graph
 from vknn.graph import DType, Graph, TensorType
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments and results of a method of the model, and what a session calls them.
+    """A signature: names of the arguments and results of a method -> names that a session uses.
 
-    A session runs subgraph 0; the signatures of others are there to be read.
+    A session runs subgraph 0; signatures of other subgraphs are only listed.
     """
 
     inputs: Mapping[str, str]
@@ -33,10 +32,9 @@ class Signature:
 
 
 class TfliteModel(Model):
-    """See :class:`Model`. Arrays have the layout and dtype of the file's tensors.
+    """A TensorFlow Lite model (see :class:`Model`). Arrays have the layout and dtype of the file.
 
-    ``signatures`` by their keys, ``metadata`` (the file's own bytes) by name, and ``description``
-    are what the file says of itself.
+    ``signatures`` by key, ``metadata`` (bytes by name) and ``description`` come from the file.
     """
 
     def __init__(self, record: ModelRecord, file: str | None = None) -> None:
@@ -51,7 +49,7 @@ class TfliteModel(Model):
             name: tensors[index]
             for name, index in zip(self._input_names, self.main.inputs, strict=True)
         }
-        self.ranged = frozenset(n for n, t in self._records.items() if t.narrow is not None)
+        self.ranged = frozenset(n for n, t in self._records.items() if t.sub_byte is not None)
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
         made = dict(zip(self._output_names, self.main.outputs, strict=True))
         self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
@@ -61,21 +59,20 @@ class TfliteModel(Model):
         self.description, self.metadata = record.description, record.metadata
         self.signatures = {s.key: _signature(record, s) for s in record.signatures}
         self.state = {_state_name(t): TensorType(t.shape, t.dtype) for t in tensors if t.variable}
-        # TensorFlow Lite fills int8 variables with their zero point, all others with zeros.
         self.first_state = {
-            _state_name(t): self._first(t, t.quant)
+            _state_name(t): self._initial_value(t)
             for t in tensors
-            if t.variable and t.quant is not None and t.dtype is DType.INT8
+            if t.variable and t.initial_value
         }
 
-    def _first(self, tensor: TensorRecord, quant: Quant) -> int:
-        first = int(quant.zero_point.reshape(-1)[0])
-        if not -128 <= first <= 127:
+    def _initial_value(self, tensor: TensorRecord) -> int:
+        value = tensor.initial_value
+        if not -128 <= value <= 127:
             raise ModelFormatError(
-                f"variable {tensor.name!r} starts at its zero point {first}, which is no int8",
+                f"variable {tensor.name!r} starts at its zero point {value}, which is no int8",
                 file=self.file,
             )
-        return first
+        return value
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
@@ -93,14 +90,14 @@ class TfliteModel(Model):
         return build_graph(Source(self.record, self.file), 0, fed, outputs, names)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array in the tensor's dtype; numbers of another one are taken where they fit."""
+        """``array`` in the dtype of input ``name``. Raises InputError where values do not fit."""
         record = self._records.get(name)
         if record is None:
             raise InputError(f"unknown input {name!r}")
         array = np.asarray(array)
         self._check_shape(name, array.shape)
         wanted = record.dtype.numpy
-        if record.narrow is not None and array.dtype.kind in "fiub":
+        if record.sub_byte is not None and array.dtype.kind in "fiub":
             _check_range(name, record, array)
         if array.dtype == wanted:
             return np.ascontiguousarray(array).reshape(array.shape)
@@ -118,7 +115,7 @@ class TfliteModel(Model):
         return converted
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
-        """The array as it is."""
+        """``array`` unchanged: outputs have the file's layout and dtype."""
         return array
 
     def _check_shape(self, name: str, shape: Sequence[int]) -> None:
@@ -142,7 +139,7 @@ def _check_range(name: str, record: TensorRecord, array: np.ndarray) -> None:
 
 
 def _strings(name: str, array: np.ndarray) -> np.ndarray:
-    """An object array of bytes; text becomes UTF-8."""
+    """``array`` as an object array of bytes; text is encoded as UTF-8."""
     if array.dtype.kind not in "SUO":
         raise InputError(f"input {name!r} takes strings, not {array.dtype}")
     result = np.empty(array.shape, object)
@@ -154,7 +151,7 @@ def _strings(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def tensor_names(graph: SubgraphRecord, indices: Sequence[int]) -> list[str]:
-    """Names for inputs or outputs; what is empty or not unique gets the tensor's index."""
+    """Unique names of inputs or outputs: names of their tensors, with :index where ambiguous."""
     names = [graph.tensors[i].name for i in indices]
     return [
         name if name and names.count(name) == 1 else f"{name}:{index}"

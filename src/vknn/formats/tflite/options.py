@@ -1,4 +1,4 @@
-"""The options table of an operator -> a mapping by field names."""
+"""Builtin options: the options table of an operator -> a mapping by field names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.generated.layout import TABLES, UNIONS
 
 _MEMBERS = UNIONS["BuiltinOptions"]
-#: Builtins whose options table is not called after them.
+#: Builtins whose options table has another name than theirs.
 _TABLES = {
     "AVERAGE_POOL_2D": "Pool2D", "MAX_POOL_2D": "Pool2D", "L2_POOL_2D": "Pool2D",
     "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalization", "L2_NORMALIZATION": "L2Norm",
@@ -31,15 +31,15 @@ _BY_PLAIN = {_plain(member.removesuffix("Options")): member for member in _MEMBE
 
 
 def options_table(code: str) -> str | None:
-    """The name of a builtin's options table; None where it has none."""
+    """Name of a builtin's options table in the schema; None where it has none."""
     return _BY_PLAIN.get(_plain(_TABLES.get(code, code)))
 
 
 def read_options(operator: Any, code: str) -> Mapping[str, Any]:
-    """Every field of the builtin's options; absent ones, or an absent table, give defaults.
+    """Fields of a builtin's options by name; the schema's defaults for fields that are absent.
 
-    ``operator`` is a verified Operator. A table of another kind than the builtin's is left aside,
-    as TensorFlow Lite does.
+    ``operator`` is a verified Operator table. A table of another builtin's type is ignored, as in
+    TensorFlow Lite.
     """
     name = options_table(code)
     if name is None:
@@ -54,7 +54,7 @@ def read_options(operator: Any, code: str) -> Mapping[str, Any]:
     return {slot: _value(options, slot, kind) for slot, kind, _ in TABLES[name]}
 
 
-#: A vtable without entries and a table without fields, for the defaults.
+#: An empty vtable and a table without fields, from which accessors read the defaults.
 _EMPTY = bytearray(b"\x04\x00\x04\x00\x04\x00\x00\x00")
 
 

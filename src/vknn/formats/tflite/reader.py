@@ -1,4 +1,4 @@
-"""Bytes of a .tflite file -> records. Every index, size and count is checked here."""
+"""Reader of .tflite files: bytes -> records, with every index, size and count checked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NAMES = {
 
 
 def looks_like_tflite(head: bytes) -> bool:
-    """True when a file that starts so is a TensorFlow Lite model."""
+    """True where ``head``, the first bytes of a file, is that of a TensorFlow Lite model."""
     return head[4:8] == IDENTIFIER
 
 
 def parse_model(data: bytes | memoryview, file: str | None = None) -> ModelRecord:
-    """The model in ``data``. Raises ModelFormatError with the offset, UnsupportedLayerError."""
+    """ModelRecord of the bytes of a file. Raises ModelFormatError and UnsupportedLayerError."""
     try:
         verify(data)
         return _Reader(data, file).model()
@@ -42,6 +42,8 @@ def parse_model(data: bytes | memoryview, file: str | None = None) -> ModelRecor
 
 
 class _Reader:
+    """Records of a verified file."""
+
     def __init__(self, data: bytes | memoryview, file: str | None) -> None:
         self.data = memoryview(data)
         self.file = file
@@ -49,6 +51,7 @@ class _Reader:
         self.buffers = [self.buffer(i) for i in range(self.root.BuffersLength())]
 
     def model(self) -> ModelRecord:
+        """The whole file."""
         if self.root.Version() != VERSION:
             raise self.bad(
                 f"schema version {self.root.Version()}; vknn reads version {VERSION}", self.root
@@ -65,7 +68,7 @@ class _Reader:
         )
 
     def buffer(self, index: int) -> memoryview:
-        """The bytes of a buffer; large files keep them behind the FlatBuffer."""
+        """The bytes of a buffer; models over 2 GB keep them outside the FlatBuffer."""
         buffer = self.root.Buffers(index)
         if buffer.Offset() > 1:
             start, size = buffer.Offset(), buffer.Size()
@@ -79,13 +82,14 @@ class _Reader:
         return self.data[start : start + length]
 
     def code(self, index: int) -> tuple[str, str]:
-        """Builtin's name, and the custom operator's own name."""
+        """Name of the builtin operator, and of the custom operator where it is CUSTOM."""
         code = self.root.OperatorCodes(index)
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
         name = _NAMES.get(number, f"builtin {number}")
         return name, text(code.CustomCode()) if name == CUSTOM else ""
 
     def subgraph(self, index: int, codes: Sequence[tuple[str, str]]) -> SubgraphRecord:
+        """A subgraph with its tensors and operators."""
         graph = self.root.Subgraphs(index)
         tensors = tuple(
             read_tensor(graph.Tensors(i), i, self.buffers) for i in range(graph.TensorsLength())
@@ -104,6 +108,7 @@ class _Reader:
     def operator(
         self, operator: Any, index: int, codes: Sequence[tuple[str, str]], tensors: int
     ) -> OperatorRecord:
+        """An operator with its options."""
         number = operator.OpcodeIndex()
         if number >= len(codes):
             raise self.bad(f"operator {index} has code {number} of {len(codes)}", operator)
@@ -118,18 +123,19 @@ class _Reader:
         return OperatorRecord(index, name, inputs, outputs, options, custom, between)
 
     def custom_options(self, operator: Any, what: str) -> dict[str, Any]:
+        """Options of a custom operator: the decoded FlexBuffer, or its raw bytes."""
         raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
         data = bytes(raw)
         try:
             value = decode(data)
         except BadFlexBuffer:
-            value = None  # some tools write bytes of their own; the operator knows what they mean
+            value = None  # some tools store other data here, which only the operator can decode
         return value if isinstance(value, dict) else {"": value, "raw": data}
 
     def indices(
         self, array: Any, count: int, table: Any, what: str, optional: bool = False
     ) -> tuple[int, ...]:
-        """Indices of tensors; -1 only where ``optional``."""
+        """Checked tensor indices; -1 (an absent input) only where ``optional``."""
         found = ints(array)
         for index in found:
             if not (0 <= index < count or (optional and index == -1)):
@@ -137,7 +143,7 @@ class _Reader:
         return found
 
     def check_order(self, graph: SubgraphRecord, table: Any) -> None:
-        """Each tensor is made once, and before it is read."""
+        """Raises Damaged unless each tensor is written once, and before it is read."""
         made = set(graph.inputs)
         made |= {t.index for t in graph.tensors if t.data is not None or t.variable}
         for operator in graph.operators:
@@ -156,6 +162,7 @@ class _Reader:
             ready |= set(operator.outputs)
 
     def signatures(self, subgraphs: Sequence[SubgraphRecord]) -> Iterator[SignatureRecord]:
+        """The signatures."""
         for i in range(self.root.SignatureDefsLength()):
             definition = self.root.SignatureDefs(i)
             number = definition.SubgraphIndex()
@@ -174,6 +181,7 @@ class _Reader:
             yield SignatureRecord(text(definition.SignatureKey()), number, maps[0], maps[1])
 
     def metadata(self) -> Iterator[tuple[str, bytes]]:
+        """Name and bytes of each metadata entry."""
         for i in range(self.root.MetadataLength()):
             entry = self.root.Metadata(i)
             if entry.Buffer() >= len(self.buffers):
@@ -181,4 +189,5 @@ class _Reader:
             yield text(entry.Name()), bytes(self.buffers[entry.Buffer()])
 
     def bad(self, message: str, table: Any) -> Damaged:
+        """The error at the position of ``table``."""
         return Damaged(message, int(table._tab.Pos))

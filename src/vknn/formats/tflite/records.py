@@ -1,4 +1,4 @@
-"""A model as its file states it, free of any file syntax."""
+"""Records: the subgraphs, tensors and operators of a model as its file states them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from vknn.graph import DType
 
 @dataclass(frozen=True)
 class Quant:
-    """real = scale * (stored - zero_point); one pair, or one for each index along ``axis``."""
+    """Quantization: real = scale * (stored - zero_point), for a tensor or each index of ``axis``.
+
+    ``scale`` (float32) and ``zero_point`` (int64) are vectors of one length: 1 for a whole tensor.
+    """
 
     scale: np.ndarray
     zero_point: np.ndarray
@@ -21,12 +24,16 @@ class Quant:
 
     @property
     def per_channel(self) -> bool:
+        """True where each index along ``axis`` has its own scale."""
         return self.scale.size > 1
 
 
 @dataclass(frozen=True)
-class Narrow:
-    """Integers of fewer than 8 bits. Files pack them into bytes; here each has a byte."""
+class SubByte:
+    """A type of integers of fewer than 8 bits.
+
+    Files pack several into a byte; arrays have a byte (``dtype``) for each.
+    """
 
     name: str
     dtype: DType
@@ -34,12 +41,12 @@ class Narrow:
 
     @property
     def low(self) -> int:
-        """The lowest number."""
+        """Lowest integer of the type."""
         return -(1 << (self.bits - 1)) if self.dtype is DType.INT8 else 0
 
     @property
     def high(self) -> int:
-        """The highest number."""
+        """Highest integer of the type."""
         return self.low + (1 << self.bits) - 1
 
 
@@ -48,9 +55,9 @@ class TensorRecord:
     """One tensor of a subgraph. ``shape`` has None where the signature says -1.
 
     ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
-    ``narrow`` says that ``dtype`` only holds numbers of fewer bits, ``unranked`` that an empty
-    shape may stand for any, not only for that of a scalar, ``sparse`` how the file held ``data``,
-    ``blocks`` the tensor that has a scale for each block of a row, and the size of blocks.
+    ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an empty
+    shape stands for any shape, not for a scalar. ``sparse``: the file stores ``data`` sparsely.
+    ``blocks``: blockwise quantization, as the index of the tensor of scales and the block size.
     """
 
     index: int
@@ -60,23 +67,30 @@ class TensorRecord:
     data: np.ndarray | None = None
     quant: Quant | None = None
     variable: bool = False
-    narrow: Narrow | None = None
+    sub_byte: SubByte | None = None
     unranked: bool = False
     sparse: bool = False
     blocks: tuple[int, int] | None = None
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest and the highest number of its integers."""
-        if self.narrow is not None:
-            return self.narrow.low, self.narrow.high
+        """Lowest and highest integer of the element type."""
+        if self.sub_byte is not None:
+            return self.sub_byte.low, self.sub_byte.high
         info = np.iinfo(self.dtype.numpy)
         return int(info.min), int(info.max)
 
     @property
     def type_name(self) -> str:
-        """What its elements are called."""
-        return self.narrow.name if self.narrow is not None else self.dtype.value
+        """Name of the element type, sub-byte types included."""
+        return self.sub_byte.name if self.sub_byte is not None else self.dtype.value
+
+    @property
+    def initial_value(self) -> int:
+        """Initial value of a variable tensor's elements: 0, or the zero point of an int8 tensor."""
+        if self.dtype is not DType.INT8 or self.quant is None:
+            return 0
+        return int(self.quant.zero_point.reshape(-1)[0])
 
     @property
     def is_quantized(self) -> bool:

@@ -1,4 +1,4 @@
-"""The table of operators: builtin or custom name -> how it is converted."""
+"""Registry of operators: builtin or custom name -> converter and numbers of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vknn.graph import Value
 if TYPE_CHECKING:
     from vknn.formats.tflite.context import Context
 
-#: The values of an operator's outputs; a single value for an operator with one.
+#: Values of an operator's outputs, or the value of its only one.
 Result = Value | Sequence[Value]
 Convert = Callable[["Context"], Result]
 
 
 @dataclass
 class OperatorType:
-    """What is known of an operator. ``inputs`` is the least and the most (None: any) number.
+    """A type of operators. ``inputs``, ``outputs``: least and most (None: any) number.
 
-    ``quantized`` converts it where its tensors are quantized integers; None where it has no such
-    form, and the same function as ``convert`` where values do not matter to it.
+    ``convert`` converts operators on floats and plain integers, ``quantized`` those whose tensors
+    are quantized; None where quantized tensors are not supported.
     """
 
     name: str
@@ -33,19 +33,21 @@ class OperatorType:
 
 _BUILTINS: dict[str, OperatorType] = {}
 _CUSTOM: dict[str, OperatorType] = {}
+#: Converters of quantized forms, whose modules may be imported before those of the operators.
+_QUANTIZED: dict[str, Convert] = {}
 
 
 def operator(
     *names: str,
     inputs: int | tuple[int, int | None] = 1,
     outputs: int | tuple[int, int | None] = 1,
-    moves: bool = False,
+    takes_quantized: bool = False,
     custom: bool = False,
 ) -> Callable[[Convert], Convert]:
     """Registers the decorated function as the converter of these operators, each taken once.
 
-    ``moves``: it serves quantized tensors too, as it looks at no value or sees to the scales
-    itself; for others :func:`quantized` registers a second function.
+    ``takes_quantized``: the function converts operators on quantized tensors too. For others
+    :func:`quantized` registers a second function.
     """
     table = _CUSTOM if custom else _BUILTINS
 
@@ -53,7 +55,7 @@ def operator(
         for name in names:
             if name in table:
                 raise ValueError(f"operator {name} is registered twice")
-            second = convert if moves else None
+            second = convert if takes_quantized else None if custom else _QUANTIZED.get(name)
             table[name] = OperatorType(name, convert, _range(inputs), _range(outputs), second)
         return convert
 
@@ -61,30 +63,33 @@ def operator(
 
 
 def quantized(*names: str) -> Callable[[Convert], Convert]:
-    """Registers the decorated function for quantized tensors of operators that are known."""
+    """Registers the decorated function as the converter of quantized forms of these operators."""
 
     def register(convert: Convert) -> Convert:
         for name in names:
-            if _BUILTINS[name].quantized is not None:
+            known = _BUILTINS.get(name)
+            if name in _QUANTIZED or (known is not None and known.quantized is not None):
                 raise ValueError(f"operator {name} has a quantized form already")
-            _BUILTINS[name].quantized = convert
+            _QUANTIZED[name] = convert
+            if known is not None:
+                known.quantized = convert
         return convert
 
     return register
 
 
 def operator_type(code: str, custom_code: str = "") -> OperatorType | None:
-    """The type of an operator, or None where vknn has none."""
+    """Type of a builtin operator or, with ``custom_code``, of a custom one; None if unknown."""
     return _CUSTOM.get(custom_code) if custom_code else _BUILTINS.get(code)
 
 
 def operator_types() -> dict[str, OperatorType]:
-    """All builtin operators by name."""
+    """Types of all builtin operators by name."""
     return dict(_BUILTINS)
 
 
 def custom_types() -> dict[str, OperatorType]:
-    """All custom operators by name."""
+    """Types of all custom operators by name."""
     return dict(_CUSTOM)
 
 

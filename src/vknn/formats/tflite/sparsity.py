@@ -1,8 +1,9 @@
-"""Sparse constants (the TACO form of the schema's SparsityParameters) -> dense arrays.
+"""Sparse constants (the schema's SparsityParameters) -> dense arrays.
 
-The axes of the tensor and of its blocks are visited in ``traversal_order``; each is DENSE (all
-coordinates) or SPARSE_CSR (those that are listed). A block axis refines the axis that ``block_map``
-names: its coordinate counts within a block of that size.
+The encoding is that of TACO (Kjolstad et al. 2017, "The Tensor Algebra Compiler"): the axes of the
+tensor and of its blocks are visited in ``traversal_order``; each is DENSE (all coordinates are
+stored) or SPARSE_CSR (the listed ones are). A block axis subdivides the axis that ``block_map``
+names: its coordinate counts within a block.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAX_AXES = 16
 def densify(
     sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview, what: str
 ) -> np.ndarray:
-    """The dense array of a sparse constant. Raises Damaged."""
+    """Dense array of a sparse constant with the values ``raw``. Raises Damaged."""
     position = sparsity._tab.Pos
     try:
         return _dense(sparsity, shape, dtype, raw)
@@ -35,7 +36,7 @@ def densify(
 
 
 class _Bad(ValueError):
-    pass
+    """Contradictory SparsityParameters."""
 
 
 def _require(condition: bool, message: str) -> None:
@@ -56,7 +57,7 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
         sparsity.DimMetadataLength() == total, f"describes {sparsity.DimMetadataLength()} axes"
     )
     limit = math.prod(shape)
-    sizes, coordinates = _walk(sparsity, order, limit)
+    sizes, coordinates = _coordinates(sparsity, order, limit)
     _check_sizes(shape, blocks, sizes)
     places = [coordinates[axis] for axis in range(rank)]
     for number, axis in enumerate(blocks):
@@ -72,10 +73,10 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
     return dense
 
 
-def _walk(
+def _coordinates(
     sparsity: Any, order: list[int], limit: int
 ) -> tuple[dict[int, int], dict[int, np.ndarray]]:
-    """The size of each dense axis (-1: sparse), and each entry's coordinate along each axis."""
+    """Size of each axis (-1: sparse), and the coordinates of all entries along each axis."""
     sizes: dict[int, int] = {}
     coordinates: dict[int, np.ndarray] = {}
     count = 1

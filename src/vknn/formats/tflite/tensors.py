@@ -1,4 +1,4 @@
-"""Tensors of a model: types, shapes, quantization, constant data."""
+"""Tensor tables -> TensorRecords: element types, shapes, quantization and constant data."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.records import Narrow, Quant, TensorRecord
+from vknn.formats.tflite.records import Quant, SubByte, TensorRecord
 from vknn.formats.tflite.sparsity import densify
-from vknn.formats.tflite.strings import unpack_strings
+from vknn.formats.tflite.string_tensors import unpack_strings
 from vknn.formats.tflite.verifier import Damaged
 from vknn.graph import DType
 
-#: By the numbers of the schema's TensorType; the others have no counterpart.
+#: DType by the number of the schema's TensorType; other types are not supported.
 DTYPES = {
     0: DType.FLOAT32, 1: DType.FLOAT16, 2: DType.INT32, 3: DType.UINT8, 4: DType.INT64,
     5: DType.STRING, 6: DType.BOOL, 7: DType.INT16, 8: DType.COMPLEX64, 9: DType.INT8,
     10: DType.FLOAT64,
 }  # fmt: skip
-#: Those that lie side by side in a byte, the first in its lowest bits.
-NARROW = {
-    17: Narrow("int4", DType.INT8, 4),
-    19: Narrow("int2", DType.INT8, 2),
-    20: Narrow("uint4", DType.UINT8, 4),
+#: Sub-byte types by the same number. Files pack them into bytes, the first in the lowest bits.
+SUB_BYTE_TYPES = {
+    17: SubByte("int4", DType.INT8, 4),
+    19: SubByte("int2", DType.INT8, 2),
+    20: SubByte("uint4", DType.UINT8, 4),
 }
 _BLOCKWISE = accessors.QuantizationDetails.BlockwiseQuantization
 _MAX_ELEMENTS = 1 << 31
@@ -37,11 +37,11 @@ class UnknownType(ValueError):
 
 
 def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> TensorRecord:
-    """The record of a verified table. Raises Damaged and UnknownType."""
+    """TensorRecord of a verified Tensor table. Raises Damaged and UnknownType."""
     name = text(tensor.Name())
     what = f"tensor {index} ({name!r})"
-    narrow = NARROW.get(tensor.Type())
-    dtype = DTYPES.get(tensor.Type()) if narrow is None else narrow.dtype
+    sub_byte = SUB_BYTE_TYPES.get(tensor.Type())
+    dtype = DTYPES.get(tensor.Type()) if sub_byte is None else sub_byte.dtype
     if dtype is None:
         raise UnknownType(f"{what} has the element type number {tensor.Type()}")
     shape = ints(tensor.ShapeAsNumpy())
@@ -52,10 +52,10 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     if not tensor.Buffer() < len(buffers):
         raise Damaged(f"{what} names buffer {tensor.Buffer()} of {len(buffers)}", tensor._tab.Pos)
     raw = buffers[tensor.Buffer()]
-    if narrow is None:
+    if sub_byte is None:
         data = _constant(tensor, shape, dtype, raw, what)
     else:
-        data = _narrow_constant(tensor, shape, narrow, raw, what)
+        data = _sub_byte_constant(tensor, shape, sub_byte, raw, what)
     signature = ints(tensor.ShapeSignatureAsNumpy())
     open_shape: tuple[int | None, ...] = shape
     if len(signature) == len(shape) and data is None:
@@ -64,7 +64,7 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     variable = tensor.IsVariable()
     unranked = not open_shape and not tensor.HasRank()
     sparse = tensor.Sparsity() is not None
-    kind = (narrow, unranked, sparse, _blocks(tensor.Quantization()))
+    kind = (sub_byte, unranked, sparse, _blocks(tensor.Quantization()))
     return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind)
 
 
@@ -85,31 +85,35 @@ def _constant(
     return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
 
 
-def _narrow_constant(
-    tensor: Any, shape: tuple[int, ...], narrow: Narrow, raw: memoryview, what: str
+def _sub_byte_constant(
+    tensor: Any, shape: tuple[int, ...], sub_byte: SubByte, raw: memoryview, what: str
 ) -> np.ndarray | None:
     if len(raw) == 0 or tensor.IsVariable():
         return None
     if tensor.Sparsity() is not None:
-        raise UnknownType(f"{what} is sparse and has the element type {narrow.name}")
+        raise UnknownType(f"{what} is sparse and has the element type {sub_byte.name}")
     count = math.prod(shape)
-    wanted = -(-count * narrow.bits // 8)
+    wanted = -(-count * sub_byte.bits // 8)
     if len(raw) != wanted:
         message = f"{what} needs {wanted} bytes, its buffer has {len(raw)}"
         raise Damaged(message, tensor._tab.Pos)
-    return unpacked(np.frombuffer(raw, np.uint8), count, narrow).reshape(shape)
+    return unpacked(np.frombuffer(raw, np.uint8), count, sub_byte).reshape(shape)
 
 
-def unpacked(raw: np.ndarray, count: int, narrow: Narrow) -> np.ndarray:
-    """``count`` numbers out of bytes, each with its sign."""
-    shifts = np.arange(0, 8, narrow.bits, dtype=np.uint8)
-    found = (raw[:, None] >> shifts & ((1 << narrow.bits) - 1)).reshape(-1)[:count]
-    found = found.astype(narrow.dtype.numpy)
-    return np.where(found > narrow.high, found - (1 << narrow.bits), found) if narrow.low else found
+def unpacked(raw: np.ndarray, count: int, sub_byte: SubByte) -> np.ndarray:
+    """The ``count`` integers packed in ``raw`` bytes, sign-extended."""
+    shifts = np.arange(0, 8, sub_byte.bits, dtype=np.uint8)
+    found = (raw[:, None] >> shifts & ((1 << sub_byte.bits) - 1)).reshape(-1)[:count]
+    found = found.astype(sub_byte.dtype.numpy)
+    return (
+        np.where(found > sub_byte.high, found - (1 << sub_byte.bits), found)
+        if sub_byte.low
+        else found
+    )
 
 
 def _blocks(table: Any) -> tuple[int, int] | None:
-    """The tensor of the scales of blocks, and the size of these; None without such."""
+    """Blockwise quantization: index of the tensor of scales, and the block size; or None."""
     if table is None or table.DetailsType() != _BLOCKWISE or table.Details() is None:
         return None
     details, given = accessors.BlockwiseQuantization(), table.Details()
@@ -132,7 +136,7 @@ def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None
     if zero_point.size not in (1, scale.size):
         raise Damaged(f"{what} has {scale.size} scales and {zero_point.size} zero points", position)
     if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
-        # Biases in use name the axis of their weights; the sizes leave one place for them.
+        # Biases in real files name the axis of their weights; accept the only axis that fits.
         if shape.count(scale.size) != 1:
             raise Damaged(
                 f"{what}, {list(shape)}, has {scale.size} scales for axis {axis}", position
@@ -142,10 +146,10 @@ def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None
 
 
 def ints(array: Any) -> tuple[int, ...]:
-    """A vector of integers; an absent one, which the accessors give as 0, is empty."""
+    """A vector of integers as a tuple; empty for an absent one, which accessors give as 0."""
     return tuple(int(v) for v in array) if isinstance(array, np.ndarray) else ()
 
 
 def text(raw: bytes | None) -> str:
-    """A string of the file; bytes that are not UTF-8 are shown escaped."""
+    """A string of the file decoded as UTF-8; other bytes are escaped."""
     return (raw or b"").decode("utf-8", "backslashreplace")

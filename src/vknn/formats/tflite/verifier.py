@@ -1,9 +1,9 @@
-"""Checks that a FlatBuffer stays inside itself, before any accessor reads it.
+"""FlatBuffer verification: every offset of a file is checked before an accessor follows it.
 
-The accessors follow every offset without a look. Here each one is followed first: tables, their
-vtables, vectors, strings and unions, as the layouts of the schema say. The format: a table starts
-with the distance back to its vtable; the vtable holds its own size, the table's size and the place
-of each slot; vectors and strings start with their length (flatbuffers.dev, "FlatBuffer Internals").
+The accessors do no bounds checks. The verifier visits all tables, vtables, vectors, strings and
+unions by the layouts of the schema. A table starts with the distance back to its vtable; the vtable
+holds its own size, the table's size and the offset of each field; vectors and strings start with
+their length (flatbuffers.dev, "FlatBuffer Internals").
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from vknn.formats.tflite.generated.layout import TABLES, UNIONS, Slot
 
 ROOT = "Model"
 IDENTIFIER = b"TFL3"
-#: Far beyond any model; a damaged file could otherwise name every byte of itself a table.
+#: Far beyond any model. Without a limit a damaged file could use each of its bytes as a table.
 MAX_TABLES = 2_000_000
 _U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
 
 class Damaged(ValueError):
-    """The file contradicts itself at ``offset``."""
+    """A file that is not a valid model; ``offset``: the byte where that shows."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ def verify(data: bytes | memoryview) -> None:
 
 
 class _Verifier:
-    """Walks the tables breadth first; each place is looked at once a table type."""
+    """Traversal of all tables; each pair of offset and table type is checked once."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         self.data = data
@@ -42,6 +42,7 @@ class _Verifier:
         self.waiting: list[tuple[str, int]] = []
 
     def run(self) -> None:
+        """Checks the header and everything that is reachable from the root table."""
         self.need(0, 8, "the header")
         if bytes(self.data[4:8]) != IDENTIFIER:
             raise Damaged(f"the identifier is {bytes(self.data[4:8])!r}, not {IDENTIFIER!r}", 4)
@@ -51,11 +52,12 @@ class _Verifier:
             self.table(name, position)
 
     def need(self, position: int, size: int, what: str) -> None:
+        """Raises Damaged unless ``size`` bytes at ``position`` are inside the file."""
         if position < 0 or position + size > self.size:
             raise Damaged(f"{what} lies outside the file ({self.size} bytes)", max(position, 0))
 
     def follow(self, name: str, position: int) -> None:
-        """Notes the table that the offset at ``position`` leads to."""
+        """Queues the table that the offset at ``position`` points to, once."""
         key = (name, self.target(position, name))
         if key not in self.seen:
             if len(self.seen) >= MAX_TABLES:
@@ -64,12 +66,14 @@ class _Verifier:
             self.waiting.append(key)
 
     def target(self, position: int, what: str) -> int:
+        """The position that the offset at ``position`` points to."""
         self.need(position, 4, f"the offset of a {what}")
         target: int = position + _U32.unpack_from(self.data, position)[0]
         self.need(target, 4, f"a {what}")
         return target
 
     def table(self, name: str, position: int) -> None:
+        """Checks a table's vtable and its fields."""
         vtable = position - _I32.unpack_from(self.data, position)[0]
         self.need(vtable, 4, f"the vtable of a {name}")
         vtable_size: int = _U16.unpack_from(self.data, vtable)[0]
@@ -92,6 +96,7 @@ class _Verifier:
                 self.slot(name, slot, places)
 
     def slot(self, name: str, slot: Slot, places: dict[str, int]) -> None:
+        """Checks what a field points to; ``places``: positions of the fields so far, by name."""
         label, kind, detail = slot
         place = places[label]
         if kind in ("vector", "string"):
@@ -106,13 +111,13 @@ class _Verifier:
             members = UNIONS[str(detail)]
             chosen = places.get(f"{label}_type")
             number = self.data[chosen] if chosen is not None else 0
-            if 0 < number <= len(members):  # others belong to newer schemas and are not read
+            if 0 < number <= len(members):  # members of newer schemas are never read
                 self.follow(members[number - 1], place)
 
     def vector(
         self, place: int, itemsize: int, what: str, terminated: bool = False
     ) -> tuple[int, int]:
-        """Where the elements of the vector behind the offset at ``place`` start, and how many."""
+        """Position of the first element, and length, of the vector that ``place`` points to."""
         start = self.target(place, what)
         count: int = _U32.unpack_from(self.data, start)[0]
         self.need(start + 4, count * itemsize + terminated, f"{what} ({count} elements)")

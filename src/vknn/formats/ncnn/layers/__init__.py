@@ -1,4 +1,4 @@
-"""Converters of layers, one module a family; each registers its layers when it is imported."""
+"""Converters of layers by family; a module registers its layers when it is imported."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pkgutil
 
 from vknn.formats.ncnn.registry import LayerType, registered
 
-#: The families that most networks get by with. The others are imported when a layer is looked for
-#: that none of these has: all of them take longer to import than a network to be read.
+#: Modules with the layers of most networks, imported first. The others are imported when a layer is
+#: asked for that these lack: importing all of them takes longer than reading a network.
 _FIRST = (
     "sources", "convolution.conv", "pooling.pool", "elementwise.activation", "movement.shape",
     "matmul.inner_product", "elementwise.arithmetic", "normalization", "sampling.resize",

@@ -1,4 +1,4 @@
-"""Layers that normalise, and Softmax."""
+"""Normalization layers (BatchNorm, LayerNorm, RMSNorm, LRN and others) and Softmax."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ _SMALLEST_DEVIATION = 1e-4
 
 @attributes
 class BatchNormParams(Params):
+    """Parameters of BatchNorm."""
+
     channels: int = param(0)
     eps: float = param(1, 0.0)
 
@@ -44,11 +46,11 @@ class BatchNormParams(Params):
     ],
 )
 def batch_norm(c: Context[BatchNormParams]) -> Value:
-    """(x - mean) / sqrt(var + eps) * slope + bias along the outermost axis."""
+    """Batch normalization (x - mean) / sqrt(var + eps) * slope + bias along the outermost axis."""
     channels, outermost = c.params.channels, shape(c.x)[0]
     c.require(channels == outermost, f"is for {channels} channels, the input has {outermost}")
     eps, var = c.params.eps, c.weight("var")
-    # A deviation of exactly 0 counts as 1e-4.
+    # ncnn replaces a standard deviation of exactly 0 by 1e-4.
     var = np.where(var + np.float32(eps) == 0, np.float32(_SMALLEST_DEVIATION**2 - eps), var)
     return c.add(
         BatchNormalization(epsilon=eps),
@@ -78,8 +80,8 @@ def _layer_norm_weights(p: LayerNormParams) -> list[WeightSpec]:
 
 
 def _inner(c: Context[LayerNormParams]) -> tuple[int, ...]:
-    """The innermost axes that are normalised: as many as have ``affine_size`` elements, the fewest
-    first; otherwise a channel, or a row of one or two axes, which may have fewer."""
+    """Sizes of the innermost axes that are normalized: the fewest with ``affine_size`` elements; if
+    there are none, those of a channel (of a row, for blobs of one or two axes)."""
     sizes, wanted = shape(c.x), c.params.affine_size
     most = max(rank(c.x) - 1, 1)
     fitting = (sizes[-n:] for n in range(1, most + 1) if math.prod(sizes[-n:]) == wanted)
@@ -91,10 +93,10 @@ def _inner(c: Context[LayerNormParams]) -> tuple[int, ...]:
 
 @layer("LayerNorm", params=LayerNormParams, weights=_layer_norm_weights)
 def layer_norm(c: Context[LayerNormParams]) -> Value:
-    """Normalises over the inner axes.
+    """Layer normalization over the innermost axes.
 
-    ncnn differs: an affine_size that fits no axes means a channel; with affine that takes as many
-    values of gamma and beta as it needs.
+    ncnn differs: with an affine_size that fits no axes a channel is normalized, by the first values
+    of gamma and beta.
     """
     inner = _inner(c)
     op = LayerNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
@@ -104,7 +106,7 @@ def layer_norm(c: Context[LayerNormParams]) -> Value:
 
 
 def _factors(c: Context[P], name: str, sizes: tuple[int, ...]) -> Value:
-    """As many values of a weight as are needed, in this shape."""
+    """The first values of a weight in the shape ``sizes``."""
     return c.constant(c.weight(name)[: math.prod(sizes)].reshape(sizes), name)
 
 
@@ -114,7 +116,7 @@ def _factors(c: Context[P], name: str, sizes: tuple[int, ...]) -> Value:
     weights=lambda p: [WeightSpec("gamma", (p.affine_size,))] if p.affine else [],
 )
 def rms_norm(c: Context[LayerNormParams]) -> Value:
-    """x / sqrt(mean of the squares + eps) over the inner axes, as LayerNorm chooses them."""
+    """RMS normalization x / sqrt(mean of squares + eps) over the innermost axes, as LayerNorm."""
     inner = _inner(c)
     op = RMSNormalization(axis=c.x.type.rank - len(inner), epsilon=c.params.eps)
     if not c.params.affine:
@@ -141,9 +143,9 @@ def _channel_weights(p: GroupNormParams | InstanceNormParams) -> list[WeightSpec
 
 @layer("GroupNorm", params=GroupNormParams, weights=_channel_weights)
 def group_norm(c: Context[GroupNormParams]) -> Value:
-    """Normalises runs of the outermost axis, with all that lies within; affine along that axis.
+    """Group normalization of the outermost axis, with gamma and beta along it.
 
-    ncnn differs: where the input has more channels than it is for, the others stay as they are.
+    ncnn differs: channels beyond those that it is for are unchanged.
     """
     p, outermost = c.params, shape(c.x)[0]
     good = 0 < p.channels <= outermost
@@ -171,8 +173,10 @@ class InstanceNormParams(Params):
 
 @layer("InstanceNorm", params=InstanceNormParams, weights=_channel_weights)
 def instance_norm(c: Context[InstanceNormParams]) -> Value:
-    """Normalises each channel; one- and two-dimensional blobs are one channel. Values of gamma and
-    beta beyond the channels count for nothing."""
+    """Instance normalization: each channel on its own; 1-D and 2-D blobs are one channel.
+
+    Surplus values of gamma and beta are ignored.
+    """
     x, p = one_channel(c, c.x), c.params
     channels = shape(x)[0]
     good = p.channels >= channels or not p.affine
@@ -195,9 +199,9 @@ class MvnParams(Params):
 
 @layer("MVN", params=MvnParams)
 def mvn(c: Context[MvnParams]) -> Value:
-    """x - mean, divided by deviation + eps, of each channel or of the whole blob.
+    """Mean and variance normalization, by standard deviation + eps, of each channel or the blob.
 
-    ncnn differs: one- and two-dimensional blobs come out with three axes.
+    ncnn differs: the output for 1-D and 2-D blobs has three axes.
     """
     x, p = one_channel(c, c.x), c.params
     axes = tuple(range(1 if p.across_channels else 2, x.type.rank))
@@ -205,7 +209,7 @@ def mvn(c: Context[MvnParams]) -> Value:
     return c.add(MeanVarianceNormalization(axes, divides, p.eps, "add_root"), x)
 
 
-#: eps_mode -> how epsilon keeps from dividing by zero.
+#: eps_mode -> the way in which epsilon enters the norm (see NormalizeL2).
 _EPS_MODES = ("add", "max_root", "max")
 
 
@@ -230,10 +234,11 @@ class NormalizeParams(Params):
     weights=lambda p: [WeightSpec("scale", (p.scale_data_size,))],
 )
 def normalize(c: Context[NormalizeParams]) -> Value:
-    """x / norm * scale, the norm over space, channels or both; one- and two-dimensional blobs are
-    one channel, and values of scale beyond the channels count for nothing.
+    """L2 normalization x / norm * scale, the norm taken over space, channels or both.
 
-    ncnn differs: across neither space nor channels it leaves the blob as it is, unscaled.
+    1-D and 2-D blobs are one channel; surplus values of scale are ignored.
+
+    ncnn differs: across neither space nor channels the blob is unchanged, not even scaled.
     """
     x, p = one_channel(c, c.x), c.params
     if not p.across_spatial and not p.across_channel:
@@ -268,9 +273,11 @@ class LrnParams(Params):
 
 @layer("LRN", params=LrnParams)
 def lrn(c: Context[LrnParams]) -> Value:
-    """x * (bias + alpha * mean square) ** -beta; an even window reaches one further back.
+    """Local response normalization x * (bias + alpha * mean square) ** -beta.
 
-    ncnn differs: of a 4-D blob it normalises the first slice of the depth alone.
+    A window of even size has one more element before the centre than after it.
+
+    ncnn differs: of a 4-D blob it normalizes only the first slice of the depth.
     """
     if rank(c.x) == 4:
         first = c.add(Slice((0,), (1,), (2,)), c.x)
@@ -319,6 +326,6 @@ class SoftmaxParams(Params):
 
 @layer("Softmax", params=SoftmaxParams)
 def softmax(c: Context[SoftmaxParams]) -> Value:
-    """Along an axis; a 1-D blob has one, whatever the file says."""
+    """Softmax along an axis; for 1-D blobs along their only one, whatever the parameter is."""
     axis = 1 if rank(c.x) == 1 else axis_of(c, c.x, c.params.axis)
     return c.add(Softmax(axis=axis), c.x)

@@ -1,8 +1,9 @@
 """RNN, GRU and LSTM.
 
-ncnn differs: of a blob with three or four axes RNN, GRU and LSTM read the first matrix alone.
+ncnn differs: of a blob with three or four axes RNN, GRU and LSTM read only the first matrix.
 ncnn differs: RNN, GRU and LSTM take a vector as a sequence of one step.
-ncnn differs: a state given to RNN, GRU or LSTM keeps its shape, (size) or (1, size), in the output.
+ncnn differs: an initial state of RNN, GRU or LSTM keeps its shape, (size) or (1, size), in the
+output.
 ncnn differs: RNN, GRU and LSTM with int8 weights quantize x and h step by step, not by a scale.
 """
 
@@ -14,16 +15,15 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, rank, shape
+from vknn.formats.ncnn.context import Context, innermost, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Op, Value, attributes
-from vknn.ops.movement.shape import Slice
+from vknn.graph import Value, attributes
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.recurrent.rnn import DIRECTIONS, GRU, LSTM, RNN, Recurrent
 
-#: Where ONNX's gates lie among ncnn's: i o f g of I F O G, and z r n of R U N.
+#: ncnn's places of the gates in the order of the ops (ONNX's): i o f g of I F O G, z r n of R U N.
 _LSTM_ORDER, _GRU_ORDER, _RNN_ORDER = (0, 2, 1, 3), (1, 0, 2), (0,)
 
 
@@ -40,16 +40,17 @@ class RnnParams(Params):
 
     @property
     def units(self) -> int:
-        """Units of a gate."""
+        """Number of units of a gate."""
         return self.num_output
 
     @property
     def directions(self) -> int:
+        """Number of directions: 2 for bidirectional layers."""
         return 2 if self.direction == 2 else 1
 
     @property
     def rows(self) -> int:
-        """Rows of weight_xc and weight_hc."""
+        """Number of rows of weight_xc and weight_hc."""
         return self.directions * self.gates * self.units
 
     @property
@@ -92,7 +93,7 @@ Q = TypeVar("Q", bound=RnnParams)
 
 
 def _weights(bias_rows: int, p: RnnParams) -> list[WeightSpec]:
-    """Arrays in file order, all directions of each one after the other."""
+    """Weights in the order of the file, each with all directions."""
     rows = p.rows
     int8 = bool(p.int8_scale_term)
     specs = [
@@ -110,7 +111,7 @@ def _weights(bias_rows: int, p: RnnParams) -> list[WeightSpec]:
 
 @layer("RNN", params=RnnParams, weights=partial(_weights, 1), bottoms=(1, 2), tops=(1, 2))
 def rnn(c: Context[RnnParams]) -> Sequence[Value]:
-    """h = tanh(W x + R h + b)."""
+    """RNN h = tanh(W x + R h + b)."""
     p = c.params
     bias = _float(c, "bias_c").reshape(p.directions, p.units)
     both = np.concatenate([bias, np.zeros_like(bias)], axis=1)
@@ -120,7 +121,7 @@ def rnn(c: Context[RnnParams]) -> Sequence[Value]:
 
 @layer("GRU", params=GruParams, weights=partial(_weights, 4), bottoms=(1, 2), tops=(1, 2))
 def gru(c: Context[GruParams]) -> Sequence[Value]:
-    """Gates R, U, N in the file; biases R, U, that of W in N, that of R in N."""
+    """GRU; the file has gates R, U, N, and biases of R, U, W in N, R in N."""
     p = c.params
     reset, update, of_w, of_r = np.moveaxis(
         _float(c, "bias_c").reshape(p.directions, 4, p.units), 1, 0
@@ -138,7 +139,7 @@ def gru(c: Context[GruParams]) -> Sequence[Value]:
 
 @layer("LSTM", params=LstmParams, weights=partial(_weights, 4), bottoms=(1, 3), tops=(1, 3))
 def lstm(c: Context[LstmParams]) -> Sequence[Value]:
-    """Gates I, F, O, G in the file; a projection where hidden_size is not num_output."""
+    """LSTM; the file has gates I, F, O, G, and a projection where hidden_size is not num_output."""
     p = c.params
     bias = _ordered(_float(c, "bias_c"), _LSTM_ORDER, p).reshape(p.directions, -1)
     both = np.concatenate([bias, np.zeros_like(bias)], axis=1)
@@ -153,7 +154,7 @@ def _rounding(p: RnnParams) -> str:
 def _convert(
     c: Context[Q], op: Recurrent, order: tuple[int, ...], bias: np.ndarray, states: int = 1
 ) -> Sequence[Value]:
-    """Adds the op and shapes its results: (T, directions * num_output) and the states."""
+    """Adds a recurrent op. Results: (T, directions * num_output), and the last states."""
     p = c.params
     c.require(
         len(c.record.tops) in (1, 1 + states),
@@ -171,7 +172,7 @@ def _convert(
     if p.units != p.num_output:
         projection = _float(c, "weight_hr").reshape(p.directions, p.num_output, p.units)
         inputs += [None, c.constant(projection, "weight_hr")]
-    y, *last = _add(c, op, inputs, 1 + states)
+    y, *last = c.add_many(op, *inputs, parts=("y", "h", "c")[: 1 + states])
     steps = x.type.dims[1]
     results = [c.reshape(y, (1, steps, p.directions * p.num_output))]
     if len(c.record.tops) > 1:
@@ -181,28 +182,18 @@ def _convert(
     return results
 
 
-def _add(c: Context[Q], op: Op, inputs: Sequence[Value | None], count: int) -> Sequence[Value]:
-    name = c.record.name
-    stems = [f"{name}/{op.type_name}.{part}" for part in ("y", "h", "c")]
-    while set(stems) & set(c.reserved):
-        stems = [f"{stem}'" for stem in stems]
-    return c.builder.add_many(op, *inputs, origin=c.origin, name=name, names=tuple(stems[:count]))
-
-
 def _sequence(c: Context[Q], size: int) -> Value:
-    """The input as (1, T, size): the first matrix of a blob, a vector as one step."""
+    """The input as (1, T, size): the first matrix of a blob; a vector is one step."""
     x = c.x
     if rank(x) == 1:
         x = c.reshape(x, (1, 1, *shape(x)))
     if rank(x) > 2:
-        # ncnn quantizes all steps of such a blob as it does the first, and scales each by its own.
+        # ncnn quantizes all steps of such a blob by the scale of the first, and dequantizes them
+        # by their own.
         suits = isinstance(c.params, LstmParams) or not c.params.int8_scale_term
         message = "takes a blob of two axes (steps, size) where its weights are int8"
         c.require(suits or shape(x)[-2] == 1, f"{message}, not {list(shape(x))}")
-        outer = tuple(range(1, rank(x) - 1))
-        if any(x.type.dims[axis] > 1 for axis in outer):
-            x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
-        x = c.reshape(x, (1, *shape(x)[-2:]))
+        x = innermost(c, x, 2)
     c.require(
         shape(x)[1] == size,
         f"takes steps of {size} values (weight_data_size, parameter 1), not {shape(x)[1]}",
@@ -211,7 +202,7 @@ def _sequence(c: Context[Q], size: int) -> Value:
 
 
 def _states(c: Context[Q], widths: Sequence[int]) -> list[Value | None]:
-    """Initial states as (1, directions, width); those of a missing second input count as absent."""
+    """Initial states as (1, directions, width), or None where the layer lacks any of them."""
     if len(c.inputs) != 1 + len(widths):
         return [None] * len(widths)
     states: list[Value | None] = []
@@ -233,7 +224,7 @@ def _float(c: Context[P], name: str) -> np.ndarray:
 
 
 def _matrix(c: Context[Q], name: str) -> np.ndarray:
-    """weight_xc or weight_hc as float32; int8 ones by their scales, one for each row."""
+    """weight_xc or weight_hc as float32; int8 is dequantized by a scale for each row."""
     array = c.weight(name)
     if not c.params.int8_scale_term:
         c.require(array.dtype != np.int8, f"{name} is stored as int8 without int8_scale_term")
@@ -245,7 +236,7 @@ def _matrix(c: Context[Q], name: str) -> np.ndarray:
 
 
 def _ordered(array: np.ndarray, order: tuple[int, ...], p: RnnParams) -> np.ndarray:
-    """Rows by gates in ONNX's order: [directions, gates * units, ...]."""
+    """Rows of gates in the order of the ops: [directions, gates * units, ...]."""
     parts = array.reshape(p.directions, len(order), p.units, -1)[:, list(order)]
     last = array.shape[1:]
     return np.ascontiguousarray(parts.reshape(p.directions, len(order) * p.units, *last))

@@ -29,7 +29,7 @@ from vknn.ops.reduction import (
     Reduction,
 )
 
-#: operation -> op.
+#: Parameter operation -> op.
 _REDUCTIONS: tuple[type[Reduction], ...] = (
     ReduceSum,
     ReduceL1,
@@ -67,9 +67,9 @@ class ReductionParams(Params):
 
 @layer("Reduction", params=ReductionParams)
 def reduction(c: Context[ReductionParams]) -> Value:
-    """Over all axes or some, times ``coeff``; a blob that loses all its axes is one number.
+    """Reduction over all axes or some, times ``coeff``; without axes left it is a blob of one.
 
-    ncnn differs: a 1-D blob is reduced whatever axes says; LogSumExp overflows where an exponential
+    ncnn differs: a 1-D blob is reduced whatever axes are; LogSumExp overflows where an exponential
     does, here it does not; a maximum is never below -FLT_MAX and a minimum never above FLT_MAX.
     """
     p, n = c.params, rank(c.x)
@@ -90,18 +90,19 @@ class AxisParams(Params):
 
 
 def _axis(c: Context[AxisParams]) -> int:
-    """The canonical axis; 1-D blobs have one, whatever the file says."""
+    """Axis of the value; the only one of 1-D blobs, whatever the parameter is."""
     return 1 if rank(c.x) == 1 else axis_of(c, c.x, c.params.axis)
 
 
 @layer("CumulativeSum", params=AxisParams)
 def cumulative_sum(c: Context[AxisParams]) -> Value:
+    """Sums of all elements up to each along an axis."""
     return c.add(CumSum(_axis(c)), c.x)
 
 
 @layer("GLU", params=AxisParams)
 def glu(c: Context[AxisParams]) -> Value:
-    """The first half times the sigmoid of the second; of an odd size the last is left over."""
+    """Gated linear unit: first half times sigmoid of the second; an odd last element is dropped."""
     axis = _axis(c)
     size = c.x.type.dims[axis]
     c.require(size >= 2, f"cannot halve an axis of size {size}")
@@ -121,24 +122,18 @@ class ArgMaxParams(Params):
 
 @layer("ArgMax", params=ArgMaxParams)
 def arg_max(c: Context[ArgMaxParams]) -> Value:
-    """Indices of the largest elements of the blob as floats, in a row; their values above it.
+    """Indices (as floats) of the ``topk`` largest elements of the blob, a row below their values.
 
-    Of equal ones that with the higher index comes first.
+    Of equal elements the one with the higher index comes first.
 
     ncnn differs: it counts the unused bytes at the end of channels as elements.
     """
     p, total = c.params, c.x.type.size
     c.require(p.topk <= total, f"topk {p.topk} is more than the blob's {total} elements")
     flat = c.reshape(c.x, (1, total))
-    if total > 1:  # the op puts lower indices first
+    if total > 1:  # the op puts the lower index of equal elements first
         flat = c.add(Slice((-1,), (-total - 1,), (1,), (-1,)), flat)
-    values, places = c.builder.add_many(
-        TopK(axis=1, k=p.topk),
-        flat,
-        origin=c.origin,
-        name=c.record.name,
-        names=(f"{c.record.name}/values", f"{c.record.name}/places"),
-    )
+    values, places = c.add_many(TopK(axis=1, k=p.topk), flat, parts=("values", "indices"))
     mirrored = c.add(Cast(DType.FLOAT32), places)
     indices = scaled(c, mirrored, -1.0, float(total - 1))
     row = c.reshape(indices, (1, 1, p.topk))
@@ -156,7 +151,7 @@ class StatisticsParams(Params):
 
 @layer("StatisticsPooling", params=StatisticsParams)
 def statistics_pooling(c: Context[StatisticsParams]) -> Value:
-    """The mean of each channel, then the deviation of each; other ranks than 3 and 4 are one."""
+    """Mean of each channel, then standard deviation of each; 1-D and 2-D blobs are one channel."""
     x = one_channel(c, c.x)
     axes = tuple(range(2, x.type.rank))
     mean = c.add(ReduceMean(axes, False), x)
@@ -169,5 +164,5 @@ def statistics_pooling(c: Context[StatisticsParams]) -> Value:
 
 
 def one_channel(c: Context[P], x: Value) -> Value:
-    """A blob of one or two axes as an image of one channel; others as they are."""
+    """A blob of one or two axes as an image of one channel; others unchanged."""
     return x if rank(x) >= 3 else c.reshape(x, (1, *(1,) * (3 - rank(x)), *shape(x)))

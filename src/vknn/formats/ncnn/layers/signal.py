@@ -1,13 +1,13 @@
-"""Spectrogram and InverseSpectrogram: discrete Fourier transforms of windows of a signal.
+"""Spectrogram and InverseSpectrogram: short-time Fourier transforms.
 
-The transform of a window of n samples every h samples is a convolution over blocks of h samples:
-block b of the signal is position b, its samples are the channels, and a window reaches over
-ceil(n / h) positions. The inverse, with the sum of overlapping windows, is a transposed one. Where
-h is larger than n, a block is one sample and the convolution has a stride.
+The transform of windows of n samples, h samples apart, is a convolution over blocks of h samples:
+blocks are positions, samples of a block are channels, and a window covers ceil(n / h) positions.
+The inverse, with the sum of overlapping windows, is the transposed convolution. Where h is larger
+than n, a block is one sample and the convolution has a stride.
 
 ncnn differs: angles of the Fourier matrices are rounded to float32 before their cosine is taken.
-ncnn differs: Spectrogram reads the first row of a blob with several, InverseSpectrogram the first
-matrix of each channel and the first two of more than two columns.
+ncnn differs: of a blob with several rows Spectrogram reads the first; InverseSpectrogram reads the
+first matrix of each channel, and the first two of more columns.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.params import P, Params, param, require
+from vknn.formats.ncnn.context import Context, innermost, rank, shape
+from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
 from vknn.ops.convolution.conv import Conv
@@ -26,7 +26,7 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Mul, Sqrt
 from vknn.ops.movement.shape import Pad, Slice, Transpose
 
-#: A matrix has as many numbers as the square of n_fft.
+#: Limit of n_fft, whose square is the size of a Fourier matrix.
 _MAX_FFT = 8192
 _MAX_SAMPLES = 1 << 28
 _ONES, _HANN, _HAMMING = 0, 1, 2
@@ -46,30 +46,31 @@ class WindowParams(Params):
 
     @property
     def hop(self) -> int:
-        """Samples from one window to the next."""
+        """Number of samples from one window to the next."""
         return self.n_fft // 4 if self.hoplen is None else self.hoplen
 
     @property
     def onesided_bins(self) -> int:
+        """Number of bins from 0 to half the sample rate."""
         return self.n_fft // 2 + 1
 
     @property
     def block(self) -> int:
-        """Samples in a block."""
+        """Number of samples in a block."""
         return self.hop if self.hop <= self.n_fft else 1
 
     @property
     def stride(self) -> int:
-        """Blocks from one window to the next."""
+        """Number of blocks from one window to the next."""
         return self.hop // self.block
 
     @property
     def taps(self) -> int:
-        """Blocks that a window reaches over."""
+        """Number of blocks that a window covers."""
         return -(-self.n_fft // self.block)
 
     def count(self, frames: int) -> int:
-        """Blocks that so many windows reach over."""
+        """Number of blocks that ``frames`` windows cover."""
         return (frames - 1) * self.stride + self.taps
 
     def check(self) -> None:
@@ -83,7 +84,7 @@ class WindowParams(Params):
         require(self.normalized in (0, 1, 2), f"unknown normalized {self.normalized} (parameter 7)")
 
     def window(self) -> np.ndarray:
-        """n_fft weights, winlen of them in the middle."""
+        """Window function of n_fft weights: winlen in the middle, 0 around them."""
         turns = 2 * math.pi * np.arange(self.winlen) / self.winlen
         cosine = np.cos(turns.astype(np.float32).astype(np.float64))
         shape_ = {
@@ -95,7 +96,7 @@ class WindowParams(Params):
         return np.pad(shape_, (before, self.n_fft - self.winlen - before))
 
     def norm(self, window: np.ndarray) -> float:
-        """What ``normalized`` divides a spectrum by."""
+        """Divisor of a spectrum by the parameter normalized."""
         lengths = (1.0, math.sqrt(self.n_fft), math.sqrt(float((window**2).sum())))
         return lengths[self.normalized]
 
@@ -125,13 +126,13 @@ class InverseParams(WindowParams):
         require(self.returns in (0, 1, 2), f"unknown returns {self.returns} (parameter 1)")
 
     def outsize(self, frames: int) -> int:
-        """Samples of the result."""
+        """Number of samples of the result."""
         own = self.n_fft % 2 if self.center else self.n_fft
         return (frames - 1) * self.hop + own
 
 
 def _fourier(rows: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of 2 pi i k / n, i < rows, k < n, the angles as float32."""
+    """Cosines and sines [rows, n] of 2 pi i k / n, with angles rounded to float32."""
     products = np.arange(rows)[:, None] * np.arange(n, dtype=np.float64)
     angles = (2 * math.pi * products / n).astype(np.float32).astype(np.float64)
     return np.cos(angles), np.sin(angles)
@@ -139,7 +140,7 @@ def _fourier(rows: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @layer("Spectrogram", params=SpectrogramParams)
 def spectrogram(c: Context[SpectrogramParams]) -> Value:
-    """(bins, frames, 2) with power 0; magnitudes (1) or their squares (2) as (bins, frames)."""
+    """Spectra (bins, frames, 2), or for power 1 or 2 magnitudes or their squares (bins, frames)."""
     p = c.params
     signal = _padded_signal(c)
     size = signal.type.dims[1]
@@ -157,8 +158,8 @@ def spectrogram(c: Context[SpectrogramParams]) -> Value:
 
 
 def _padded_signal(c: Context[SpectrogramParams]) -> Value:
-    """The signal [1, samples], the first row of the input, with half a window at both ends."""
-    p, x = c.params, _first(c, c.x, 1)
+    """The signal [1, samples], the first row of the input, padded by half a window if centered."""
+    p, x = c.params, innermost(c, c.x, 1)
     if p.center != 1:
         return x
     half = p.n_fft // 2
@@ -169,16 +170,8 @@ def _padded_signal(c: Context[SpectrogramParams]) -> Value:
     return c.add(Pad((0, half, 0, half), mode), x) if half else x
 
 
-def _first(c: Context[P], x: Value, axes: int) -> Value:
-    """The first part of ``x`` along all but its last ``axes`` axes, which are left."""
-    outer = tuple(range(1, x.type.rank - axes))
-    if any(x.type.dims[axis] > 1 for axis in outer):
-        x = c.add(Slice((0,) * len(outer), (1,) * len(outer), outer), x)
-    return c.reshape(x, (1, *shape(x)[rank(x) - axes :]))
-
-
 def _in_blocks(c: Context[SpectrogramParams], signal: Value, count: int) -> Value:
-    """The signal as [1, samples of a block, blocks], cut off or filled up with zeros."""
+    """The signal as [1, samples of a block, blocks], cropped or padded with zeros."""
     size, wanted = signal.type.dims[1], count * c.params.block
     if size < wanted:
         signal = c.add(Pad((0, 0, 0, wanted - size)), signal)
@@ -188,7 +181,7 @@ def _in_blocks(c: Context[SpectrogramParams], signal: Value, count: int) -> Valu
 
 
 def _analysis(p: SpectrogramParams) -> np.ndarray:
-    """[2 bins, block, taps]: bins by parts for power 0, else all real parts first."""
+    """Weights [2 bins, block, taps]: for power 0 parts within bins, else all real parts first."""
     n, window = p.n_fft, p.window()
     cosines, sines = _fourier(p.onesided_bins, n)
     parts = np.stack([cosines, -sines]) * (window / p.norm(window))
@@ -201,7 +194,7 @@ def _analysis(p: SpectrogramParams) -> np.ndarray:
 
 
 def _by_blocks(p: WindowParams, rows: np.ndarray) -> np.ndarray:
-    """Rows of n_fft numbers as [rows, block, taps]."""
+    """Rows of n_fft numbers as weights [rows, block, taps]."""
     filled = np.pad(rows, [(0, 0), (0, p.taps * p.block - p.n_fft)])
     blocked = filled.reshape(len(rows), p.taps, p.block).swapaxes(1, 2)
     return np.ascontiguousarray(blocked, np.float32)
@@ -209,7 +202,7 @@ def _by_blocks(p: WindowParams, rows: np.ndarray) -> np.ndarray:
 
 @layer("InverseSpectrogram", params=InverseParams)
 def inverse_spectrogram(c: Context[InverseParams]) -> Value:
-    """The signal as (samples, 2) or (samples): windows added up, by the sum of their squares."""
+    """Signal (samples, 2) or (samples): sum of windows divided by the sum of their squares."""
     p = c.params
     x = _spectra(c)
     bins, frames = x.type.dims[1] // 2, x.type.dims[2]
@@ -231,7 +224,7 @@ def inverse_spectrogram(c: Context[InverseParams]) -> Value:
 
 
 def _spectra(c: Context[InverseParams]) -> Value:
-    """The input (bins, frames, 2) as [1, 2 bins, frames], with the bins that there should be."""
+    """The input (bins, frames, 2) as [1, 2 bins, frames], without surplus bins."""
     p, x = c.params, c.x
     sizes = shape(x)
     if rank(x) == 4 and sizes[1] > 1:
@@ -249,13 +242,13 @@ def _spectra(c: Context[InverseParams]) -> Value:
 
 
 def _synthesis(p: InverseParams, window: np.ndarray, bins: int) -> np.ndarray:
-    """[2 bins, parts, n_fft]: what the parts of each bin add to the parts of each sample."""
+    """Weights [2 bins, parts, n_fft] of the parts of bins for the parts of samples."""
     n = p.n_fft
     cosines, sines = _fourier(n, n)
     # [bin, part of the bin, part of the sample, sample]
     full = np.stack([np.stack([cosines, sines], 1), np.stack([-sines, cosines], 1)], 1)
     if bins < n:
-        # Bins behind the middle are the conjugates of those before it.
+        # The upper bins are the conjugates of the lower ones.
         mirrored = n - np.arange(bins, n)
         sign = np.array([1.0, -1.0])[None, :, None, None]
         np.add.at(full, mirrored, full[bins:] * sign)
@@ -266,7 +259,7 @@ def _synthesis(p: InverseParams, window: np.ndarray, bins: int) -> np.ndarray:
 
 
 def _factors(p: InverseParams, window: np.ndarray, frames: int) -> np.ndarray:
-    """1 / the sum of the squares of the windows over each sample; 1 where no window is."""
+    """1 / sum of the squares of the windows at each sample; 1 where there is no window."""
     sums = np.zeros(p.count(frames) * p.block)
     squares = (window**2).astype(np.float32)
     for frame in range(frames):

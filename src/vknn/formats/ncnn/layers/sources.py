@@ -1,4 +1,4 @@
-"""Layers that make or hand on blobs: Input, MemoryData, Split, Noop, DeepCopy."""
+"""Sources and copies of blobs: Input, MemoryData, Split, Noop, DeepCopy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAGGED, _UNTAGGED = 0, 1
 
 @layer(INPUT, bottoms=0)
 def input_(c: Context[Any]) -> Value:
-    """Its sizes are hints, so nothing of it is read; the model makes the graph's inputs itself."""
+    """Placeholder: the model makes the inputs of graphs; the layer's sizes are only hints."""
     raise AssertionError("Input layers are not converted")
 
 
@@ -55,13 +55,14 @@ class MemoryDataParams(Params):
     result=same_type,
 )
 def memory_data(c: Context[MemoryDataParams]) -> Value:
+    """Array stored in the .bin."""
     data = c.weight("data")
     return c.constant(data[None], "data")
 
 
 @layer("Split", tops=(1, None), accepts=ANY, result=same_type, batched=lambda p: True)
 def split(c: Context[Any]) -> Sequence[Value]:
-    """Every output is the input itself."""
+    """The input itself, for each output."""
     return [c.x] * len(c.record.tops)
 
 
@@ -74,11 +75,12 @@ def split(c: Context[Any]) -> Sequence[Value]:
     batched=lambda p: True,
 )
 def noop(c: Context[Any]) -> Sequence[Value]:
-    """Outputs are the first inputs; the other inputs end here."""
+    """The first inputs themselves; the others are unused."""
     c.require(len(c.record.tops) <= len(c.inputs), "has more outputs than inputs")
     return list(c.inputs[: len(c.record.tops)])
 
 
 @layer("DeepCopy", accepts=ANY, result=same_type, batched=lambda p: True)
 def deep_copy(c: Context[Any]) -> Value:
+    """The input itself."""
     return c.x

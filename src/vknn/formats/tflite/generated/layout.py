@@ -1,4 +1,4 @@
-"""What stands in each table of a TensorFlow Lite file; made by tools/tflite_schema.py.
+"""Layouts of the tables of a TensorFlow Lite file; made by tools/tflite_schema.py.
 
 A slot is a name, a kind and what that kind needs to know: ``scalar`` bytes, ``vector``
 bytes of an element, ``string``, ``table`` and ``tables`` (a vector of them) the table,

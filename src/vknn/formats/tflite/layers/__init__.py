@@ -1,4 +1,4 @@
-"""Converters of layers, a package or module a family; importing this registers all of them."""
+"""Converters of operators by family; importing this package registers all of them."""
 
 import importlib
 import pkgutil

@@ -1,14 +1,13 @@
-"""Pooling over height and width."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.common.windows import padding, strides
-from vknn.formats.tflite.layers.convolution.geometry import image_sizes, no_windows
-from vknn.formats.tflite.layers.elementwise.activation import activate
-from vknn.formats.tflite.layers.quantized.tables import bounds
+from vknn.formats.tflite.layers.common.activation import activate
+from vknn.formats.tflite.layers.common.quantization import activation_bounds
+from vknn.formats.tflite.layers.common.windows import empty_output, image_sizes, padding, strides
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -16,44 +15,47 @@ from vknn.ops.pooling.pool import AveragePool, MaxPool
 
 
 def window(c: Context) -> tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]:
-    """Kernel, strides and pads."""
+    """Kernel, strides and pads of a pool over height and width."""
     _, height, width, _ = image_sizes(c, c.x)
     kernel = (c.options["filter_height"], c.options["filter_width"])
     steps = strides(c)
     return kernel, steps, padding(c, (height, width), kernel, steps)
 
 
-def _no_output(c: Context) -> Value | None:
+def _empty_output(c: Context) -> Value | None:
     kernel = (c.options["filter_height"], c.options["filter_width"])
     c.require(min(kernel) > 0, f"has a window of {kernel}")
-    return no_windows(c, image_sizes(c, c.x)[3], kernel)
+    return empty_output(c, image_sizes(c, c.x)[3], kernel)
 
 
 @operator("AVERAGE_POOL_2D")
 def average_pool(c: Context) -> Value:
-    """The mean of the cells of each window that lie inside the image."""
-    if (nothing := _no_output(c)) is not None:
-        return nothing
+    """Mean of the cells of each window that are inside the image."""
+    if (empty := _empty_output(c)) is not None:
+        return empty
     return activate(c, c.channels_last(c.add(AveragePool(*window(c)), c.channels_second(c.x))))
 
 
 @operator("MAX_POOL_2D")
 def max_pool(c: Context) -> Value:
-    """The largest cell of each window."""
-    if (nothing := _no_output(c)) is not None:
-        return nothing
+    """Largest cell of each window."""
+    if (empty := _empty_output(c)) is not None:
+        return empty
     return activate(c, c.channels_last(c.add(MaxPool(*window(c)), c.channels_second(c.x))))
 
 
 @quantized("AVERAGE_POOL_2D", "MAX_POOL_2D")
 def quantized_pool(c: Context) -> Value:
-    """Of the codes themselves: the scale stays. Means are rounded, halves away from zero."""
-    if (nothing := _no_output(c)) is not None:
-        return nothing
+    """Pooling of the stored integers, which keep their scale; means round half away from zero."""
+    if (empty := _empty_output(c)) is not None:
+        return empty
     c.require(c.x.type.dtype.is_integer, f"pools {c.x.type} into a quantized tensor")
     op = AveragePool(*window(c)) if c.operator.code == "AVERAGE_POOL_2D" else MaxPool(*window(c))
     y = c.add(op, c.channels_second(c.x))
-    info, limits = np.iinfo(y.type.dtype.numpy), bounds(c, c.options["fused_activation_function"])
+    info, limits = (
+        np.iinfo(y.type.dtype.numpy),
+        activation_bounds(c, c.options["fused_activation_function"]),
+    )
     if limits != (info.min, info.max):
         y = c.add(ew.Clip(*limits), y)
     return c.channels_last(y)
@@ -61,9 +63,9 @@ def quantized_pool(c: Context) -> Value:
 
 @operator("L2_POOL_2D")
 def l2_pool(c: Context) -> Value:
-    """The square root of the mean of the squares in each window."""
-    if (nothing := _no_output(c)) is not None:
-        return nothing
+    """Square root of the mean of the squares in each window."""
+    if (empty := _empty_output(c)) is not None:
+        return empty
     squares = c.add(ew.Square(), c.channels_second(c.x))
     mean = c.add(AveragePool(*window(c)), squares)
     return activate(c, c.channels_last(c.add(ew.Sqrt(), mean)))

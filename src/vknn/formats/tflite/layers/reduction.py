@@ -1,4 +1,4 @@
-"""Reductions, softmax and normalizations of floats and plain integers."""
+"""Reductions, CUMSUM and softmax on floats and on integers without scales."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops import reduction as rd
 from vknn.ops.movement.shape import Expand
-from vknn.ops.normalization import LRN
 
 _REDUCTIONS: dict[str, type[rd.Reduction]] = {
     "SUM": rd.ReduceSum,
@@ -27,7 +26,7 @@ _EXTREMES: dict[str, type[rd.Reduction]] = {
 
 
 def axes_of(c: Context) -> tuple[int, ...]:
-    """The axes in the second input, which may repeat and count from the end."""
+    """Axes in the second input, sorted; the file's may repeat and count from the end."""
     rank = c.x.type.rank
     if rank == 0:
         return ()
@@ -37,7 +36,7 @@ def axes_of(c: Context) -> tuple[int, ...]:
 def reduce(
     c: Context, kind: Callable[[tuple[int, ...], bool], rd.Reduction], x: Value | None = None
 ) -> Value:
-    """``x`` (by default the first input) reduced over the axes; without axes it is copied."""
+    """``x`` (default: the first input) reduced over the axes; without axes ``x`` itself."""
     x = x or c.x
     axes = axes_of(c)
     return c.add(kind(axes, bool(c.options["keep_dims"])), x) if axes else x
@@ -45,7 +44,7 @@ def reduce(
 
 @operator(*_REDUCTIONS, inputs=2)
 def reduction(c: Context) -> Value:
-    """Over axes; integers wrap around."""
+    """SUM and REDUCE_PROD over axes; integers wrap around."""
     dtype = c.x.type.dtype
     if c.operator.code == "REDUCE_PROD" and dtype in (DType.INT8, DType.UINT8, DType.INT16):
         wide = c.add(ew.Cast(DType.INT32), c.x)
@@ -53,31 +52,31 @@ def reduction(c: Context) -> Value:
     return reduce(c, _REDUCTIONS[c.operator.code])
 
 
-@operator(*_EXTREMES, inputs=2, moves=True)
+@operator(*_EXTREMES, inputs=2, takes_quantized=True)
 def extreme(c: Context) -> Value:
-    """Over axes; quantized tensors keep their scale, so that integers compare as they are.
+    """Maximum, minimum and REDUCE_ANY over axes; quantized tensors keep their scale.
 
-    Of nothing it is the number that any other replaces.
+    Over no elements the result is the lowest (for REDUCE_MIN the highest) number of the type.
     """
     axes, dims, dtype = axes_of(c), c.x.type.dims, c.x.type.dtype
     if all(dims[a] for a in axes):
         return reduce(c, _EXTREMES[c.operator.code])
     if dtype is DType.BOOL:
-        return of_nothing(c, axes, False)
+        return empty_reduction(c, axes, False)
     info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
-    return of_nothing(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
+    return empty_reduction(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
 
 
-def of_nothing(c: Context, axes: tuple[int, ...], value: float) -> Value:
-    """What is left where an axis of no elements is reduced over."""
+def empty_reduction(c: Context, axes: tuple[int, ...], value: float) -> Value:
+    """Result of a reduction over no elements: ``value`` everywhere."""
     dims, keep = c.x.type.dims, c.options["keep_dims"]
     left = tuple(1 if a in axes else d for a, d in enumerate(dims) if keep or a not in axes)
-    return c.add(Expand(left), c.constant(np.array(value, c.target().dtype.numpy), "nothing"))
+    return c.add(Expand(left), c.constant(np.array(value, c.target().dtype.numpy), "value"))
 
 
 @operator("MEAN", inputs=2)
 def mean(c: Context) -> Value:
-    """Over axes; integers are summed and divided towards zero, pixels added up one by one."""
+    """Mean over axes; quotients of integers are truncated, pixels of images are added in order."""
     x = c.x.type
     if x.dtype.is_float:
         images = x.rank == 4 and x.size > 0 and axes_of(c) == (1, 2)
@@ -88,8 +87,8 @@ def mean(c: Context) -> Value:
 
 
 @operator("CUMSUM", inputs=2)
-def running_sum(c: Context) -> Value:
-    """The sums of all elements up to each along an axis; integers wrap around."""
+def cumulative_sum(c: Context) -> Value:
+    """Cumulative sum along an axis; integers wrap around."""
     axis = c.axis(c.number(1, "the axis"), c.x.type.rank)
     op = rd.CumSum(axis, bool(c.options["exclusive"]), bool(c.options["reverse"]))
     return c.add(op, c.x)
@@ -97,7 +96,7 @@ def running_sum(c: Context) -> Value:
 
 @operator("SOFTMAX")
 def softmax(c: Context) -> Value:
-    """softmax(beta * x) along the last axis."""
+    """Softmax of beta * x along the last axis."""
     beta = c.options["beta"]
     x = c.x if beta == 1.0 else c.add(ew.Mul(), c.x, c.scalar(beta))
     return _last_axis(c, rd.Softmax(-1), x)
@@ -105,7 +104,7 @@ def softmax(c: Context) -> Value:
 
 @operator("LOG_SOFTMAX")
 def log_softmax(c: Context) -> Value:
-    """The logarithm of softmax along the last axis."""
+    """Logarithm of softmax along the last axis."""
     return _last_axis(c, rd.LogSoftmax(-1), c.x)
 
 
@@ -113,26 +112,3 @@ def _last_axis(c: Context, op: Op, x: Value) -> Value:
     if x.type.rank:
         return c.add(op, x)
     return c.reshape(c.add(op, c.reshape(x, (1,))), ())
-
-
-@operator("L2_NORMALIZATION")
-def l2_normalization(c: Context) -> Value:
-    """x / max(sqrt(sum of squares), 1e-6) along the last axis."""
-    c.require(not c.options["fused_activation_function"], "has a fused activation")
-    squares = c.add(rd.ReduceSumSquare((c.x.type.rank - 1,), True), c.x)
-    bounded = c.add(ew.Max(), squares, c.scalar(1e-12))
-    return c.add(ew.Mul(), c.x, c.add(ew.Rsqrt(), bounded))
-
-
-@operator("LOCAL_RESPONSE_NORMALIZATION")
-def local_response_normalization(c: Context) -> Value:
-    """x / (bias + alpha * sum of squares of 2 * radius + 1 channels) ** beta.
-
-    TensorFlow Lite differs: its reference kernel leaves the last channel of each window out, and
-    the other one, which its tests are about, does not.
-    """
-    o = c.options
-    c.require(c.x.type.rank == 4, f"takes a tensor of rank 4, not {c.x.type}")
-    c.require(o["radius"] >= 0, f"has a radius of {o['radius']}")
-    op = LRN((1,), (o["radius"],), (o["radius"],), o["alpha"], o["beta"], o["bias"])
-    return c.channels_last(c.add(op, c.channels_second(c.x)))

@@ -1,4 +1,4 @@
-"""Resizing of images, [n, h, w, c]."""
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR of images [n, h, w, c]."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vknn.ops.movement.shape import Expand
 from vknn.ops.quantized.resize import QuantizedResize
 from vknn.ops.sampling.resize import Resize
 
-#: Of an axis; far beyond any model, and what float32 can still count.
+#: Limit of the size of an axis: far beyond any model, and up to which float32 counts exactly.
 _MAX_SIZE = 1 << 24
 
 
 def _sizes(c: Context, least: int = 1) -> tuple[int, int]:
-    """The height and width wanted."""
+    """Height and width of the output, from the second input."""
     sizes = c.ints(1, "the new size")
     good = len(sizes) == 2 and min(sizes) >= least and max(sizes) < _MAX_SIZE
     c.require(good and c.x.type.rank == 4, f"resizes {c.x.type} to {sizes}")
@@ -33,9 +33,9 @@ def _coordinates(c: Context) -> str:
 
 @operator("RESIZE_BILINEAR", inputs=2)
 def resize_bilinear(c: Context) -> Value:
-    """Two neighbours along each axis. Scales do not matter to small integers."""
+    """Bilinear resizing; small integers are resized as quantized ones."""
     if c.x.type.dtype in (DType.INT8, DType.UINT8, DType.INT16):
-        return _of_integers(c)
+        return _integer_bilinear(c)
     if not c.x.type.dtype.is_float:
         c.refuse(f"tensors of type {c.x.type.dtype.value}")
     return _resized(c, Resize(_sizes(c), "linear", _coordinates(c)))
@@ -43,11 +43,11 @@ def resize_bilinear(c: Context) -> Value:
 
 @quantized("RESIZE_BILINEAR")
 def quantized_bilinear(c: Context) -> Value:
-    """Two neighbours along each axis, with weights of 10 bits; of uint8 in float32."""
-    return _of_integers(c)
+    """Bilinear resizing of integers, with weights of 10 bits; of uint8 in float32."""
+    return _integer_bilinear(c)
 
 
-def _of_integers(c: Context) -> Value:
+def _integer_bilinear(c: Context) -> Value:
     floating = c.x.type.dtype is DType.UINT8
     return _resized(c, QuantizedResize(_sizes(c), _coordinates(c), floating))
 
@@ -56,12 +56,12 @@ def _resized(c: Context, op: Resize | QuantizedResize) -> Value:
     return c.channels_last(c.add(op, c.channels_second(c.x)))
 
 
-@operator("RESIZE_NEAREST_NEIGHBOR", inputs=2, moves=True)
+@operator("RESIZE_NEAREST_NEIGHBOR", inputs=2, takes_quantized=True)
 def resize_nearest(c: Context) -> Value:
-    """The nearest element. What :class:`Resize` would take otherwise is looked up."""
+    """Nearest-neighbour resizing; by Gather where Resize would choose other neighbours."""
     sizes, dims = _sizes(c, least=0), c.x.type.dims[1:3]
     if 0 in sizes:
-        return _nothing(c, sizes)
+        return _empty(c, sizes)
     aligned, halves = c.options["align_corners"], c.options["half_pixel_centers"]
     places = [
         nearest_places(size, out, aligned, halves) for size, out in zip(dims, sizes, strict=True)
@@ -78,14 +78,14 @@ def resize_nearest(c: Context) -> Value:
     return y
 
 
-def _nothing(c: Context, sizes: tuple[int, int]) -> Value:
+def _empty(c: Context, sizes: tuple[int, int]) -> Value:
     batch, *_, channels = c.x.type.dims
-    zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "nothing")
+    zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "zero")
     return c.add(Expand((batch, *sizes, channels)), zero)
 
 
 def nearest_places(size: int, out: int, aligned: bool, halves: bool) -> np.ndarray:
-    """Which of ``size`` elements each of ``out`` is; float32 all along, aligned ones rounded."""
+    """Input index of each of ``out`` elements; computed in float32, rounded where ``aligned``."""
     whole = np.float32(size - 1) / np.float32(out - 1) if aligned and out > 1 else None
     scale = np.float32(size) / np.float32(out) if whole is None else whole
     place = (np.arange(out, dtype=np.float32) + np.float32(0.5 if halves else 0)) * scale

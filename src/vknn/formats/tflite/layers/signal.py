@@ -1,4 +1,4 @@
-"""Custom operators that come with TensorFlow Lite: spectrograms, and a check of quantization."""
+"""AudioSpectrogram, Mfcc and NumericVerify: custom operators that TensorFlow Lite brings along."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.detection.post_process_steps import real
+from vknn.formats.tflite.layers.common.quantization import dequantized
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -27,9 +27,9 @@ def _whole(c: Context, name: str) -> int:
 
 @operator("AudioSpectrogram", custom=True)
 def audio_spectrogram(c: Context) -> Value:
-    """Power (or magnitude) of frames of samples [n, channels] by frequency; Hann's window.
+    """Power (or magnitude) spectra [channels, frames, bins] of samples [n, channels].
 
-    A frame is transformed as if zeros followed it up to a power of two: [channels, frames, bins].
+    Frames have a Hann window and are padded with zeros to a power of two.
     """
     window, stride = _whole(c, "window_size"), _whole(c, "stride")
     c.require(c.x.type.rank == 2, f"has samples {c.x.type}")
@@ -39,7 +39,7 @@ def audio_spectrogram(c: Context) -> Value:
     length = 1 << (window - 1).bit_length()
     bins = 1 + length // 2
     if not frames:
-        return c.constant(np.zeros((channels, 0, bins), np.float32), "nothing")
+        return c.constant(np.zeros((channels, 0, bins), np.float32), "empty")
     rows = np.arange(frames)[:, None] * stride + np.arange(window)
     sound = c.transpose(c.x, (1, 0))
     cut = c.add(Gather(1, from_end=False), sound, c.constant(rows.astype(np.int32), "frames"))
@@ -52,7 +52,7 @@ def audio_spectrogram(c: Context) -> Value:
 
 
 def _waves(window: int, length: int) -> list[np.ndarray]:
-    """Cosines and sines by Hann's periodic window, [window, bins]."""
+    """Cosines and sines times the periodic Hann window, each [window, bins]."""
     place, turn = np.arange(window), 2 * math.pi / length
     hann = 0.5 - 0.5 * np.cos(2 * math.pi / window * place)
     angle = turn * (place[:, None] * np.arange(1 + length // 2) % length)
@@ -61,7 +61,7 @@ def _waves(window: int, length: int) -> list[np.ndarray]:
 
 @operator("Mfcc", inputs=2, custom=True)
 def mfcc(c: Context) -> Value:
-    """Cepstrum of power spectra [channels, frames, bins] by bands of equal width in mel."""
+    """Mel-frequency cepstral coefficients [channels, frames, coefficients] of power spectra."""
     rate = c.number(1, "the sample rate")
     bands, wanted = _whole(c, "filterbank_channel_count"), _whole(c, "dct_coefficient_count")
     low, high = _whole(c, "lower_frequency_limit"), _whole(c, "upper_frequency_limit")
@@ -70,8 +70,8 @@ def mfcc(c: Context) -> Value:
     good = rate > 0 and bins >= 2 and 0 <= low < high and 1 <= wanted <= bands <= _MOST
     c.require(good, f"has {wanted} of {bands} bands, {low} to {high} Hz, {bins} bins at {rate} Hz")
     weights = mel_bands(bins, rate, bands, (low, high))
-    if weights is None:  # the bands reach beyond the spectrum: TensorFlow Lite then gives zeros
-        return c.constant(np.zeros((channels, frames, wanted), np.float32), "nothing")
+    if weights is None:  # bands beyond the spectrum, for which TensorFlow Lite gives zeros
+        return c.constant(np.zeros((channels, frames, wanted), np.float32), "empty")
     flat = c.reshape(c.x, (channels * frames, bins))
     found = c.add(MatMul(), c.add(ew.Sqrt(), flat), c.constant(weights, "bands"))
     found = c.add(ew.Log(), c.add(ew.Max(), found, c.scalar(_FLOOR)))
@@ -82,10 +82,10 @@ def mfcc(c: Context) -> Value:
 
 
 def mel_bands(bins: int, rate: int, bands: int, limits: tuple[int, int]) -> np.ndarray | None:
-    """What each of ``bins`` frequencies gives to each band, [bins, bands]; None: too few bins.
+    """Mel filter bank [bins, bands]: weight of each frequency in each band; None: too few bins.
 
-    Bands are triangles over the mel scale, 1127 ln(1 + f / 700); the lowest frequency, 0, counts
-    for nothing.
+    Bands are triangles over the mel scale, 1127 ln(1 + f / 700) (O'Shaughnessy 1987); the frequency
+    0 has no weight. ``limits``: lowest and highest frequency in Hz, as ``rate``.
     """
 
     def mel(f: np.ndarray | float) -> np.ndarray:
@@ -109,8 +109,7 @@ def mel_bands(bins: int, rate: int, bands: int, limits: tuple[int, int]) -> np.n
     return weights[:, :bands].astype(np.float32)
 
 
-@operator("NumericVerify", inputs=2, outputs=(0, 1), moves=True, custom=True)
+@operator("NumericVerify", inputs=2, outputs=(0, 1), takes_quantized=True, custom=True)
 def numeric_verify(c: Context) -> list[Value]:
-    """How far quantized numbers are from the real ones; its tolerance, beyond which TensorFlow
-    Lite can be told to stop, is not looked at."""
-    return [c.add(ew.Sub(), real(c, 0), c.value(1))]
+    """Difference of dequantized numbers from reference numbers; the tolerance is ignored."""
+    return [c.add(ew.Sub(), dequantized(c, 0), c.value(1))]

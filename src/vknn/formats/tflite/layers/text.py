@@ -1,4 +1,4 @@
-"""Operators on text and on the bytes of tensors."""
+"""SKIP_GRAM and LSH_PROJECTION."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SPARSE, _DENSE = 1, 2
 
 @operator("SKIP_GRAM")
 def skip_gram(c: Context) -> Value:
-    """Groups of words that may skip some."""
+    """Skip-grams: n-grams of words that may skip some words."""
     size, skip = c.options["ngram_size"], c.options["max_skip_size"]
     return c.add(SkipGram(size, skip, bool(c.options["include_all_ngrams"])), c.x)
 
 
-@operator("LSH_PROJECTION", inputs=(2, 3), moves=True)
+@operator("LSH_PROJECTION", inputs=(2, 3), takes_quantized=True)
 def lsh_projection(c: Context) -> Value:
-    """Bits that are like for rows that are alike."""
+    """Locality-sensitive hashes: bits that tend to agree for similar rows."""
     kind = c.options["type"]
     c.require(kind in (_SPARSE, _DENSE), f"has the type {kind}")
     inputs = [c.x, c.value(1)] + ([] if c.optional(2) is None else [c.value(2)])

@@ -1,1 +1,1 @@
-"""Attention layers."""
+"""Attention: MultiHeadAttention, SDPA, RotaryEmbed."""

@@ -1,4 +1,4 @@
-"""MultiHeadAttention."""
+"""MultiHeadAttention, on floats and with int8 or blockwise quantized weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vknn.ops.matmul import MatMul, QuantizedMatMul
 from vknn.ops.movement.shape import Concat, Transpose
 from vknn.ops.reduction import ReduceMax, Softmax
 
-#: Stands for a scale that the file does not give.
+#: Stands for a scale that the file lacks.
 _DEFAULT_SCALE = math.inf
 #: (sequence, head, width) <-> (head, sequence, width)
 _SWAP = Transpose(perm=(0, 2, 1, 3))
@@ -44,30 +44,30 @@ class AttentionParams(Params):
 
     @property
     def qdim(self) -> int:
-        """The width of q and of the output."""
+        """Width of q and of the output."""
         return self.weight_data_size // self.embed_dim
 
     @property
     def factor(self) -> float:
-        """What the projected q is multiplied by."""
+        """Factor of the projected q: the scale, or 1 / sqrt(width of a head)."""
         if self.scale != _DEFAULT_SCALE:
             return self.scale
         return 1 / math.sqrt(self.embed_dim // self.num_heads)
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """The projections' matrices: outputs, inputs."""
+        """Shapes (outputs, inputs) of the matrices of the projections."""
         e, q = self.embed_dim, self.qdim
         return {"q": (e, q), "k": (e, self.kdim), "v": (e, self.vdim), "out": (q, e)}
 
     @property
     def blocks(self) -> Blocks | None:
-        """How the matrices are kept where they are in blocks."""
+        """Block format of the matrices, or None."""
         return blocks_of(self.quantize_term)
 
     @property
     def int8(self) -> bool:
-        """True where all products are of int8."""
+        """True where all products are int8 products."""
         return self.quantize_term != 0 and self.blocks is None
 
     def check(self) -> None:
@@ -100,8 +100,8 @@ def _weights(p: AttentionParams) -> list[WeightSpec]:
     return specs
 
 
-def kept_slots(p: Params, count: int) -> Sequence[int]:
-    """The inputs that may be empty: the last two, of a layer that keeps keys and values."""
+def cache_slots(p: Params, count: int) -> Sequence[int]:
+    """Inputs that may be empty: the last two of a layer with a key-value cache."""
     return (count - 2, count - 1) if getattr(p, "kv_cache", 0) else ()
 
 
@@ -111,22 +111,23 @@ def kept_slots(p: Params, count: int) -> Sequence[int]:
     weights=_weights,
     bottoms=(1, 6),
     tops=(1, 3),
-    may_be_empty=kept_slots,
+    may_be_empty=cache_slots,
 )
 def multi_head_attention(c: Context[AttentionParams]) -> Value | Sequence[Value]:
-    """Inputs: q; or q and k = v; or q, k and v; then the mask; then kept keys and values.
+    """Attention with projections. Inputs: q; or q and k = v; or q, k and v; then the mask; then
+    cached keys and values.
 
-    ncnn differs: kept keys and values are (head, sequence, width) blobs, the others have no heads.
-    ncnn differs: with kept keys of another sequence than q's, k and v are not looked at.
-    ncnn differs: matrices in blocks of 8 bits meet inputs rounded to 8 bits in the same blocks.
-    ncnn differs: int8 attention rounds what float32 sums gave, in an order of the CPU's vectors and
-    by approximate reciprocals; where a value is a few digits of a float away from a half, it may be
-    one step off, which moves outputs by about a thousandth of their range.
+    ncnn differs: cached keys and values are (head, sequence, width) blobs; others have no heads.
+    ncnn differs: in cross-attention with cached keys, k and v are ignored.
+    ncnn differs: matrices in blocks of 8 bits multiply inputs rounded to 8 bits in the same blocks.
+    ncnn differs: int8 attention rounds results of float32 sums, in an order of the CPU's vectors
+    and with approximate reciprocals; a value within a few float digits of a half may be one step
+    off, which moves outputs by about a thousandth of their range.
     """
     p, blobs = c.params, list(c.inputs)
-    kept = [blobs.pop(), blobs.pop()][::-1] if p.kv_cache and len(blobs) > 2 else []
+    cached = [blobs.pop(), blobs.pop()][::-1] if p.kv_cache and len(blobs) > 2 else []
     mask = blobs.pop() if p.attn_mask and len(blobs) > 1 else None
-    good = 1 <= len(blobs) <= 3 and bool(kept) == bool(p.kv_cache)
+    good = 1 <= len(blobs) <= 3 and bool(cached) == bool(p.kv_cache)
     c.require(
         good and (mask is not None) == bool(p.attn_mask), f"cannot take {len(c.inputs)} inputs"
     )
@@ -138,75 +139,75 @@ def multi_head_attention(c: Context[AttentionParams]) -> Value | Sequence[Value]
         heads = (p.num_heads,) if rank(mask) == 3 else ()
         c.require(shape(mask)[:-2] == heads, f"a mask cannot have the shape {list(shape(mask))}")
     sides = (blobs[0], blobs[min(1, len(blobs) - 1)], blobs[-1])
-    work = _Int8(c) if p.int8 else _Float(c)
+    work = _Int8Attention(c) if p.int8 else _FloatAttention(c)
     if not p.kv_cache:
         q, k, v = map(work.project, "qkv", sides)
         return work.attention(q, k, v, mask)
-    past = _past(c, kept) or (None, None)
+    past = _past(c, cached) or (None, None)
     k, v = (
-        work.kept(name, x, before, len(blobs) > 1)
+        work.with_past(name, x, before, len(blobs) > 1)
         for name, x, before in zip("kv", sides[1:], past, strict=True)
     )
-    return work.attention_kept(work.project("q", sides[0]), k, v, mask), k, v
+    return work.attention_with_cache(work.project("q", sides[0]), k, v, mask), k, v
 
 
-def _past(c: Context[AttentionParams], kept: Sequence[Value]) -> Sequence[Value]:
-    """Kept keys and values, (head, sequence, width); none where they are empty."""
-    if kept[0].type.size == 0:
+def _past(c: Context[AttentionParams], cached: Sequence[Value]) -> Sequence[Value]:
+    """Cached keys and values, (head, sequence, width); nothing where they are empty."""
+    if cached[0].type.size == 0:
         return ()
-    p, shapes = c.params, [shape(x) for x in kept]
+    p, shapes = c.params, [shape(x) for x in cached]
     head = p.num_heads, p.embed_dim // p.num_heads
     good = shapes[0] == shapes[1] and len(shapes[0]) == 3 and shapes[0][::2] == head
     c.require(good, f"cannot keep keys and values of shapes {[list(s) for s in shapes]}")
-    return kept
+    return cached
 
 
 def masked_softmax(c: Context[P], scores: Value, lowest: float) -> Value:
-    """Weights from (1, head, query, key) for int8 products: where no score of a row is above
-    ``lowest``, all are 0."""
-    bound, nothing = (np.full((), x, np.float32) for x in (lowest, 0.0))
-    left = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.constant(bound, "lowest"))
-    weights = c.add(Softmax(axis=3), scores)
-    return c.add(Where(), left, weights, c.constant(nothing, "nothing"))
+    """Softmax of scores (1, head, query, key) over keys; 0 for rows without a score above
+    ``lowest``."""
+    unmasked = c.add(Greater(), c.add(ReduceMax((3,)), scores), c.scalar(lowest))
+    return c.add(Where(), unmasked, c.add(Softmax(axis=3), scores), c.scalar(0.0))
 
 
 @dataclass(frozen=True)
-class _Work:
-    """The steps of attention; ``project`` and ``to_heads`` fit each other."""
+class _Attention:
+    """Steps of attention. ``to_heads`` takes what ``project`` gives."""
 
     c: Context[AttentionParams]
 
     def columns(self, name: str, x: Value) -> int:
-        """The width of x, which must be that of the matrix."""
+        """Width of x. Raises Malformed unless it is that of the matrix ``name``."""
         columns = self.c.params.shapes[name][1]
         good = shape(x)[1] == columns
         self.c.require(good, f"{name} has width {shape(x)[1]}, not {columns}")
         return columns
 
     def project(self, name: str, x: Value) -> Value:
-        """x times a matrix, and its bias."""
+        """x times the matrix ``name`` plus bias."""
         raise NotImplementedError
 
     def to_heads(self, x: Value) -> Value:
         """A projection as (head, sequence, width)."""
         raise NotImplementedError
 
-    def kept(self, name: str, x: Value, before: Value | None, cross: bool) -> Value:
-        """Keys or values with those from before; ``cross``: x belongs to another sequence."""
+    def with_past(self, name: str, x: Value, before: Value | None, cross: bool) -> Value:
+        """Keys or values behind the cached ones; in cross-attention the cached ones alone."""
         if before is not None and cross:
             return before
         y = self.to_heads(self.project(name, x))
         return y if before is None else self.c.add(Concat(axis=2), before, y)
 
     def out(self, y: Value) -> Value:
-        """The result from (head, sequence, width)."""
+        """Output projection of (head, sequence, width)."""
         y = self.c.add(_SWAP, y)
         return self.project("out", self.c.reshape(y, (1, shape(y)[0], self.c.params.embed_dim)))
 
 
-class _Float(_Work):
+class _FloatAttention(_Attention):
+    """Attention with float products."""
+
     def project(self, name: str, x: Value) -> Value:
-        """(sequence, columns) -> (sequence, width)"""
+        """Projection (sequence, columns) -> (sequence, width)."""
         c, columns, full = self.c, self.columns(name, x), f"{name}_weight"
         blocks = c.params.blocks
         if blocks is not None:
@@ -222,22 +223,23 @@ class _Float(_Work):
         return self.c.add(_SWAP, self.c.reshape(x, (1, shape(x)[0], heads, shape(x)[1] // heads)))
 
     def attention(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
-        """From projections without heads of their own."""
+        """Output for projections (sequence, width)."""
         op = Attention(num_heads=self.c.params.num_heads, scale=self.c.params.factor)
         return self.project("out", self.c.add(op, q, k, v, mask))
 
-    def attention_kept(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
-        """From q without heads of its own, k and v (head, sequence, width)."""
+    def attention_with_cache(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
+        """Output for a projection q (sequence, width), k and v (head, sequence, width)."""
         op = Attention(num_heads=self.c.params.num_heads, scale=self.c.params.factor)
         return self.out(self.c.add(op, self.to_heads(q), k, v, mask))
 
 
-class _Int8(_Work):
-    """Everything is quantized where it meets a product."""
+class _Int8Attention(_Attention):
+    """Attention with int8 products, whose float operands are quantized dynamically."""
 
     def project(self, name: str, x: Value) -> Value:
-        """(sequence, columns) -> (width, sequence), a scale for each row of the matrix and one for
-        x; "out" -> (sequence, width), one for the matrix and for each row of x."""
+        """Projection (sequence, columns) -> (width, sequence), with a scale for each row of the
+        matrix and one for x; "out" -> (sequence, width), with one for the matrix and each row of x.
+        """
         c = self.c
         self.columns(name, x)
         weight, scale = self._weight(name), c.weight_value(f"{name}_weight_scale")
@@ -256,23 +258,23 @@ class _Int8(_Work):
         self.c.require(weight.dtype == np.int8, f"{name}_weight must be int8 with {term}")
         return weight
 
-    def _turned(self, x: Value) -> Value:
-        """(width, sequence) -> (head, width, sequence)"""
+    def _split_heads(self, x: Value) -> Value:
+        """(width, sequence) as (head, width, sequence)."""
         heads = self.c.params.num_heads
         return self.c.reshape(x, (1, heads, shape(x)[0] // heads, shape(x)[1]))
 
     def to_heads(self, x: Value) -> Value:
-        return self.c.add(Transpose(perm=(0, 1, 3, 2)), self._turned(x))
+        return self.c.add(Transpose(perm=(0, 1, 3, 2)), self._split_heads(x))
 
     def attention(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
-        """From projections, (width, sequence)."""
-        scores = self.c.add(QuantizedMatMul(transpose_a=True), *map(self._turned, (q, k)))
+        """Output for projections (width, sequence)."""
+        scores = self.c.add(QuantizedMatMul(transpose_a=True), *map(self._split_heads, (q, k)))
         op = QuantizedMatMul(transpose_b=True)
-        return self.out(self.c.add(op, self._softmax(scores, mask), self._turned(v)))
+        return self.out(self.c.add(op, self._softmax(scores, mask), self._split_heads(v)))
 
-    def attention_kept(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
-        """From q (width, sequence), k and v (head, sequence, width)."""
-        scores = self.c.add(QuantizedMatMul(True, True), self._turned(q), k)
+    def attention_with_cache(self, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
+        """Output for q (width, sequence), k and v (head, sequence, width)."""
+        scores = self.c.add(QuantizedMatMul(True, True), self._split_heads(q), k)
         return self.out(self.c.add(QuantizedMatMul(), self._softmax(scores, mask), v))
 
     def _softmax(self, scores: Value, mask: Value | None) -> Value:

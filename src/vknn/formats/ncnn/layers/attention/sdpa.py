@@ -1,4 +1,4 @@
-"""Attention without projections, and what turns its inputs by their places: SDPA, RotaryEmbed."""
+"""SDPA (scaled dot-product attention) and RotaryEmbed (rotary position embedding)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.attention.multi_head import kept_slots, masked_softmax
+from vknn.formats.ncnn.layers.attention.multi_head import cache_slots, masked_softmax
 from vknn.formats.ncnn.layers.elementwise.arithmetic import scaled
 from vknn.formats.ncnn.params import Params, param
 from vknn.formats.ncnn.registry import layer
@@ -19,7 +19,7 @@ from vknn.ops.matmul import QuantizedMatMul
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.reduction import Softmax
 
-#: int8 scores that are not above this count as masked.
+#: Scores of int8 products up to this count as masked.
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -33,19 +33,19 @@ class SdpaParams(Params):
     int8_scale_term: int = param(18)
 
 
-@layer("SDPA", params=SdpaParams, bottoms=(3, 6), tops=(1, 3), may_be_empty=kept_slots)
+@layer("SDPA", params=SdpaParams, bottoms=(3, 6), tops=(1, 3), may_be_empty=cache_slots)
 def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     """softmax(scale q k^T + mask) v of (head, sequence, width) blobs; heads may share k and v.
-    Where the mask leaves no key the result is 0.
 
-    Inputs: q, k, v, the mask, kept keys and values in front of k and v.
+    Inputs: q, k, v, the mask, cached keys and values, which precede k and v. The result is 0 where
+    the mask leaves no key.
 
-    ncnn differs: on the CPU it keeps floats in panels as wide as the CPU's vectors, beyond the
-    bounds of the blob; here, as where ncnn runs on Vulkan, they are (head, sequence, width) blobs.
-    ncnn differs: int8 products leave out columns of k behind the width of q. A k that is kept
-    becomes as wide as q: as many of its elements as there is room for, in a row.
-    ncnn differs: int8 products round weights from a softmax whose sums go by the CPU's vectors;
-    where one is a few digits of a float away from a half, it may be one step off.
+    ncnn differs: its CPU path caches floats in panels as wide as the CPU's vectors, beyond the
+    bounds of the blob; here, as in ncnn's Vulkan path, they are (head, sequence, width) blobs.
+    ncnn differs: int8 products ignore columns of k beyond the width of q. A k that is cached gets
+    the width of q: as many of its elements, in the order of memory, as fit.
+    ncnn differs: int8 products round weights from a softmax whose sums depend on the CPU's vectors;
+    a value within a few float digits of a half may be one step off.
     """
     p = c.params
     count = 3 + bool(p.attn_mask) + 2 * bool(p.kv_cache)
@@ -56,7 +56,7 @@ def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     if p.kv_cache:
         k, v = _joined(c, k, c.inputs[-2], shape(q)[2]), _joined(c, v, c.inputs[-1], shape(v)[2])
     (heads, queries, width), (groups, keys, _) = shape(q), shape(k)
-    kept = k
+    cached = k
     if p.int8_scale_term and shape(k)[2] > width:
         k = c.add(Slice(starts=(0,), ends=(width,), axes=(3,)), k)
     c.require(heads % groups == 0, f"{groups} heads of k do not suit {heads} heads of q")
@@ -69,7 +69,7 @@ def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     else:
         op = Attention(num_heads=heads, scale=factor, kv_heads=groups, empty_zero=True)
         y = c.add(op, q, k, v, mask)
-    return [y, kept, v] if p.kv_cache else y
+    return [y, cached, v] if p.kv_cache else y
 
 
 def _with_heads(c: Context[SdpaParams], x: Value) -> Value:
@@ -78,17 +78,17 @@ def _with_heads(c: Context[SdpaParams], x: Value) -> Value:
 
 
 def _joined(c: Context[SdpaParams], x: Value, past: Value, width: int) -> Value:
-    """``past`` in front of ``x``, rows of ``width``."""
+    """``past`` followed by ``x``, both with rows of ``width``."""
     if past.type.size == 0:
-        return _narrowed(c, x, width)
+        return _cropped_rows(c, x, width)
     past = _with_heads(c, past)
     good = shape(past)[::2] == shape(x)[::2]
     c.require(good, f"{list(shape(past))} cannot be kept in front of {list(shape(x))}")
-    return c.add(Concat(axis=2), _narrowed(c, past, width), _narrowed(c, x, width))
+    return c.add(Concat(axis=2), _cropped_rows(c, past, width), _cropped_rows(c, x, width))
 
 
-def _narrowed(c: Context[SdpaParams], x: Value, width: int) -> Value:
-    """As many rows of ``width`` from the front of what each head has, its rows in a row."""
+def _cropped_rows(c: Context[SdpaParams], x: Value, width: int) -> Value:
+    """``x`` with rows of ``width``, the first elements of each head in the order of memory."""
     heads, rows, columns = shape(x)
     if not c.params.int8_scale_term or columns <= width:
         return x
@@ -98,7 +98,7 @@ def _narrowed(c: Context[SdpaParams], x: Value, width: int) -> Value:
 
 
 def _mask(c: Context[SdpaParams], heads: int, queries: int, keys: int) -> Value:
-    """The mask: (query, key), for all heads or each of them."""
+    """The mask, (query, key) for all heads or for each of them, checked."""
     mask = c.inputs[3]
     sizes = shape(mask)
     good = sizes[-2:] == (queries, keys) and sizes[:-2] in ((), (1,), (heads,))
@@ -109,7 +109,7 @@ def _mask(c: Context[SdpaParams], heads: int, queries: int, keys: int) -> Value:
 def _int8(
     c: Context[SdpaParams], sides: tuple[Value, ...], mask: Value | None, factor: float
 ) -> Value:
-    """Everything quantized where it meets a product: rows of q and of weights, heads of k and v."""
+    """Attention with int8 products: quantized are rows of q and of weights, heads of k and v."""
     q, k, v = sides
     (heads, queries, width), (groups, keys, _) = shape(q), shape(k)
     shared = groups, heads // groups
@@ -135,7 +135,7 @@ class RotaryParams(Params):
 
 @layer("RotaryEmbed", params=RotaryParams, bottoms=3)
 def rotary_embed(c: Context[RotaryParams]) -> Value:
-    """Pairs of a row turned by the angles whose cosines and sines come along, (sequence, pair)."""
+    """Rotary position embedding (Su et al. 2021); inputs: x, cosines, sines (sequence, pair)."""
     x = c.x
     c.require(rank(x) in (2, 3), f"takes (head, sequence, width) blobs, not {list(shape(x))}")
     rows, width = shape(x)[-2:]
@@ -145,7 +145,7 @@ def rotary_embed(c: Context[RotaryParams]) -> Value:
 
 
 def _table(c: Context[RotaryParams], table: Value, rows: int, pairs: int) -> Value:
-    """The rows of a table that are used, without the leading axis."""
+    """The used rows and columns of a table, without the leading axis."""
     sizes = shape(table)
     good = len(sizes) == 2 and sizes[0] >= rows and sizes[1] >= pairs
     c.require(good, f"a table of shape {list(sizes)} does not suit {rows} rows of {pairs} pairs")

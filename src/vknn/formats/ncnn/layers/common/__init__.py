@@ -1,1 +1,1 @@
-"""Padding and windows that several families share."""
+"""Helpers that several families share: padding, windows, fused activations."""

@@ -1,4 +1,4 @@
-"""Padding before windows: explicit sizes and the two SAME rules."""
+"""Padding of windows: explicit sizes, SAME_UPPER and SAME_LOWER."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def check_pads(pads: Sequence[int]) -> None:
-    """Raises Malformed for negative pads beside positive ones (negative ones alone mean none)."""
+    """Raises Malformed for negative pads beside positive ones; negative pads alone mean none."""
     good = min(pads) >= 0 or max(pads) <= 0
     require(good, f"negative padding {list(pads)} (left, right, top, bottom)")
 
@@ -24,8 +24,8 @@ def check_pads(pads: Sequence[int]) -> None:
 def same_pads(
     sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], lower: bool
 ) -> Pads:
-    """Pads that make the output ceil(size / stride); the odd cell goes to the end, or to the
-    beginning when ``lower``. Where a stride skips cells anyway nothing is padded."""
+    """Pads that give outputs of ceil(size / stride); of an odd total the end (``lower``: the begin)
+    gets one more. No pads where the windows reach the end without."""
     pads = []
     for size, extent, stride in zip(sizes, extents, strides, strict=True):
         total = max(extent + (size - 1) // stride * stride - size, 0)
@@ -37,7 +37,7 @@ def same_pads(
 def window_pads(
     given: Pads, sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int]
 ) -> Pads:
-    """The pads of a convolution. The SAME codes hold only when every pad of the layer is one."""
+    """Pads of a convolution: ``given``, or SAME pads where all of these have the same SAME code."""
     flat = {n for pair in given for n in pair}
     if max(flat) > 0:
         return given
@@ -46,9 +46,11 @@ def window_pads(
     return tuple((0, 0) for _ in given)
 
 
-def own_pads(c: Context[P], pads: Pads) -> Pads:
-    """The pads of those axes that the layer's input has: ncnn pads no others. It pads the channels
-    of a blob of three axes for a depth, which is refused."""
+def applicable_pads(c: Context[P], pads: Pads) -> Pads:
+    """``pads`` of the axes that the layer's input has, 0 for others, which ncnn does not pad.
+
+    A padded depth of a blob of three axes, for which ncnn pads the channels, raises Malformed.
+    """
     n, axes = rank(c.x), len(pads)
     whole = n != 3 or axes != 3 or pads[0] == (0, 0)
     c.require(whole, "a blob of three axes has no depth to be padded")
@@ -57,12 +59,12 @@ def own_pads(c: Context[P], pads: Pads) -> Pads:
 
 
 def flat_pads(pads: Pads) -> tuple[int, ...]:
-    """All begins, then all ends."""
+    """Pads as all begins, then all ends."""
     return tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)
 
 
 def pad_spatial(c: Context[P], x: Value, pads: Pads, value: float) -> Value:
-    """``x`` with its last axes padded by ``value``; an int8 blob takes its whole part."""
+    """``x`` with its last axes padded with ``value``, truncated to an integer for int8 blobs."""
     if not any(flat_pads(pads)):
         return x
     if x.type.dtype is DType.INT8:

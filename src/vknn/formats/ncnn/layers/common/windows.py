@@ -1,9 +1,10 @@
-"""What layers of windows have in common: sizes along their axes, shapes and weights."""
+"""Windows of convolutions and pools: parameters by axis, shapes of inputs, weights and biases."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +14,44 @@ from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
 
+#: Axis -> parameters of the pads at its begin and end.
+_PADS = {
+    "d": ("pad_front", "pad_behind"),
+    "h": ("pad_top", "pad_bottom"),
+    "w": ("pad_left", "pad_right"),
+}
+
 
 @attributes
-class Row(Params):
-    """Windows along w. Tuples are in the order of the axes, w last."""
+class WindowParams(Params):
+    """Parameters of windows along ``axes``, as tuples in the order of these."""
+
+    axes: ClassVar[str] = "w"
+
+    def by_axis(self, stem: str) -> tuple[int, ...]:
+        """Parameters of all axes: those of ``stem`` "kernel" are kernel_d, kernel_h, kernel_w."""
+        return tuple(getattr(self, f"{stem}_{axis}") for axis in self.axes)
+
+    @property
+    def kernel(self) -> tuple[int, ...]:
+        """Size of a window."""
+        return self.by_axis("kernel")
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Distance of neighbouring windows."""
+        return self.by_axis("stride")
+
+    @property
+    def pads(self) -> Pads:
+        """(begin, end) of each axis."""
+        names = (_PADS[axis] for axis in self.axes)
+        return tuple((getattr(self, begin), getattr(self, end)) for begin, end in names)
+
+
+@attributes
+class ConvWindow1D(WindowParams):
+    """Parameters of the windows of convolutions along w."""
 
     kernel_w: int = param(1)
     dilation_w: int = param(2, 1)
@@ -25,25 +60,21 @@ class Row(Params):
     pad_right: int = param(15, like="pad_left")
 
     @property
-    def kernel(self) -> tuple[int, ...]:
-        return (self.kernel_w,)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return (self.stride_w,)
-
-    @property
     def dilations(self) -> tuple[int, ...]:
-        return (self.dilation_w,)
+        """Distance of neighbouring cells of a window."""
+        return self.by_axis("dilation")
 
     @property
-    def pads(self) -> Pads:
-        return ((self.pad_left, self.pad_right),)
+    def extents(self) -> tuple[int, ...]:
+        """Cells from the first to the last of a window."""
+        return window_extents(self.kernel, self.dilations)
 
 
 @attributes
-class Plane(Row):
-    """Windows along h and w; what is said of w alone holds for both."""
+class ConvWindow2D(ConvWindow1D):
+    """Parameters of the windows of convolutions along h and w; those of h default to those of w."""
+
+    axes = "hw"
 
     kernel_h: int = param(11, like="kernel_w")
     dilation_h: int = param(12, like="dilation_w")
@@ -51,26 +82,12 @@ class Plane(Row):
     pad_top: int = param(14, like="pad_left")
     pad_bottom: int = param(16, like="pad_top")
 
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return (self.kernel_h, *super().kernel)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return (self.stride_h, *super().strides)
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return (self.dilation_h, *super().dilations)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_top, self.pad_bottom), *super().pads)
-
 
 @attributes
-class Volume(Plane):
-    """Windows along d, h and w; what is said of w alone holds for all."""
+class ConvWindow3D(ConvWindow2D):
+    """Parameters of the windows of convolutions along d, h and w."""
+
+    axes = "dhw"
 
     kernel_d: int = param(21, like="kernel_w")
     dilation_d: int = param(22, like="dilation_w")
@@ -78,26 +95,10 @@ class Volume(Plane):
     pad_front: int = param(24, like="pad_left")
     pad_behind: int = param(17, like="pad_front")
 
-    @property
-    def kernel(self) -> tuple[int, ...]:
-        return (self.kernel_d, *super().kernel)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return (self.stride_d, *super().strides)
-
-    @property
-    def dilations(self) -> tuple[int, ...]:
-        return (self.dilation_d, *super().dilations)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_front, self.pad_behind), *super().pads)
-
 
 @attributes
-class Weighted(Row):
-    """Windows with weights: convolutions and transposed ones."""
+class WeightedWindow(ConvWindow1D):
+    """Parameters of layers that multiply windows by weights: convolutions, also transposed ones."""
 
     num_output: int = param(0)
     bias_term: int = param(5)
@@ -107,6 +108,7 @@ class Weighted(Row):
 
     @property
     def groups(self) -> int:
+        """Number of groups of channels."""
         return 1
 
     @property
@@ -116,12 +118,12 @@ class Weighted(Row):
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """(outputs, inputs of a group, kernel...)"""
+        """Shape (outputs, inputs of a group, kernel...) of the weights."""
         per_output = self.num_output * math.prod(self.kernel)
         return (self.num_output, self.weight_data_size // per_output, *self.kernel)
 
     def weight_specs(self) -> list[WeightSpec]:
-        """Weight and bias as they lie in the file."""
+        """Weight and bias in the order of the file."""
         specs = [WeightSpec("weight", self.weight_shape, tagged=True)]
         return [*specs, WeightSpec("bias", (self.num_output,))] if self.bias_term else specs
 
@@ -143,19 +145,40 @@ class Weighted(Row):
 
 
 @attributes
-class Grouped(Params):
-    """Of a layer whose channels are in groups."""
+class GroupParams(Params):
+    """Parameter of layers whose channels are in groups."""
 
     group: int = param(7, 1)
 
     @property
     def groups(self) -> int:
+        """Number of groups of channels."""
         return self.group
 
 
+def window_extents(kernel: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[int, ...]:
+    """Cells from the first to the last of a window, along each axis."""
+    return tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
+
+
+def padded_sizes(sizes: Sequence[int], pads: Pads) -> list[int]:
+    """``sizes`` with their pads."""
+    return [n + sum(pair) for n, pair in zip(sizes, pads, strict=True)]
+
+
+def check_extents(c: Context[Any], padded: Sequence[int], extents: Sequence[int]) -> None:
+    """Raises Malformed where a window is larger than the padded input."""
+    c.require(
+        all(n >= e for n, e in zip(padded, extents, strict=True)),
+        f"the kernel covers {list(extents)} cells: larger than the padded input {list(padded)}",
+    )
+
+
 def as_spatial(c: Context[Any], x: Value, axes: int) -> Value:
-    """``x`` as (1, channels, spatial...): what a blob of fewer axes lacks is 1. A blob of three
-    axes has channels, whatever ``axes`` is."""
+    """``x`` as (1, channels, spatial...) with ``axes`` spatial axes, 1 for axes that it lacks.
+
+    A blob of three axes has channels, whatever ``axes`` is.
+    """
     c.require(rank(x) <= axes + 1, f"takes at most {axes + 1} axes, not {list(shape(x))}")
     if axes == 3 and rank(x) == 3:
         channels, *plane = shape(x)
@@ -164,7 +187,7 @@ def as_spatial(c: Context[Any], x: Value, axes: int) -> Value:
 
 
 def check_channels(c: Context[Any], x: Value, expected: int) -> None:
-    """Raises unless ``x`` has as many channels as the weights are for."""
+    """Raises Malformed unless ``x`` has as many channels as the weights are for."""
     c.require(
         shape(x)[0] == expected,
         f"its weights are for {expected} input channels, the input has {shape(x)[0]}",
@@ -172,15 +195,17 @@ def check_channels(c: Context[Any], x: Value, expected: int) -> None:
 
 
 def float_weight(c: Context[Any]) -> np.ndarray:
-    """The layer's ``weight`` as float32; raises where the file holds int8."""
+    """The layer's ``weight`` as float32. Raises Malformed where the file has int8."""
     weight = c.weight("weight")
     c.require(weight.dtype != np.int8, "int8 weights without int8_scale_term")
     return weight
 
 
 def dynamic_shape(c: Context[Any], axes: int) -> tuple[int, ...]:
-    """The shape of the weights in the second input: two axes of channels and the kernel's. What a
-    blob of fewer axes lacks is 1: the second of the channels first."""
+    """Shape of weights that are the second input: two axes of channels, then the kernel.
+
+    Axes that the blob lacks are 1, the second axis of channels first.
+    """
     c.require(len(c.inputs) >= 2, "dynamic weights are the second input")
     found = shape(c.inputs[1])
     c.require(2 <= len(found) <= axes + 2, f"dynamic weights of shape {list(found)}")

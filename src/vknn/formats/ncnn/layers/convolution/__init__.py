@@ -1,1 +1,1 @@
-"""Convolution layers."""
+"""Convolutions, transposed and deformable ones, and im2col."""

@@ -1,11 +1,16 @@
-"""DeformableConv2D."""
+"""DeformableConv2D: 2-D convolution with an offset for each tap (Dai et al. 2017)."""
 
 from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, shape
+from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.common.padding import flat_pads
-from vknn.formats.ncnn.layers.common.windows import Plane, Weighted, check_channels, float_weight
-from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.layers.common.windows import (
+    ConvWindow2D,
+    WeightedWindow,
+    check_channels,
+    float_weight,
+)
 from vknn.formats.ncnn.params import require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
@@ -13,7 +18,7 @@ from vknn.ops.convolution.deform_conv import DeformConv
 
 
 @attributes
-class DeformableConv2DParams(Plane, Weighted):
+class DeformableConv2DParams(ConvWindow2D, WeightedWindow):
     """Parameters of DeformableConv2D."""
 
     def check(self) -> None:
@@ -30,12 +35,12 @@ class DeformableConv2DParams(Plane, Weighted):
     bottoms=(2, 3),
 )
 def deformable_conv_2d(c: Context[DeformableConv2DParams]) -> Value:
-    """Inputs: the image, two offsets a tap (h, then w), and optionally a factor a tap."""
+    """Inputs: image, offsets (h, then w) of each tap, and optionally a factor for each tap."""
     p = c.params
     x, *others = (as_image(c, value) for value in c.inputs)
     check_channels(c, x, p.weight_shape[1])
-    sizes = zip(shape(x)[1:], p.pads, p.kernel, p.dilations, p.strides, strict=True)
-    out = [(n + sum(pair) - d * (k - 1) - 1) // s + 1 for n, pair, k, d, s in sizes]
+    sizes = zip(shape(x)[1:], p.pads, p.extents, p.strides, strict=True)
+    out = [(n + sum(pair) - extent) // s + 1 for n, pair, extent, s in sizes]
     taps = p.kernel_h * p.kernel_w
     for what, value, channels in zip(("offsets", "mask"), others, (2 * taps, taps), strict=False):
         found, wanted = list(shape(value)), [channels, *out]

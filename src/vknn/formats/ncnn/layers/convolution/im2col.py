@@ -1,10 +1,15 @@
-"""Unfold and Fold: windows as the columns of a matrix, and back."""
+"""Unfold (im2col) and Fold (col2im): windows of an image as the columns of a matrix, and back."""
 
 from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
-from vknn.formats.ncnn.layers.common.padding import check_pads, flat_pads, own_pads, window_pads
-from vknn.formats.ncnn.layers.common.windows import Plane
+from vknn.formats.ncnn.layers.common.padding import (
+    applicable_pads,
+    check_pads,
+    flat_pads,
+    window_pads,
+)
+from vknn.formats.ncnn.layers.common.windows import ConvWindow2D, check_extents, padded_sizes
 from vknn.formats.ncnn.params import param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
@@ -12,13 +17,8 @@ from vknn.ops.convolution.im2col import Col2Im, Im2Col
 
 
 @attributes
-class ColumnParams(Plane):
+class ColumnParams(ConvWindow2D):
     """Parameters that Unfold and Fold share."""
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """What a window reaches over."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def check(self) -> None:
         require(min(self.kernel) > 0, f"kernel {self.kernel} must be positive")
@@ -53,18 +53,14 @@ class FoldParams(ColumnParams):
 
 @layer("Unfold", params=UnfoldParams)
 def unfold(c: Context[UnfoldParams]) -> Value:
-    """(c, h, w) to (c * kernel, windows).
+    """Windows of an image (c, h, w) as columns (c * kernel, windows).
 
     ncnn differs: SAME padding of one axis where the other would get a negative one writes outside
     of its memory; here the latter is not padded.
     """
     p, x = c.params, as_image(c, c.x)
-    pads = own_pads(c, window_pads(p.pads, shape(x)[1:], p.extents, p.strides))
-    padded = [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)]
-    c.require(
-        all(n >= e for n, e in zip(padded, p.extents, strict=True)),
-        f"a window of {list(p.extents)} is larger than the padded input {padded}",
-    )
+    pads = applicable_pads(c, window_pads(p.pads, shape(x)[1:], p.extents, p.strides))
+    check_extents(c, padded_sizes(shape(x)[1:], pads), p.extents)
     top, left, bottom, right = flat_pads(pads)
     op = Im2Col(
         kernel=(p.kernel_h, p.kernel_w),
@@ -78,7 +74,7 @@ def unfold(c: Context[UnfoldParams]) -> Value:
 
 @layer("Fold", params=FoldParams)
 def fold(c: Context[FoldParams]) -> Value:
-    """(c * kernel, windows) to (c, output_h, output_w): windows are added up."""
+    """Columns (c * kernel, windows) summed to an image (c, output_h, output_w)."""
     p = c.params
     c.require(rank(c.x) == 2, f"takes two axes, not {list(shape(c.x))}")
     top, left, bottom, right = flat_pads(p.pads)

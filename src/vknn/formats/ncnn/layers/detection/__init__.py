@@ -1,1 +1,1 @@
-"""Detection layers."""
+"""Layers of object detectors: priors, proposals, detection outputs."""

@@ -1,4 +1,4 @@
-"""PriorBox, DetectionOutput and Proposal."""
+"""PriorBox, DetectionOutput (SSD) and Proposal (Faster R-CNN)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vknn.ops.detection.proposal import Proposal
 from vknn.ops.detection.ssd import DetectionOutput, PriorBox
 from vknn.ops.movement.shape import Slice
 
-#: As a size of the image: that of the second input; as a step: the image's share of a place. As
-#: num_class: the form of MXNet.
+#: Value of image sizes that are those of the second input, of steps that follow from the sizes, and
+#: of num_class for the form of MXNet.
 _AUTO = -233
 
 _RATIOS, _SCALES = (0.5, 1.0, 2.0), (8.0, 16.0, 32.0)
@@ -54,6 +54,7 @@ class PriorBoxParams(Params):
 
     @property
     def variances(self) -> tuple[float, float, float, float]:
+        """The four variances."""
         return self.variance_0, self.variance_1, self.variance_2, self.variance_3
 
 
@@ -95,7 +96,7 @@ class ProposalParams(Params):
 
 @layer("PriorBox", params=PriorBoxParams, bottoms=(1, None))
 def prior_box(c: Context[PriorBoxParams]) -> Value:
-    """(2, boxes * 4), boxes and variances; in MXNet's form (boxes * 4). Data are of no account."""
+    """Prior boxes for shapes of inputs: boxes and variances (2, boxes * 4), MXNet's (boxes * 4)."""
     p = c.params
     height, width = as_image(c, c.x).type.dims[2:]
     mxnet = p.image_width == _AUTO == p.image_height and not p.max_sizes and len(c.inputs) == 1
@@ -135,7 +136,7 @@ def _step(p: PriorBoxParams, given: float, image: int, places: int) -> float:
 
 
 def _ssd_sizes(p: PriorBoxParams) -> list[Pair]:
-    """Width and height of each box of a place."""
+    """(width, height) of the boxes at each place."""
     sizes: list[Pair] = []
     for number, least in enumerate(p.min_sizes):
         sizes.append((least, least))
@@ -149,7 +150,7 @@ def _ssd_sizes(p: PriorBoxParams) -> list[Pair]:
 
 
 def _mxnet_priors(p: PriorBoxParams, height: int, width: int) -> PriorBox:
-    """Sizes are shares of the image's height; the first one goes with all ratios but the first."""
+    """Prior boxes of MXNet: sizes relative to the image; the first size has all other ratios."""
     least, shape_ = p.min_sizes[0], height / width
     sizes = [(size * shape_, size) for size in p.min_sizes]
     ratios = [math.sqrt(r) for r in p.aspect_ratios[1:]]
@@ -164,11 +165,11 @@ def _mxnet_priors(p: PriorBoxParams, height: int, width: int) -> PriorBox:
 
 @layer("DetectionOutput", params=DetectionOutputParams, bottoms=3)
 def detection_output(c: Context[DetectionOutputParams]) -> Value:
-    """Rows (label, score, x1, y1, x2, y2), as many as there are detections.
+    """Detections of an SSD as rows (label, score, x1, y1, x2, y2).
 
     ncnn differs: with equal scores its order is that of its quicksort; here the lower class, then
     the earlier prior comes first. A prior whose background score is at least 1 less the confidence
-    threshold has whatever box memory holds there; here its own.
+    threshold has an undefined box; here its own.
     """
     p = c.params
     location, confidence, priors = c.inputs
@@ -205,10 +206,10 @@ def detection_output(c: Context[DetectionOutputParams]) -> Value:
 
 @layer("Proposal", params=ProposalParams, bottoms=3, tops=(1, 2))
 def proposal(c: Context[ProposalParams]) -> Sequence[Value]:
-    """Regions (n, 1, 4) and, as a second output, their scores (n, 1, 1).
+    """Region proposals (n, 1, 4) and, as a second output, their scores (n, 1, 1).
 
     ncnn differs: with no region left it fails; here there are no rows. Of several regions without
-    area it keeps the best alone, which here do not meet.
+    area it keeps the best only; here they do not overlap.
     """
     p = c.params
     scores, deltas, info = c.inputs
@@ -234,17 +235,12 @@ def proposal(c: Context[ProposalParams]) -> Sequence[Value]:
     )
     if count > 3:
         flat = c.add(Slice((0,), (3,), (1,)), flat)
-    stems = [f"{c.record.name}/{part}" for part in ("boxes", "scores")]
-    while set(stems) & set(c.reserved):
-        stems = [f"{stem}'" for stem in stems]
-    results = c.builder.add_many(
-        op, scores, deltas, flat, origin=c.origin, name=c.record.name, names=tuple(stems)
-    )
+    results = c.add_many(op, scores, deltas, flat, parts=("boxes", "scores"))
     return results[: len(c.record.tops)]
 
 
 def _anchors(base: int) -> tuple[tuple[float, float, float, float], ...]:
-    """Nine boxes about the middle of a square of ``base``: three ratios, each in three scales."""
+    """Nine anchors (x1, y1, x2, y2) about the centre of a ``base`` square: 3 ratios by 3 scales."""
     middle, anchors = base * 0.5, []
     for ratio in _RATIOS:
         width = math.floor(float(np.float32(base) / np.sqrt(np.float32(ratio))) + 0.5)

@@ -25,7 +25,7 @@ class YoloParams(Params):
 
 @attributes
 class Yolov3Params(YoloParams):
-    """Parameters of Yolov3DetectionOutput. Its mask is kept as floats in files."""
+    """Parameters of Yolov3DetectionOutput, whose mask is stored as floats."""
 
     mask: tuple[float, ...] = param(5, ())
     anchors_scale: tuple[float, ...] = param(6, ())
@@ -39,7 +39,7 @@ class Yolov3Params(YoloParams):
 
 @layer("YoloDetectionOutput", params=YoloParams, bottoms=(1, None))
 def yolo_detection_output(c: Context[YoloParams]) -> Value:
-    """YOLOv2. Rows (label + 1, score, x1, y1, x2, y2), as many as there are detections.
+    """Detections of YOLOv2 as rows (label + 1, score, x1, y1, x2, y2).
 
     ncnn differs: where nothing is detected its output is the first input; here there are no rows.
     """
@@ -61,7 +61,7 @@ def yolo_detection_output(c: Context[YoloParams]) -> Value:
 
 @layer("Yolov3DetectionOutput", params=Yolov3Params, bottoms=(1, None))
 def yolov3_detection_output(c: Context[Yolov3Params]) -> Value:
-    """Rows (label + 1, score, x1, y1, x2, y2), as many as there are detections."""
+    """Detections of YOLOv3 as rows (label + 1, score, x1, y1, x2, y2)."""
     p, maps = c.params, len(c.inputs)
     c.require(len(p.mask) >= maps * p.num_box, f"{len(p.mask)} anchors for {maps} inputs")
     c.require(len(p.anchors_scale) >= maps, f"{len(p.anchors_scale)} scales for {maps} inputs")

@@ -1,1 +1,1 @@
-"""Elementwise layers."""
+"""Elementwise layers: arithmetic and activations."""

@@ -1,4 +1,4 @@
-"""Arithmetic between blobs, with constants, and per channel."""
+"""Arithmetic: BinaryOp, UnaryOp, Eltwise, Power, Exp, Log, Bias, Scale, Dropout."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ class BinaryParams(Params):
 
 @layer("BinaryOp", params=BinaryParams, bottoms=(1, 2))
 def binary_op(c: Context[BinaryParams]) -> Value:
-    """An op of two blobs, or of one and a number.
+    """Binary op of two blobs, or of a blob and a number.
 
-    ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that a
-    whole quotient (for remainder one with a half) may come out as less; here quotients are exact.
+    ncnn differs: fmod, floor_divide and remainder multiply by an approximate reciprocal, so that an
+    integer quotient (for remainder one with a half) may come out too small; here it is exact.
     ncnn differs: a power of a negative number is near the largest float where four or more are
     computed at a time; here it is the power or NaN.
     """
     make, swapped = _BINARY[c.params.op_type]
     if c.params.with_scalar:
         c.require(len(c.inputs) == 1, "takes a number and a second input")
-        a, b = c.x, c.constant(c.params.b, "b")
+        a, b = c.x, c.scalar(c.params.b)
     else:
         c.require(len(c.inputs) == 2, "takes two inputs")
         a, b = broadcast_outer(c, c.inputs[0], c.inputs[1])
@@ -105,12 +105,12 @@ def binary_op(c: Context[BinaryParams]) -> Value:
 
 def broadcast_outer(c: Context[P], a: Value, b: Value) -> tuple[Value, Value]:
     """Both blobs with the rank of the larger, so that NumPy's rules give ncnn's result."""
-    return _expand(c, a, b), _expand(c, b, a)
+    return _with_rank_of(c, a, b), _with_rank_of(c, b, a)
 
 
-def _expand(c: Context[P], small: Value, large: Value) -> Value:
-    """``small`` with inner axes of size 1 appended. A 1-D blob whose length is not that of the
-    outermost axis lies along the innermost one instead (a rule of old files)."""
+def _with_rank_of(c: Context[P], small: Value, large: Value) -> Value:
+    """``small`` with inner axes of size 1 appended; with outer ones where it is a 1-D blob whose
+    length is not that of the outermost axis (a rule of old files)."""
     missing = rank(large) - rank(small)
     if missing <= 0:
         return small
@@ -122,6 +122,8 @@ def _expand(c: Context[P], small: Value, large: Value) -> Value:
 
 @attributes
 class UnaryParams(Params):
+    """Parameters of UnaryOp."""
+
     op_type: int = param(0)
 
     def check(self) -> None:
@@ -130,6 +132,7 @@ class UnaryParams(Params):
 
 @layer("UnaryOp", params=UnaryParams)
 def unary_op(c: Context[UnaryParams]) -> Value:
+    """Function of each element, by op_type."""
     return c.add(_UNARY[c.params.op_type](), c.x)
 
 
@@ -166,14 +169,16 @@ def eltwise(c: Context[EltwiseParams]) -> Value:
 
 
 def scaled(c: Context[P], x: Value, factor: float, shift: float = 0.0) -> Value:
-    """x * factor + shift, nothing added for a factor of 1 or a shift of 0."""
+    """x * factor + shift, without ops for a factor of 1 and a shift of 0."""
     if factor != 1:
-        x = c.add(ops.Mul(), x, c.constant(factor, "scale"))
-    return c.add(ops.Add(), x, c.constant(shift, "shift")) if shift else x
+        x = c.add(ops.Mul(), x, c.scalar(factor))
+    return c.add(ops.Add(), x, c.scalar(shift)) if shift else x
 
 
 @attributes
 class PowerParams(Params):
+    """Parameters of Power."""
+
     power: float = param(0, 1.0)
     scale: float = param(1, 1.0)
     shift: float = param(2, 0.0)
@@ -181,15 +186,17 @@ class PowerParams(Params):
 
 @layer("Power", params=PowerParams)
 def power(c: Context[PowerParams]) -> Value:
-    """(x * scale + shift) ** power."""
+    """Power (x * scale + shift) ** power."""
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.power == 1:
         return y
-    return c.add(ops.Pow(), y, c.constant(c.params.power, "power"))
+    return c.add(ops.Pow(), y, c.scalar(c.params.power))
 
 
 @attributes
 class ExpLogParams(Params):
+    """Parameters of Exp and Log."""
+
     base: float = param(0, _NATURAL)
     scale: float = param(1, 1.0)
     shift: float = param(2, 0.0)
@@ -197,16 +204,16 @@ class ExpLogParams(Params):
 
 @layer("Exp", params=ExpLogParams)
 def exp(c: Context[ExpLogParams]) -> Value:
-    """base ** (x * scale + shift)."""
+    """Exponential base ** (x * scale + shift)."""
     y = scaled(c, c.x, c.params.scale, c.params.shift)
     if c.params.base == _NATURAL:
         return c.add(ops.Exp(), y)
-    return c.add(ops.Pow(), c.constant(c.params.base, "base"), y)
+    return c.add(ops.Pow(), c.scalar(c.params.base), y)
 
 
 @layer("Log", params=ExpLogParams)
 def log(c: Context[ExpLogParams]) -> Value:
-    """log(x * scale + shift) to the base."""
+    """Logarithm of x * scale + shift to the base."""
     y = c.add(ops.Log(), scaled(c, c.x, c.params.scale, c.params.shift))
     if c.params.base == _NATURAL:
         return y
@@ -217,12 +224,14 @@ def log(c: Context[ExpLogParams]) -> Value:
 
 @attributes
 class BiasParams(Params):
+    """Parameters of Bias."""
+
     bias_data_size: int = param(0)
 
 
 @layer("Bias", params=BiasParams, weights=lambda p: [WeightSpec("bias", (p.bias_data_size,))])
 def bias(c: Context[BiasParams]) -> Value:
-    """One value a channel; 1-D and 2-D blobs are a single channel."""
+    """Addition of a value for each channel; 1-D and 2-D blobs are a single channel."""
     values = c.weight("bias")
     if rank(c.x) < 3:
         return c.add(ops.Add(), c.x, c.constant(values[:1].reshape(()), "bias"))
@@ -239,6 +248,7 @@ class ScaleParams(Params):
 
     @property
     def dynamic(self) -> bool:
+        """True where the scale is the second input."""
         return self.scale_data_size == _FROM_INPUT
 
     def check(self) -> None:
@@ -254,7 +264,7 @@ def _scale_weights(p: ScaleParams) -> list[WeightSpec]:
 
 @layer("Scale", params=ScaleParams, weights=_scale_weights, bottoms=(1, 2), tops=(1, 2))
 def scale(c: Context[ScaleParams]) -> Sequence[Value]:
-    """x * scale + bias, along the outermost axis; the scale may be the second input.
+    """Scale and bias x * scale + bias along the outermost axis; the scale may be the second input.
 
     A second output is the second input.
     """
@@ -281,12 +291,14 @@ def _scaled(c: Context[ScaleParams]) -> Value:
 
 @attributes
 class DropoutParams(Params):
+    """Parameters of Dropout."""
+
     scale: float = param(0, 1.0)
 
 
 @layer("Dropout", params=DropoutParams, accepts=FLOAT_OR_INT8, result=same_type)
 def dropout(c: Context[DropoutParams]) -> Value:
-    """At inference a plain factor; with the factor 1 any blob passes."""
+    """Multiplication by a factor, as at inference; with 1 any blob is passed through."""
     if c.params.scale != 1.0:
         c.require(c.x.type.dtype is DType.FLOAT32, f"cannot scale {c.x.type.dtype.value}")
     return scaled(c, c.x, c.params.scale)

@@ -1,1 +1,1 @@
-"""Layers whose places are data."""
+"""Layers with indices as data: Embed."""

@@ -1,4 +1,4 @@
-"""Embed: rows of a table by number."""
+"""Embed: rows of a table by index."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _weights(p: EmbedParams) -> list[WeightSpec]:
 
 @layer("Embed", params=EmbedParams, weights=_weights, accepts=INT32)
 def embed(c: Context[EmbedParams]) -> Value:
-    """(n) -> (n, num_output)
+    """Rows of a table: indices (n) -> (n, num_output).
 
-    ncnn differs: numbers outside the table take its first or last row.
+    ncnn differs: indices outside the table give its first or last row.
     """
     total = math.prod(shape(c.x))
     c.require(total == shape(c.x)[-1], f"takes a vector of numbers, not {list(shape(c.x))}")

@@ -1,1 +1,1 @@
-"""Matrix products."""
+"""Matrix products: InnerProduct, Gemm, MatMul, Einsum."""

@@ -1,4 +1,4 @@
-"""Einsum."""
+"""Einsum: sums of products in Einstein's notation."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class EinsumParams(Params):
 
     @property
     def text(self) -> str:
+        """The equation as text."""
         return "".join(map(chr, self.equation))
 
     @property
@@ -56,19 +57,20 @@ class EinsumParams(Params):
 
 @dataclass(frozen=True)
 class _Term:
-    """A value whose axes, behind the batch, have these letters, each once."""
+    """A value and the letters of its axes (without the leading one), each of which occurs once."""
 
     value: Value
     letters: str
 
     def size(self, letters: str) -> int:
+        """Product of the sizes of these axes."""
         return math.prod(self.value.type.dims[1 + self.letters.index(x)] for x in letters)
 
 
 @layer("Einsum", params=EinsumParams, bottoms=(1, None))
 def einsum(c: Context[EinsumParams]) -> Value:
-    """Products of entries of all inputs, summed over the letters that the result lacks; from left
-    to right, two inputs at a time.
+    """Sum of products of all inputs over the letters that the result lacks, computed from left to
+    right, two inputs at a time.
 
     ncnn differs: letters are i to x, and the result has to be i, ij, ijk or ijkl.
     """
@@ -86,7 +88,7 @@ def einsum(c: Context[EinsumParams]) -> Value:
 
 
 def _pairs(c: Context[EinsumParams]) -> list[tuple[Value, str]]:
-    """The inputs and their letters; checks that a letter has the same size everywhere."""
+    """Inputs with their letters; checks that a letter has the same size everywhere."""
     terms = c.params.terms
     c.require(len(c.inputs) == len(terms), f"takes {len(terms)} inputs, not {len(c.inputs)}")
     sizes: dict[str, int] = {}
@@ -99,7 +101,7 @@ def _pairs(c: Context[EinsumParams]) -> list[tuple[Value, str]]:
 
 
 def _term(c: Context[EinsumParams], x: Value, letters: str) -> _Term:
-    """Diagonals where a letter stands twice."""
+    """A term of the equation, with diagonals for letters that occur twice."""
     for letter in sorted(set(letters)):
         while letters.count(letter) > 1:
             first = letters.index(letter)
@@ -115,7 +117,7 @@ def _term(c: Context[EinsumParams], x: Value, letters: str) -> _Term:
 
 
 def _summed(c: Context[EinsumParams], term: _Term, kept: set[str]) -> _Term:
-    """Without the letters that nothing else needs."""
+    """``term`` summed over the letters that are not ``kept``."""
     gone = tuple(i + 1 for i, letter in enumerate(term.letters) if letter not in kept)
     if not gone:
         return term
@@ -124,8 +126,8 @@ def _summed(c: Context[EinsumParams], term: _Term, kept: set[str]) -> _Term:
 
 
 def _product(c: Context[EinsumParams], a: _Term, b: _Term, kept: set[str]) -> _Term:
-    """A product of matrices: letters of both that are kept count its batches, those that are not
-    are summed over, those of a alone are its rows and those of b alone its columns."""
+    """Product of two terms as a matrix product: letters of both are batches if ``kept``, otherwise
+    summed over; letters of ``a`` alone are rows, those of ``b`` alone columns."""
     shared = [x for x in a.letters if x in b.letters]
     batch = "".join(x for x in shared if x in kept)
     summed = "".join(x for x in shared if x not in kept)
@@ -139,7 +141,7 @@ def _product(c: Context[EinsumParams], a: _Term, b: _Term, kept: set[str]) -> _T
 
 
 def _matrix(c: Context[EinsumParams], term: _Term, parts: Sequence[str]) -> Value:
-    """The term with the letters of each part as one axis."""
+    """``term`` with an axis for the letters of each part."""
     y = _ordered(c, term, "".join(parts))
     return c.reshape(y, (1, *(term.size(part) for part in parts)))
 

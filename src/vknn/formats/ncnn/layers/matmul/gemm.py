@@ -1,4 +1,4 @@
-"""Gemm and MatMul: products of matrices."""
+"""Gemm and MatMul, on floats, with int8 matrices, or with blockwise quantized weights."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vknn.ops.elementwise import Add
 from vknn.ops.matmul import MatMul, QuantizedMatMul
 from vknn.ops.movement.shape import Transpose
 
-#: How C lies in the (M, N) result.
+#: constant_broadcast_type_C: the shape of C in the (M, N) result.
 _NONE, _SCALAR, _PER_ROW, _COLUMN, _FULL, _PER_COLUMN = -1, 0, 1, 2, 3, 4
 _TRANSPOSE = Transpose(perm=(0, 2, 1))
 
 
 @attributes
 class GemmParams(Params):
-    """Parameters of Gemm; those that only hint at memory layouts change nothing."""
+    """Parameters of Gemm; those that are about memory layouts have no effect."""
 
     alpha: float = param(0, 1.0)
     beta: float = param(1, 1.0)
@@ -48,12 +48,12 @@ class GemmParams(Params):
 
     @property
     def blocks(self) -> Blocks | None:
-        """How B is kept where it is in blocks."""
+        """Block format of B, or None."""
         return blocks_of(self.quantize_term)
 
     @property
     def int8(self) -> bool:
-        """True where the product is one of int8."""
+        """True for an int8 product."""
         return self.quantize_term != 0 and self.blocks is None
 
     def check(self) -> None:
@@ -107,10 +107,10 @@ def _weights(p: GemmParams) -> list[WeightSpec]:
 
 @layer("Gemm", params=GemmParams, weights=_weights, bottoms=(0, 3))
 def gemm(c: Context[GemmParams]) -> Value:
-    """(op(A) op(B) + beta C) alpha; inputs stand in the order A, B, C without the constant ones.
+    """Matrix product (op(A) op(B) + beta C) alpha; inputs are A, B, C without constant ones.
 
     ncnn differs: with a quantize_term it reads constant matrices of floats as int8; vknn refuses.
-    ncnn differs: a B in blocks of 8 bits meets an A rounded to 8 bits in the same blocks.
+    ncnn differs: a B in blocks of 8 bits multiplies an A rounded to 8 bits in the same blocks.
     """
     p, given = c.params, list(c.inputs)
     a = _operand(c, "A", bool(p.constantA), given)
@@ -141,7 +141,7 @@ def gemm(c: Context[GemmParams]) -> Value:
 
 
 def _operand(c: Context[GemmParams], name: str, constant: bool, given: list[Value]) -> Value:
-    """A matrix as a value of rank 3, a constant B of rank 2. The rows of a 3-D blob are its c."""
+    """A matrix as a value of rank 3 (a constant B: 2). The rows of a 3-D blob are its channels."""
     if constant:
         matrix = _matrix(c, name)
         return c.constant(matrix[None] if name == "A" else matrix, name)
@@ -158,7 +158,7 @@ def _operand(c: Context[GemmParams], name: str, constant: bool, given: list[Valu
 
 
 def _matrix(c: Context[GemmParams], name: str) -> np.ndarray:
-    """A constant matrix: int8 where the product is one of int8, else float32."""
+    """A constant matrix: int8 for an int8 product, else float32."""
     p, blocks = c.params, c.params.blocks
     if blocks is not None:
         return blocks.matrix(c, name, p.constantK)
@@ -179,7 +179,7 @@ def _float(c: Context[GemmParams], name: str) -> np.ndarray:
 def _addend(
     c: Context[GemmParams], given: list[Value], m: int, n: int
 ) -> tuple[Value | None, Value | None]:
-    """beta * C as the product's bias vector, or as a value to add."""
+    """beta * C as a bias vector of the product, or as a value to add to it."""
     p = c.params
     if p.constantC:
         if p.constant_broadcast_type_C == _NONE:
@@ -201,7 +201,7 @@ def _addend(
 
 
 def _runtime_kind(sizes: tuple[int, ...], m: int, n: int) -> int | None:
-    """The broadcast type of a C of this shape; the later reading wins where several fit."""
+    """Broadcast type of a C of this shape; the last where several fit. None where none does."""
     if sizes == (1, n) or sizes == (n,):
         return _PER_COLUMN
     if sizes == (m, n):
@@ -231,7 +231,7 @@ class MatMulParams(Params):
 
 @layer("MatMul", params=MatMulParams, bottoms=2)
 def matmul(c: Context[MatMulParams]) -> Value:
-    """NumPy's product: vectors are a row on the left and a column on the right."""
+    """Matrix product of NumPy's matmul: vectors are a row on the left, a column on the right."""
     a, b = c.inputs
     ranks = rank(a), rank(b)
     transposed = bool(c.params.transB)

@@ -1,4 +1,4 @@
-"""InnerProduct: the fully connected layer."""
+"""InnerProduct: the fully connected (dense) layer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.quantized.int8 import (
     check_term,
     dequantize,
@@ -35,6 +35,7 @@ class InnerProductParams(Params):
 
     @property
     def num_input(self) -> int:
+        """Elements of an input row."""
         return self.weight_data_size // self.num_output
 
     def check(self) -> None:
@@ -51,7 +52,7 @@ def _weights(p: InnerProductParams) -> list[WeightSpec]:
     specs = [WeightSpec("weight", (p.num_output, p.num_input), tagged=True)]
     if p.bias_term:
         specs.append(WeightSpec("bias", (p.num_output,)))
-    # The output is always float: no scale for it, whatever the term.
+    # The output is always float, so that it has no scale, whatever the term is.
     return specs + scale_specs(min(p.int8_scale_term, 1), p.num_output)
 
 
@@ -63,7 +64,7 @@ def _weights(p: InnerProductParams) -> list[WeightSpec]:
     quantized=lambda p: bool(p.int8_scale_term),
 )
 def inner_product(c: Context[InnerProductParams]) -> Value:
-    """A 2-D blob whose rows have num_input elements goes row by row, any other is flattened."""
+    """Dense layer on each row of a 2-D blob that has num_input columns, else on all elements."""
     p, x = c.params, c.x
     if not (rank(x) == 2 and shape(x)[1] == p.num_input):
         total = math.prod(shape(x))
@@ -73,7 +74,7 @@ def inner_product(c: Context[InnerProductParams]) -> Value:
 
 
 def _dense(c: Context[InnerProductParams], x: Value) -> Value:
-    """The layer's ``weight`` and ``bias`` on rows of ``x``."""
+    """Rows of ``x`` times ``weight`` plus ``bias``, in float32 or int8."""
     if c.params.int8_scale_term:
         scales = c.weight("weight_scale")
         weight = quantized_weight(c, scales)

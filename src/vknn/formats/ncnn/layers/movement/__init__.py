@@ -1,1 +1,1 @@
-"""Layers that move elements."""
+"""Layers that move elements: shapes, slices, pads, crops, rearrangements."""

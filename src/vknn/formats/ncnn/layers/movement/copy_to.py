@@ -1,4 +1,4 @@
-"""CopyTo: one blob put into another."""
+"""CopyTo: a part of a blob replaced by another blob."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
+from vknn.formats.ncnn.axes import axis_names, with_rank
+from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
@@ -15,7 +16,7 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.rearrange import SliceUpdate
 from vknn.ops.movement.shape import Concat, Slice
 
-#: As a start: from the beginning.
+#: A start that is the beginning of its axis.
 _OPEN = -233
 
 
@@ -39,19 +40,19 @@ class CopyToParams(Params):
 
 @layer("CopyTo", params=CopyToParams, bottoms=2, accepts=ANY, result=same_type)
 def copy_to(c: Context[CopyToParams]) -> Value:
-    """The first input with the second one put into it.
+    """The first input with the second one copied into it.
 
-    ncnn differs: a second input of the first one's very shape replaces it whatever the offsets.
+    ncnn differs: a second input of the first one's shape replaces it whatever the offsets are.
     ncnn differs: a second input of lower rank is read as one whose missing axes have size 1; one of
     higher rank as its first d, its first c.
-    ncnn differs: rows of the second input that reach beyond those of the first run on into the next
-    rows of the same channel; what would leave the channel is undefined and vknn refuses it.
+    ncnn differs: rows of the second input that reach beyond those of the first continue in the next
+    rows of the same channel; beyond the channel the result is undefined and vknn refuses it.
     """
     x, part = c.inputs
     c.require(x.type.dtype is part.type.dtype, f"puts {part.type} into {x.type}")
     if shape(part) == shape(x):
         return part
-    sizes, starts = named_sizes(shape(x), 4), _starts(c)
+    sizes, starts = with_rank(shape(x), 4), _starts(c)
     part = _with_axes_of(c, part)
     block = shape(part)
     room = math.prod(sizes[1:])
@@ -62,14 +63,14 @@ def copy_to(c: Context[CopyToParams]) -> Value:
     )
     whole = c.reshape(x, (1, *sizes))
     if any(a < 0 or a + n > size for a, n, size in zip(starts, block, sizes, strict=True)):
-        part = _run_on(c, whole, part, starts[0], places)
+        part = _overflowing_copy(c, whole, part, starts[0], places)
         starts = [starts[0], 0, 0, 0]
     return c.reshape(c.add(SliceUpdate((0, *starts)), whole, part), x.type.dims)
 
 
 def _with_axes_of(c: Context[CopyToParams], part: Value) -> Value:
-    """The part as (1, c, d, h, w), with the first place of axes that the first input lacks."""
-    sizes = named_sizes(shape(part), 4)
+    """The part as (1, c, d, h, w), at index 0 of the axes that the first input lacks."""
+    sizes = with_rank(shape(part), 4)
     part = c.reshape(part, (1, *sizes))
     lacking = {1: (1, 2), 2: (1, 2), 3: (2,), 4: ()}[rank(c.x)]
     cut = tuple(a for a in lacking if sizes[a - 1] > 1)
@@ -78,10 +79,10 @@ def _with_axes_of(c: Context[CopyToParams], part: Value) -> Value:
 
 
 def _starts(c: Context[CopyToParams]) -> list[int]:
-    """Where the part begins along c, d, h and w."""
+    """Offsets of the part along c, d, h and w."""
     p, sizes = c.params, shape(c.x)
     n = len(sizes)
-    names = ("w", "hw", "chw", "cdhw")[n - 1]
+    names = axis_names(n)
     if not p.starts:
         offsets = [getattr(p, f"{name}offset") for name in names]
     else:
@@ -95,7 +96,7 @@ def _starts(c: Context[CopyToParams]) -> list[int]:
 
 
 def _places(starts: Sequence[int], block: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    """Where in a channel each element of a channel of the part goes, row by row as memory runs."""
+    """Offset in a channel of each element of a channel of the part, in the order of memory."""
     places = np.zeros((1,) * len(sizes), np.int64)
     for axis, (start, count, size) in enumerate(zip(starts, block, sizes, strict=True)):
         along = np.arange(start, start + count, dtype=np.int64)
@@ -103,10 +104,10 @@ def _places(starts: Sequence[int], block: Sequence[int], sizes: Sequence[int]) -
     return places.reshape(-1)
 
 
-def _run_on(
+def _overflowing_copy(
     c: Context[CopyToParams], whole: Value, part: Value, first: int, places: np.ndarray
 ) -> Value:
-    """The channels that the part goes to, with its elements at ``places``: the last one counts."""
+    """The channels that the part is copied to, its elements at ``places`` (the last one wins)."""
     count, sizes = shape(part)[0], shape(whole)[1:]
     room = math.prod(sizes)
     channels = c.add(Slice((first,), (first + count,), (1,), (1,)), whole)

@@ -1,4 +1,4 @@
-"""Crop: four ways to say which block to cut out."""
+"""Crop: a block of a blob, given by offsets, lists, expressions, or another blob."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, named_sizes, rank, shape
-from vknn.formats.ncnn.expression import evaluate
+from vknn.formats.ncnn.axes import axis_names, with_rank
+from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.graph import DType, Value, attributes
 from vknn.ops.movement.shape import Slice
 
-#: As a size: all that is left. As a start or end: open. As woffset: everything comes from a blob.
+#: Value of sizes that are all that is left, of open starts and ends, and of woffset where the
+#: second input holds offsets and sizes.
 _OPEN = -233
 
-#: Which numbers of the parameter blob are (offset, size) of each axis, outermost first.
+#: Rank -> indices of (offset, size) of each axis, outermost first, in the parameter blob.
 _BLOB_SLOTS = {
     1: ((0, 3),),
     2: ((1, 4), (0, 3)),
@@ -50,21 +52,23 @@ class CropParams(Params):
 
     @property
     def by_expression(self) -> bool:
+        """True where shape expressions give starts and ends."""
         return bool(self.starts_expr and self.ends_expr)
 
     @property
     def by_lists(self) -> bool:
+        """True where lists give starts and ends."""
         return bool(self.starts and self.ends)
 
     @property
     def by_blob(self) -> bool:
-        """Another input says what to cut: nothing else does."""
+        """True where the second input gives the block, as no parameter does."""
         sizes = (self.outw, self.outh, self.outd, self.outc)
         cuts = (self.woffset2, self.hoffset2, self.doffset2, self.coffset2)
         return not (any(sizes) or any(cuts) or self.by_lists or self.by_expression)
 
     def of_axis(self, stem: str, names: str) -> list[int]:
-        """One parameter of each axis: of_axis("{}offset", "chw") is [coffset, hoffset, woffset]."""
+        """A parameter of each axis: of_axis("{}offset", "chw") is [coffset, hoffset, woffset]."""
         return [getattr(self, stem.format(name)) for name in names]
 
     def check(self) -> None:
@@ -76,7 +80,7 @@ class CropParams(Params):
 
 
 def _value_slots(p: CropParams) -> Sequence[int]:
-    """With woffset -233 the data of the second input decide the result's shape."""
+    """The second input, where its data give the block (woffset is -233)."""
     return (1,) if p.by_blob and p.woffset == _OPEN else ()
 
 
@@ -89,6 +93,7 @@ def _value_slots(p: CropParams) -> Sequence[int]:
     value_slots=_value_slots,
 )
 def crop(c: Context[CropParams]) -> Value:
+    """Block of the input."""
     p, sizes = c.params, shape(c.x)
     if p.by_expression:
         shapes = [shape(x) for x in c.inputs]
@@ -117,7 +122,7 @@ def crop(c: Context[CropParams]) -> Value:
 
 
 def _axis_names(c: Context[CropParams]) -> str:
-    return ("w", "hw", "chw", "cdhw")[rank(c.x) - 1]
+    return axis_names(rank(c.x))
 
 
 def _from_offsets(c: Context[CropParams]) -> tuple[list[int], list[int]]:
@@ -135,7 +140,7 @@ def _from_offsets(c: Context[CropParams]) -> tuple[list[int], list[int]]:
 def _from_lists(
     c: Context[CropParams], starts: Sequence[int], ends: Sequence[int], axes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """As NumPy slices, but an end of 0 is the full size."""
+    """Offsets and sizes of slices as in NumPy, except that an end of 0 is the full size."""
     n = rank(c.x)
     listed = [a + n if a < 0 else a for a in axes] or list(range(min(n, len(starts))))
     c.require(
@@ -152,11 +157,11 @@ def _from_lists(
 
 
 def _from_reference(c: Context[CropParams]) -> tuple[list[int], list[int]]:
-    """The sizes of another blob; channels only where the ranks agree (ncnn's rule)."""
+    """Offsets, and sizes of the second input; its channels count only where ranks are equal."""
     names, other = _axis_names(c), shape(c.inputs[1])
     offsets = c.params.of_axis("{}offset", names)
     own = shape(c.x)
-    inner = other if len(other) == len(own) else named_sizes(other, len(own))
+    inner = other if len(other) == len(own) else with_rank(other, len(own))
     wanted = list(inner)
     if len(own) >= 3 and len(other) != len(own):
         wanted[0] = own[0]

@@ -1,8 +1,9 @@
-"""Layers that move elements in patterns: Tile, Flip, Reorg, PixelShuffle, Diag, Packing."""
+"""Tile, Flip, Reorg, PixelShuffle, Diag, Packing."""
 
 from __future__ import annotations
 
-from vknn.formats.ncnn.context import Context, as_image, named_sizes, rank, shape
+from vknn.formats.ncnn.axes import with_rank
+from vknn.formats.ncnn.context import Context, as_image, rank, shape
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.graph import Value, attributes
@@ -14,6 +15,8 @@ _MODES = ("CRD", "DCR")
 
 @attributes
 class TileParams(Params):
+    """Parameters of Tile."""
+
     axis: int = param(0)
     tiles: int = param(1, 1)
     repeats: tuple[int, ...] = param(2, ())
@@ -27,10 +30,10 @@ class TileParams(Params):
 
 @layer("Tile", params=TileParams, accepts=ANY, result=same_type)
 def tile(c: Context[TileParams]) -> Value:
-    """``repeats`` count for the innermost axes, as in NumPy; otherwise one axis is repeated.
+    """The input repeated: innermost axes by ``repeats``, as in NumPy, or one axis by ``tiles``.
 
-    ncnn differs: a 1-D blob is repeated whatever axis says; an axis that a blob of rank 2 or more
-    does not have repeats nothing.
+    ncnn differs: a 1-D blob is repeated whatever axis is; an axis that a blob of rank 2 or more
+    lacks repeats nothing.
     ncnn differs: four repeats of a 3-D blob are those of c, d, h and w, its d being 1: the new
     axis comes second, not first.
     """
@@ -40,7 +43,7 @@ def tile(c: Context[TileParams]) -> Value:
         repeats = tuple(p.tiles if a == axis else 1 for a in range(len(sizes)))
     else:
         count = max(len(sizes), len(p.repeats))
-        sizes = named_sizes(sizes, count)
+        sizes = with_rank(sizes, count)
         repeats = (1,) * (count - len(p.repeats)) + p.repeats
     x = c.reshape(c.x, (1, *sizes))
     return x if max(repeats) == 1 else c.add(Tile((1, *repeats)), x)
@@ -48,6 +51,8 @@ def tile(c: Context[TileParams]) -> Value:
 
 @attributes
 class FlipParams(Params):
+    """Parameters of Flip."""
+
     axes: tuple[int, ...] = param(0, ())
 
     def check(self) -> None:
@@ -56,10 +61,9 @@ class FlipParams(Params):
 
 @layer("Flip", params=FlipParams, accepts=ANY, result=same_type)
 def flip(c: Context[FlipParams]) -> Value:
-    """Reverses axes; without ``axes`` nothing.
+    """The input reversed along ``axes``, if there are any.
 
-    ncnn differs: a 1-D blob is reversed whatever axes says, and axes that a blob does not have are
-    passed over.
+    ncnn differs: a 1-D blob is reversed whatever axes are, and axes that a blob lacks are ignored.
     """
     n = rank(c.x)
     axes = {a + n if a < 0 else a for a in c.params.axes}
@@ -76,6 +80,8 @@ def flip(c: Context[FlipParams]) -> Value:
 
 @attributes
 class ReorgParams(Params):
+    """Parameters of Reorg."""
+
     stride: int = param(0, 1)
     mode: int = param(1)
 
@@ -86,7 +92,7 @@ class ReorgParams(Params):
 
 @layer("Reorg", params=ReorgParams, accepts=ANY, result=same_type)
 def reorg(c: Context[ReorgParams]) -> Value:
-    """Blocks of stride x stride places become channels; what does not fill a block is dropped.
+    """Blocks of stride x stride pixels as channels; incomplete blocks are dropped.
 
     ncnn differs: of a 4-D blob ncnn reads the first d only; vknn refuses it.
     """
@@ -99,6 +105,8 @@ def reorg(c: Context[ReorgParams]) -> Value:
 
 @attributes
 class PixelShuffleParams(Params):
+    """Parameters of PixelShuffle."""
+
     upscale_factor: int = param(0, 1)
     mode: int = param(1)
 
@@ -109,9 +117,9 @@ class PixelShuffleParams(Params):
 
 @layer("PixelShuffle", params=PixelShuffleParams, accepts=ANY, result=same_type)
 def pixel_shuffle(c: Context[PixelShuffleParams]) -> Value:
-    """Channels become blocks of factor x factor places.
+    """Channels as blocks of factor x factor pixels.
 
-    ncnn differs: channels left over by factor x factor are dropped.
+    ncnn differs: channels that do not fill a block are dropped.
     ncnn differs: of a 4-D blob ncnn reads the first d only; vknn refuses it.
     """
     factor, x = c.params.upscale_factor, as_image(c, c.x)
@@ -123,7 +131,7 @@ def pixel_shuffle(c: Context[PixelShuffleParams]) -> Value:
 
 
 def _cut(c: Context[P], x: Value, sizes: tuple[int, ...]) -> Value:
-    """The first ``sizes`` elements of each axis behind the leading one."""
+    """The first ``sizes`` elements along each axis."""
     axes = tuple(a for a, size in enumerate(sizes, 1) if x.type.dims[a] != size)
     if not axes:
         return x
@@ -133,6 +141,8 @@ def _cut(c: Context[P], x: Value, sizes: tuple[int, ...]) -> Value:
 
 @attributes
 class DiagParams(Params):
+    """Parameters of Diag."""
+
     diagonal: int = param(0)
 
     def check(self) -> None:
@@ -141,7 +151,7 @@ class DiagParams(Params):
 
 @layer("Diag", params=DiagParams, accepts=ANY, result=same_type)
 def diag(c: Context[DiagParams]) -> Value:
-    """A vector becomes the diagonal of a matrix; a matrix gives one of its diagonals.
+    """A matrix with a vector as its diagonal, or a diagonal of a matrix.
 
     ncnn differs: a diagonal outside the matrix gives an empty blob; vknn refuses it.
     """
@@ -152,7 +162,7 @@ def diag(c: Context[DiagParams]) -> Value:
     h, w = shape(c.x)
     count = min(h - max(-k, 0), w - max(k, 0))
     c.require(count > 0, f"diagonal {k} lies outside a matrix of {h} x {w}")
-    # Neighbours on a diagonal are a row and an element apart.
+    # Neighbours on a diagonal are w + 1 elements apart.
     start = max(-k, 0) * w + max(k, 0)
     flat = c.reshape(c.x, (1, h * w))
     end = start + (count - 1) * (w + 1) + 1
@@ -161,7 +171,7 @@ def diag(c: Context[DiagParams]) -> Value:
 
 @attributes
 class PackingParams(Params):
-    """Parameters of Packing; the casts have no effect on ncnn's CPU path."""
+    """Parameters of Packing; those of casts have no effect in ncnn's CPU path."""
 
     out_elempack: int = param(0, 1)
     use_padding: int = param(1)
@@ -176,10 +186,10 @@ class PackingParams(Params):
 
 @layer("Packing", params=PackingParams, accepts=ANY, result=same_type)
 def packing(c: Context[PackingParams]) -> Value:
-    """How ncnn interleaves elements in memory; the blob stays what it is.
+    """The input itself: only the layout in ncnn's memory changes.
 
-    ncnn differs: with use_padding the outermost axis is rounded up, by elements that are undefined;
-    vknn refuses that where there would be some.
+    ncnn differs: with use_padding it rounds up the outermost axis by undefined elements; vknn
+    refuses layers that would add some.
     """
     p, outermost = c.params, shape(c.x)[0]
     c.require(

@@ -1,4 +1,4 @@
-"""Layers that move elements: Concat, Slice, Reshape, Permute, Padding, and their kin."""
+"""Concat, Slice, Reshape, Flatten, Squeeze, ExpandDims, Permute, Padding, ShuffleChannel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.ncnn.context import Context, axis_of, named_sizes, rank, shape
-from vknn.formats.ncnn.expression import evaluate, size_named
+from vknn.formats.ncnn.axes import axis_names, size_of_axis, with_rank
+from vknn.formats.ncnn.context import Context, axis_of, rank, shape
 from vknn.formats.ncnn.layers.common.padding import flat_pads
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import ChannelShuffle, Concat, Pad, Slice, Transpose
@@ -24,17 +25,19 @@ _NO_BATCH = 233
 
 @attributes
 class ConcatParams(Params):
+    """Parameters of Concat."""
+
     axis: int = param(0)
 
 
 @layer("Concat", params=ConcatParams, bottoms=(1, None), accepts=ANY, result=same_type)
 def concat(c: Context[ConcatParams]) -> Value:
-    """Joins blobs along an axis.
+    """Concatenation of blobs along an axis.
 
-    ncnn differs: the first input's rank counts; others are read as blobs of that rank by the names
-    of their axes (a 2-D blob is one channel of a 3-D one). Of one with axes beyond that ncnn reads
-    a part; vknn refuses it.
-    ncnn differs: 1-D blobs are joined whatever axis says.
+    ncnn differs: other inputs are read as blobs of the first one's rank by the names of their axes
+    (a 2-D blob is one channel of a 3-D one). Of a blob with further axes ncnn reads a part; vknn
+    refuses it.
+    ncnn differs: 1-D blobs are joined whatever axis is.
     """
     n = rank(c.x)
     axis = 1 if n == 1 else axis_of(c, c.x, c.params.axis)
@@ -43,7 +46,7 @@ def concat(c: Context[ConcatParams]) -> Value:
 
 
 def _as_rank(c: Context[P], x: Value, count: int) -> Value:
-    sizes = named_sizes(shape(x), count)
+    sizes = with_rank(shape(x), count)
     c.require(
         math.prod(sizes) == math.prod(shape(x)),
         f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}",
@@ -53,6 +56,8 @@ def _as_rank(c: Context[P], x: Value, count: int) -> Value:
 
 @attributes
 class SliceParams(Params):
+    """Parameters of Slice."""
+
     slices: tuple[int, ...] = param(0, ())
     axis: int = param(1)
     indices: tuple[int, ...] = param(2, ())
@@ -65,10 +70,10 @@ class SliceParams(Params):
 
 @layer("Slice", params=SliceParams, tops=(1, None), accepts=ANY, result=same_type)
 def slice_(c: Context[SliceParams]) -> Sequence[Value]:
-    """Consecutive parts along an axis; what the sizes leave over is dropped.
+    """Consecutive parts along an axis; elements beyond the sum of the sizes are dropped.
 
-    ncnn differs: on x86 sizes that leave something over along w, or along h of a 4-D blob, make it
-    read rows of the wrong length.
+    ncnn differs: on x86, sizes that leave a rest along w, or along h of a 4-D blob, make it read
+    rows of the wrong length.
     """
     axis = axis_of(c, c.x, c.params.axis)
     total = c.x.type.dims[axis]
@@ -108,12 +113,12 @@ class ReshapeParams(Params):
 
     @property
     def by_batch(self) -> bool:
-        """An axis becomes the batch, or the batch an axis."""
+        """True where an axis becomes the batch, or the batch an axis."""
         return (self.input_batch_axis, self.output_batch_axis) != (_NO_BATCH, _NO_BATCH)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes asked for, outermost first."""
+        """Sizes of the new shape, outermost axis first."""
         if self.w == _UNSET:
             return ()
         if self.h == _UNSET:
@@ -140,11 +145,11 @@ class ReshapeParams(Params):
     batched=lambda p: p.by_batch,
 )
 def reshape(c: Context[ReshapeParams]) -> Value:
-    """0 keeps the size of the same-named axis, -1 takes what is left.
+    """The input in a new shape: 0 keeps the size of the axis of the same name, -1 is inferred.
 
-    ncnn differs: permute (parameter 3) is documented but was taken out; it has no effect.
-    ncnn differs: a 2-D or 1-D blob whose outermost size is the one asked for comes back as it is,
-    whatever the other sizes say; vknn refuses sizes that do not fit.
+    ncnn differs: permute (parameter 3) is documented but was removed; it has no effect.
+    ncnn differs: a 2-D or 1-D blob that has the wanted outermost size is returned unchanged,
+    whatever the other sizes are; vknn refuses sizes that do not fit.
     """
     sizes = c.params.sizes
     if c.params.shape_expr:
@@ -154,14 +159,14 @@ def reshape(c: Context[ReshapeParams]) -> Value:
     if c.params.by_batch:
         return _reshape_batch(c, sizes)
     c.require(1 <= len(sizes) <= 4, f"{len(sizes)} axes are asked for")
-    names = ("w", "hw", "chw", "cdhw")[len(sizes) - 1]
+    names = axis_names(len(sizes))
     own = shape(c.x)
-    wanted = [n or size_named(own, name) for n, name in zip(sizes, names, strict=True)]
+    wanted = [n or size_of_axis(own, name) for n, name in zip(sizes, names, strict=True)]
     return c.reshape(c.x, (1, *_filled(c, wanted, own)))
 
 
 def _filled(c: Context[P], wanted: list[int], own: Sequence[int]) -> tuple[int, ...]:
-    """``wanted`` with its -1, if there is one, worked out."""
+    """``wanted`` with its -1, if there is one, inferred. Raises Malformed."""
     total, sizes = math.prod(own), list(wanted)
     known = math.prod(n for n in wanted if n != -1)
     if wanted.count(-1) == 1 and known > 0:
@@ -174,7 +179,7 @@ def _filled(c: Context[P], wanted: list[int], own: Sequence[int]) -> tuple[int, 
 
 
 def _reshape_batch(c: Context[ReshapeParams], sizes: tuple[int, ...]) -> Value:
-    """With batch axes: 0 keeps the size at the same position, the batch counted in."""
+    """Reshape with batch axes: 0 keeps the size at the same position, the batch included."""
     n, *own = c.x.type.dims
     axis = c.params.input_batch_axis
     x = c.x
@@ -208,11 +213,14 @@ def _batch_axis(c: Context[P], axis: int, count: int) -> int:
 
 @layer("Flatten", accepts=ANY, result=same_type)
 def flatten(c: Context[Any]) -> Value:
+    """The elements as a vector."""
     return c.reshape(c.x, (1, math.prod(shape(c.x))))
 
 
 @attributes
 class SqueezeParams(Params):
+    """Parameters of Squeeze."""
+
     w: int = param(0)
     h: int = param(1)
     d: int = param(11)
@@ -225,11 +233,11 @@ class SqueezeParams(Params):
 
 @layer("Squeeze", params=SqueezeParams, accepts=ANY, result=same_type)
 def squeeze(c: Context[SqueezeParams]) -> Value:
-    """Removes axes of size 1 among those named; one axis always stays."""
+    """The input without those of the given axes that have size 1; one axis always remains."""
     sizes = shape(c.x)
-    names = ("w", "hw", "chw", "cdhw")[len(sizes) - 1]
+    names = axis_names(len(sizes))
     if c.params.axes:
-        # ncnn passes over axes that do not exist.
+        # ncnn ignores axes that do not exist.
         chosen = {a + len(sizes) if a < 0 else a for a in c.params.axes}
     else:
         chosen = {i for i, name in enumerate(names) if getattr(c.params, name)}
@@ -239,6 +247,8 @@ def squeeze(c: Context[SqueezeParams]) -> Value:
 
 @attributes
 class ExpandDimsParams(Params):
+    """Parameters of ExpandDims."""
+
     axes: tuple[int, ...] = param(3, ())
 
     def check(self) -> None:
@@ -247,10 +257,10 @@ class ExpandDimsParams(Params):
 
 @layer("ExpandDims", params=ExpandDimsParams, accepts=ANY, result=same_type)
 def expand_dims(c: Context[ExpandDimsParams]) -> Value:
-    """Inserts axes of size 1; ``axes`` are positions in the result.
+    """The input with axes of size 1 at the positions ``axes`` of the result.
 
-    ncnn differs: a blob that would get more than four axes stays as it is. Axes named twice and
-    those that the result does not have are axes of size 1 in front.
+    ncnn differs: a blob that would get more than four axes is unchanged. Duplicate axes and axes
+    that the result lacks become axes of size 1 in front.
     """
     count = rank(c.x) + len(c.params.axes)
     axes = {a + count if a < 0 else a for a in c.params.axes} & set(range(count))
@@ -277,6 +287,8 @@ _ORDERS = {
 
 @attributes
 class PermuteParams(Params):
+    """Parameters of Permute."""
+
     order_type: int = param(0)
 
     def check(self) -> None:
@@ -285,6 +297,7 @@ class PermuteParams(Params):
 
 @layer("Permute", params=PermuteParams, accepts=ANY, result=same_type)
 def permute(c: Context[PermuteParams]) -> Value:
+    """Transposition of axes, by order_type."""
     orders, order = _ORDERS[rank(c.x)], c.params.order_type
     if rank(c.x) == 1:
         return c.x
@@ -324,7 +337,7 @@ def _padding_weights(p: PaddingParams) -> list[WeightSpec]:
 
 @layer("Padding", params=PaddingParams, weights=_padding_weights, accepts=ANY, result=same_type)
 def padding(c: Context[PaddingParams]) -> Value:
-    """front and behind pad the channels of a 3-D blob and the depth of a 4-D one."""
+    """Padding; front and behind are pads of channels (3-D blobs) or of the depth (4-D blobs)."""
     p, n = c.params, rank(c.x)
     pads = [(p.left, p.right)]
     if n >= 2:
@@ -352,6 +365,8 @@ def padding(c: Context[PaddingParams]) -> Value:
 
 @attributes
 class ShuffleParams(Params):
+    """Parameters of ShuffleChannel."""
+
     group: int = param(0, 1)
     reverse: int = param(1)
 
@@ -361,7 +376,7 @@ class ShuffleParams(Params):
 
 @layer("ShuffleChannel", params=ShuffleParams, accepts=ANY, result=same_type)
 def shuffle_channel(c: Context[ShuffleParams]) -> Value:
-    """(group, c / group) channels transposed; ``reverse`` undoes it."""
+    """Channel shuffle: channels (group, c / group) transposed; ``reverse`` is its inverse."""
     channels = shape(c.x)[0] if rank(c.x) >= 3 else 1
     group = c.params.group
     c.require(channels % group == 0, f"{channels} channels are not divisible by group {group}")

@@ -1,1 +1,1 @@
-"""Pooling layers."""
+"""Pooling of windows and of regions of interest."""

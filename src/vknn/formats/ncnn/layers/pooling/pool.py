@@ -1,4 +1,4 @@
-"""Pooling, Pooling1D, Pooling3D and SPP: windows over one to three axes.
+"""Pooling of windows: Pooling, Pooling1D, Pooling3D, and SPP (spatial pyramid pooling).
 
 ncnn differs: SAME padding that is positive along one axis and negative along another (a stride
 longer than the kernel) writes outside of its memory; here the latter axis is not padded.
@@ -7,7 +7,6 @@ longer than the kernel) writes outside of its memory; here the latter axis is no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,11 +14,12 @@ import numpy as np
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
 from vknn.formats.ncnn.layers.common.padding import (
     Pads,
+    applicable_pads,
     flat_pads,
-    own_pads,
     pad_spatial,
     same_pads,
 )
+from vknn.formats.ncnn.layers.common.windows import WindowParams, check_extents, padded_sizes
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Op, Value, attributes
@@ -36,7 +36,7 @@ from vknn.ops.pooling.pool import (
 _MAX, _AVERAGE = 0, 1
 _FULL, _VALID, _SAME_UPPER, _SAME_LOWER = range(4)
 _KEEP = -233
-#: Levels of SPP: level n has 4^n bins a channel.
+#: Limit of the levels of SPP, of which level n has 4^n bins in each channel.
 _MOST_LEVELS = 12
 
 Sizes = tuple[int, ...]
@@ -44,8 +44,8 @@ P = TypeVar("P", bound="Pooling1DParams")
 
 
 @attributes
-class Pooling1DParams(Params):
-    """Parameters of Pooling1D. Sizes and pads are properties, the outermost axis first."""
+class Pooling1DParams(WindowParams):
+    """Parameters of Pooling1D."""
 
     pooling_type: int = param(0)
     kernel_w: int = param(1)
@@ -59,28 +59,16 @@ class Pooling1DParams(Params):
     out_w: int = param(8)
 
     @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_w,)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_w,)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_left, self.pad_right),)
-
-    @property
     def sizes(self) -> Sizes:
-        """Of the output of adaptive pooling."""
-        return (self.out_w,)
+        """Size of the output of adaptive pooling."""
+        return self.by_axis("out")
 
     def check(self) -> None:
         require(self.pooling_type in (_MAX, _AVERAGE), f"unknown pooling type {self.pooling_type}")
         if self.global_pooling:
             return
         if self.adaptive_pooling:
-            keeps = len(self.sizes) > 1  # the wheel loads no Pooling1D that keeps its size
+            keeps = len(self.sizes) > 1  # ncnn loads no Pooling1D that keeps its size
             good = all(n > 0 or (keeps and n == _KEEP) for n in self.sizes)
             require(good, f"adaptive output size {self.sizes}")
             return
@@ -94,54 +82,26 @@ class Pooling1DParams(Params):
 class PoolingParams(Pooling1DParams):
     """Parameters of Pooling."""
 
+    axes = "hw"
+
     kernel_h: int = param(11, like="kernel_w")
     stride_h: int = param(12, like="stride_w")
     pad_top: int = param(13, like="pad_left")
     pad_bottom: int = param(15, like="pad_top")
     out_h: int = param(18, like="out_w")
 
-    @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_h, *super().kernel)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_h, *super().strides)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_top, self.pad_bottom), *super().pads)
-
-    @property
-    def sizes(self) -> Sizes:
-        return (self.out_h, *super().sizes)
-
 
 @attributes
 class Pooling3DParams(PoolingParams):
     """Parameters of Pooling3D."""
+
+    axes = "dhw"
 
     kernel_d: int = param(21, like="kernel_w")
     stride_d: int = param(22, like="stride_w")
     pad_front: int = param(23, like="pad_left")
     pad_behind: int = param(16, like="pad_front")
     out_d: int = param(28, like="out_w")
-
-    @property
-    def kernel(self) -> Sizes:
-        return (self.kernel_d, *super().kernel)
-
-    @property
-    def strides(self) -> Sizes:
-        return (self.stride_d, *super().strides)
-
-    @property
-    def pads(self) -> Pads:
-        return ((self.pad_front, self.pad_behind), *super().pads)
-
-    @property
-    def sizes(self) -> Sizes:
-        return (self.out_d, *super().sizes)
 
 
 @attributes
@@ -159,20 +119,20 @@ class SppParams(Params):
 
 @layer("Pooling", params=PoolingParams)
 def pooling(c: Context[PoolingParams]) -> Value:
-    """(c, h, w) over h and w."""
+    """Pooling of (c, h, w) over h and w."""
     return _pooled(c, as_image(c, c.x))
 
 
 @layer("Pooling1D", params=Pooling1DParams)
 def pooling_1d(c: Context[Pooling1DParams]) -> Value:
-    """(c, w) over w."""
+    """Pooling of (c, w) over w."""
     c.require(rank(c.x) <= 2, f"takes at most two axes, not {list(shape(c.x))}")
     return _pooled(c, c.reshape(c.x, (1,) * (2 - rank(c.x)) + c.x.type.dims))
 
 
 @layer("Pooling3D", params=Pooling3DParams)
 def pooling_3d(c: Context[Pooling3DParams]) -> Value:
-    """(c, d, h, w) over d, h and w.
+    """Pooling of (c, d, h, w) over d, h and w.
 
     ncnn differs: with pad_mode 3 (SAME_LOWER) the odd cell of the depth axis goes to its end.
     ncnn differs: a padded depth adds channels to a blob of three axes; vknn refuses it.
@@ -185,9 +145,9 @@ def pooling_3d(c: Context[Pooling3DParams]) -> Value:
 
 @layer("SPP", params=SppParams)
 def spp(c: Context[SppParams]) -> Value:
-    """Pyramid pooling: level n pools (c, h, w) to 2^n x 2^n bins; all levels one behind the other.
+    """Spatial pyramid pooling (He et al. 2014): level n pools to 2^n x 2^n bins; levels are joined.
 
-    ncnn differs: bins of all channels are (bins, 1, 2) there, whatever their number; here a vector.
+    ncnn differs: its output has the shape (bins, 1, 2) for any number of bins; here it is a vector.
     """
     p, x = c.params, as_image(c, c.x)
     channels, sizes = x.type.dims[1], x.type.dims[2:]
@@ -206,7 +166,7 @@ def spp(c: Context[SppParams]) -> Value:
 
 
 def _pooled(c: Context[P], x: Value) -> Value:
-    """x [1, channels, spatial...] pooled as the parameters say."""
+    """``x`` [1, channels, spatial...] pooled by the parameters."""
     p = c.params
     if p.global_pooling:
         reduce_all = GlobalMaxPool() if p.pooling_type == _MAX else GlobalAveragePool()
@@ -216,9 +176,11 @@ def _pooled(c: Context[P], x: Value) -> Value:
     if p.pad_mode in (_SAME_UPPER, _SAME_LOWER):
         return _same(c, x)
     counted = p.pooling_type == _MAX or p.avgpool_count_include_pad
-    c.require(bool(counted) or own_pads(c, p.pads) == p.pads, "pads axes that its input lacks")
+    c.require(
+        bool(counted) or applicable_pads(c, p.pads) == p.pads, "pads axes that its input lacks"
+    )
     pads = (_full_pads if p.pad_mode == _FULL else _valid_pads)(p, shape(x)[1:])
-    return _windows(c, x, own_pads(c, pads), bool(counted))
+    return _windows(c, x, applicable_pads(c, pads), bool(counted))
 
 
 def _adaptive(c: Context[P], x: Value) -> Value:
@@ -232,7 +194,7 @@ def _adaptive(c: Context[P], x: Value) -> Value:
 
 def _windows(c: Context[P], x: Value, pads: Pads, include_pad: bool) -> Value:
     p = c.params
-    _check_kernel(c, [n + sum(pair) for n, pair in zip(shape(x)[1:], pads, strict=True)])
+    check_extents(c, padded_sizes(shape(x)[1:], pads), p.kernel)
     if p.pooling_type == _MAX:
         return c.add(MaxPool(kernel=p.kernel, strides=p.strides, pads=flat_pads(pads)), x)
     op = AveragePool(
@@ -241,16 +203,8 @@ def _windows(c: Context[P], x: Value, pads: Pads, include_pad: bool) -> Value:
     return c.add(op, x)
 
 
-def _check_kernel(c: Context[P], padded: Sequence[int]) -> None:
-    kernel = c.params.kernel
-    c.require(
-        all(n >= k for n, k in zip(padded, kernel, strict=True)),
-        f"the kernel {list(kernel)} is larger than the padded input {list(padded)}",
-    )
-
-
 def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
-    """The explicit pads, the far ends extended so that the last partial window fits."""
+    """Pads of pad_mode 0 (full): explicit ones, with ends extended to complete the last window."""
     pads = []
     for n, kernel, stride, (begin, end) in zip(sizes, p.kernel, p.strides, p.pads, strict=True):
         # The remainder has the sign of the dividend, as in C, for inputs smaller than the kernel.
@@ -260,8 +214,11 @@ def _full_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
 
 
 def _valid_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
-    """The explicit pads. The first window may reach over the end, by less than a stride (the
-    quotient of C is 0 there); only averages of the cells inside do not read beyond the input."""
+    """Pads of pad_mode 1 (valid): explicit ones, and for averages without pads an extended end.
+
+    The first window may exceed the padded input by less than a stride, as C's division gives 0
+    there. Averages of the cells inside are defined then; others would read beyond the input.
+    """
     if p.pooling_type == _MAX or p.avgpool_count_include_pad:
         return p.pads
     pads = []
@@ -272,14 +229,14 @@ def _valid_pads(p: Pooling1DParams, sizes: Sizes) -> Pads:
 
 
 def _same(c: Context[P], x: Value) -> Value:
-    """SAME padding. Averages count its cells in any case, but not what the explicit pads cover:
-    where those cover all, no average is a number."""
+    """Pooling with SAME padding. Averages count its cells, but not cells that explicit pads cover;
+    where these cover all, the averages are NaN."""
     p = c.params
     lower = p.pad_mode == _SAME_LOWER
     pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
     if lower and len(pads) == 3:
         pads = (pads[0][::-1], *pads[1:])
-    pads = own_pads(c, pads)
+    pads = applicable_pads(c, pads)
     explicit = any(flat_pads(p.pads))
     if p.pooling_type == _MAX or p.avgpool_count_include_pad or not explicit:
         return _windows(c, x, pads, include_pad=True)
@@ -287,10 +244,10 @@ def _same(c: Context[P], x: Value) -> Value:
     starts = tuple(begin for begin, _ in p.pads)
     ends = tuple(n - end for n, (_, end) in zip(shape(x)[1:], p.pads, strict=True))
     if any(s >= e for s, e in zip(starts, ends, strict=True)):
-        _check_kernel(c, shape(x)[1:])
+        check_extents(c, shape(x)[1:], p.kernel)
         sizes = zip(shape(x)[1:], p.kernel, p.strides, strict=True)
         out = [(n - kernel) // stride + 1 for n, kernel, stride in sizes]
-        return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "nothing")
+        return c.constant(np.full((*x.type.dims[:2], *out), np.nan, np.float32), "NaN")
     axes = tuple(range(2, x.type.rank))
     x = c.add(Slice(starts=starts, ends=ends, axes=axes, steps=(1,) * len(axes)), x)
     return _windows(c, x, p.pads, include_pad=False)

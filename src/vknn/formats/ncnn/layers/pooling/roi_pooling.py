@@ -1,4 +1,4 @@
-"""ROIPooling, ROIAlign, PSROIPooling: one region, the first four values of the second input."""
+"""ROIPooling, ROIAlign, PSROIPooling for one region: the first four values of the second input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import Reshape, Slice
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, PositionSensitiveRoiPool, RoiAlign
 
-#: Numbers of bins from 1 on whose reciprocal comes out one unit in the last place too small.
+#: Numbers of bins whose approximate reciprocal is one unit in the last place too small.
 _TOO_SMALL = frozenset((1, 2, 4, 5, *range(7, 12), *range(14, 21), 22, 28, 30, *range(32, 35)))
 _TOO_SMALL |= frozenset((36, 37, 38, 40, 44, 56, 57, 60, 64))
 
@@ -33,13 +33,13 @@ class RoiPoolingParams(Params):
         require(min(self.size) > 0, f"pooled_height and pooled_width {self.size} must be positive")
 
 
-#: Of a bin along an axis; far beyond any model.
+#: Limit of the samples of a bin along an axis, far beyond any model.
 _MAX_SAMPLES = 1 << 16
 
 
 @attributes
 class RoiAlignParams(RoiPoolingParams):
-    """Parameters of ROIAlign. Version 1 is that of detectron2."""
+    """Parameters of ROIAlign; version 1 is the one of detectron2."""
 
     sampling_ratio: int = param(3)
     aligned: int = param(4)
@@ -64,11 +64,11 @@ class PsRoiPoolingParams(RoiPoolingParams):
 
 @layer("ROIPooling", params=RoiPoolingParams, bottoms=2)
 def roi_pooling(c: Context[RoiPoolingParams]) -> Value:
-    """The maximum in each bin of the region.
+    """Maximum in each bin of the region.
 
-    ncnn differs: bins are the region's size times a reciprocal that the wheel gets from an
-    approximation, one unit too small for many numbers of bins, so that a bin which should begin on
-    a whole place begins one before it. PSROIPooling divides.
+    ncnn differs: bins are the region's size times an approximate reciprocal (in the PyPI build),
+    one unit too small for many numbers of bins, so that a bin which should begin at a whole pixel
+    begins one before it. PSROIPooling divides.
     """
     p = c.params
     op = MaxRoiPool(output_size=p.size, spatial_scale=p.spatial_scale, shares=_shares(p))
@@ -77,10 +77,10 @@ def roi_pooling(c: Context[RoiPoolingParams]) -> Value:
 
 @layer("ROIAlign", params=RoiAlignParams, bottoms=2)
 def roi_align(c: Context[RoiAlignParams]) -> Value:
-    """The mean of samples in each bin of the region.
+    """Mean of samples in each bin of the region.
 
-    ncnn differs: where samples lie behind the image's last row or column it reads what memory
-    holds there; here the edge repeats.
+    ncnn differs: samples beyond the image's last row or column are read from other memory; here the
+    edge is repeated.
     """
     p = c.params
     op = RoiAlign(
@@ -95,7 +95,7 @@ def roi_align(c: Context[RoiAlignParams]) -> Value:
 
 @layer("PSROIPooling", params=PsRoiPoolingParams, bottoms=2)
 def ps_roi_pooling(c: Context[PsRoiPoolingParams]) -> Value:
-    """The mean in each bin of the region, each bin in channels of its own."""
+    """Position-sensitive pooling: mean in each bin of the region, each bin in its own channels."""
     p, x = c.params, as_image(c, c.x)
     wanted = p.output_dim * p.pooled_height * p.pooled_width
     c.require(
@@ -110,7 +110,7 @@ def ps_roi_pooling(c: Context[PsRoiPoolingParams]) -> Value:
 def _region(c: Context[P]) -> Value:
     """The first four values of the second input, as (1, 4)."""
     roi = c.inputs[1]
-    if not roi.type.is_static:  # proposals, of which there are as many as data have it
+    if not roi.type.is_static:  # proposals, whose number depends on data
         rows = c.add(Reshape((1, -1, 4)), roi)
         return c.add(Reshape((1, 4)), c.add(Slice((0,), (1,), (1,)), rows))
     count = roi.type.size
@@ -120,7 +120,7 @@ def _region(c: Context[P]) -> Value:
 
 
 def _shares(p: RoiPoolingParams) -> tuple[float, float]:
-    """The reciprocals of the numbers of bins as ncnn's wheel has them (height, width)."""
+    """Reciprocals of the numbers of bins (height, width) as in ncnn's PyPI build."""
     exact = [np.float32(1) / np.float32(n) for n in p.size]
     height, width = (
         float(np.nextafter(share, np.float32(0)) if n in _TOO_SMALL else share)

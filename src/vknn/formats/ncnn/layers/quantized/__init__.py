@@ -1,1 +1,1 @@
-"""Layers on quantized integers."""
+"""Quantization: int8 products, blockwise weights, Quantize and its kin."""

@@ -1,4 +1,4 @@
-"""The int8 path of convolutions and inner products.
+"""Int8 convolutions and inner products.
 
 q = clamp(round half away from zero(x * bottom scale)), products summed in int32, then
 y = sum / (bottom scale * weight scale) + bias, the activation, and, where the layer gives int8,
@@ -25,7 +25,7 @@ def check_term(term: int) -> None:
 
 
 def scale_specs(term: int, weight_scales: int) -> list[WeightSpec]:
-    """The scales that follow the bias."""
+    """Specs of the scales, which follow the bias in the file."""
     if not term:
         return []
     specs = [WeightSpec("weight_scale", (weight_scales,)), WeightSpec("bottom_scale", (1,))]
@@ -33,7 +33,7 @@ def scale_specs(term: int, weight_scales: int) -> list[WeightSpec]:
 
 
 def quantize(c: Context[P], x: Value, scale: np.ndarray | float, axis: int = 1) -> Value:
-    """``x`` as int8; a value that is int8 already stays as it is."""
+    """``x`` quantized to int8, or itself where it is int8 already."""
     if x.type.dtype is DType.INT8:
         return x
     op = QuantizeLinear(
@@ -49,7 +49,7 @@ def quantize(c: Context[P], x: Value, scale: np.ndarray | float, axis: int = 1) 
 
 
 def quantized_weight(c: Context[P], scales: np.ndarray) -> np.ndarray:
-    """The layer's ``weight`` as int8; float weights are quantized with one scale per output."""
+    """The layer's ``weight`` as int8; float weights are quantized by a scale for each output."""
     weight = c.weight("weight")
     if weight.dtype == np.int8:
         return weight
@@ -62,7 +62,7 @@ def quantized_weight(c: Context[P], scales: np.ndarray) -> np.ndarray:
 
 
 def dequantize(c: Context[P], total: Value, scales: np.ndarray, axis: int) -> Value:
-    """The int32 sums as float32; ``scales`` are the weight scales, one per output."""
+    """int32 sums as float32 plus bias; ``scales``: weight scales, one for each output."""
     bottom = c.weight("bottom_scale")[0]
     with np.errstate(all="ignore"):
         factor = np.float32(1) / (bottom * scales)

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.layer_errors import Unsupported
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.elementwise.fused_activation import activate, check_activation
+from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.quantized.int8 import quantize
 from vknn.formats.ncnn.params import P, Params, param
 from vknn.formats.ncnn.registry import ANY, INT32, layer
@@ -15,7 +15,7 @@ from vknn.graph import DType, Value, attributes
 from vknn.ops.elementwise import Cast
 from vknn.ops.quantized.linear import DequantizeLinear, RoundBFloat16
 
-#: Element type codes of Cast. A bfloat16 is kept as the float32 of the same value.
+#: Type codes of Cast. A bfloat16 is stored as the float32 of the same value.
 _AUTO, _FLOAT32, _FLOAT16, _INT8, _BFLOAT16 = range(5)
 _DTYPES = {
     _FLOAT32: DType.FLOAT32,
@@ -33,7 +33,7 @@ _CASTS = {
 
 
 def _factors(c: Context[P], name: str) -> np.ndarray:
-    """A scale or bias that fits the outermost axis: its first values, of a 1-D blob the first."""
+    """A scale or bias for the outermost axis: its first values; for 1-D blobs the first one."""
     array = c.weight(name)
     if rank(c.x) == 1 or array.size == 1:
         return array[:1]
@@ -44,6 +44,8 @@ def _factors(c: Context[P], name: str) -> np.ndarray:
 
 @attributes
 class QuantizeParams(Params):
+    """Parameters of Quantize."""
+
     scale_data_size: int = param(0, 1)
 
 
@@ -54,11 +56,14 @@ class QuantizeParams(Params):
     result=lambda p, dtype: DType.INT8,
 )
 def quantize_layer(c: Context[QuantizeParams]) -> Value:
+    """float32 to int8 by a scale, or by one for each channel."""
     return quantize(c, c.x, _factors(c, "scale"))
 
 
 @attributes
 class DequantizeParams(Params):
+    """Parameters of Dequantize."""
+
     scale_data_size: int = param(0, 1)
     bias_data_size: int = param(1)
 
@@ -70,6 +75,7 @@ def _dequantize_weights(p: DequantizeParams) -> list[WeightSpec]:
 
 @layer("Dequantize", params=DequantizeParams, weights=_dequantize_weights, accepts=INT32)
 def dequantize_layer(c: Context[DequantizeParams]) -> Value:
+    """int32 to float32 by a scale and a bias, or by those of each channel."""
     return _scale_and_bias(c, "scale")
 
 
@@ -111,11 +117,11 @@ def _requantize_weights(p: RequantizeParams) -> list[WeightSpec]:
     result=lambda p, dtype: DType.INT8,
 )
 def requantize(c: Context[RequantizeParams]) -> Value:
-    """int32 -> int8 by way of float32 and an activation.
+    """int32 to int8 by way of float32 and an activation.
 
-    ncnn differs: here and in int8 convolutions it takes sigmoid and mish in float32, step by step,
-    and divides by an approximate reciprocal, which is another one on other CPUs; where a value is a
-    few digits of a float away from a half, the int8 may be one off.
+    ncnn differs: here and in int8 convolutions it computes sigmoid and mish with an approximate
+    reciprocal that depends on the CPU; where a value is within a few float digits of a half, the
+    int8 may be one off.
     """
     y = _scale_and_bias(c, "scale_in")
     y = activate(c, y, c.params.activation_type, c.params.activation_params)
@@ -147,13 +153,14 @@ def _cast_result(p: CastParams, dtype: DType) -> DType:
     quantized=lambda p: p.type_from == _INT8,
 )
 def cast(c: Context[CastParams]) -> Value:
-    """float32 to and from float16 and bfloat16, and int8 to float32.
+    """Conversion of float32 to and from float16 and bfloat16, and of int8 to float32.
 
-    Floats that an input gives to a layer that takes float16 or bfloat16 are rounded to that first.
+    A float32 input of a conversion from float16 or bfloat16 is rounded to that type first.
 
-    ncnn differs: for the other pairs of types (float32 to int8, and whatever has type 0 on one
-    side) it gives undefined elements; vknn refuses them.
-    ncnn differs: to bfloat16 it cuts digits off or rounds to nearest even, by CPU; vknn rounds.
+    ncnn differs: for the other pairs of types (float32 to int8, and type 0 on one side) it gives
+    undefined elements; vknn refuses them.
+    ncnn differs: to bfloat16 it truncates or rounds to nearest even, depending on the CPU; vknn
+    rounds.
     """
     p, x = c.params, c.x
     if p.type_from == p.type_to:

@@ -1,4 +1,4 @@
-"""GridSample."""
+"""GridSample: an image sampled at given coordinates."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class GridSampleParams(Params):
 
 @layer("GridSample", params=GridSampleParams, bottoms=2)
 def grid_sample(c: Context[GridSampleParams]) -> Value:
-    """(c, h, w) or (c, d, h, w) sampled at the coordinates of the second input.
+    """Samples of (c, h, w) or (c, d, h, w) at the coordinates in the second input.
 
     ncnn differs: sample_type 1 is bilinear and 2 nearest.
-    ncnn differs: reflection happens once at either end. With align_corner what is then still
-    outside is 0 where places are computed eight at a time, the edge for those left over; here 0.
+    ncnn differs: coordinates are reflected once at either end. With align_corner those that are
+    then still outside give 0 where eight are computed at a time and the edge otherwise; here 0.
     """
     p, grid, axes = c.params, c.inputs[1], rank(c.x) - 1
     c.require(axes in (2, 3), f"takes three or four axes, not {list(shape(c.x))}")

@@ -1,13 +1,14 @@
-"""Interp: resizing of h and w."""
+"""Interp: resizing along h and w."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from vknn.formats.ncnn.axes import size_of_axis
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.expression import evaluate, size_named
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
+from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import Expand
 from vknn.ops.sampling.resize import Resize
@@ -41,15 +42,15 @@ class InterpParams(Params):
 
 @layer("Interp", params=InterpParams, bottoms=(1, None))
 def interp(c: Context[InterpParams]) -> Value:
-    """3-D: over h and w; 2-D: over w; 1-D: each value spread over h x w.
+    """Resizing: 3-D blobs along h and w, 2-D along w; values of 1-D blobs are repeated over h x w.
 
-    ncnn differs: places lie 1 / scale apart where no size was given, even where size * scale is not
-    whole; but bilinear leaves an axis alone that keeps its size.
+    ncnn differs: without an explicit size samples are 1 / scale apart, even where size * scale is
+    not an integer; but bilinear resizing ignores an axis that keeps its size.
     """
     n = rank(c.x)
     c.require(n <= 3, f"takes up to three axes, not {list(shape(c.x))}")
     sizes, given = _target(c)
-    # Rows have no height, whatever is said of it.
+    # 2-D blobs have no height, whatever the parameters are.
     c.require(min(sizes[n == 2 :]) > 0, f"the output would be {list(sizes)} (height, width)")
     if n == 1:
         (channels,) = shape(c.x)
@@ -76,21 +77,21 @@ def interp(c: Context[InterpParams]) -> Value:
 
 
 def _target(c: Context[InterpParams]) -> tuple[tuple[int, int], tuple[bool, bool]]:
-    """Height and width of the output, and whether each was given as a size (not as a scale)."""
+    """Height and width of the output, and True for each that is given as a size, not as a scale."""
     p = c.params
     if p.size_expr:
         sizes = evaluate(p.size_expr, [shape(x) for x in c.inputs])
         c.require(1 <= len(sizes) <= 2, f"size_expr gives {len(sizes)} sizes")
-        height = sizes[1] if len(sizes) == 2 else size_named(shape(c.x), "h")
+        height = sizes[1] if len(sizes) == 2 else size_of_axis(shape(c.x), "h")
         return (height, sizes[0]), (True, True)
     if p.dynamic_target_size:
         c.require(len(c.inputs) == 2, "takes the target as second input")
         target = shape(c.inputs[1])
-        return (size_named(target, "h"), size_named(target, "w")), (True, True)
+        return (size_of_axis(target, "h"), size_of_axis(target, "w")), (True, True)
     if p.output_height and p.output_width:
         return (p.output_height, p.output_width), (True, True)
-    # The flattened blob counts as one of 1 x 1.
-    own = (1, 1) if rank(c.x) == 1 else (size_named(shape(c.x), "h"), shape(c.x)[-1])
+    # A 1-D blob counts as an image of 1 x 1.
+    own = (1, 1) if rank(c.x) == 1 else (size_of_axis(shape(c.x), "h"), shape(c.x)[-1])
     height, width = (
         int(np.float32(n) * np.float32(s))
         for n, s in zip(own, (p.height_scale, p.width_scale), strict=True)

@@ -1,10 +1,13 @@
-"""Padding and strides as the schema's operators state them."""
+"""Strides, dilations, padding and output sizes of the windows of convolutions and pools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from vknn.formats.tflite.context import Context
+from vknn.graph import Value
 
 _SAME = 0
 
@@ -30,7 +33,10 @@ def padding(
     steps: Sequence[int],
     spread: Sequence[int] = (1, 1),
 ) -> tuple[int, ...]:
-    """Pads (begins, then ends): none for VALID; for SAME the odd element stands at the end."""
+    """Pads, all begins and then all ends: 0 for VALID; of an odd SAME total the end gets one more.
+
+    ``steps`` are the strides, ``spread`` the dilations.
+    """
     if c.options["padding"] != _SAME:
         return (0, 0) * len(sizes)
     begins, ends = [], []
@@ -49,7 +55,11 @@ def window_outputs(
     steps: Sequence[int],
     spread: Sequence[int] = (1, 1),
 ) -> tuple[int, ...]:
-    """The sizes of the output; VALID windows that reach less than a stride too far leave none."""
+    """Sizes of the output along the windows' axes.
+
+    A VALID window that is larger than its image by less than a stride gives the size 0; by more,
+    Malformed is raised.
+    """
     if c.options["padding"] == _SAME:
         return tuple(-(-size // step) for size, step in zip(sizes, steps, strict=True))
     found = []
@@ -58,3 +68,21 @@ def window_outputs(
         c.require(left > -step, f"has windows of {kernel} in images of {sizes}")
         found.append(max(left // step, 0))
     return tuple(found)
+
+
+def image_sizes(c: Context, x: Value) -> tuple[int, int, int, int]:
+    """Sizes (n, h, w, c) of an NHWC tensor."""
+    c.require(x.type.rank == 4, f"takes a tensor of rank 4, not {x.type}")
+    n, h, w, channels = x.type.dims
+    return n, h, w, channels
+
+
+def empty_output(
+    c: Context, channels: int, kernel: tuple[int, int], spread: tuple[int, int] = (1, 1)
+) -> Value | None:
+    """Empty output of a convolution or a pool whose windows fit nowhere; None where one fits."""
+    count, *sizes, _ = image_sizes(c, c.x)
+    found = window_outputs(c, (sizes[0], sizes[1]), kernel, strides(c), spread)
+    if all(found):
+        return None
+    return c.constant(np.zeros((count, *found, channels), c.target().dtype.numpy), "empty")

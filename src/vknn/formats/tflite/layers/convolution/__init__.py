@@ -1,1 +1,1 @@
-"""Convolution layers."""
+"""Convolutions of two and three spatial axes."""

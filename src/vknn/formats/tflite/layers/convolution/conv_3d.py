@@ -1,12 +1,12 @@
-"""Convolutions of floats over depth, height and width."""
+"""CONV_3D and CONV_3D_TRANSPOSE on floats."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.common.activation import activate
 from vknn.formats.tflite.layers.common.windows import padding, window_outputs
-from vknn.formats.tflite.layers.elementwise.activation import activate
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.convolution.conv import Conv
@@ -16,7 +16,7 @@ _AXES = ("d", "h", "w")
 
 
 def _settings(c: Context) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Strides and dilations."""
+    """Strides and dilations along depth, height and width, checked."""
     steps = tuple(c.options[f"stride_{axis}"] for axis in _AXES)
     spread = tuple(c.options[f"dilation_{axis}_factor"] for axis in _AXES)
     c.require(min(*steps, *spread) > 0, f"has the strides {steps} and the dilations {spread}")
@@ -30,14 +30,14 @@ def _check(c: Context, x: Value, w: Value) -> None:
 
 @operator("CONV_3D", inputs=(2, 3))
 def conv_3d(c: Context) -> Value:
-    """Weights [kd, kh, kw, in, out]."""
+    """3-D convolution; weights [kd, kh, kw, in, out]."""
     x, w = c.x, c.value(1)
     _check(c, x, w)
     steps, spread = _settings(c)
     made = window_outputs(c, x.type.dims[1:4], w.type.dims[:3], steps, spread)
     if 0 in made:
         shape = (x.type.dims[0], *made, w.type.dims[4])
-        return c.constant(np.zeros(shape, np.float32), "nothing")
+        return c.constant(np.zeros(shape, np.float32), "empty")
     pads = padding(c, x.type.dims[1:4], w.type.dims[:3], steps, spread)
     weights = c.transpose(w, (4, 3, 0, 1, 2))
     y = c.add(Conv(steps, pads, spread), c.channels_second(x), weights, c.optional(2))
@@ -46,7 +46,7 @@ def conv_3d(c: Context) -> Value:
 
 @operator("CONV_3D_TRANSPOSE", inputs=(3, 4))
 def conv_3d_transpose(c: Context) -> Value:
-    """Inputs: the output's shape, weights [kd, kh, kw, out, in], x, bias."""
+    """Transposed 3-D convolution; inputs: output shape, weights [kd, kh, kw, out, in], x, bias."""
     w, x, shape = c.value(1), c.value(2), c.ints(0, "the output's shape")
     _check(c, x, w)
     outputs, channels = w.type.dims[3:]

@@ -1,1 +1,1 @@
-"""Detection layers."""
+"""Non-maximum suppression and the post-processing of object detectors."""

@@ -1,13 +1,13 @@
-"""Non-maximum suppression, and what object detectors end with."""
+"""NON_MAX_SUPPRESSION_V4 and V5, and TFLite_Detection_PostProcess."""
 
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.detection.post_process_steps import (
+from vknn.formats.tflite.layers.common.quantization import dequantized
+from vknn.formats.tflite.layers.detection.detections import (
     Detections,
-    Setting,
-    decoded,
-    real,
+    PostProcessOptions,
+    decoded_boxes,
 )
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
@@ -22,7 +22,7 @@ def _number(c: Context, number: int, what: str) -> float:
 
 
 def _suppressed(c: Context, sigma: float) -> list[Value]:
-    """Indices, then 0; scores, then 0; how many."""
+    """Indices and scores of the chosen boxes, both padded with zeros, and their number."""
     boxes, scores = c.x, c.value(1)
     most = c.number(2, "the number of boxes")
     count = boxes.type.dims[0] if boxes.type.rank else 0
@@ -38,28 +38,29 @@ def _suppressed(c: Context, sigma: float) -> list[Value]:
 
 @operator("NON_MAX_SUPPRESSION_V4", inputs=5, outputs=2)
 def non_max_suppression(c: Context) -> list[Value]:
-    """The best boxes that overlap none that is better."""
+    """Non-maximum suppression: the best boxes that do not overlap a better one."""
     chosen, _, count = _suppressed(c, 0.0)
     return [chosen, count]
 
 
 @operator("NON_MAX_SUPPRESSION_V5", inputs=6, outputs=3)
 def soft_non_max_suppression(c: Context) -> list[Value]:
-    """With scores that fall by what overlaps a box (sigma above 0)."""
+    """Non-maximum suppression; soft (Bodla et al. 2017) where sigma is above 0."""
     sigma = _number(c, 5, "a sigma")
     c.require(sigma >= 0, f"has a sigma of {sigma}")
     return _suppressed(c, sigma)
 
 
-@operator("TFLite_Detection_PostProcess", inputs=3, outputs=4, moves=True, custom=True)
+@operator("TFLite_Detection_PostProcess", inputs=3, outputs=4, takes_quantized=True, custom=True)
 def detection_post_process(c: Context) -> list[Value]:
-    """Boxes decoded from anchors and suppressed, by the best class of each or class by class.
+    """Post-processing of SSD detectors: boxes decoded from anchors, then non-maximum suppression.
 
-    Gives boxes, classes, scores and their number; zeros behind them.
+    Boxes are suppressed by the best class of each or, with use_regular_nms, class by class.
+    Outputs: boxes, classes and scores, padded with zeros, and their number.
     """
-    setting = Setting.of(c)
-    boxes = decoded(c, setting)
-    scores = real(c, 1)
-    first = scores.type.dims[2] - setting.classes
-    found = Detections(c, setting, boxes, scores, first)
-    return found.by_class() if setting.regular else found.by_box()
+    options = PostProcessOptions.of(c)
+    boxes = decoded_boxes(c, options)
+    scores = dequantized(c, 1)
+    first = scores.type.dims[2] - options.classes
+    found = Detections(c, options, boxes, scores, first)
+    return found.by_class() if options.regular else found.by_box()

@@ -1,1 +1,1 @@
-"""Elementwise layers."""
+"""Elementwise operators: arithmetic, logic, activations."""

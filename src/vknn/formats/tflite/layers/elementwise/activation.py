@@ -1,24 +1,14 @@
-"""Activations: operators of their own, and those that other operators carry."""
+"""Activation operators: RELU and its kin, LOGISTIC, TANH, ELU, HARD_SWISH, LEAKY_RELU, PRELU."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.common.activation import ACTIVATIONS
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
-
-#: By number of the schema's ActivationFunctionType; 0 is none.
-ACTIVATIONS: dict[int, Op] = {
-    1: ew.Relu(),
-    2: ew.Clip(-1.0, 1.0),
-    3: ew.Clip(0.0, 6.0),
-    4: ew.Tanh(),
-}
-
-#: Those that clamp.
-CLAMPS = (1, 2, 3)
 
 _FLOAT: dict[str, Op] = {
     "RELU": ACTIVATIONS[1],
@@ -32,29 +22,20 @@ _FLOAT: dict[str, Op] = {
 }
 
 
-def activate(c: Context, y: Value, number: int | None = None) -> Value:
-    """``y`` behind the activation that the operator's options name (or ``number``).
-
-    Only those that clamp do anything: TensorFlow Lite's kernels pass over TANH and SIGN_BIT here.
-    """
-    code = c.options["fused_activation_function"] if number is None else number
-    return c.add(ACTIVATIONS[code], y) if code in CLAMPS else y
-
-
 @operator(*_FLOAT)
 def activation(c: Context) -> Value:
-    """An activation without parameters."""
+    """Activations without parameters."""
     return c.add(_FLOAT[c.operator.code], c.x)
 
 
 @operator("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
-    """x where x > 0, else alpha * x."""
+    """Leaky ReLU: x where x > 0, else alpha * x."""
     return c.add(ew.LeakyRelu(c.options["alpha"]), c.x)
 
 
-def slopes(c: Context) -> None:
-    """Refuses slopes that make the output of a PRELU another shape than its input."""
+def check_slopes(c: Context) -> None:
+    """Raises Malformed for slopes of PRELU that would broadcast the input to another shape."""
     x, slope = c.x.type, c.value(1).type
     try:
         fits = np.broadcast_shapes(x.dims, slope.dims) == x.dims
@@ -65,6 +46,6 @@ def slopes(c: Context) -> None:
 
 @operator("PRELU", inputs=2)
 def prelu(c: Context) -> Value:
-    """x where x >= 0, else slope * x; the slope broadcasts."""
-    slopes(c)
+    """Parametric ReLU: x where x >= 0, else slope * x; the slope broadcasts."""
+    check_slopes(c)
     return c.add(ew.PRelu(), c.x, c.value(1))

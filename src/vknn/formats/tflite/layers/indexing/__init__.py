@@ -1,1 +1,1 @@
-"""Layers whose places are data."""
+"""Operators with indices as data: gather, scatter, top-k, non-zero elements."""

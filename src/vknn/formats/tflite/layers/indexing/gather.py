@@ -1,4 +1,4 @@
-"""Operators that look entries up by index."""
+"""GATHER, GATHER_ND, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Cast, Mul
@@ -19,41 +18,41 @@ from vknn.ops.quantized.linear import DequantizeLinear
 _INDICES = (DType.INT16, DType.INT32, DType.INT64)
 
 
-def indices(c: Context, number: int, size: int) -> Value:
-    """An input of indices below ``size``, as int32. One that is out of range is an error."""
+def checked_indices(c: Context, number: int, size: int) -> Value:
+    """An input of indices, as int32; an index outside 0 to ``size`` - 1 is an error at run time."""
     found = c.value(number)
     c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
-    return as_type(c, c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
+    return c.cast(c.add(Bounded(0, max(size - 1, -1)), found), DType.INT32)
 
 
-def tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
-    """An input of tuples of indices below ``sizes``, as int32. One out of range is an error."""
+def index_tuples(c: Context, number: int, sizes: Sequence[int]) -> Value:
+    """An input of tuples of indices below ``sizes``, as int32; others are an error at run time."""
     found = c.value(number)
     c.require(found.type.dtype in _INDICES, f"has indices of type {found.type}")
     good = found.type.rank > 0 and found.type.dims[-1] == len(sizes)
     c.require(good, f"has the indices {found.type} for axes of {list(sizes)}")
     if found.type.size:
         found = c.add(Bounded(0, tuple(s - 1 for s in sizes)), found)
-    return as_type(c, found, DType.INT32)
+    return c.cast(found, DType.INT32)
 
 
-@operator("GATHER", inputs=2, moves=True)
+@operator("GATHER", inputs=2, takes_quantized=True)
 def gather(c: Context) -> Value:
-    """Entries along an axis; the first ``batch_dims`` axes go in step with those of the indices."""
+    """Entries along an axis by index; the first ``batch_dims`` axes are batches of both inputs."""
     rank, places = c.x.type.rank, c.value(1)
     axis = c.axis(c.options["axis"], rank)
     batch = c.options["batch_dims"]
     batch = batch + places.type.rank if batch < 0 else batch
     c.require(0 <= batch <= min(axis, places.type.rank), f"has {batch} batch axes before {axis}")
     size = c.x.type.dims[axis]
-    found = indices(c, 1, size)
+    found = checked_indices(c, 1, size)
     if batch == 0:
         return c.add(Gather(axis, from_end=False), c.x, found)
-    return _in_batches(c, found, axis, batch)
+    return _batched_gather(c, found, axis, batch)
 
 
-def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
-    """The batch axes and the gathered axis as one, with the indices moved to their batch."""
+def _batched_gather(c: Context, found: Value, axis: int, batch: int) -> Value:
+    """GATHER with batch axes: these and the gathered axis are joined, indices offset by batch."""
     dims = c.x.type.dims
     c.require(found.type.dims[:batch] == dims[:batch], f"gathers {found.type} from {c.x.type}")
     lead, between = dims[:batch], dims[batch:axis]
@@ -74,33 +73,38 @@ def _in_batches(c: Context, found: Value, axis: int, batch: int) -> Value:
     return c.transpose(taken, back)
 
 
-@operator("EMBEDDING_LOOKUP", inputs=2, moves=True)
+@operator("EMBEDDING_LOOKUP", inputs=2, takes_quantized=True)
 def embedding_lookup(c: Context) -> Value:
-    """Rows of a table; those of 8 bits with scales become real, uint8 being taken for int8."""
+    """Rows of a table by index; quantized rows are dequantized where the output is of floats.
+
+    The bytes of uint8 tables are read as int8, as in TensorFlow Lite.
+    """
     table, wanted = c.value(1), c.target().dtype
     good = table.type.rank >= 2 and c.x.type.rank == 1 and c.x.type.dtype is DType.INT32
     c.require(good, f"looks {c.x.type} up in the table {table.type}")
     if c.source(1).blocks is not None:
-        table = _of_blocks(c)
-    elif c.source(1).narrow is not None:
-        table = _whole_bytes(c, table)
+        table = _blockwise_table(c)
+    elif c.source(1).sub_byte is not None:
+        table = _byte_aligned_rows(c, table)
     real = wanted is not table.type.dtype and wanted in (DType.FLOAT32, DType.FLOAT16)
     if real and not table.type.dtype.is_float:
-        table = _signed(c, table)
-    taken = c.add(Gather(0, from_end=False), table, found := indices(c, 0, table.type.dims[0]))
+        table = _int8_table(c, table)
+    taken = c.add(
+        Gather(0, from_end=False), table, found := checked_indices(c, 0, table.type.dims[0])
+    )
     if not real or taken.type.dtype.is_float:
         return c.cast(taken, wanted) if c.source(1).blocks is not None else taken
-    return c.cast(_real_rows(c, taken, found), c.target().dtype)
+    return c.cast(_dequantized_rows(c, taken, found), c.target().dtype)
 
 
-def _of_blocks(c: Context) -> Value:
-    """A matrix of integers whose rows have scales block by block, as real numbers."""
+def _blockwise_table(c: Context) -> Value:
+    """A table with blockwise quantization (float16 scales) as float32."""
     record, wanted = c.source(1), c.target().dtype
     index, size = record.blocks or (0, 0)
     tensors, data = c.graph.tensors, c.data(1)
     scales = tensors[index].data if 0 <= index < len(tensors) else None
-    narrow = record.narrow is not None and record.narrow.name in ("int4", "int2")
-    good = narrow and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
+    packed = record.sub_byte is not None and record.sub_byte.name in ("int4", "int2")
+    good = packed and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
     good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
     good = good and scales is not None and scales.dtype == np.float16
     c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks of {size}")
@@ -111,8 +115,8 @@ def _of_blocks(c: Context) -> Value:
     return c.constant(real.reshape(data.shape), "table")
 
 
-def _signed(c: Context, table: Value) -> Value:
-    """A table that becomes real, as int8."""
+def _int8_table(c: Context, table: Value) -> Value:
+    """A table without zero points as int8."""
     known = table.type.dtype in (DType.INT8, DType.UINT8)
     c.require(known and not c.quant(1).zero_point.any(), f"makes floats of {table.type}")
     if table.type.dtype is DType.INT8:
@@ -120,25 +124,25 @@ def _signed(c: Context, table: Value) -> Value:
     return c.constant(c.data(1).view(np.int8), "table")
 
 
-def _whole_bytes(c: Context, table: Value) -> Value:
-    """A table whose rows start where TensorFlow Lite reads them: at a byte of its own.
+def _byte_aligned_rows(c: Context, table: Value) -> Value:
+    """A sub-byte table as TensorFlow Lite reads it: each row from the byte that it starts in.
 
-    Where rows do not fill whole bytes those begin with what is left of the row before.
+    Where rows do not fill whole bytes, such a row begins with the end of the row before it.
     """
-    narrow, data = c.source(1).narrow, c.data(1)
-    each = 8 // narrow.bits if narrow is not None else 1
+    type_, data = c.source(1).sub_byte, c.data(1)
+    each = 8 // type_.bits if type_ is not None else 1
     count, width = data.shape[0], data[:1].size
     if width % each == 0:
         return table
-    c.require(c.target().narrow is None, f"copies rows of {width}, which fill no whole bytes")
+    c.require(c.target().sub_byte is None, f"copies rows of {width}, which fill no whole bytes")
     starts = np.arange(count) * width // each * each
     flat = data.reshape(-1)
     places = np.minimum(starts[:, None] + np.arange(width), flat.size - 1)
     return c.constant(flat[places].reshape(data.shape), "table")
 
 
-def _real_rows(c: Context, taken: Value, found: Value) -> Value:
-    """Rows of integers times their scales: one for all, or one for each row of the table."""
+def _dequantized_rows(c: Context, taken: Value, found: Value) -> Value:
+    """Rows of integers times their scales: one for the table, or one for each of its rows."""
     quant = c.quant(1)
     if quant.scale.size == 1:
         scale = c.constant(quant.scale.reshape(()), "scale")
@@ -150,9 +154,9 @@ def _real_rows(c: Context, taken: Value, found: Value) -> Value:
     return c.add(Mul(), real, c.reshape(factors, shape))
 
 
-@operator("GATHER_ND", inputs=2, moves=True)
+@operator("GATHER_ND", inputs=2, takes_quantized=True)
 def gather_nd(c: Context) -> Value:
-    """Entries at tuples of indices."""
+    """Entries or slices at tuples of indices (the last axis of the second input)."""
     found = c.value(1)
     named = found.type.dims[-1] if found.type.rank else 0
     fits = found.type.rank > 0 and named <= c.x.type.rank
@@ -160,12 +164,12 @@ def gather_nd(c: Context) -> Value:
     if not named:
         whole = (*found.type.dims[:-1], *c.x.type.dims)
         return c.add(Expand(whole), c.x)
-    return c.add(GatherND(from_end=False), c.x, tuples(c, 1, c.x.type.dims[:named]))
+    return c.add(GatherND(from_end=False), c.x, index_tuples(c, 1, c.x.type.dims[:named]))
 
 
-@operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, moves=True)
+@operator("HASHTABLE_LOOKUP", inputs=3, outputs=2, takes_quantized=True)
 def hashtable_lookup(c: Context) -> list[Value]:
-    """The entries whose key is asked for, and whether there is one; zeros where there is none."""
+    """Values by their keys, zeros where there is none, and whether there is one (uint8)."""
     queries, keys, values = c.x, c.value(1), c.value(2)
     good = queries.type.rank == keys.type.rank == 1 and values.type.rank >= 1
     good = good and queries.type.dtype is keys.type.dtype is DType.INT32
@@ -173,9 +177,9 @@ def hashtable_lookup(c: Context) -> list[Value]:
     c.require(good, f"asks {values.type} with the keys {keys.type} for {queries.type}")
     count, entry = queries.type.size, values.type.dims[1:]
     zero = b"" if values.type.dtype is DType.STRING else 0
-    nothing = c.constant(np.full((), zero, values.type.dtype.numpy), "nothing")
+    zeros = c.constant(np.full((), zero, values.type.dtype.numpy), "zero")
     place = c.add(SearchSorted(), keys, queries)
     hit = c.add(Equal(), c.add(Gather(from_end=False), keys, place), queries)
     taken = c.add(Gather(from_end=False), values, place)
     here = c.reshape(hit, (count, *[1] * len(entry)))
-    return [c.add(Where(), here, taken, nothing), c.add(Cast(DType.UINT8), hit)]
+    return [c.add(Where(), here, taken, zeros), c.add(Cast(DType.UINT8), hit)]

@@ -1,23 +1,22 @@
-"""Operators that find how many elements there are."""
+"""WHERE and UNIQUE, whose output sizes depend on data."""
 
 from __future__ import annotations
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
 from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.indexing.nonzero import NonZero, Unique
 
 
-@operator("WHERE", moves=True)
+@operator("WHERE", takes_quantized=True)
 def where(c: Context) -> Value:
-    """The places of the elements that are not zero, row by row."""
+    """Indices [count, rank] of the elements that are not zero, in row-major order."""
     c.require(c.x.type.rank > 0, "asks where a single value is not zero")
-    return as_type(c, c.add(NonZero(), c.x), c.target().dtype)
+    return c.cast(c.add(NonZero(), c.x), c.target().dtype)
 
 
-@operator("UNIQUE", outputs=2, moves=True)
+@operator("UNIQUE", outputs=2, takes_quantized=True)
 def unique(c: Context) -> list[Value]:
-    """The different elements as they come first, and which of them each element is."""
+    """Distinct elements in order of first occurrence, and the index of each element among them."""
     values, which = c.add_many(Unique(), c.x)
-    return [values, as_type(c, which, c.target(1).dtype)]
+    return [values, c.cast(which, c.target(1).dtype)]

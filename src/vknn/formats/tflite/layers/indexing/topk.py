@@ -1,4 +1,4 @@
-"""Operators that find elements, and those that look entries up."""
+"""ARG_MAX, ARG_MIN, TOPK_V2 and ONE_HOT."""
 
 from __future__ import annotations
 
@@ -12,42 +12,37 @@ from vknn.ops.elementwise.logic import Equal, Where
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 
 
-@operator("ARG_MAX", "ARG_MIN", inputs=2, moves=True)
+@operator("ARG_MAX", "ARG_MIN", inputs=2, takes_quantized=True)
 def arg_extreme(c: Context) -> Value:
-    """The index of the first largest (smallest) number along an axis, which goes.
+    """Index of the first largest (smallest) element along an axis, which is removed.
 
-    TensorFlow Lite differs: where NaN is among four or more it may name another place.
+    TensorFlow Lite differs: among four or more elements with a NaN it may give another index.
     """
     axis = c.number(1, "the axis")
     axis = c.axis(axis, c.x.type.rank)
     op = (ArgMax if c.operator.code == "ARG_MAX" else ArgMin)(axis, keepdims=False, nan_last=True)
     x = c.add(Cast(DType.INT32), c.x) if c.x.type.dtype is DType.BOOL else c.x
-    return as_type(c, c.add(op, x), c.target().dtype)
+    return c.cast(c.add(op, x), c.target().dtype)
 
 
-def as_type(c: Context, x: Value, dtype: DType) -> Value:
-    """``x`` in another element type, or itself."""
-    return x if x.type.dtype is dtype else c.add(Cast(dtype), x)
-
-
-@operator("TOPK_V2", inputs=2, outputs=2, moves=True)
+@operator("TOPK_V2", inputs=2, outputs=2, takes_quantized=True)
 def top_k(c: Context) -> list[Value]:
-    """The k largest of the last axis, largest first, and their indices."""
+    """The k largest elements of the last axis in descending order, and their indices."""
     k = c.number(1, "k")
     c.require(c.x.type.rank > 0 and 0 <= k <= c.x.type.dims[-1], f"takes {k} of {c.x.type}")
     values, places = c.add_many(TopK(-1, k), c.x)
-    return [values, as_type(c, places, c.target(1).dtype)]
+    return [values, c.cast(places, c.target(1).dtype)]
 
 
-@operator("ONE_HOT", inputs=4, moves=True)
+@operator("ONE_HOT", inputs=4, takes_quantized=True)
 def one_hot(c: Context) -> Value:
-    """on_value where the index is the place along a new axis, off_value elsewhere."""
+    """on_value at the index along a new axis, off_value elsewhere."""
     depth = c.number(1, "the depth")
     rank = c.x.type.rank
     c.require(0 <= depth < 1 << 24, f"has a depth of {depth}")
     axis = rank if c.options["axis"] == -1 else c.options["axis"]
     c.require(0 <= axis <= rank, f"has a new axis {axis} in rank {rank}")
-    indices = as_type(c, c.x, DType.INT32)
+    indices = c.cast(c.x, DType.INT32)
     dims = list(indices.type.dims)
     indices = c.reshape(indices, (*dims[:axis], 1, *dims[axis:]))
     places = np.arange(depth, dtype=np.int32).reshape((depth,) + (1,) * (rank - axis))

@@ -1,1 +1,1 @@
-"""Layers that move elements."""
+"""Operators that move elements: reshape, slice, pad, transpose and others."""

@@ -1,12 +1,11 @@
-"""Operators that rearrange elements in patterns."""
+"""TILE, reversals, space-to-depth and space-to-batch, MIRROR_PAD and matrix diagonals."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.indexing.topk import as_type
-from vknn.formats.tflite.layers.movement.shape import pairs
+from vknn.formats.tflite.layers.movement.shape import pad_pairs
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Where
@@ -20,18 +19,18 @@ from vknn.ops.movement.rearrange import (
 from vknn.ops.movement.shape import Pad, Slice
 
 
-@operator("TILE", inputs=2, moves=True)
+@operator("TILE", inputs=2, takes_quantized=True)
 def tile(c: Context) -> Value:
-    """Repeated along each axis."""
+    """The input repeated along each axis."""
     repeats = c.ints(1, "the multiples")
     good = len(repeats) == c.x.type.rank and min(repeats, default=0) >= 0
     c.require(good, f"repeats {c.x.type} by {repeats}")
     return c.add(Tile(tuple(repeats)), c.x)
 
 
-@operator("REVERSE_V2", inputs=2, moves=True)
+@operator("REVERSE_V2", inputs=2, takes_quantized=True)
 def reverse(c: Context) -> Value:
-    """Backwards along the given axes."""
+    """The input reversed along the given axes."""
     rank = c.x.type.rank
     axes = tuple(sorted({c.axis(a, rank) for a in c.ints(1, "the axes")}))
     if not axes:
@@ -48,21 +47,21 @@ def _block(c: Context) -> int:
     return size
 
 
-@operator("SPACE_TO_DEPTH", moves=True)
+@operator("SPACE_TO_DEPTH", takes_quantized=True)
 def space_to_depth(c: Context) -> Value:
-    """Blocks of places into channels, in the order (dy, dx, channel)."""
+    """Blocks of pixels into channels, in the order (dy, dx, channel)."""
     return c.channels_last(c.add(SpaceToDepth(_block(c)), c.channels_second(c.x)))
 
 
-@operator("DEPTH_TO_SPACE", moves=True)
+@operator("DEPTH_TO_SPACE", takes_quantized=True)
 def depth_to_space(c: Context) -> Value:
-    """Channels, in the order (dy, dx, channel), into blocks of places."""
+    """Channels, in the order (dy, dx, channel), into blocks of pixels."""
     return c.channels_last(c.add(DepthToSpace(_block(c)), c.channels_second(c.x)))
 
 
 def _blocks(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
-    """Block sizes and the pads or crops of the spatial axes."""
-    sizes, edges = c.ints(1, "the block shape"), pairs(c, 2)
+    """Block sizes, and pads or crops, of the spatial axes."""
+    sizes, edges = c.ints(1, "the block shape"), pad_pairs(c, 2)
     spatial = c.x.type.rank - 2
     c.require(1 <= spatial <= 2 and len(sizes) == len(edges) == spatial,
               f"has blocks {sizes} and edges {edges} for {c.x.type}")  # fmt: skip
@@ -70,9 +69,9 @@ def _blocks(c: Context) -> tuple[list[int], list[tuple[int, int]]]:
     return sizes, edges
 
 
-@operator("SPACE_TO_BATCH_ND", inputs=3, moves=True)
+@operator("SPACE_TO_BATCH_ND", inputs=3, takes_quantized=True)
 def space_to_batch(c: Context) -> Value:
-    """Padded, then places of blocks into the batch axis, the place being the larger part."""
+    """Padding, then pixels of blocks into the batch axis, the offset in the block being major."""
     sizes, edges = _blocks(c)
     quant = c.source(0).quant if c.is_quantized else None
     zero = float(quant.zero_point[0]) if quant is not None else 0.0
@@ -93,9 +92,9 @@ def space_to_batch(c: Context) -> Value:
     return c.channels_last(c.reshape(c.transpose(seen, order), shape))
 
 
-@operator("BATCH_TO_SPACE_ND", inputs=3, moves=True)
+@operator("BATCH_TO_SPACE_ND", inputs=3, takes_quantized=True)
 def batch_to_space(c: Context) -> Value:
-    """The inverse of SPACE_TO_BATCH_ND; the edges are cropped."""
+    """Inverse of SPACE_TO_BATCH_ND, with crops instead of pads."""
     sizes, edges = _blocks(c)
     n, *space, channels = c.x.type.dims
     places = int(np.prod(sizes))
@@ -116,16 +115,16 @@ def batch_to_space(c: Context) -> Value:
     return c.add(Slice(starts, ends, tuple(range(1, k + 1))), y)
 
 
-@operator("MATRIX_DIAG", moves=True)
+@operator("MATRIX_DIAG", takes_quantized=True)
 def matrix_diag(c: Context) -> Value:
-    """Vectors on the diagonals of square matrices of zeros."""
+    """Square matrices of zeros with the given diagonals."""
     return c.add(MatrixDiag(), c.x)
 
 
-@operator("MIRROR_PAD", inputs=2, moves=True)
+@operator("MIRROR_PAD", inputs=2, takes_quantized=True)
 def mirror_pad(c: Context) -> Value:
-    """Mirrored at the ends, without the edge (REFLECT) or with it (SYMMETRIC)."""
-    edges = pairs(c, 1)
+    """Padding by reflection, without the edge element (REFLECT) or with it (SYMMETRIC)."""
+    edges = pad_pairs(c, 1)
     good = len(edges) == c.x.type.rank and all(min(e) >= 0 for e in edges)
     c.require(good, f"pads {c.x.type} by {edges}")
     mode = "reflect" if c.options["mode"] == 0 else "symmetric"
@@ -135,9 +134,9 @@ def mirror_pad(c: Context) -> Value:
     return c.add(Pad((*(a for a, _ in edges), *(b for _, b in edges)), mode), c.x)
 
 
-@operator("MATRIX_SET_DIAG", inputs=2, moves=True)
+@operator("MATRIX_SET_DIAG", inputs=2, takes_quantized=True)
 def matrix_set_diag(c: Context) -> Value:
-    """Matrices with another main diagonal."""
+    """Matrices with their main diagonals replaced."""
     diagonal, dims = c.value(1), c.x.type.dims
     c.require(len(dims) >= 2, f"sets the diagonal of {c.x.type}")
     *lead, rows, columns = dims
@@ -152,12 +151,12 @@ def matrix_set_diag(c: Context) -> Value:
     return c.add(Where(), here, c.reshape(wide, (*lead, 1, columns)), c.x)
 
 
-@operator("REVERSE_SEQUENCE", inputs=2, moves=True)
+@operator("REVERSE_SEQUENCE", inputs=2, takes_quantized=True)
 def reverse_sequence(c: Context) -> Value:
-    """The first entries along an axis backwards, as many as said for each index of another.
+    """The first ``lengths[b]`` entries along one axis reversed, for each index b of another.
 
-    TensorFlow Lite differs: it stops at lengths beyond the axis that are computed; here they are
-    the whole axis.
+    TensorFlow Lite differs: it stops at lengths beyond the axis that are computed at run time; here
+    they reverse the whole axis.
     """
     lengths, rank = c.value(1), c.x.type.rank
     time, batch = c.options["seq_dim"], c.options["batch_dim"]
@@ -168,4 +167,4 @@ def reverse_sequence(c: Context) -> Value:
     if lengths.constant is not None:
         longest = int(lengths.constant.max(initial=0))
         c.require(longest <= c.x.type.dims[time], f"reverses {longest} along axis {time}")
-    return c.add(ReverseSequence(batch, time), c.x, as_type(c, lengths, DType.INT32))
+    return c.add(ReverseSequence(batch, time), c.x, c.cast(lengths, DType.INT32))

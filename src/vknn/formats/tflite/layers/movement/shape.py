@@ -1,4 +1,4 @@
-"""Operators that rearrange elements; they serve every element type."""
+"""Shapes, slices, concatenation, padding, broadcasts, ranges and CAST."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, lookup, scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    scale_of,
+    table_lookup,
+    zero_of,
+)
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Slice
 
 
-@operator("RESHAPE", inputs=(1, 2), moves=True)
+@operator("RESHAPE", inputs=(1, 2), takes_quantized=True)
 def reshape(c: Context) -> Value:
-    """To the shape in the second input, or in the options; one size may be -1.
+    """The input in the shape of the second input or, without it, of the options; -1 is inferred.
 
-    A second input that is no vector of int32 is passed over.
+    A second input that is not a vector of int32 is ignored.
     """
     given = c.optional(1)
     if given is not None and given.type.rank == 1 and given.type.dtype is DType.INT32:
         wanted = c.ints(1, "the new shape")
     else:
         wanted = list(c.options["new_shape"])
-        if wanted == [0]:  # how old files spell a scalar
+        if wanted == [0]:  # a scalar in old files
             wanted = []
     return c.reshape(c.x, _resolved(c, wanted, c.x.type.dims))
 
 
 def _resolved(c: Context, wanted: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """``wanted`` with its -1 filled in; where nothing is to be filled, by the sizes but for 0."""
+    """``wanted`` with -1 inferred; for empty tensors by the sizes that are not 0."""
     c.require(wanted.count(-1) <= 1 and min(wanted, default=0) >= -1, f"to the shape {wanted}")
     size, rest = math.prod(dims), math.prod(d for d in wanted if d != -1)
     fits = rest > 0 and size % rest == 0 if -1 in wanted else rest == size
@@ -44,9 +49,9 @@ def _resolved(c: Context, wanted: Sequence[int], dims: tuple[int, ...]) -> tuple
     return tuple(hole if d == -1 else d for d in wanted)
 
 
-@operator("SQUEEZE", moves=True)
+@operator("SQUEEZE", takes_quantized=True)
 def squeeze(c: Context) -> Value:
-    """Without the named axes of size 1, or without all of them."""
+    """The input without the named axes of size 1, or without all such axes."""
     dims = c.x.type.dims
     named = {c.axis(a, len(dims)) for a in c.options["squeeze_dims"]}
     c.require(all(dims[a] == 1 for a in named), f"squeezes axes {sorted(named)} of {c.x.type}")
@@ -54,26 +59,26 @@ def squeeze(c: Context) -> Value:
     return c.reshape(c.x, [d for a, d in enumerate(dims) if a not in drop])
 
 
-@operator("EXPAND_DIMS", inputs=2, moves=True)
+@operator("EXPAND_DIMS", inputs=2, takes_quantized=True)
 def expand_dims(c: Context) -> Value:
-    """With an axis of size 1 at the given place."""
+    """The input with an axis of size 1 inserted."""
     axis = c.number(1, "the axis")
     dims = list(c.x.type.dims)
     dims.insert(c.axis(axis, len(dims) + 1), 1)
     return c.reshape(c.x, dims)
 
 
-@operator("TRANSPOSE", inputs=2, moves=True)
+@operator("TRANSPOSE", inputs=2, takes_quantized=True)
 def transpose(c: Context) -> Value:
-    """Axis i of the output is axis perm[i] of the input."""
+    """Transposition: axis i of the output is axis perm[i] of the input."""
     perm = [c.axis(a, c.x.type.rank) for a in c.ints(1, "the permutation")]
     c.require(sorted(perm) == list(range(c.x.type.rank)), f"permutes {c.x.type} by {perm}")
     return c.transpose(c.x, perm)
 
 
-@operator("CONCATENATION", inputs=(1, None), moves=True)
+@operator("CONCATENATION", inputs=(1, None), takes_quantized=True)
 def concatenation(c: Context) -> Value:
-    """The inputs joined along an axis; uint8 of other scales than the output's gets them first."""
+    """The inputs joined along an axis; uint8 inputs are requantized to the output's scale."""
     ranks = {v.type.rank for v in c.inputs if v is not None}
     c.require(len(ranks) == 1, f"joins tensors of the ranks {sorted(ranks)}")
     code = c.options["fused_activation_function"]
@@ -85,8 +90,11 @@ def concatenation(c: Context) -> Value:
 
 
 def _requantized(c: Context, number: int) -> Value:
-    """An input in the output's scale, which int8 has. TensorFlow Lite's kernel rescales uint8:
-    round(x * s + b), s = s_in / s_out (by the reciprocal), b = -zero_in * s."""
+    """Input ``number`` in the output's scale; int8 inputs must have it already.
+
+    uint8 is requantized as TensorFlow Lite's kernel does it: round(x * s + b) with s = s_in / s_out
+    (by the reciprocal) and b = -zero_in * s.
+    """
     value, own, out = c.value(number), c.source(number).quant, c.target().quant
     if value.type.dtype not in (DType.INT8, DType.UINT8) or own is None or out is None:
         return value
@@ -96,12 +104,12 @@ def _requantized(c: Context, number: int) -> Value:
     c.require(value.type.dtype is DType.UINT8, f"joins int8 of other scales than its own {other}")
     scale = scale_of(own) * (np.float32(1) / scale_of(out))
     bias = np.float32(-zero_of(own)) * scale
-    scaled = codes(DType.UINT8).astype(np.float32) * scale + bias
+    scaled = all_values(DType.UINT8).astype(np.float32) * scale + bias
     whole = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)) + zero_of(out)
-    return lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
+    return table_lookup(c, np.clip(whole, 0, 255).astype(np.int64), value)
 
 
-@operator("PACK", inputs=(1, None), moves=True)
+@operator("PACK", inputs=(1, None), takes_quantized=True)
 def pack(c: Context) -> Value:
     """The inputs stacked along a new axis."""
     rank = c.x.type.rank + 1
@@ -116,27 +124,27 @@ def pack(c: Context) -> Value:
     return c.add(Concat(axis), *stacked) if len(stacked) > 1 else stacked[0]
 
 
-@operator("UNPACK", outputs=(1, None), moves=True)
+@operator("UNPACK", outputs=(1, None), takes_quantized=True)
 def unpack(c: Context) -> list[Value]:
     """Slices of size 1 along an axis, without that axis."""
     axis = c.axis(c.options["axis"], c.x.type.rank)
     size = c.x.type.dims[axis]
     c.require(c.options["num"] == size, f"unpacks {c.options['num']} of {size}")
-    _all_outputs(c, size)
+    _check_output_count(c, size)
     kept = (*c.x.type.dims[:axis], *c.x.type.dims[axis + 1 :])
-    return [c.reshape(_part(c, c.x, axis, i, i + 1), kept) for i in range(size)]
+    return [c.reshape(_slice_axis(c, c.x, axis, i, i + 1), kept) for i in range(size)]
 
 
-def _all_outputs(c: Context, count: int) -> None:
+def _check_output_count(c: Context, count: int) -> None:
     named = len(c.operator.outputs)
     c.require(named == count, f"has {named} outputs for {count} parts")
 
 
-def _part(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
+def _slice_axis(c: Context, x: Value, axis: int, start: int, end: int) -> Value:
     return c.add(Slice((start,), (end,), (axis,)), x)
 
 
-@operator("SPLIT", inputs=2, outputs=(1, None), moves=True)
+@operator("SPLIT", inputs=2, outputs=(1, None), takes_quantized=True)
 def split(c: Context) -> list[Value]:
     """Equal parts along the axis that the first input names."""
     axis = c.number(0, "the axis")
@@ -144,28 +152,28 @@ def split(c: Context) -> list[Value]:
     axis = c.axis(axis, x.type.rank)
     count, size = c.options["num_splits"], x.type.dims[axis]
     c.require(count > 0 and size % count == 0, f"splits {size} into {count}")
-    _all_outputs(c, count)
+    _check_output_count(c, count)
     step = size // count
-    return [_part(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
+    return [_slice_axis(c, x, axis, i * step, (i + 1) * step) for i in range(count)]
 
 
-@operator("SPLIT_V", inputs=3, outputs=(1, None), moves=True)
+@operator("SPLIT_V", inputs=3, outputs=(1, None), takes_quantized=True)
 def split_v(c: Context) -> list[Value]:
-    """Parts of the given sizes, one of which may be -1."""
+    """Parts of the given sizes along an axis; one size may be -1."""
     axis = c.number(2, "the axis")
     axis = c.axis(axis, c.x.type.rank)
     sizes, whole = c.ints(1, "the sizes"), c.x.type.dims[axis]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = whole - sum(s for s in sizes if s != -1)
     c.require(sum(sizes) == whole and min(sizes, default=0) >= 0, f"splits {whole} into {sizes}")
-    _all_outputs(c, len(sizes))
+    _check_output_count(c, len(sizes))
     ends = np.cumsum(sizes).tolist()
-    return [_part(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
+    return [_slice_axis(c, c.x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 
 
-@operator("SLICE", inputs=3, moves=True)
+@operator("SLICE", inputs=3, takes_quantized=True)
 def slice_(c: Context) -> Value:
-    """A block at ``begin`` of ``size``; -1 is up to the end."""
+    """Slice of ``size`` elements from ``begin`` along each axis; a size of -1 is up to the end."""
     begin, size = c.ints(1, "the begin"), c.ints(2, "the size")
     dims = c.x.type.dims
     c.require(len(begin) == len(size) == len(dims), f"slices {c.x.type} at {begin}, {size}")
@@ -175,8 +183,8 @@ def slice_(c: Context) -> Value:
     return c.add(Slice(tuple(begin), tuple(ends), tuple(range(len(dims)))), c.x)
 
 
-def pairs(c: Context, number: int) -> list[tuple[int, int]]:
-    """Paddings or crops, [rank, 2]."""
+def pad_pairs(c: Context, number: int) -> list[tuple[int, int]]:
+    """Pads or crops (begin, end) of each axis, from an input [axes, 2]."""
     array = c.data(number)
     good = array.ndim == 2 and array.shape[1] == 2 and array.dtype.kind in "iu"
     c.require(good, f"has pads of {array.dtype}{list(array.shape)}")
@@ -184,23 +192,23 @@ def pairs(c: Context, number: int) -> list[tuple[int, int]]:
 
 
 def _pads(c: Context) -> tuple[int, ...]:
-    found = pairs(c, 1)
+    found = pad_pairs(c, 1)
     c.require(len(found) == c.x.type.rank, f"pads {c.x.type} by {found}")
     c.require(all(a >= 0 and b >= 0 for a, b in found), f"pads {c.x.type} by {found}")
     return (*(a for a, _ in found), *(b for _, b in found))
 
 
-@operator("PAD", inputs=2, moves=True)
+@operator("PAD", inputs=2, takes_quantized=True)
 def pad(c: Context) -> Value:
-    """With zeros, which is the zero point of the output where it is quantized."""
+    """Padding with zeros, or with the zero point of a quantized output."""
     quant = c.target().quant
     value = float(quant.zero_point[0]) if quant is not None else 0.0
     return c.add(Pad(_pads(c), "constant", value), c.x)
 
 
-@operator("PADV2", inputs=3, moves=True)
+@operator("PADV2", inputs=3, takes_quantized=True)
 def pad_v2(c: Context) -> Value:
-    """With a given value, which is in the tensor's own integers where it is quantized."""
+    """Padding with a given value; quantized like the tensor."""
     value = c.data(2)
     good = value.size == 1 and value.dtype == c.x.type.dtype.numpy
     c.require(good, f"pads {c.x.type} with {value.size} values of {value.dtype}")
@@ -211,21 +219,21 @@ def pad_v2(c: Context) -> Value:
     return c.add(Pad(_pads(c), "constant", value.reshape(-1)[0].item()), c.x)
 
 
-@operator("SHAPE", moves=True)
+@operator("SHAPE", takes_quantized=True)
 def shape(c: Context) -> Value:
-    """The sizes of the input."""
+    """Sizes of the input's axes, a constant."""
     return c.constant(np.array(c.x.type.dims, c.target().dtype.numpy), "shape")
 
 
-@operator("RANK", moves=True)
+@operator("RANK", takes_quantized=True)
 def rank(c: Context) -> Value:
-    """The number of axes."""
+    """Number of the input's axes, a constant."""
     return c.constant(np.array(c.x.type.rank, np.int32), "rank")
 
 
-@operator("FILL", inputs=2, moves=True)
+@operator("FILL", inputs=2, takes_quantized=True)
 def fill(c: Context) -> Value:
-    """A tensor of a given shape with one value everywhere."""
+    """A tensor of the shape in the first input, filled with the second."""
     dims = c.ints(0, "the shape")
     c.require(min(dims, default=0) >= 0, f"fills the shape {dims}")
     value = c.value(1)
@@ -233,9 +241,9 @@ def fill(c: Context) -> Value:
     return c.add(Expand(tuple(dims)), value)
 
 
-@operator("BROADCAST_TO", inputs=2, moves=True)
+@operator("BROADCAST_TO", inputs=2, takes_quantized=True)
 def broadcast_to(c: Context) -> Value:
-    """A tensor of a given shape, along whose other axes the input repeats."""
+    """The input broadcast to a given shape."""
     dims = c.ints(1, "the shape")
     c.require(c.value(1).type.rank == 1, f"has the shape {c.value(1).type}")
     c.require(_broadcast(c, c.x.type.dims, dims) == tuple(dims), f"makes {dims} of {c.x.type}")
@@ -244,7 +252,7 @@ def broadcast_to(c: Context) -> Value:
 
 @operator("BROADCAST_ARGS", inputs=2)
 def broadcast_args(c: Context) -> Value:
-    """The shape that two shapes have together."""
+    """Shape that two shapes broadcast to."""
     a, b, types = c.ints(0, "a shape"), c.ints(1, "a shape"), (c.x.type, c.value(1).type)
     good = types[0].rank == types[1].rank == 1 and types[0].dtype is types[1].dtype
     c.require(good, f"has the shapes {types[0]} and {types[1]}")
@@ -258,7 +266,7 @@ def _broadcast(c: Context, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...
         c.fail(f"has the shapes {list(a)} and {list(b)}")
 
 
-@operator("ZEROS_LIKE", moves=True)
+@operator("ZEROS_LIKE", takes_quantized=True)
 def zeros_like(c: Context) -> Value:
     """Zeros of the input's shape and type."""
     zero = c.constant(np.zeros((), c.x.type.dtype.numpy), "zero")
@@ -267,7 +275,7 @@ def zeros_like(c: Context) -> Value:
 
 @operator("RANGE", inputs=3)
 def range_(c: Context) -> Value:
-    """start, start + delta, ... before limit."""
+    """The sequence start, start + delta, ... below limit (above, for a negative delta)."""
     c.require(all(c.value(i).type.size == 1 for i in range(3)), "has no single numbers")
     start, limit, delta = (c.data(i).reshape(-1)[0] for i in range(3))
     c.require(delta != 0, "counts in steps of 0")
@@ -284,22 +292,22 @@ def range_(c: Context) -> Value:
     return c.constant((start + steps * delta).astype(dtype.numpy), "range")
 
 
-@operator("CAST", moves=True)
+@operator("CAST", takes_quantized=True)
 def cast(c: Context) -> Value:
-    """Another element type. Numbers of fewer than 8 bits come of float32, clamped, or become it."""
+    """Conversion to another element type; sub-byte types only from float32 (clamped) and to it."""
     given, wanted = c.source(0), c.target()
     to = wanted.dtype
-    if given.narrow is not None or wanted.narrow is not None:
-        other = wanted if given.narrow is not None else given
+    if given.sub_byte is not None or wanted.sub_byte is not None:
+        other = wanted if given.sub_byte is not None else given
         if other.dtype is not DType.FLOAT32:
             c.refuse(f"{given.type_name} as {wanted.type_name}")
-        x = c.x if wanted.narrow is None else c.add(ew.Clip(*wanted.limits), c.x)
+        x = c.x if wanted.sub_byte is None else c.add(ew.Clip(*wanted.limits), c.x)
         return c.add(ew.Cast(to), x)
     return c.x if to is c.x.type.dtype else c.add(ew.Cast(to, nan_to_most=True), c.x)
 
 
-@operator("DENSIFY", moves=True)
+@operator("DENSIFY", takes_quantized=True)
 def densify(c: Context) -> Value:
-    """Sparse constants are dense from the time they are read."""
+    """The input itself: the reader has made sparse constants dense."""
     c.require(c.x.constant is not None, "takes a constant")
     return c.add(Identity(), c.x)

@@ -1,4 +1,4 @@
-"""STRIDED_SLICE: Python's own slicing, spelled with masks."""
+"""STRIDED_SLICE: Python slices, with masks for ellipsis, new axes and dropped axes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from vknn.formats.tflite.registry import operator
 from vknn.graph import Value
 from vknn.ops.movement.shape import Slice
 
-#: What becomes of an axis of the output, or the number of its entry in begin, end and strides.
+#: An axis of the output before axes are dropped: an entry number of begin, end and strides, an axis
+#: that is kept whole, or a new axis.
 _WHOLE, _NEW = -1, -2
 
 
 class _Cut(NamedTuple):
-    """One axis: start, stop and step as Python's slices have them, and whether it goes."""
+    """Slice of one axis (start, stop and step of Python), and whether the axis is dropped."""
 
     start: int
     stop: int
@@ -22,17 +23,17 @@ class _Cut(NamedTuple):
     drop: bool = False
 
 
-@operator("STRIDED_SLICE", inputs=4, moves=True)
+@operator("STRIDED_SLICE", inputs=4, takes_quantized=True)
 def strided_slice(c: Context) -> Value:
-    """begin:end:stride along each axis.
+    """Slices begin:end:stride along each axis.
 
-    Masks by bit i: begin and end ignore their entry, ellipsis stands for the axes that are not
-    named, new axis inserts one, shrink takes one index and drops the axis. ``offset`` makes ends
-    relative to begins. As in TensorFlow Lite's kernel an ellipsis stands for one axis at least, and
-    entries that this leaves no axis for are passed over.
+    Bit i of a mask is about entry i: begin_mask and end_mask ignore the entry, ellipsis_mask makes
+    it stand for all axes without an entry, new_axis_mask for a new axis, and shrink_axis_mask takes
+    one index and drops the axis. ``offset`` makes ends relative to begins. As in TensorFlow Lite's
+    kernel an ellipsis stands for at least one axis; entries left without an axis are ignored.
 
-    TensorFlow Lite differs: what it gives for an index behind the last element, or for an offset
-    that leads out of the tensor, is not defined; vknn refuses both.
+    TensorFlow Lite differs: its result is undefined for an index behind the last element and for an
+    offset that leads out of the tensor; vknn refuses both.
     """
     entries = [c.ints(i, what) for i, what in ((1, "begin"), (2, "end"), (3, "the strides"))]
     sizes = {len(e) for e in entries}
@@ -55,10 +56,10 @@ def strided_slice(c: Context) -> Value:
             cuts.append((axis, cut))
             shape.append("drop" if cut.drop else "keep")
     c.require(next(axes, None) is None, f"slices fewer axes than {c.x.type} has")
-    return _shaped(c, _taken(c, cuts), shape)
+    return _shaped(c, _sliced(c, cuts), shape)
 
 
-def _taken(c: Context, cuts: list[tuple[int, _Cut]]) -> Value:
+def _sliced(c: Context, cuts: list[tuple[int, _Cut]]) -> Value:
     if not cuts:
         return c.x
     starts, stops, steps = (tuple(cut[i] for _, cut in cuts) for i in range(3))
@@ -76,13 +77,13 @@ def _shaped(c: Context, x: Value, shape: list[str]) -> Value:
 
 
 def _axes(c: Context, count: int) -> list[int]:
-    """For each axis of the output, before any is dropped, its entry or what else it is."""
+    """Axes of the output before any is dropped: an entry number, _WHOLE or _NEW for each."""
     o, rank = c.options, c.x.type.rank
     ellipsis, new = o["ellipsis_mask"], o["new_axis_mask"]
     added = sum(1 for i in range(count) if not ellipsis >> i & 1 and new >> i & 1)
     total = rank + added
     found: list[int] = []
-    expanded = 0  # the axes that the ellipsis stands for beyond its first
+    expanded = 0  # axes of the ellipsis beyond its first
     while len(found) < total:
         place = len(found)
         entry = place - expanded
@@ -114,7 +115,7 @@ def _cut(c: Context, i: int, spec: tuple[int, ...], size: int) -> _Cut:
 
 
 def _offset_cut(c: Context, cut: _Cut, size: int) -> _Cut:
-    """The cut whose end counts from its start."""
+    """``cut``, whose stop is relative to its start, with an absolute stop."""
     start = slice(cut.start, None, cut.step).indices(size)[0]
     stop = start + cut.stop
     c.require(0 <= stop <= size, f"ends {cut.stop} behind {cut.start} of {size}")

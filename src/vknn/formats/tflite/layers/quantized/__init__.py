@@ -1,1 +1,1 @@
-"""Layers on quantized integers."""
+"""Operators on quantized tensors, and products of floats with 8-bit weights (hybrid)."""

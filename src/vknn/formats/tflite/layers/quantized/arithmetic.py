@@ -1,23 +1,23 @@
-"""Arithmetic of two quantized tensors, and between quantized and real numbers."""
+"""ADD, SUB, MUL, DIV, SQUARED_DIFFERENCE and PRELU on quantized tensors; QUANTIZE, DEQUANTIZE."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import slopes
-from vknn.formats.tflite.layers.elementwise.arithmetic import divisor
-from vknn.formats.tflite.layers.quantized.tables import (
-    bounds,
-    codes,
-    lookup,
+from vknn.formats.tflite.layers.common.quantization import (
+    activation_bounds,
+    all_values,
+    check_symmetric_int16,
+    float32_ratio,
     output_quant,
-    power_of_two,
-    ratio,
+    power_of_two_exponent,
     scale_of,
-    symmetric,
+    table_lookup,
     zero_of,
 )
+from vknn.formats.tflite.layers.elementwise.activation import check_slopes
+from vknn.formats.tflite.layers.elementwise.arithmetic import check_divisor
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -26,22 +26,25 @@ from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 
-def pairs(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Multipliers and shifts of real multipliers; one of 0 for what is not used."""
+def _multipliers(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Fixed-point multipliers and shifts of ``reals``; 0.0 stands for one that is not used."""
     found = [fp.quantize_multiplier(real) for real in reals]
     return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
 
 
 @quantized("ADD", "SUB")
 def add(c: Context) -> Value:
-    """Both operands are brought to twice the larger scale with 20 (int16: 15) more bits."""
-    symmetric(c)
+    """Sum or difference of operands in twice the larger scale with 20 (int16: 15) more bits.
+
+    int16 tensors whose scales are powers of two are shifted instead.
+    """
+    check_symmetric_int16(c)
     kind = c.operator.code.lower()
     dtype = c.target().dtype
     scales = [float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c))]
-    low, high = bounds(c, c.options["fused_activation_function"])
+    low, high = activation_bounds(c, c.options["fused_activation_function"])
     zeros = (zero_of(c.quant(0)), zero_of(c.quant(1)))
-    powers = [p for s in scales if (p := power_of_two(s)) is not None]
+    powers = [p for s in scales if (p := power_of_two_exponent(s)) is not None]
     if dtype is DType.INT16 and c.options.get("pot_scale_int16", True) and len(powers) == 3:
         shifts = [p - powers[2] for p in powers[:2]]
         c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
@@ -52,7 +55,7 @@ def add(c: Context) -> Value:
         return c.add(op, c.x, c.value(1))
     left = 15 if dtype is DType.INT16 else 20
     twice = 2 * max(scales[:2])
-    q, shift = pairs(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
+    q, shift = _multipliers(scales[0] / twice, scales[1] / twice, twice / ((1 << left) * scales[2]))
     return _binary(c, kind, q, shift, left, (low, high))
 
 
@@ -84,53 +87,55 @@ def _binary(
 
 @quantized("MUL", "DIV")
 def multiply(c: Context) -> Value:
-    """One multiplier for the product or the quotient of the integers."""
+    """Product or quotient of the integers, rescaled by one multiplier."""
     if c.operator.code == "MUL" and c.x.type.dtype is DType.INT16 is not c.target().dtype:
-        return _short_product(c)
+        return _int16_product(c)
     a, b, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
     product = c.operator.code == "MUL"
     if not product:
-        divisor(c, zero_of(c.quant(1)))
-    q, shift = pairs(0.0, 0.0, ratio(a * b, y) if product else ratio(a, b * y))
-    limits = bounds(c, c.options["fused_activation_function"])
+        check_divisor(c, zero_of(c.quant(1)))
+    q, shift = _multipliers(
+        0.0, 0.0, float32_ratio(a * b, y) if product else float32_ratio(a, b * y)
+    )
+    limits = activation_bounds(c, c.options["fused_activation_function"])
     return _binary(c, "mul" if product else "div", q, shift, 0, limits)
 
 
-def _short_product(c: Context) -> Value:
-    """Of int16 in 8 bits: the high byte of twice the product, whatever the scales."""
+def _int16_product(c: Context) -> Value:
+    """Product of int16 as 8 bits: the high byte of twice the product, whatever the scales are."""
     sides, dtype = (c.x.type, c.value(1).type), c.target().dtype
     known = dtype in (DType.INT8, DType.UINT8) and sides[0] == sides[1]
     c.require(known, f"makes {dtype.value} of {sides[0]} and {sides[1]}")
     limits = np.iinfo(np.int16)
     op = QuantizedBinary("doubling_high", DType.INT16, low=limits.min, high=limits.max)
-    table = fp.rounding_divide_by_pot(codes(DType.INT16), 8) + zero_of(output_quant(c))
-    low, high = bounds(c, c.options["fused_activation_function"])
-    return lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
+    table = fp.rounding_divide_by_pot(all_values(DType.INT16), 8) + zero_of(output_quant(c))
+    low, high = activation_bounds(c, c.options["fused_activation_function"])
+    return table_lookup(c, np.clip(table, low, high), c.add(op, *(c.value(i) for i in range(2))))
 
 
 @quantized("SQUARED_DIFFERENCE")
 def squared_difference(c: Context) -> Value:
-    """The operands at twice the larger scale with 7 more bits, subtracted, squared, rescaled."""
+    """Squared difference of operands rescaled to twice the larger scale, with 7 more bits."""
     a, b, y = (float(scale_of(q)) for q in (c.quant(0), c.quant(1), output_quant(c)))
     twice = 2 * max(a, b)
-    q, shift = pairs(a / twice, b / twice, twice * twice / ((1 << 14) * y))
+    q, shift = _multipliers(a / twice, b / twice, twice * twice / ((1 << 14) * y))
     return _binary(c, "squared_difference", q, shift, 7)
 
 
 @quantized("PRELU")
 def prelu(c: Context) -> Value:
-    """One multiplier where x >= 0, and one for x * alpha below; int16 has slopes of int8."""
-    slopes(c)
+    """Parametric ReLU: a multiplier for x >= 0, another for x * slope; int16 has int8 slopes."""
+    check_slopes(c)
     given, wanted = c.x.type.dtype, c.value(1).type.dtype
     expected = DType.INT8 if given is DType.INT16 else given
     c.require(wanted is expected, f"has slopes of {wanted.value} for {given.value}")
     x, alpha, y = (scale_of(q) for q in (c.quant(0), c.quant(1), output_quant(c)))
-    q, shift = pairs(ratio(x, y), ratio(x * alpha, y), 0.0)
+    q, shift = _multipliers(float32_ratio(x, y), float32_ratio(x * alpha, y), 0.0)
     return _binary(c, "prelu", q, shift)
 
 
 _BYTES = (DType.UINT8, DType.INT8, DType.INT16)
-#: What QUANTIZE makes of each type.
+#: Input type -> output types of QUANTIZE.
 _REQUANTIZED = {
     DType.FLOAT32: _BYTES,
     DType.INT8: _BYTES,
@@ -140,9 +145,9 @@ _REQUANTIZED = {
 }
 
 
-@operator("QUANTIZE", moves=True)
+@operator("QUANTIZE", takes_quantized=True)
 def quantize(c: Context) -> Value:
-    """Floats divided by the scale, halves away from zero; integers by fixed point."""
+    """Quantization of floats (halves away from zero); integers are rescaled in fixed point."""
     wanted, target = output_quant(c), c.target()
     known = _REQUANTIZED.get(c.x.type.dtype, ())
     c.require(target.dtype in known, f"makes {target.dtype.value} of {c.x.type.dtype.value}")
@@ -158,13 +163,13 @@ def quantize(c: Context) -> Value:
             int(q), int(shift), zero_of(given), 0, zero_of(wanted), low, high, target.dtype
         )
         return c.add(rescale, c.x)
-    x = codes(c.x.type.dtype) - zero_of(given)
-    return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
+    x = all_values(c.x.type.dtype) - zero_of(given)
+    return table_lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
 
 
-@operator("DEQUANTIZE", moves=True)
+@operator("DEQUANTIZE", takes_quantized=True)
 def dequantize(c: Context) -> Value:
-    """float16 to float32; integers less their zero point times their scale."""
+    """float32 from float16, or from integers as (x - zero point) * scale."""
     if c.x.type.dtype is DType.FLOAT16:
         return c.add(ew.Cast(DType.FLOAT32), c.x)
     given = c.quant(0)
@@ -183,5 +188,5 @@ def dequantize(c: Context) -> Value:
 
 
 def _parameter(array: np.ndarray) -> np.ndarray:
-    """A scalar where there is one value, else the vector."""
+    """``array`` as a scalar where it has one element."""
     return array.reshape(()) if array.size == 1 else array

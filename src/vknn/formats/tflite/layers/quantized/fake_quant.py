@@ -1,4 +1,4 @@
-"""Quantization as training sees it."""
+"""FAKE_QUANT: quantization simulated in float32 (quantization-aware training)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from vknn.ops import elementwise as ew
 
 @operator("FAKE_QUANT")
 def fake_quant(c: Context) -> Value:
-    """x on the nearest of 2^num_bits places between min and max, which are moved so that 0 is one
-    of them. All in float32."""
+    """x rounded to the nearest of 2^num_bits steps between min and max, nudged so that 0 is a step.
+
+    Computed in float32.
+    """
     low, high, scale = _grid(c)
     x = c.add(ew.Clip(float(low), float(high)), c.x)
     steps = c.add(
@@ -24,7 +26,7 @@ def fake_quant(c: Context) -> Value:
 
 
 def _grid(c: Context) -> tuple[np.float32, np.float32, np.float32]:
-    """The ends of the grid and the distance of its places."""
+    """Lowest and highest step, and the distance of steps."""
     bits, narrow = c.options["num_bits"], c.options["narrow_range"]
     low, high = np.float32(c.options["min"]), np.float32(c.options["max"])
     c.require(1 <= bits <= 16, f"has {bits} bits")

@@ -1,12 +1,12 @@
-"""Products of floats with weights of 8 bits: what such an operator sees of its operands.
+"""Hybrid products: floats by weights of 8 bits, with dynamic quantization of the floats.
 
-TensorFlow Lite rounds the data to 8 bits at run time, each row with steps of its own, multiplies
-integers and scales the sums. Convolutions do so here too; the same sums, up to rounding, come of
-floats that have been rounded to these steps, which is what the other products take.
+TensorFlow Lite rounds the data to 8 bits at run time, each row with its own step, multiplies
+integers and scales the sums. Convolutions do the same here. Other products take floats rounded to
+these steps, which gives the same sums up to rounding.
 
-Its kernels have peculiarities. The bytes of uint8 weights are taken for int8. Where both data
-and the weight -128 lie in whole blocks of 16 along a row of FULLY_CONNECTED, their product has the
-wrong sign if the data are negative. What BATCH_MATMUL does is said in ``hybrid_batches``.
+Errors of TensorFlow Lite's kernels are reproduced: bytes of uint8 weights are read as int8; in
+FULLY_CONNECTED the product of negative data with the weight -128 has the wrong sign within whole
+blocks of 16 elements of a row; for BATCH_MATMUL see ``hybrid_batch_matmul``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import activate
+from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv, WholeConv
@@ -25,21 +25,21 @@ from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Expand
 from vknn.ops.quantized.dynamic import DynamicRound
 
-#: Data that the kernels of FULLY_CONNECTED take at a time.
+#: Elements that the kernel of FULLY_CONNECTED multiplies at a time.
 _BLOCK = 16
-_TANH, _SIGN_BIT = 4, 5
-#: Whole weights are held as multiples of 1 / _UNIT: sums stay within float16 where tensors are
-#: stored so, and powers of two change no digit.
+_TANH = 4
+#: Integer weights are stored as multiples of 1 / _UNIT, so that sums stay within float16 where
+#: tensors are stored as such; a power of two changes no digit.
 _UNIT = 4096
 
 
 def is_hybrid(c: Context, weights: int) -> bool:
-    """True where the weights are integers, and the data of the operator are not."""
+    """True where input ``weights`` has 8 bits (the data of the operator being floats)."""
     return c.value(weights).type.dtype in (DType.INT8, DType.UINT8)
 
 
-def real_weights(c: Context, number: int) -> Value:
-    """Weights as floats."""
+def dequantized_weights(c: Context, number: int) -> Value:
+    """Weights as float32: themselves, or 8-bit weights times their scale."""
     w = c.value(number)
     if not is_hybrid(c, number):
         return w
@@ -54,15 +54,17 @@ def real_weights(c: Context, number: int) -> Value:
 
 
 def rounded_images(c: Context, x: Value, weights: int) -> Value:
-    """Images [N, C, ...] as a convolution by these weights sees them; 8-bit ones round."""
-    return c.add(DynamicRound(_kind(c, weights), axis=1), x) if is_hybrid(c, weights) else x
+    """Images [N, C, ...] as a convolution by input ``weights`` takes them: rounded for 8 bits."""
+    return (
+        c.add(DynamicRound(_image_rounding(c, weights), axis=1), x) if is_hybrid(c, weights) else x
+    )
 
 
-def _kind(c: Context, weights: int) -> str:
-    """How images are rounded: their steps have a zero point where weights scale by channel.
+def _image_rounding(c: Context, weights: int) -> str:
+    """Rounding of images: "asymmetric" (with zero point) for per-channel weights, else "symmetric".
 
-    CONV_2D looks whether the scales differ, and takes groups for channels with scales of their own.
-    The other convolutions always take them so.
+    CONV_2D counts as per-channel where scales differ or there are groups; the other convolutions
+    always do.
     """
     scale = c.quant(weights).scale
     by_channel = c.operator.code != "CONV_2D"
@@ -77,20 +79,20 @@ def _kind(c: Context, weights: int) -> str:
     return "asymmetric" if by_channel else "symmetric"
 
 
-def convolved(
-    c: Context, op: Conv, x: Value, turned: Callable[[Value], Value], bias: Value | None
+def convolve(
+    c: Context, op: Conv, x: Value, reorder: Callable[[Value], Value], bias: Value | None
 ) -> Value:
-    """The convolution of x [N, C, ...] by the second input, which ``turned`` brings into its order.
+    """Convolution of ``x`` [N, C, ...] by input 1, which ``reorder`` brings to [out, in, ...].
 
-    By 8-bit weights it is one of whole numbers, whose sums are scaled as the kernels do it: the
-    next such layer finds the same number on either side of a half. No pass folds the scales into
-    the weights of a WholeConv.
+    With 8-bit weights it is a convolution of integers whose sums are scaled in the order of
+    TensorFlow Lite's kernels, so that the next such layer rounds the same numbers. WholeConv keeps
+    passes from folding the scales into its weights.
     """
     if not is_hybrid(c, 1) or c.value(1).constant is None:
-        return c.add(op, rounded_images(c, x, 1), turned(real_weights(c, 1)), bias)
-    kind, w = _kind(c, 1), c.value(1).constant
+        return c.add(op, rounded_images(c, x, 1), reorder(dequantized_weights(c, 1)), bias)
+    kind, w = _image_rounding(c, 1), c.value(1).constant
     assert w is not None
-    whole = turned(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
+    whole = reorder(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
     counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
     sums = c.add(WholeConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
@@ -105,43 +107,45 @@ def convolved(
     return y if bias is None else c.add(ew.Add(), y, c.reshape(bias, (1, channels, *ones)))
 
 
-def rounded_rows(c: Context, x: Value, weights: int) -> Value:
-    """Rows along the last axis, rounded as ``asymmetric_quantize_inputs`` says."""
+def rows_rounding(c: Context, weights: int) -> str:
+    """Rounding (see DynamicRound) of rows that input ``weights`` multiplies: "none" beside floats,
+    otherwise as the option asymmetric_quantize_inputs says."""
     if not is_hybrid(c, weights):
-        return x
-    return c.add(DynamicRound(rows_rounding(c)), x)
-
-
-def rows_rounding(c: Context) -> str:
-    """How ``asymmetric_quantize_inputs`` says that rows are rounded."""
+        return "none"
     return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
 
 
+def rounded_rows(c: Context, x: Value, weights: int) -> Value:
+    """``x`` as a product by input ``weights`` takes it: its rows (last axis) rounded, or itself."""
+    kind = rows_rounding(c, weights)
+    return x if kind == "none" else c.add(DynamicRound(kind), x)
+
+
 def activate_hybrid(c: Context, y: Value) -> Value:
-    """FULLY_CONNECTED by 8-bit weights is the one product that takes TANH and SIGN_BIT along."""
+    """``y`` behind the fused activation of a hybrid FULLY_CONNECTED: TANH and SIGN_BIT too."""
     code = c.options["fused_activation_function"]
     if code == _TANH:
         return c.add(ew.Tanh(), y)
-    if code == _SIGN_BIT:
+    if code == SIGN_BIT:
         return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
     return activate(c, y)
 
 
 def dense(c: Context, x: Value, bias: Value | None) -> Value:
-    """FULLY_CONNECTED: rows by weights [units, depth], rounded as the options say."""
-    product, w = MatMul(transpose_b=True), real_weights(c, 1)
+    """Rows ``x`` by the weights [units, depth] of a FULLY_CONNECTED; hybrid ones rounded first."""
+    product, w = MatMul(transpose_b=True), dequantized_weights(c, 1)
     if not is_hybrid(c, 1):
         return c.add(product, x, w, bias)
     rounded = rounded_rows(c, x, 1)
     y = c.add(product, rounded, w, bias)
-    wrong = _wrong_signs(c)
-    if wrong is None:
+    correction = _sign_correction(c)
+    if correction is None:
         return y
-    return c.add(ew.Add(), y, c.add(product, c.add(ew.Clip(max=0.0), rounded), wrong))
+    return c.add(ew.Add(), y, c.add(product, c.add(ew.Clip(max=0.0), rounded), correction))
 
 
-def _wrong_signs(c: Context) -> Value | None:
-    """What is added to the products of negative data, or None where it is all 0."""
+def _sign_correction(c: Context) -> Value | None:
+    """Weights by which negative data are multiplied in addition, or None where they are all 0."""
     data, depth = c.value(1).constant, c.value(1).type.dims[-1]
     if data is None or c.options["asymmetric_quantize_inputs"]:
         return None
@@ -150,4 +154,4 @@ def _wrong_signs(c: Context) -> Value | None:
     if not lowest.any():
         return None
     scale = c.quant(1).scale.astype(np.float32).reshape(-1, 1)
-    return c.constant(np.where(lowest, np.float32(256), np.float32(0)) * scale, "signs")
+    return c.constant(np.where(lowest, np.float32(256), np.float32(0)) * scale, "sign correction")

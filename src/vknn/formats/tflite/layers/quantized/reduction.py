@@ -1,4 +1,4 @@
-"""Reductions, softmax and normalization of quantized tensors."""
+"""MEAN, SUM, REDUCE_PROD, softmax and L2_NORMALIZATION on quantized tensors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import (
-    interpolation_table,
-    output_quant,
-    scale_of,
-    zero_of,
-)
-from vknn.formats.tflite.layers.reduction import axes_of, of_nothing
+from vknn.formats.tflite.layers.common.quantization import output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.quantized.lookup_tables import interpolate, interpolation_table
+from vknn.formats.tflite.layers.reduction import axes_of, empty_reduction
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Cast
@@ -36,16 +32,16 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 @quantized("MEAN", "SUM")
 def mean_or_sum(c: Context) -> Value:
-    """The sum of the integers times a multiplier, into which MEAN folds the number of elements.
+    """Sum of the integers times a multiplier, which for MEAN includes 1 / number of elements.
 
-    TensorFlow Lite's ordinary kernel for SUM of int8 and int16 rescales in float32; the reference
-    kernel errs there.
+    SUM of int8 and int16 is rescaled in float32, as TensorFlow Lite's optimized kernel does it; its
+    reference kernel gives wrong results there.
     """
     axes, keep = axes_of(c), bool(c.options["keep_dims"])
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     count = math.prod(c.x.type.dims[a] for a in axes)
     if not count:
-        return of_nothing(c, axes, 0)  # whatever the zero point
+        return empty_reduction(c, axes, 0)  # the integer 0, whatever the zero point is
     total = c.add(Cast(DType.INT32), c.x)
     total = c.add(ReduceSum(axes, keep), total) if axes else total
     low, high = _range(dtype)
@@ -66,7 +62,7 @@ def mean_or_sum(c: Context) -> Value:
 
 @quantized("REDUCE_PROD")
 def product(c: Context) -> Value:
-    """A product that is rescaled at each step by scale_in / (scale_out ** (1 / n))."""
+    """Product of n elements, rescaled at each step by scale_in / (scale_out ** (1 / n))."""
     axes, dims = axes_of(c), c.x.type.dims
     given, wanted = c.quant(0), output_quant(c)
     kept = [a for a in range(len(dims)) if a not in axes]
@@ -82,36 +78,36 @@ def product(c: Context) -> Value:
 
 
 def _exponentials(step: np.float32) -> np.ndarray:
-    """exp(-step * d) for the distances 255 to 0, each the float32 nearest to it."""
+    """Table of exp(-step * d) for the distances d from 255 to 0, rounded to float32."""
     distance = np.arange(255, -1, -1, dtype=np.float32)
     return np.exp((-step * distance).astype(np.float64)).astype(np.float32)
 
 
 @quantized("SOFTMAX")
 def softmax(c: Context) -> Value:
-    """8 bits: float32 with a table of exponentials; int16: fixed point with two tables."""
+    """Softmax; 8 bits in float32 with a table of exponentials, int16 in fixed point."""
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     beta = np.float32(c.options["beta"])
     if c.x.type.dtype is DType.INT16:
         return _fixed_softmax(c, float(scale_of(given)), float(beta))
     low, high = _range(dtype)
     op = QuantizedSoftmax(float(scale_of(wanted)), zero_of(wanted), low, high, dtype)
-    return _rows(c, lambda x: c.add(op, x, c.constant(_exponentials(scale_of(given) * beta))))
+    return _last_axis(c, lambda x: c.add(op, x, c.constant(_exponentials(scale_of(given) * beta))))
 
 
 @quantized("LOG_SOFTMAX")
 def log_softmax(c: Context) -> Value:
-    """In float32 with a table of exponentials."""
+    """Logarithm of softmax, in float32 with a table of exponentials."""
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     low, high = _range(dtype)
     step = scale_of(given)
     op = QuantizedSoftmax(
         float(scale_of(wanted)), zero_of(wanted), low, high, dtype, True, float(step)
     )
-    return _rows(c, lambda x: c.add(op, x, c.constant(_exponentials(step))))
+    return _last_axis(c, lambda x: c.add(op, x, c.constant(_exponentials(step))))
 
 
-def _rows(c: Context, make: Callable[[Value], Value]) -> Value:
+def _last_axis(c: Context, make: Callable[[Value], Value]) -> Value:
     if c.x.type.rank:
         return make(c.x)
     return c.reshape(make(c.reshape(c.x, (1,))), ())
@@ -123,26 +119,19 @@ def _fixed_softmax(c: Context, scale: float, beta: float) -> Value:
     exponent = interpolation_table(np.exp, (f32(10.0 / 65535.0), 32767), (f32(2.0 / 65535.0), 0))
     distance = np.arange(-65535, 1, dtype=np.int64)
     place = np.clip(fp.multiply(distance, q, shift) + 32767, -32768, 32767)
-    terms = fp_lookup(exponent, place)
+    terms = interpolate(exponent, place)
     reciprocal = interpolation_table(
         lambda x: 1 / (1 + x), (f32(1.0 / 65535.0), -32768), (f32(2.0 / 65535.0), 0)
     )
     tables = [c.constant(t.astype(np.int32), "table") for t in (terms, reciprocal)]
-    return _rows(c, lambda x: c.add(FixedSoftmax(), x, *tables))
-
-
-def fp_lookup(table: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """A table of 513 entries interpolated at int16 places."""
-    index, offset = 256 + (place >> 7), place & 0x7F
-    slope = table[index + 1] - table[index]
-    return np.asarray(table[index] + ((slope * offset + 64) >> 7))
+    return _last_axis(c, lambda x: c.add(FixedSoftmax(), x, *tables))
 
 
 @quantized("L2_NORMALIZATION")
 def l2_normalization(c: Context) -> Value:
-    """Integers times the integer inverse root of the sum of their squares."""
+    """Integers times the integer inverse root of the sum of their squares, along the last axis."""
     c.require(not c.options["fused_activation_function"], "has a fused activation")
     wanted, middle = output_quant(c), 128 if c.x.type.dtype is DType.UINT8 else 0
     good = float(scale_of(wanted)) == 2.0**-7 and zero_of(wanted) == middle
     c.require(good, f"has an output of {c.x.type.dtype.value} that is not in steps of 1/128")
-    return _rows(c, lambda x: c.add(QuantizedL2Normalization(zero_of(c.quant(0))), x))
+    return _last_axis(c, lambda x: c.add(QuantizedL2Normalization(zero_of(c.quant(0))), x))

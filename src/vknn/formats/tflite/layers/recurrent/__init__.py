@@ -1,1 +1,1 @@
-"""Recurrent layers."""
+"""Recurrent operators: RNN, LSTM, SVDF."""

@@ -1,12 +1,12 @@
-"""LSTM operators on integers.
+"""LSTM operators on integers: TensorFlow Lite's kernels 8x8_16 and BASIC.
 
-The FULL kernel has int8 data and an int16 cell, whose scale is a power of two; five intermediate
-tensors say how the sums of the gates (with layer norm) and the hidden value are quantized. The
-BASIC kernel has uint8 data and an int16 cell with 4 bits before the point.
+8x8_16 has int8 data and an int16 cell, whose scale is a power of two; five intermediate tensors
+give the quantization of the sums of the gates (with layer norm) and of the hidden value. BASIC has
+uint8 data and an int16 cell with 4 integer bits.
 
-TensorFlow Lite's kernel takes peepholes by the length of h, not of the cell: with a projection to
-fewer numbers not all units have one, and time-major steps of several batch entries give them to the
-wrong ones. That is done here too.
+The kernel 8x8_16 indexes peephole weights by the length of h, not of the cell: with a projection to
+fewer numbers some units have none, and with time-major steps of several batch entries units have
+those of others. That is reproduced here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, output_quant, scale_of, zero_of
-from vknn.formats.tflite.layers.recurrent.narrow_lstm import (
-    INTERMEDIATES,
-    int8_state,
-    keep_int8_state,
-    narrow_lstm,
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    integer_multiplier,
+    output_quant,
+    scale_of,
+    table_of_int16,
+    zero_of,
 )
-from vknn.formats.tflite.layers.recurrent.rnn import Sequences, keep, result, rows_of, sequences
+from vknn.formats.tflite.layers.recurrent.lstm_8x8_8 import (
+    INTERMEDIATES,
+    assign_int8_state,
+    int8_state,
+    lstm_8x8_8,
+)
+from vknn.formats.tflite.layers.recurrent.sequences import (
+    Sequences,
+    assign_state,
+    result,
+    rows_of,
+    sequences,
+)
 from vknn.formats.tflite.layers.recurrent.weights import check_cell
 from vknn.formats.tflite.records import Quant
 from vknn.formats.tflite.registry import quantized
@@ -37,22 +50,17 @@ from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
 from vknn.ops.recurrent.integer_lstm import IntegerLSTM
 from vknn.ops.reduction import ReduceSum
 
-#: Where LSTM's inputs of a kind have the gates f, g, o, i of the op.
+#: Numbers of the op's gates f, g, o, i among the inputs of a kind.
 _GATES = (1, 2, 3, 0)
-#: The scale of a gate's sum without layer norm.
+#: Scale of a gate's sum without layer norm.
 _SUMS = np.float32(2.0**-12)
 _F32 = np.float32
-#: How far 17 bits and a sign can be shifted within 32.
+#: Largest right shift: 17 bits and a sign, shifted left by it, fit into 32 bits.
 _MOST_RIGHT = 13
 
 
-def _multiplier(real: float | np.floating) -> tuple[int, int]:
-    q, shift = fp.quantize_multiplier(float(real))
-    return int(q), int(shift)
-
-
 class _Lstm:
-    """Weights and multipliers of an operator."""
+    """Weights and multipliers of an operator of the kernel 8x8_16."""
 
     def __init__(self, c: Context, s: Sequences) -> None:
         self.c, self.s = c, s
@@ -64,7 +72,7 @@ class _Lstm:
         self.state = c.quant(18)
 
     def _intermediates(self) -> list[Quant]:
-        """Those of the sums of the gates i, f, g, o and of the hidden value."""
+        """Quantization of the sums of the gates i, f, g, o and of the hidden value."""
         c = self.c
         numbers = c.operator.intermediates
         c.require(len(numbers) == 5, f"names {len(numbers)} intermediate tensors, not 5")
@@ -75,13 +83,15 @@ class _Lstm:
         return [unused if q is None else q for q in found]
 
     def scale(self, number: int) -> np.float32:
+        """Scale of input ``number``."""
         return scale_of(self.c.quant(number))
 
     def sum_scale(self, gate: int) -> np.float32:
+        """Scale of the sum of a gate."""
         return scale_of(self.quants[gate]) if self.normed else _SUMS
 
     def arrays(self, first: int, dtype: str, rank: int) -> list[np.ndarray]:
-        """Constants of the gates, input ``first`` being that of i."""
+        """Constants of the gates, input ``first`` being that of i. Raises Malformed."""
         found = []
         for gate in self.gates:
             array = self.c.data(first + gate)
@@ -94,19 +104,19 @@ class _Lstm:
         return found
 
     def biases(self, weights: list[np.ndarray], zero: int, own: list[np.ndarray] | None) -> Value:
-        """What is added to products of data with this zero point."""
+        """Bias of products with data of this zero point, ``own`` biases included."""
         parts = [-zero * w.sum(axis=1, dtype=np.int64) for w in weights]
         if own is not None:
             parts = [a + b for a, b in zip(parts, own, strict=True)]
         return self.c.constant(fp.wrapped(np.concatenate(parts)).astype(np.int32), "bias")
 
     def peepholes(self, units: int, outputs: int) -> Value | None:
-        """P [B, 3 U] of f, o, i, where the kernel takes them."""
+        """Peephole weights [B, 3 U] of f, o, i as the kernel indexes them, or None."""
         c = self.c
         if c.optional(11) is None:
             return None
         batch = self.s.x.type.dims[1 - self.s.layout]
-        rows = 1 if self.s.layout else batch  # steps of how many entries the kernel takes
+        rows = 1 if self.s.layout else batch  # batch entries that the kernel takes at a time
         place = np.arange(rows * units)
         parts = []
         for number in (10, 11) if self.coupled else (10, 11, 9):
@@ -120,6 +130,7 @@ class _Lstm:
         return c.constant(np.concatenate(parts, axis=1).astype(np.int16), "peepholes")
 
     def peephole_multipliers(self, cell: int) -> tuple[tuple[int, int], ...]:
+        """Multipliers of the peepholes of f, o, i for a cell with the scale 2^cell."""
         if self.c.optional(11) is None:
             return ()
         found = []
@@ -128,7 +139,7 @@ class _Lstm:
                 found.append((0, 0))
                 continue
             real = 2.0**cell * float(self.scale(number)) / float(self.sum_scale(gate))
-            found.append(_multiplier(_F32(real)))
+            found.append(integer_multiplier(_F32(real)))
         return tuple(found)
 
 
@@ -138,22 +149,22 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     w, r = m.arrays(1, "int8", 2), m.arrays(5, "int8", 2)
     own = m.arrays(12, "int32", 1)
     units, outputs = w[0].shape[0], r[0].shape[1]
-    cell = _power(c, m.scale(19))
+    cell = _cell_exponent(c, m.scale(19))
     hidden, batch = m.quants[4], s.x.type.dims[1 - s.layout]
     x, state = scale_of(c.quant(0)), scale_of(m.state)
     op = IntegerLSTM(
-        tuple(_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
-        tuple(_multiplier(m.scale(5 + g) * state / m.sum_scale(g)) for g in m.gates),
-        _multiplier(_F32(2.0**-15 / float(scale_of(hidden)) * 2.0**-15)),
+        tuple(integer_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
+        tuple(integer_multiplier(m.scale(5 + g) * state / m.sum_scale(g)) for g in m.gates),
+        integer_multiplier(_F32(2.0**-15 / float(scale_of(hidden)) * 2.0**-15)),
         m.peephole_multipliers(cell),
-        tuple(_multiplier(m.scale(20 + g)) for g in m.gates) if m.normed else (),
+        tuple(integer_multiplier(m.scale(20 + g)) for g in m.gates) if m.normed else (),
         tuple(max(1, int(_F32(10000) * m.scale(20 + g))) for g in m.gates) if m.normed else (),
-        _multiplier(m.scale(16) * scale_of(hidden) / state) if m.projected else (0, 0),
+        integer_multiplier(m.scale(16) * scale_of(hidden) / state) if m.projected else (0, 0),
         15 + cell,
         -zero_of(hidden) if m.projected else zero_of(hidden),
         zero_of(m.state),
-        _bound(c, "cell_clip", m.scale(19), 32767),
-        _bound(c, "proj_clip", scale_of(output_quant(c)), 127) if m.projected else 0,
+        _clip_limit(c, "cell_clip", m.scale(19), 32767),
+        _clip_limit(c, "proj_clip", scale_of(output_quant(c)), 127) if m.projected else 0,
         s.layout,
     )
     inputs: list[Value | None] = [s.x, *(c.constant(np.concatenate(a), "weights") for a in (w, r))]
@@ -167,8 +178,8 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     if m.projected:
         inputs += _projection(c, zero_of(hidden))
     y, h, last = c.add_many(op, *inputs)
-    keep_int8_state(c, h)
-    keep(c, 19, last)
+    assign_int8_state(c, h)
+    assign_state(c, 19, last)
     return result(c, y, s)
 
 
@@ -181,95 +192,90 @@ def _projection(c: Context, zero: int) -> list[Value]:
     return [c.constant(weights), c.constant(fp.wrapped(bias).astype(np.int32))]
 
 
-def _power(c: Context, scale: np.float32) -> int:
-    """The scale of the cell as a power of two."""
+def _cell_exponent(c: Context, scale: np.float32) -> int:
+    """Exponent of the cell's scale, a power of two. Raises Malformed."""
     power = int(np.rint(np.log2(scale))) if scale > 0 else 0
     near = abs(np.log2(scale) - power) < 1e-3 if scale > 0 else False
     c.require(bool(near) and -15 <= power <= -9, f"has a cell with the scale {scale}")
     return power
 
 
-def _bound(c: Context, name: str, scale: np.float32, most: int) -> int:
+def _clip_limit(c: Context, name: str, scale: np.float32, most: int) -> int:
     clip = _F32(c.options[name])
     return int(min(clip / scale, _F32(most))) if clip > 0 else 0
 
 
 @quantized("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def unidirectional_sequence_lstm(c: Context) -> Value:
-    """The FULL kernel over the steps of sequences."""
+    """LSTM over the steps of sequences (kernel 8x8_16)."""
     c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     return _integer_lstm(c, sequences(c, c.options["time_major"]))
 
 
 @quantized("LSTM")
 def lstm(c: Context) -> Value | Sequence[Value]:
-    """One step."""
+    """One step of an LSTM: kernel BASIC, 8x8_8 or 8x8_16."""
     c.require(c.x.type.rank == 2, f"takes a matrix, not {c.x.type}")
     if c.options["kernel_type"] == 1:
         return _basic(c)
     c.require(len(c.inputs) in (20, 24), f"takes 20 or 24 inputs, not {len(c.inputs)}")
     if len(c.operator.intermediates) == INTERMEDIATES:
-        return narrow_lstm(c)
+        return lstm_8x8_8(c)
     return _integer_lstm(c, sequences(c, True))
 
 
-# --- BASIC ----------------------------------------------------------------------------------------
-
-
 def _basic(c: Context) -> Sequence[Value]:
-    """The BASIC kernel; gates lie in the order i, g, f, o, 12 bits of their sums are fractional."""
+    """Kernel BASIC: gates in the order i, g, f, o, their sums with 12 fractional bits."""
     bias_scale, weights, bias = scale_of(c.quant(3)), c.data(2), c.data(3)
     kinds = [c.value(n).type.dtype for n in range(5)]
     u8, wanted = DType.UINT8, [DType.UINT8] * 3 + [DType.INT32, DType.INT16]
     c.require(kinds == wanted, f"takes {', '.join(k.value for k in wanted)}, not these: {kinds}")
-    c.require(_power(c, scale_of(output_quant(c, 1))) == -11, "has a cell without 4 whole bits")
+    c.require(
+        _cell_exponent(c, scale_of(output_quant(c, 1))) == -11, "has a cell without 4 whole bits"
+    )
     units = c.value(1).type.dims[1]
     joined = c.add(Concat(1), c.x, c.value(1))
     shape = (4 * units, joined.type.dims[1])
     c.require(weights.shape == shape and bias.shape == shape[:1], f"has weights {weights.shape}")
     sums = _basic_sums(c, joined, weights, bias)
     gates = _basic_rescaled(c, sums, 4096 * float(bias_scale))
-    raw = codes(DType.INT16)
+    raw = all_values(DType.INT16)
     functions = (ff.logistic(raw), ff.tanh(raw, 3), ff.logistic(raw), ff.logistic(raw))
     i, g, f, o = (
-        _lookup(c, table, c.add(Slice((n * units,), ((n + 1) * units,), (1,)), gates))
+        table_of_int16(c, table, c.add(Slice((n * units,), ((n + 1) * units,), (1,)), gates))
         for n, table in enumerate(functions)
     )
     high = QuantizedBinary("doubling_high", DType.INT16, low=-32768, high=32767)
     add = QuantizedBinary("shifted_add", DType.INT16, shifts=(-4, 0, 0), low=-32768, high=32767)
     cell = c.add(add, c.add(high, i, g), c.add(high, c.value(4), f))
-    # tanh has 3 bits before the point, where the cell has 4.
-    squashed = _lookup(c, ff.tanh(np.clip(raw << 1, -32768, 32767), 3), cell)
+    # The table of tanh has 3 integer bits, the cell 4.
+    squashed = table_of_int16(c, ff.tanh(np.clip(raw << 1, -32768, 32767), 3), cell)
     rounded = np.clip(fp.rounding_divide_by_pot(raw, 8), -128, 127) + 128
     h = c.add(high, o, squashed)
     h = c.add(TableLookup(-32768), h, c.constant(rounded.astype(u8.numpy), "table"))
     for number, value in ((1, h), (4, cell)):
         if c.source(number).variable:
-            c.keep(number, value)
+            c.assign_variable(number, value)
     return h, cell, joined, gates
 
 
 def _basic_rescaled(c: Context, sums: Value, real: float) -> Value:
-    """The sums of the gates as int16; the second of the two roundings takes halves up."""
-    q, shift = _multiplier(real)
+    """Sums of the gates as int16; the second of two roundings rounds halves up."""
+    q, shift = integer_multiplier(real)
     right = max(-shift, 0)
     if right == 0:
         return c.add(Rescale(q, shift, 0, 0, 0, -32768, 32767, DType.INT16), sums)
     if right > _MOST_RIGHT:
         c.refuse(f"a bias whose scale is as small as {real / 4096}")
-    # What is not negative has its halves rounded up by the ordinary way too.
+    # Rescale rounds halves away from zero, which is up for numbers that are made non-negative.
     far = 32770 << right
     first = Rescale(q, 0, 0, 0, 0, -far, far, DType.INT32)
     second = Rescale(1 << 30, -right, -far, 1, -32770, -32768, 32767, DType.INT16)
     return c.add(second, c.add(first, sums))
 
 
-def _lookup(c: Context, table: np.ndarray, x: Value) -> Value:
-    return c.add(TableLookup(-32768), x, c.constant(table.astype(np.int16), "table"))
-
-
 def _basic_sums(c: Context, x: Value, weights: np.ndarray, bias: np.ndarray) -> Value:
-    """(x - 128) (weights - zero) + bias, from products of int8."""
+    """Sums (x - 128) (weights - zero) + bias, from products of int8."""
     centred = np.arange(-128, 128, dtype=np.int8)
     x = c.add(TableLookup(), x, c.constant(centred, "table"))
     small = (weights.astype(np.int16) - 128).astype(np.int8)

@@ -1,8 +1,9 @@
-"""SVDF: a product with few numbers a step, remembered for some steps, then one along these.
+"""SVDF: a dense layer factored into a feature filter and a filter along time.
 
-The memory of each filter moves on by one step; all of it is a variable tensor. TensorFlow Lite's
-hybrid form takes the bytes of its weights along the steps times their scale, so that floats, which
-have none, count as 0.
+Each step multiplies the input by the feature weights and appends the result to a memory of the last
+steps, a variable tensor; the time weights multiply that memory (Nakkiran et al. 2015, "Compressing
+deep neural networks using a rank-constrained topology"). TensorFlow Lite's hybrid kernel multiplies
+time weights by their scale, which is 0 for weights of floats.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.elementwise.activation import ACTIVATIONS
-from vknn.formats.tflite.layers.quantized.tables import output_quant, scale_of, zero_of
-from vknn.formats.tflite.layers.recurrent.weights import constant, rounded_rows, rounding
+from vknn.formats.tflite.layers.common.activation import ACTIVATIONS, SIGN_BIT
+from vknn.formats.tflite.layers.common.quantization import output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.quantized.hybrid import rounded_rows, rows_rounding
+from vknn.formats.tflite.layers.recurrent.weights import constant
 from vknn.formats.tflite.registry import operator, quantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -25,12 +27,10 @@ from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import Rescale
 from vknn.ops.reduction import ReduceSum
 
-_SIGN_BIT = 5
-
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of an SVDF; ``rank`` filters are a unit."""
+    """Sizes of an SVDF: ``rank`` filters for each unit, ``memory`` steps."""
 
     batch: int
     filters: int
@@ -39,11 +39,12 @@ class Sizes:
 
     @property
     def units(self) -> int:
+        """Number of units."""
         return self.filters // self.rank
 
 
 def sizes_of(c: Context) -> Sizes:
-    """Sizes, from the weights, held against the input and the state."""
+    """Sizes from the weights, checked against the input, the state and the bias."""
     feature, time, state = (c.value(n).type for n in (1, 2, 4))
     good = c.x.type.rank == feature.rank == time.rank == 2
     c.require(good, f"takes matrices, not {c.x.type}, {feature} and {time}")
@@ -60,41 +61,41 @@ def sizes_of(c: Context) -> Sizes:
     return s
 
 
-def remember(c: Context, s: Sizes, new: Value) -> Value:
-    """The memory [B, filters, memory] with ``new`` [B, filters] in its last place; it is kept."""
+def update_memory(c: Context, s: Sizes, new: Value) -> Value:
+    """The memory [B, filters, memory] moved on by a step, with ``new`` [B, filters] as the last."""
     memory = c.reshape(c.value(4), (s.batch, s.filters, s.memory))
     last = c.reshape(new, (s.batch, s.filters, 1))
     if s.memory > 1:
         last = c.add(Concat(2), c.add(Slice((1,), (s.memory,), (2,)), memory), last)
-    c.keep(4, c.reshape(last, c.value(4).type.dims))
+    c.assign_variable(4, c.reshape(last, c.value(4).type.dims))
     return last
 
 
-def added_up(c: Context, s: Sizes, products: Value) -> Value:
-    """Products [B, filters, memory] added up to units [B, U]."""
+def sum_to_units(c: Context, s: Sizes, products: Value) -> Value:
+    """Products [B, filters, memory] summed to units [B, U]."""
     grouped = c.reshape(products, (s.batch, s.units, s.rank * s.memory))
     return c.add(ReduceSum((2,), False), grouped)
 
 
 def _time_weights(c: Context) -> np.ndarray:
-    """Weights along the steps; those of a hybrid operator that are floats have no scale: 0."""
+    """Time weights as float32; floats in a hybrid operator count as 0 (see the module)."""
     time = constant(c, 2)
-    unscaled = rounding(c, 1) != "none" and rounding(c, 2) == "none"
+    unscaled = rows_rounding(c, 1) != "none" and rows_rounding(c, 2) == "none"
     return np.zeros_like(time) if unscaled else time
 
 
 @operator("SVDF", inputs=5)
 def svdf(c: Context) -> Value:
-    """On floats; weights of 8 bits make it hybrid."""
+    """SVDF on floats, by weights of floats or of 8 bits (hybrid)."""
     s = sizes_of(c)
     feature = c.constant(constant(c, 1), "weights")
     time = c.constant(_time_weights(c), "weights")
     new = c.add(MatMul(transpose_b=True), rounded_rows(c, c.x, 1), feature)
-    y = added_up(c, s, c.add(ew.Mul(), remember(c, s, new), time))
+    y = sum_to_units(c, s, c.add(ew.Mul(), update_memory(c, s, new), time))
     bias = c.optional(3)
     y = y if bias is None else c.add(ew.Add(), y, bias)
     code = c.options["fused_activation_function"]
-    if code == _SIGN_BIT:
+    if code == SIGN_BIT:
         return c.add(ew.Cast(DType.FLOAT32), c.add(logic.Less(), y, c.scalar(0.0)))
     if code and code not in ACTIVATIONS:
         c.refuse(f"the activation number {code}")
@@ -103,9 +104,9 @@ def svdf(c: Context) -> Value:
 
 @quantized("SVDF")
 def integer_svdf(c: Context) -> Value:
-    """On integers: what is remembered has 16 bits (or 8), and a scale of its own.
+    """SVDF on int8, with a memory of int16 or int8 that has its own scale.
 
-    The only activation is RELU, which the output's range does.
+    The only activation is RELU, which the range of the output implements.
     """
     s = sizes_of(c)
     code = c.options["fused_activation_function"]
@@ -123,8 +124,8 @@ def integer_svdf(c: Context) -> Value:
         sums = c.add(ew.Add(), sums, c.constant(shift.astype(np.int32)))
     info = np.iinfo(held.numpy)
     new = c.add(_rescale(first, 0, int(info.min), int(info.max), held), sums)
-    wide = c.add(ew.Cast(DType.INT32), remember(c, s, new))
-    y = added_up(c, s, c.add(ew.Mul(), wide, c.constant(time.astype(np.int32))))
+    wide = c.add(ew.Cast(DType.INT32), update_memory(c, s, new))
+    y = sum_to_units(c, s, c.add(ew.Mul(), wide, c.constant(time.astype(np.int32))))
     bias = c.optional(3)
     y = y if bias is None else c.add(ew.Add(), y, bias)
     return c.add(_rescale(second, zero_of(given), -128, 127, DType.INT8), y)

@@ -1,8 +1,7 @@
-"""Weights of recurrent operators, and how their data are rounded before they multiply them.
+"""Weights of recurrent operators, and checks of LSTM cells.
 
-An operator on floats whose weights have 8 bits is hybrid: TensorFlow Lite rounds the data to as
-many, each row with steps of its own, multiplies integers and scales the sums. The same sums come of
-floats rounded to these steps and of weights times their scale.
+Operators on floats by 8-bit weights (hybrid) multiply rounded rows by weights times their scale
+(see ``quantized.hybrid``).
 """
 
 from __future__ import annotations
@@ -10,24 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.graph import DType, Value
+from vknn.graph import Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise import logic
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.reduction import ReduceMax
 
 
-def rounding(c: Context, weights: int) -> str:
-    """How what these weights multiply is rounded (see DynamicRound)."""
-    if c.value(weights).type.dtype not in (DType.INT8, DType.UINT8):
-        return "none"
-    return "asymmetric" if c.options["asymmetric_quantize_inputs"] else "symmetric"
-
-
 def constant(c: Context, number: int) -> np.ndarray:
-    """Constant weights or biases as float32, of 8-bit ones with their scale.
+    """Constant weights or biases as float32; 8-bit ones times their scale.
 
-    The bytes of uint8 are taken for int8, as TensorFlow Lite does.
+    Bytes of uint8 are read as int8, as in TensorFlow Lite.
     """
     array = c.data(number)
     if array.dtype.itemsize > 1:
@@ -38,7 +30,7 @@ def constant(c: Context, number: int) -> np.ndarray:
 
 
 def matrix(c: Context, number: int, columns: int | None = None) -> np.ndarray:
-    """Constant weights of rank 2."""
+    """Constant weights of rank 2 as float32 (see :func:`constant`), with ``columns`` checked."""
     w = constant(c, number)
     good = w.ndim == 2 and columns in (None, w.shape[1])
     wanted = "rank 2" if columns is None else f"{columns} columns"
@@ -46,16 +38,11 @@ def matrix(c: Context, number: int, columns: int | None = None) -> np.ndarray:
     return w
 
 
-def rounded_rows(c: Context, x: Value, weights: int) -> Value:
-    """Data as a product with these weights sees them."""
-    kind = rounding(c, weights)
-    return x if kind == "none" else c.add(DynamicRound(kind), x)
-
-
 def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool = False) -> None:
-    """Refuses an LSTM cell with a part of a gate; ``first``, ``norm``: weights of the gate i.
+    """Raises Malformed for an LSTM cell with incomplete gates.
 
-    ``diagonal``: what multiplies h may be vectors.
+    ``first``, ``norm``: numbers of the input weights and layer norm weights of the gate i.
+    ``diagonal``: recurrent weights may be vectors, the diagonals of matrices.
     """
 
     def present(*numbers: int) -> list[bool]:
@@ -63,8 +50,8 @@ def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool =
 
     coupled = not present(first)[0]
     c.require(present(first + 4)[0] is not coupled, "has a part of the input gate")
-    of_cell = present(first + 9, first + 10) + ([] if coupled else present(first + 8))
-    c.require(len(set(of_cell)) == 1, "has peepholes of some gates only")
+    peepholes = present(first + 9, first + 10) + ([] if coupled else present(first + 8))
+    c.require(len(set(peepholes)) == 1, "has peepholes of some gates only")
     if norm is not None:
         whole = present(norm + 1, norm + 2, norm + 3) + ([] if coupled else present(norm))
         c.require(len(set(whole)) == 1, "normalizes some gates only")
@@ -75,9 +62,9 @@ def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool =
 
 
 def sparse_state(c: Context, h: Value, x: Value) -> Value:
-    """h as sparse 8-bit weights see it: rounded to its own steps, which count as those of x.
+    """``h`` as sparse 8-bit weights of an LSTM multiply it: its rounded counts times steps of x.
 
-    That is a mistake of TensorFlow Lite's kernel of LSTM, which leaves zero points aside besides.
+    TensorFlow Lite's kernel scales the sums by the wrong steps there, and ignores zero points.
     """
     if c.options["asymmetric_quantize_inputs"]:
         c.refuse("sparse weights of data with zero points")

@@ -1,7 +1,7 @@
-"""Functions of one quantized integer as tables: 256 entries for 8 bits, 65,536 for 16.
+"""Lookup tables of unary functions of quantized integers: 256 entries for 8 bits, 65,536 for 16.
 
-A table holds what TensorFlow Lite's kernel gives for each integer, so that the device only looks
-up. How each kernel rounds is stated at its function.
+A table holds the result of TensorFlow Lite's kernel for each integer; the device only looks it up.
+How each kernel rounds is stated at its function.
 """
 
 from __future__ import annotations
@@ -10,88 +10,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vknn.formats.layer_errors import Malformed
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.records import Quant
+from vknn.formats.tflite.layers.common.quantization import (
+    activation_bounds,
+    all_values,
+    check_symmetric_int16,
+    float32_ratio,
+    output_quant,
+    power_of_two_exponent,
+    scale_of,
+    table_lookup,
+    zero_of,
+)
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
 from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized.arithmetic import TableLookup
 
 _Function = Callable[[np.ndarray], np.ndarray]
 #: RELU_0_TO_1 among the activations, whose numbers leave it out.
 _UNIT = -1
-
-
-def codes(dtype: DType) -> np.ndarray:
-    """Every value of an integer dtype of 8 or 16 bits, as int64."""
-    if dtype not in (DType.INT8, DType.UINT8, DType.INT16):
-        raise Malformed(f"takes integers of 8 or 16 bits, not {dtype.value}")
-    info = np.iinfo(dtype.numpy)
-    return np.arange(info.min, info.max + 1, dtype=np.int64)
-
-
-def lookup(c: Context, table: np.ndarray, x: Value | None = None) -> Value:
-    """The op that looks every element up in ``table`` (one entry for each of :func:`codes`)."""
-    x = x or c.x
-    first = int(np.iinfo(x.type.dtype.numpy).min)
-    held = fp.saturated(table, c.target().dtype.numpy)
-    return c.add(TableLookup(first), x, c.constant(held, "table"))
-
-
-def scale_of(quant: Quant) -> np.float32:
-    """The scale of a tensor that has one for all."""
-    return np.float32(quant.scale.reshape(-1)[0])
-
-
-def zero_of(quant: Quant) -> int:
-    """The zero point of a tensor that has one for all."""
-    return int(quant.zero_point.reshape(-1)[0])
-
-
-def output_quant(c: Context, number: int = 0) -> Quant:
-    """The quantization of an output, which it must have."""
-    return c.quant_of(c.target(number), f"output {number}")
-
-
-def symmetric(c: Context) -> None:
-    """Refuses tensors of int16 with a zero point, as TensorFlow Lite's kernels do."""
-    if c.x.type.dtype is DType.INT16:
-        quants = [c.quant(i) for i in range(len(c.inputs))] + [output_quant(c)]
-        zeros = [zero_of(q) for q in quants]
-        c.require(not any(zeros), f"has int16 tensors with the zero points {zeros}")
-
-
-def power_of_two(scale: float) -> int | None:
-    """The exponent of a scale that TensorFlow Lite takes for a power of two: within 0.07 %."""
-    exponent = np.log(scale) * (1 / np.log(2.0)) if scale > 0 else 0.5
-    whole = round(exponent)
-    return whole if abs(exponent - whole) < 1e-3 else None
-
-
-def ratio(scale: np.float32, other: np.float32) -> float:
-    """scale / other, rounded to float32 as most kernels do before they take its multiplier."""
-    return float(np.float32(scale) / np.float32(other))
-
-
-def bounds(c: Context, code: int) -> tuple[int, int]:
-    """The range of the output behind a fused activation, in its integers; others than those that
-    clamp are passed over."""
-    quant, info = output_quant(c), np.iinfo(c.target().dtype.numpy)
-    ranges = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0), _UNIT: (0.0, 1.0)}
-    limits = ranges.get(code, (None, None))
-    largest = max(abs(limit or 0.0) for limit in limits) / scale_of(quant)
-    c.require(bool(largest < 1 << 31), f"has an activation up to {largest:.3g} steps")
-    low, high = int(info.min), int(info.max)
-    if limits[0] is not None:
-        low = max(low, _code_of(limits[0], quant))
-    if limits[1] is not None:
-        high = min(high, _code_of(limits[1], quant))
-    return low, high
-
-
-def _code_of(real: float, quant: Quant) -> int:
-    return zero_of(quant) + int(fp.round_half_away(np.float32(real) / scale_of(quant)))
 
 
 _FLOAT: dict[str, _Function] = {
@@ -103,39 +40,40 @@ _FLOAT: dict[str, _Function] = {
 
 
 @quantized(*_FLOAT, "LOG")
-def by_float(c: Context) -> Value:
-    """8 bits: the float function, rounded half away; 16 bits: between 513 samples of it."""
-    symmetric(c)
+def unary_function(c: Context) -> Value:
+    """Functions computed in float32: at each integer of 8 bits, at 513 samples for 16 bits."""
+    check_symmetric_int16(c)
     _check_output(c)
     function = _logarithm(c) if c.operator.code == "LOG" else _FLOAT[c.operator.code]
     if c.x.type.dtype is DType.INT16:
         if c.operator.code in ("LOGISTIC", "TANH"):
-            return lookup(c, _sigmoid_table(c))
-        return lookup(c, _interpolated(c, function))
-    return lookup(c, _sampled(c, function))
+            return table_lookup(c, _sigmoid_table(c))
+        return table_lookup(c, _interpolated(c, function))
+    return table_lookup(c, _sampled(c, function))
 
 
 def _check_output(c: Context) -> None:
-    """LOGISTIC and int16 TANH have outputs of one scale."""
+    """Raises Malformed for output scales that the kernels of LOGISTIC and TANH do not take."""
     code, dtype = c.operator.code, c.x.type.dtype
     scale = float(scale_of(output_quant(c)))
     if code == "LOGISTIC":
         good = scale == (2.0**-15 if dtype is DType.INT16 else 2.0**-8)
     else:
-        good = code != "TANH" or dtype is not DType.INT16 or power_of_two(scale) == -15
+        good = code != "TANH" or dtype is not DType.INT16 or power_of_two_exponent(scale) == -15
     c.require(good, f"has an output of {dtype.value} with the scale {scale:.6g}")
 
 
 def _logarithm(c: Context) -> _Function:
-    """ln x; the lowest number of the output where there is none."""
+    """Natural logarithm; the lowest number of the output where x is not positive."""
     wanted = output_quant(c)
     lowest = np.iinfo(c.target().dtype.numpy).min - zero_of(wanted)
     return lambda x: np.where(x > 0, np.log(x), scale_of(wanted) * np.float32(lowest))
 
 
 def _sampled(c: Context, function: _Function) -> np.ndarray:
+    """Table of ``function`` computed in float32 for every integer."""
     given, wanted = c.quant(0), output_quant(c)
-    real = scale_of(given) * (codes(c.x.type.dtype) - zero_of(given)).astype(np.float32)
+    real = scale_of(given) * (all_values(c.x.type.dtype) - zero_of(given)).astype(np.float32)
     info = np.iinfo(c.target().dtype.numpy)
     with np.errstate(all="ignore"):
         y = function(real).astype(np.float32) * (np.float32(1) / scale_of(wanted))
@@ -144,12 +82,16 @@ def _sampled(c: Context, function: _Function) -> np.ndarray:
 
 
 def _interpolated(c: Context, function: _Function) -> np.ndarray:
-    """The function of every int16, between 513 samples, in int16 arithmetic that wraps around."""
+    """Table of ``function`` for every int16, interpolated between 513 samples."""
     given, wanted = c.quant(0), output_quant(c)
     table = interpolation_table(
         function, (scale_of(given), zero_of(given)), (scale_of(wanted), zero_of(wanted))
     )
-    x = codes(DType.INT16)
+    return interpolate(table, all_values(DType.INT16))
+
+
+def interpolate(table: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """int16 ``x`` in a table of 513 samples, as int64; slopes and results wrap around in int16."""
     index, offset = 256 + (x >> 7), x & 0x7F
     slope = (table[index + 1] - table[index]).astype(np.int16).astype(np.int64)
     return np.asarray((table[index] + ((slope * offset + 64) >> 7)).astype(np.int16), np.int64)
@@ -158,9 +100,10 @@ def _interpolated(c: Context, function: _Function) -> np.ndarray:
 def interpolation_table(
     function: _Function, given: tuple[np.float32, int], wanted: tuple[np.float32, int]
 ) -> np.ndarray:
-    """513 samples over the range of int16 (scale, zero point in and out), as int64.
+    """Table of 513 samples of ``function`` over the range of int16, as int64.
 
-    512 steps, each sample moved by half the error in the middle of its step.
+    ``given``, ``wanted``: scale and zero point of input and output. Each sample is moved by half
+    the error of linear interpolation in the middle of its step.
     """
     f32, info = np.float32, np.iinfo(np.int16)
     low, high = (given[0] * f32(limit - given[1]) for limit in (info.min, info.max))
@@ -180,8 +123,8 @@ def interpolation_table(
     return np.asarray(table, np.int64)
 
 
-#: sigmoid(i / 24) in 16 bits: the places that int16 LOGISTIC and TANH interpolate between. Some are
-#: one more than the nearest integer (the table in TensorFlow Lite's kernels/internal/common.cc).
+#: sigmoid(i / 24) in 16 bits, the samples of int16 LOGISTIC and TANH. Some are one more than the
+#: nearest integer (as in the table of TensorFlow Lite's kernels/internal/common.cc).
 _SIGMOID = np.round(65536 / (1 + np.exp(-np.arange(256) / 24))).astype(np.int64)
 _SIGMOID[
     [
@@ -192,11 +135,11 @@ _SIGMOID[
 
 
 def _sigmoid_table(c: Context) -> np.ndarray:
-    """int16 LOGISTIC and TANH, on inputs rescaled so that 2^17 stands for 10.7."""
+    """Table of int16 LOGISTIC or TANH, by inputs rescaled so that 2^17 stands for 10.7."""
     tanh = c.operator.code == "TANH"
     multiplier, shift = _sigmoid_multiplier(float(scale_of(c.quant(0))), tanh)
     rounding = 1 << (shift - 1) if shift else 0
-    x = fp.wrapped(codes(DType.INT16) * multiplier + rounding) >> shift
+    x = fp.wrapped(all_values(DType.INT16) * multiplier + rounding) >> shift
     bits = 8 if tanh else 9
     size = np.abs(x)
     index, offset = np.minimum(size >> bits, 254), size & ((1 << bits) - 1)
@@ -211,8 +154,8 @@ def _sigmoid_table(c: Context) -> np.ndarray:
 
 
 def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
-    """How inputs are brought to the scale of the table: times a number, then a right shift."""
-    exponent = power_of_two(scale)
+    """Multiplier and right shift that bring inputs to the scale of the sigmoid table."""
+    exponent = power_of_two_exponent(scale)
     if exponent is not None and 12 + exponent in ((0, 1) if tanh else (0,)):
         return 3 << (12 + exponent), 0
     multiplier, shift = scale * 4096.0 * 3.0, 0
@@ -224,50 +167,56 @@ def _sigmoid_multiplier(scale: float, tanh: bool) -> tuple[int, int]:
 
 @quantized("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 def relu(c: Context) -> Value:
-    """Rescaled by fixed point, then clamped."""
-    symmetric(c)
+    """Clamping activations: rescaled in fixed point, then clamped."""
+    check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "RELU_0_TO_1": _UNIT}[c.operator.code]
-    low, high = bounds(c, code)
-    q, shift = fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted)))
-    x = codes(c.x.type.dtype) - zero_of(given)
-    return lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
+    low, high = activation_bounds(c, code)
+    q, shift = fp.quantize_multiplier(float32_ratio(scale_of(given), scale_of(wanted)))
+    x = all_values(c.x.type.dtype) - zero_of(given)
+    return table_lookup(c, np.clip(fp.multiply(x, q, shift) + zero_of(wanted), low, high))
 
 
 @quantized("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
-    """One multiplier for x >= 0 and one, with alpha, below."""
-    symmetric(c)
+    """Leaky ReLU: a multiplier for x >= 0 and another, with alpha, below."""
+    check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     alpha = np.float32(c.options["alpha"])
-    x = codes(c.x.type.dtype) - zero_of(given)
-    above = fp.multiply(x, *fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted))))
-    q, shift = fp.quantize_multiplier(abs(ratio(scale_of(given) * alpha, scale_of(wanted))))
+    x = all_values(c.x.type.dtype) - zero_of(given)
+    above = fp.multiply(
+        x, *fp.quantize_multiplier(float32_ratio(scale_of(given), scale_of(wanted)))
+    )
+    q, shift = fp.quantize_multiplier(abs(float32_ratio(scale_of(given) * alpha, scale_of(wanted))))
     below = fp.multiply(x, -q if alpha < 0 else q, shift)
-    return lookup(c, np.where(x >= 0, above, below) + zero_of(wanted))
+    return table_lookup(c, np.where(x >= 0, above, below) + zero_of(wanted))
 
 
 @quantized("ABS")
 def absolute(c: Context) -> Value:
-    """|x|, rescaled."""
-    symmetric(c)
+    """Absolute value, rescaled in fixed point."""
+    check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
-    q, shift = fp.quantize_multiplier(ratio(scale_of(given), scale_of(wanted)))
-    size = np.abs(codes(c.x.type.dtype) - zero_of(given))
+    q, shift = fp.quantize_multiplier(float32_ratio(scale_of(given), scale_of(wanted)))
+    size = np.abs(all_values(c.x.type.dtype) - zero_of(given))
     if scale_of(given) != scale_of(wanted):
         size = fp.multiply(size, q, shift)
-    return lookup(c, size + zero_of(wanted))
+    return table_lookup(c, size + zero_of(wanted))
 
 
 @quantized("HARD_SWISH")
 def hard_swish(c: Context) -> Value:
-    """In 16-bit fixed point: the input times a gate made of the input with 7 more bits."""
+    """Hard swish in 16-bit fixed point, on inputs with 7 more bits."""
     given, wanted = c.quant(0), output_quant(c)
     high_scale = np.float32(1.0 / 128.0) * scale_of(given)
-    gate_q, gate_shift = _short(*fp.quantize_multiplier(float(high_scale / np.float32(3 / 32768))))
-    out_q, out_shift = _short(*fp.quantize_multiplier(float(high_scale / scale_of(wanted))))
+    gate_q, gate_shift = _int16_multiplier(
+        *fp.quantize_multiplier(float(high_scale / np.float32(3 / 32768)))
+    )
+    out_q, out_shift = _int16_multiplier(
+        *fp.quantize_multiplier(float(high_scale / scale_of(wanted)))
+    )
     c.require(out_shift <= 0, f"has an output of the small scale {scale_of(wanted):.6g}")
-    x = (codes(c.x.type.dtype) - zero_of(given)) << 7
+    x = (all_values(c.x.type.dtype) - zero_of(given)) << 7
     preshift = _high16(x, out_q)
     gate = x
     if gate_shift > 0:
@@ -279,16 +228,16 @@ def hard_swish(c: Context) -> Value:
         gate = _shifted16(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
     product = (gate * preshift + np.where(gate * preshift >= 0, 0, 32767)) >> 15
-    return lookup(c, _shifted16(product, -out_shift) + zero_of(wanted))
+    return table_lookup(c, _shifted16(product, -out_shift) + zero_of(wanted))
 
 
 def _shifted16(x: np.ndarray, places: int) -> np.ndarray:
-    """x / 2^places, rounded, as 16-bit integers do it: from 16 places on 1 or -1 is left."""
+    """x / 2^places, rounded; from 16 places on 1 or -1, as in the kernel's 16-bit arithmetic."""
     return fp.rounding_divide_by_pot(x, places) if places < 16 else np.where(x >= 0, 1, -1)
 
 
-def _short(q: np.ndarray, shift: np.ndarray) -> tuple[int, int]:
-    """A multiplier of 16 bits."""
+def _int16_multiplier(q: np.ndarray, shift: np.ndarray) -> tuple[int, int]:
+    """A 31-bit multiplier rounded to 15 bits, and its shift."""
     return int(fp.saturated((q.astype(np.int64) + (1 << 15)) >> 16, np.dtype(np.int16))), int(shift)
 
 
@@ -298,21 +247,21 @@ def _high16(a: np.ndarray, b: int) -> np.ndarray:
 
 @quantized("SQRT", "RSQRT")
 def roots(c: Context) -> Value:
-    """SQRT rounds down; RSQRT is an integer inverse root in 8 bits, interpolated in 16.
+    """SQRT, rounded down; RSQRT by an integer inverse root for 8 bits, interpolated for 16.
 
     TensorFlow Lite differs: it stops at quantized numbers below 0; here they have the root of 0.
     """
-    symmetric(c)
+    check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
     if c.operator.code == "RSQRT" and c.x.type.dtype is DType.INT16:
         most = np.float32(np.iinfo(np.int16).max) * scale_of(wanted)
-        return lookup(c, _interpolated(c, lambda x: np.where(x > 0, 1 / np.sqrt(x), most)))
-    x = codes(c.x.type.dtype) - zero_of(given)
+        return table_lookup(c, _interpolated(c, lambda x: np.where(x > 0, 1 / np.sqrt(x), most)))
+    x = all_values(c.x.type.dtype) - zero_of(given)
     if c.operator.code == "SQRT":
         real = scale_of(given) * np.maximum(x, 0).astype(np.float32)
         y = np.floor(np.sqrt(real) / scale_of(wanted)).astype(np.int64)
-        return lookup(c, y + zero_of(wanted))
-    return lookup(c, _rsqrt(x, scale_of(given), scale_of(wanted)) + zero_of(wanted))
+        return table_lookup(c, y + zero_of(wanted))
+    return table_lookup(c, _rsqrt(x, scale_of(given), scale_of(wanted)) + zero_of(wanted))
 
 
 def _rsqrt(x: np.ndarray, scale: np.float32, scale_out: np.float32) -> np.ndarray:

@@ -1,13 +1,13 @@
-"""LSTM on integers whose products have 8 bits: the FULL kernel with 12 intermediate tensors.
+"""LSTM on int8 with int8 products: TensorFlow Lite's kernel 8x8_8, with 12 intermediate tensors.
 
-Four kinds of sums have three intermediate tensors each, (Wx + Rh, Wx, Rh) of the gates i, f, g and
-o. Wx and Rh are brought to int8, added up as int16 and normalized in float32. The cell has 15
-fractional bits, whatever its scale says.
+Each of the gates i, f, g and o has three intermediate tensors, for Wx + Rh, Wx and Rh. Wx and Rh
+are rescaled to int8, added as int16 and normalized in float32. The cell has 15 fractional bits,
+whatever its scale is.
 
-TensorFlow Lite's kernel always takes i = 1 - f, and no peepholes. It reads what belongs to Rh of
-the output gate where other numbers are: as zero point that of Wx of g, and as multiplier, beyond
-the end of its list, a shift of f. That is done here too. Without layer norm or projection it reads
-outside memory; such operators are refused.
+The kernel always takes i = 1 - f, and no peepholes. For Rh of the output gate it uses the zero
+point of Wx of g and, from beyond the end of its list, a shift of f as multiplier; both are
+reproduced here. Without layer norm or projection it reads outside its memory; vknn refuses such
+operators.
 """
 
 from __future__ import annotations
@@ -15,31 +15,37 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.layers.quantized.tables import codes, output_quant, scale_of, zero_of
-from vknn.formats.tflite.layers.recurrent.rnn import keep, rows_of
+from vknn.formats.tflite.layers.common.quantization import (
+    all_values,
+    integer_multiplier,
+    output_quant,
+    scale_of,
+    table_of_int16,
+    zero_of,
+)
+from vknn.formats.tflite.layers.recurrent.sequences import assign_state, rows_of
 from vknn.formats.tflite.records import Quant
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.quantized import fixed_point as fp
-from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.rows import QuantizedLayerNormalization
 
-#: How many intermediate tensors say that an LSTM is of this kind.
+#: Number of intermediate tensors by which the kernel is chosen.
 INTERMEDIATES = 12
-#: LSTM's numbers of the gates.
+#: Numbers of the gates among LSTM's inputs; i is 0.
 _FORGET, _CANDIDATE, _OUTPUT = 1, 2, 3
-#: Where the zero points of Wx and Rh stand among those of the intermediate tensors.
+#: Gate -> intermediate tensors whose zero points the kernel uses for Wx and Rh.
 _ZEROS = {_FORGET: (4, 5), _CANDIDATE: (7, 8), _OUTPUT: (10, 7)}
 _F32 = np.float32
-#: The multiplier that changes nothing but what its shift does; and what goes with the shift 1.
+#: Fixed-point multipliers of 1 (with shift 0) and of 1/2 (with shift 0).
 _ONE, _HALF = (1 << 31) - 1, 1 << 30
 
 Multiplier = tuple[int, int]
 
 
-def narrow_lstm(c: Context) -> Value:
-    """One step; the input is a matrix."""
+def lstm_8x8_8(c: Context) -> Value:
+    """One step of an LSTM on a matrix [batch, size]."""
     for number in (16, 17, 21, 22, 23):
         present = c.optional(number) is not None
         c.require(present, f"has 12 intermediate tensors and no input {number}")
@@ -51,63 +57,54 @@ def narrow_lstm(c: Context) -> Value:
     h, held = int8_state(c, batch), rows_of(c, c.value(19), batch)
     f, g, o = (_sum(c, quants, gate, h) for gate in (_FORGET, _CANDIDATE, _OUTPUT))
     logistic = _logistic()
-    i, g = _lookup(c, 32767 - logistic, f), _lookup(c, _tanh(-12), g)
-    cell = _new_cell(c, held, _lookup(c, logistic, f), i, g)
-    out = _product(c, _lookup(c, logistic, o), _lookup(c, _tanh(-15), cell))
+    i, g = table_of_int16(c, 32767 - logistic, f), table_of_int16(c, _tanh(-12), g)
+    cell = _new_cell(c, held, table_of_int16(c, logistic, f), i, g)
+    out = _product(c, table_of_int16(c, logistic, o), table_of_int16(c, _tanh(-15), cell))
     y = _projected(c, out)
-    keep_int8_state(c, y)
-    keep(c, 19, cell)
+    assign_int8_state(c, y)
+    assign_state(c, 19, cell)
     return y
 
 
 def int8_state(c: Context, batch: int) -> Value:
-    """The state h, which a tensor of int16 may hold: the kernels write int8 into its memory."""
+    """State h [batch, outputs] as int8; the tensor may be declared int16, but holds int8."""
     h = rows_of(c, c.value(18), batch)
     return c.add(ew.Cast(DType.INT8), h) if h.type.dtype is DType.INT16 else h
 
 
-def keep_int8_state(c: Context, h: Value) -> None:
-    """h, as the next step finds it in its tensor."""
+def assign_int8_state(c: Context, h: Value) -> None:
+    """Assigns h to its variable tensor, in the type of that."""
     held = c.value(18).type.dtype
-    keep(c, 18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
-
-
-def _multiplier(real: float | np.floating) -> Multiplier:
-    q, shift = fp.quantize_multiplier(float(real))
-    return int(q), int(shift)
+    assign_state(c, 18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
 
 
 def _int8(number: int) -> int:
-    """What an int8 holds of a number."""
+    """``number`` wrapped around to int8."""
     return (number + 128) % 256 - 128
 
 
-def _lookup(c: Context, table: np.ndarray, x: Value) -> Value:
-    return c.add(TableLookup(-32768), x, c.constant(table.astype(np.int16), "table"))
-
-
 def _logistic() -> np.ndarray:
-    """Of 12 fractional bits, with 15; cut off, not rounded."""
-    real = codes(DType.INT16).astype(_F32) * _F32(2**-12)
+    """Table of the logistic function, 12 fractional bits in, 15 out; truncated."""
+    real = all_values(DType.INT16).astype(_F32) * _F32(2**-12)
     y = _F32(1) / (_F32(1) + np.exp(-real.astype(np.float64)).astype(_F32))
     return np.clip(np.trunc(y * _F32(32768)), -32768, 32767)
 
 
 def _tanh(power: int) -> np.ndarray:
-    """Of steps of 2^power, with 15 fractional bits; cut off, not rounded."""
-    y = np.tanh(codes(DType.INT16) * 2.0**power).astype(_F32)
+    """Table of tanh for inputs in units of 2^power, with 15 fractional bits; truncated."""
+    y = np.tanh(all_values(DType.INT16) * 2.0**power).astype(_F32)
     return np.clip(np.trunc(y * _F32(32768)), -32768, 32767)
 
 
 def _sum(c: Context, quants: list[Quant], gate: int, h: Value) -> Value:
-    """The normalized sum of a gate, with 12 fractional bits."""
+    """Normalized sum of a gate, with 12 fractional bits."""
     zeros = [_int8(zero_of(quants[n])) for n in _ZEROS[gate]]
     scales = [scale_of(q) for q in quants[3 * gate : 3 * gate + 3]]
-    first = _narrow_product(c, c.x, 0, 1 + gate, scales[1], zeros[0])
-    second = _narrow_product(c, h, 18, 5 + gate, scales[2], zeros[1])
-    pairs = [_multiplier(s / scales[0]) for s in scales[1:]]
+    first = _int8_product(c, c.x, 0, 1 + gate, scales[1], zeros[0])
+    second = _int8_product(c, h, 18, 5 + gate, scales[2], zeros[1])
+    pairs = [integer_multiplier(s / scales[0]) for s in scales[1:]]
     if gate == _OUTPUT:
-        of_f = _multiplier(scale_of(quants[5]) / scale_of(quants[3]))
+        of_f = integer_multiplier(scale_of(quants[5]) / scale_of(quants[3]))
         pairs[1] = (of_f[1], pairs[1][1])
     (q0, s0), (q1, s1) = pairs
     add = QuantizedBinary(
@@ -119,19 +116,19 @@ def _sum(c: Context, quants: list[Quant], gate: int, h: Value) -> Value:
         low=-32768,
         high=32767,
     )
-    q, shift = _multiplier(scale_of(c.quant(20 + gate)))
+    q, shift = integer_multiplier(scale_of(c.quant(20 + gate)))
     norm = QuantizedLayerNormalization(float(_F32(q * 2.0 ** (shift - 31))))
     return c.add(norm, c.add(add, first, second), c.value(20 + gate), c.value(12 + gate))
 
 
-def _narrow_product(
+def _int8_product(
     c: Context, x: Value, data: int, weights: int, scale: np.float32, zero: int
 ) -> Value:
-    """Products with the weights of a gate, as int8."""
+    """Product of ``x`` (quantized as input ``data``) with weights of a gate, as int8."""
     given, w = c.quant(data), c.data(weights)
     good = w.dtype == np.int8 and w.ndim == 2 and w.shape[1] == x.type.dims[-1]
     c.require(good, f"input {weights} is {w.dtype} {list(w.shape)}")
-    q, shift = _multiplier(scale_of(c.quant(weights)) * scale_of(given) / scale)
+    q, shift = integer_multiplier(scale_of(c.quant(weights)) * scale_of(given) / scale)
     op = QuantizedGemm(zero_in=zero_of(given), zero_out=zero, transpose_b=True)
     return c.add(op, x, c.constant(w, "weights"), None, *_vectors(c, (q, shift)))
 
@@ -142,7 +139,7 @@ def _vectors(c: Context, pair: Multiplier) -> tuple[Value, Value]:
 
 
 def _product(c: Context, a: Value, b: Value) -> Value:
-    """a b / 2^15, halves away from zero."""
+    """Product a * b / 2^15, halves away from zero."""
     op = QuantizedBinary(
         "mul", DType.INT16, multipliers=(0, 0, _ONE), shifts=(0, 0, -15), low=-32768, high=32767
     )
@@ -164,7 +161,9 @@ def _projected(c: Context, out: Value) -> Value:
     given, w = c.quant(18), c.data(16)
     good = w.dtype == np.int8 and w.ndim == 2 and w.shape[1] == out.type.dims[-1]
     c.require(good, f"input 16 is {w.dtype} {list(w.shape)}")
-    pair = _multiplier(_F32(float(scale_of(c.quant(16))) * 2.0**-15 / float(scale_of(given))))
+    pair = integer_multiplier(
+        _F32(float(scale_of(c.quant(16))) * 2.0**-15 / float(scale_of(given)))
+    )
     op = QuantizedGemm(zero_out=zero_of(given), rounding="wide", transpose_b=True)
     y = c.add(op, out, c.constant(w, "weights"), c.value(17), *_vectors(c, pair))
     clip = _F32(c.options["proj_clip"])

@@ -1,11 +1,11 @@
-"""Size expressions, held against values of ncnn's own evaluator."""
+"""Shape expressions, held against values of ncnn's own evaluator."""
 
 from __future__ import annotations
 
 import pytest
 
 from vknn.formats.layer_errors import Malformed
-from vknn.formats.ncnn.expression import blob_count, evaluate
+from vknn.formats.ncnn.shape_expression import evaluate
 
 #: Two blobs, (c, h, w) and (c, d, h, w).
 SHAPES = [(44, 200, 100), (4, 2, 20, 10)]
@@ -41,7 +41,3 @@ def test_values(expression: str, expected: tuple[int, ...]) -> None:
 def test_refused(expression: str) -> None:
     with pytest.raises(Malformed, match="expression"):
         evaluate(expression, SHAPES)
-
-
-def test_how_many_blobs() -> None:
-    assert [blob_count(e) for e in ("1,2,3", "-1,1h,2w", "2,9d,2c,-1")] == [0, 3, 10]

@@ -1,8 +1,9 @@
-""".param.bin -> records: the network of a .param as little-endian 32-bit words.
+"""Reader of .param.bin, the binary form of a .param -> records.
 
-magic, layer count, blob count; for each layer the index of its type, numbers of inputs and outputs,
-indices of those blobs and its parameters, which end with -233. There are no names: blobs are called
-by their indices ("0", "1", ...) and layers by type and position ("Convolution_3").
+The file consists of little-endian 32-bit words: magic number, layer count, blob count; then, for
+each layer, the index of its type, the numbers of inputs and outputs, the indices of those blobs,
+and the parameters, which end with -233. There are no names: blobs are named by their indices ("0",
+"1", ...), layers by type and position ("Convolution_3").
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from vknn.formats.ncnn.type_indices import type_named
 
 STRING_KEY = -23400
 END = -233
-#: Type index, two counts and the end of the parameters.
+#: Bytes of a layer without blobs and parameters: type, two counts and the end of the parameters.
 _MIN_LAYER_BYTES = 16
 _WORD = struct.Struct("<i")
 
 
 def parse_param_bin(data: bytes, file: str | None = None) -> NetRecord:
-    """The network in a .param.bin. Raises ModelFormatError with file and byte offset."""
+    """Records of a .param.bin. Raises ModelFormatError with file and byte offset."""
     return _Parser(data, file).net()
 
 
 class _Parser:
-    """One pass over the words."""
+    """One pass over the words, whose ``position`` is a byte offset."""
 
     def __init__(self, data: bytes, file: str | None) -> None:
         self.data = data
@@ -42,6 +43,7 @@ class _Parser:
         self.position = 0
 
     def net(self) -> NetRecord:
+        """The network; checks the header and the end of the file."""
         if self.word("magic number") != MAGIC:
             raise self.error(f"not an ncnn .param.bin: it does not start with {MAGIC}", 0)
         layers, blobs = self.word("layer count"), self.word("blob count")
@@ -59,6 +61,7 @@ class _Parser:
         return net
 
     def layer(self, number: int, blobs: int) -> LayerRecord:
+        """The next layer."""
         offset = self.position
         index = self.word(f"type of layer {number}")
         type_ = type_named(index)
@@ -72,6 +75,7 @@ class _Parser:
         return LayerRecord(type_, name, inputs, outputs, dict(self.params(name)), offset)
 
     def params(self, layer: str) -> Iterator[tuple[int, ParamValue]]:
+        """Id and value of each parameter up to the end mark."""
         while True:
             start = self.position
             key = self.word(f"parameters of layer {layer!r}")
@@ -90,6 +94,7 @@ class _Parser:
                 yield id_, Bits(self.word(what))
 
     def string(self, what: str, layer: str) -> str:
+        """The value of a string parameter."""
         start = self.position
         length = self.word(f"length of {what}")
         if not 0 <= length <= MAX_NAME:
@@ -99,6 +104,7 @@ class _Parser:
         return text.partition(b"\0")[0].decode("utf-8", "backslashreplace")
 
     def array(self, what: str, layer: str) -> tuple[Bits, ...]:
+        """The value of an array parameter."""
         start = self.position
         length = self.word(f"length of {what}")
         if not 0 <= length <= self.room():
@@ -107,6 +113,7 @@ class _Parser:
         return tuple(Bits(n) for n in struct.unpack(f"<{length}i", self.take(length * 4, what)))
 
     def blob(self, what: str, blobs: int) -> str:
+        """Name of the next blob, from its checked index."""
         start = self.position
         index = self.word(what)
         if not 0 <= index < blobs:
@@ -114,7 +121,7 @@ class _Parser:
         return str(index)
 
     def count(self, what: str) -> int:
-        """A number of words that still has to fit into the rest of the file."""
+        """A count of words; an error where the rest of the file is shorter."""
         start = self.position
         value = self.word(what)
         if not 0 <= value <= self.room():
@@ -122,9 +129,11 @@ class _Parser:
         return value
 
     def word(self, what: str) -> int:
+        """The next word; errors call it ``what``."""
         return int(_WORD.unpack(self.take(4, what))[0])
 
     def take(self, count: int, what: str) -> bytes:
+        """The next ``count`` bytes; errors call them ``what``."""
         end = self.position + count
         if end > len(self.data):
             raise self.error(f"the file ends where the {what} should stand", len(self.data))
@@ -133,11 +142,12 @@ class _Parser:
         return data
 
     def room(self) -> int:
-        """Words from here to the end of the file."""
+        """Number of words from here to the end of the file."""
         return (len(self.data) - self.position) // 4
 
     def error(
         self, message: str, offset: int | None = None, layer: str | None = None
     ) -> ModelFormatError:
+        """The error for this position, or for ``offset``."""
         offset = self.position if offset is None else offset
         return ModelFormatError(message, file=self.file, offset=offset, layer=layer)

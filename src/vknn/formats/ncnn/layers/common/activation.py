@@ -1,4 +1,4 @@
-"""Activations that other layers carry along (container.activations in the catalogue)."""
+"""Fused activations: those that a layer applies to its own output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from vknn.formats.ncnn.params import P, require
 from vknn.graph import Op, Value
 from vknn.ops.elementwise import Clip, HardSwish, LeakyRelu, Mish, Relu, Sigmoid
 
-#: Activation id -> number of parameters that it needs.
+#: activation_type -> number of parameters that it needs.
 _PARAMETERS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 0, 5: 0, 6: 2}
 
 
@@ -22,7 +22,7 @@ def check_activation(kind: int, parameters: tuple[float, ...]) -> None:
 
 
 def activate(c: Context[P], x: Value, kind: int, parameters: tuple[float, ...]) -> Value:
-    """``x`` behind activation ``kind``."""
+    """``x`` behind the activation of type ``kind``."""
     if kind == 0:
         return x
     a, b, *_ = (*parameters, 0.0, 0.0)

@@ -16,7 +16,7 @@ from vknn import formats
 from vknn.cli import main
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.identify import identify
-from vknn.formats.ncnn.binary import parse_param_bin
+from vknn.formats.ncnn.binary_reader import parse_param_bin
 from vknn.formats.ncnn.layers import layer_type
 from vknn.formats.ncnn.loader import default_weights
 from vknn.formats.ncnn.reader import parse_param

@@ -1,8 +1,9 @@
-"""Size expressions: string parameters such as ``-1,*(0h,2),+(1c,2)``.
+"""Shape expressions: string parameters such as ``-1,*(0h,2),+(1c,2)``.
 
-A comma-separated list in prefix form. ``0w`` is the width of input 0 (w, h, d, c; n counts its
-batch); numbers are ints or floats, and an operation on ints stays in ints (``/`` gives a float).
-Floats are float32, and bit by bit they are the bits of one. Results are truncated.
+An expression is a comma-separated list of values in prefix notation. ``0w`` is the width of input 0
+(w, h, d or c; n is its batch). Numbers are ints or floats; operations on ints give ints, but ``/``
+gives a float. Floats are float32; bitwise operations take the bits of a float32. Results are
+truncated.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn.formats.layer_errors import Malformed
+from vknn.formats.ncnn.axes import size_of_axis
 
 _Number = int | float
 _TOKEN = re.compile(r"[^(),\s]+")
 _SIZE = re.compile(r"(\d)([whdcn])\Z")
-#: What C's scanf takes of a token; it passes over the rest of "0h//2", say.
+#: The part of a token that C's scanf reads as a number; it ignores the rest, as in "0h//2".
 _LITERAL = re.compile(r"(?:([+-]?\d+)|[+-])?(\.\d*)?([eE][+-]?\d+)?")
 _INT_LIMIT = 1 << 31
 
@@ -34,16 +36,18 @@ def _remainder(a: _Number, b: _Number) -> float:
     return math.fmod(a, b) + (b if a * b < 0 else 0)
 
 
-def _alike(f: Callable[[_Number, _Number], _Number]) -> Callable[[_Number, _Number], _Number]:
-    """``f`` of two ints or of two floats: of one of each, the int becomes a float."""
+def _promoted(f: Callable[[_Number, _Number], _Number]) -> Callable[[_Number, _Number], _Number]:
+    """``f`` with both operands as floats where one of them is a float."""
     return lambda a, b: f(a, b) if type(a) is type(b) else f(float(a), float(b))
 
 
 def _bits(value: _Number) -> int:
+    """An int itself, or the bits of a float32."""
     return value if isinstance(value, int) else int(np.float32(value).view(np.int32))
 
 
-def _whole(f: Callable[[float], int]) -> Callable[[_Number], _Number]:
+def _to_int(f: Callable[[float], int]) -> Callable[[_Number], _Number]:
+    """``f`` for floats; ints stay as they are."""
     return lambda a: a if isinstance(a, int) else f(a)
 
 
@@ -53,8 +57,8 @@ _BINARY: dict[str, Callable[[_Number, _Number], _Number]] = {
     "*": lambda a, b: a * b,
     "//": _floor_div,
     "/": lambda a, b: a / b,
-    "max": _alike(max),
-    "min": _alike(min),
+    "max": _promoted(max),
+    "min": _promoted(min),
     "pow": lambda a, b: float(a) ** b,
     "fmod": math.fmod,
     "remainder": _remainder,
@@ -66,7 +70,7 @@ _BINARY: dict[str, Callable[[_Number, _Number], _Number]] = {
     "lshift": lambda a, b: _bits(a) << (_bits(b) & 31),
     "rshift": lambda a, b: _bits(a) >> (_bits(b) & 31),
 }
-#: Functions of the math module under their own names.
+#: Functions that the math module has by the same names.
 _LIBRARY = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh"),
     *("erf", "exp", "log", "log10", "sin", "sinh", "sqrt", "tan", "tanh"),
@@ -76,10 +80,10 @@ _UNARY: dict[str, Callable[[_Number], _Number]] = {
     "neg": lambda a: -a,
     "sign": lambda a: type(a)((a > 0) - (a < 0)),
     "square": lambda a: a * a,
-    "trunc": _whole(math.trunc),
-    "ceil": _whole(math.ceil),
-    "floor": _whole(math.floor),
-    "round": _whole(lambda a: math.trunc(a + math.copysign(0.5, a))),
+    "trunc": _to_int(math.trunc),
+    "ceil": _to_int(math.ceil),
+    "floor": _to_int(math.floor),
+    "round": _to_int(lambda a: math.trunc(a + math.copysign(0.5, a))),
     "rsqrt": lambda a: 1 / math.sqrt(a),
     "reciprocal": lambda a: 1 / a,
     **{name: getattr(math, name) for name in _LIBRARY},
@@ -89,7 +93,10 @@ _UNARY: dict[str, Callable[[_Number], _Number]] = {
 def evaluate(
     expression: str, shapes: Sequence[tuple[int, ...]], batches: Sequence[int] = ()
 ) -> tuple[int, ...]:
-    """The listed values for inputs of these shapes (outermost first). Raises Malformed."""
+    """Values of the list for inputs of these shapes (outermost axis first) and batches.
+
+    Raises Malformed.
+    """
     stack: list[_Number] = []
     try:
         for token in reversed(_TOKEN.findall(expression)):
@@ -107,14 +114,8 @@ def evaluate(
         raise Malformed(f"expression {expression!r}: {error}") from error
 
 
-def blob_count(expression: str) -> int:
-    """How many inputs an expression speaks of."""
-    used = [int(m[1]) for t in _TOKEN.findall(expression) if (m := _SIZE.match(t))]
-    return max(used) + 1 if used else 0
-
-
 def _rounded(value: _Number) -> _Number:
-    """Floats as float32."""
+    """A float rounded to float32; an int as it is."""
     return float(np.float32(value)) if isinstance(value, float) else value
 
 
@@ -123,16 +124,10 @@ def _operand(token: str, shapes: Sequence[tuple[int, ...]], batches: Sequence[in
     if not size:
         literal = _LITERAL.match(token)
         value = np.float32(float(literal[0] if literal else token))
-        # "2.0" is the int before its point, but "1e2" is not the 1 before its exponent.
+        # "2.0" counts as the int 2, but "1e2" stays a float: its digits before the "e" are 1.
         whole = int(literal[1]) if literal and literal[1] else 0
         return whole if value == np.float32(whole) else float(value)
     blob = int(size[1])
     if size[2] == "n":
         return batches[blob] if batches else 1
-    return size_named(shapes[blob], size[2])
-
-
-def size_named(shape: tuple[int, ...], name: str) -> int:
-    """The size of axis ``w``, ``h``, ``d`` or ``c`` of a shape; 1 where it has no such axis."""
-    names = ("w", "hw", "chw", "cdhw")[len(shape) - 1]
-    return shape[names.index(name)] if name in names else 1
+    return size_of_axis(shapes[blob], size[2])

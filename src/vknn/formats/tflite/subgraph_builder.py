@@ -1,9 +1,9 @@
-"""Subgraphs -> graphs, in stages.
+"""Graphs of subgraphs, and control flow (IF, WHILE, CALL) at run time.
 
-Graphs are built for concrete shapes. Where an operator needs data that are computed at run time (a
-shape, an axis, a branch, a loop), or reads a tensor whose shape depends on data, the graph ends
-there. The rest is built when the arrays are known: what decides becomes a constant, everything else
-that is still needed an input.
+Graphs are built for concrete shapes. A graph ends before an operator that needs data computed at
+run time (a shape, an axis, a condition) or that reads a tensor whose shape depends on data. When
+that graph has run, the next one is built from that operator on: the data that the operator needs
+are constants of it, all other tensors that are still read are its inputs.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
 from vknn.formats.layer_context import unfold
 from vknn.formats.layer_errors import STRAY, Malformed, Unsupported
-from vknn.formats.tflite import element_types, narrow
 from vknn.formats.tflite.context import Context, NeedsData
 from vknn.formats.tflite.custom import known_type
+from vknn.formats.tflite.element_types import check_element_types
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
-from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 
 Known = dict[int, Value]
-#: Rounds of a WHILE; one that never ends would otherwise run for good.
-MAX_ROUNDS = 10_000_000
+#: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
+MAX_ITERATIONS = 10_000_000
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where records come from; ``file`` is for errors."""
+    """The records of a file and its name for error messages."""
 
     model: ModelRecord
     file: str | None = None
 
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
+        """Index, type and output of an operator, for error messages."""
         name = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
         return f"operator {operator.index} ({operator.type}), {name!r}"
 
@@ -49,10 +50,11 @@ def build_graph(
     start: int = 0,
     constants: Mapping[int, np.ndarray] | None = None,
 ) -> Graph:
-    """The graph of subgraph ``number`` from operator ``start`` on.
+    """Graph of subgraph ``number`` from operator ``start`` to its end or to where it has to wait.
 
-    ``types`` are those of the tensors that are fed, ``names`` what some of them are called (others
-    by their index), ``constants`` tensors whose data are known, ``outputs`` what is wanted.
+    ``types``: types of the tensors that are inputs, by tensor index; ``names``: names of inputs
+    (without one: :func:`port`); ``constants``: arrays of tensors whose data are known;
+    ``outputs``: output name -> tensor index.
     """
     record = source.model.subgraphs[number]
     builder = GraphBuilder(record.name or "tflite")
@@ -61,27 +63,28 @@ def build_graph(
         known[index] = builder.input(names.get(index, port(index)), type_)
     for index, array in (constants or {}).items():
         known[index] = builder.constant(array, port(index))
-    stage = _Stage(source, record, builder, known)
-    stage.run(start)
-    if stage.stopped is None:
-        return builder.finish({name: stage.value(i) for name, i in outputs.items()})
-    return stage.unfinished(outputs)
+    converter = _Converter(source, record, builder, known)
+    converter.run(start)
+    if converter.stopped is None:
+        return builder.finish({name: converter.value(i) for name, i in outputs.items()})
+    return converter.partial_graph(outputs)
 
 
-def first_value(tensor: TensorRecord) -> np.ndarray:
-    """What a variable tensor holds first: zeros; its zero point where it is int8."""
-    filled = tensor.dtype is DType.INT8 and tensor.quant is not None
-    start = int(tensor.quant.zero_point.reshape(-1)[0]) if tensor.quant and filled else 0
-    return np.full([d or 0 for d in tensor.shape], start, tensor.dtype.numpy)
+def initial_array(tensor: TensorRecord) -> np.ndarray:
+    """Initial content of a variable tensor."""
+    return np.full([d or 0 for d in tensor.shape], tensor.initial_value, tensor.dtype.numpy)
 
 
 def port(index: int) -> str:
-    """What a tensor is called between stages."""
+    """Name of a tensor as an input or output between two graphs."""
     return f"tensor:{index}"
 
 
-class _Stage:
-    """Converts operators until the end or until one cannot be converted yet."""
+class _Converter:
+    """Conversion of operators up to the end or to the first that needs data not known yet.
+
+    ``stopped``: position of that operator, or None; ``decisive``: the tensors whose data it needs.
+    """
 
     def __init__(
         self, source: Source, graph: SubgraphRecord, builder: GraphBuilder, known: Known
@@ -91,13 +94,14 @@ class _Stage:
         self.decisive: tuple[int, ...] = ()
 
     def value(self, index: int) -> Value:
+        """The value of a tensor: computed, or a constant of the file. Raises ModelFormatError."""
         if index not in self.known:
             tensor = self.graph.tensors[index]
             data = tensor.data
             if data is None and 0 in tensor.shape:  # an empty buffer holds all of it
                 data = np.zeros([d or 0 for d in tensor.shape], tensor.dtype.numpy)
             if data is None and tensor.variable:
-                data = first_value(tensor)
+                data = initial_array(tensor)
             if data is None:
                 raise ModelFormatError(
                     f"tensor {index} ({tensor.name!r}) has no value: nothing makes it",
@@ -107,21 +111,22 @@ class _Stage:
         return self.known[index]
 
     def run(self, start: int) -> None:
+        """Converts the operators from position ``start`` on; sets ``stopped`` and ``decisive``."""
         for position in range(start, len(self.graph.operators)):
             operator = self.graph.operators[position]
             try:
                 ready = self._convert(operator)
             except NeedsData as need:
-                wanted = {self.known[i]: i for i in operator.inputs if i in self.known}
-                self.decisive, ready = (wanted[need.value],), False
-            except NeedsCall:
                 ready = False
+                if need.value is not None:
+                    wanted = {self.known[i]: i for i in operator.inputs if i in self.known}
+                    self.decisive = (wanted[need.value],)
             if not ready:
                 self.stopped = position
                 return
 
     def _convert(self, operator: OperatorRecord) -> bool:
-        """Adds an operator to the graph; False where it has to wait for arrays."""
+        """Adds an operator to the graph; False where it needs arrays of run time."""
         inputs = [None if i == -1 else self.value(i) for i in operator.inputs]
         if any(v is not None and not v.type.is_static for v in inputs):
             return False
@@ -135,9 +140,8 @@ class _Stage:
         context = Context(self.builder, self.graph, operator, inputs)
         place = self.source.place(self.graph, operator)
         try:
-            narrow.check(context)
-            element_types.check(context)
-            results = unfold(_converter(found, context)(context))
+            check_element_types(context)
+            results = unfold(_convert_function(found, context)(context))
         except Unsupported as problem:
             raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
         except (Malformed, ShapeError) as problem:
@@ -147,11 +151,11 @@ class _Stage:
         except STRAY as problem:
             text = f"{place}: {type(problem).__name__}: {problem}"
             raise ModelFormatError(text, file=self.source.file) from problem
-        self._take(operator, results)
-        self.known.update(context.states)
+        self._set_outputs(operator, results)
+        self.known.update(context.assigned)
         return True
 
-    def _take(self, operator: OperatorRecord, results: Sequence[Value]) -> None:
+    def _set_outputs(self, operator: OperatorRecord, results: Sequence[Value]) -> None:
         place = self.source.place(self.graph, operator)
         if len(results) < len(operator.outputs):
             raise ModelFormatError(f"{place}: names too many outputs", file=self.source.file)
@@ -162,7 +166,7 @@ class _Stage:
             self.known[index] = value
 
     def _branch(self, operator: OperatorRecord) -> bool:
-        """An IF whose condition is known is the branch it takes; others wait."""
+        """Inlines the branch of an IF whose condition is known; False for others and for WHILE."""
         if operator.code == "IF":
             condition = self.value(operator.inputs[0])
             if condition.constant is not None:
@@ -171,18 +175,18 @@ class _Stage:
         return False
 
     def _inline(self, number: int, operator: OperatorRecord, skip: int = 0) -> None:
-        """The operators of another subgraph, in place of a call of it."""
+        """Adds the operators of subgraph ``number`` in place of a call; raises NeedsData."""
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
-        inner = _Stage(self.source, callee, self.builder, known)
+        inner = _Converter(self.source, callee, self.builder, known)
         inner.run(0)
         if inner.stopped is not None:
-            raise NeedsCall
-        self._take(operator, [inner.value(i) for i in callee.outputs])
+            raise NeedsData(None)
+        self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
 
-    def unfinished(self, outputs: Mapping[str, int]) -> Graph:
-        """The graph so far; what later operators read is handed to the continuation."""
+    def partial_graph(self, outputs: Mapping[str, int]) -> Graph:
+        """The graph up to ``stopped``, with a continuation that continues from there."""
         assert self.stopped is not None
         operators = self.graph.operators[self.stopped :]
         read = dict.fromkeys(i for o in operators for i in o.inputs if i in self.known)
@@ -197,13 +201,12 @@ class _Stage:
         return self.builder.finish(takes, continuation)
 
 
-class NeedsCall(Exception):
-    """A subgraph that is called cannot be inlined, as it has stages of its own."""
-
-
 @dataclass(eq=False)
 class _Continuation(Continuation):
-    """What follows operator ``position``: that operator first, then the next stage."""
+    """The operators from ``position`` on: the first, if it is control flow, then the next graph.
+
+    ``live`` are the tensors that the graph before gives, ``constants`` the arrays known by then.
+    """
 
     source: Source
     graph: SubgraphRecord
@@ -257,7 +260,7 @@ class _Continuation(Continuation):
 def run_control(
     source: Source, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
 ) -> list[np.ndarray]:
-    """The outputs of an IF, WHILE or CALL for its inputs."""
+    """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError."""
     options = operator.options
     if operator.code == "IF":
         return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call)
@@ -265,24 +268,26 @@ def run_control(
         return run_subgraph(source, options["subgraph"], arrays, call)
     state = list(arrays)
     body = source.model.subgraphs[options["body_subgraph_index"]]
-    variables = {t.index: first_value(t) for t in body.tensors if t.variable}
-    for _ in range(MAX_ROUNDS):
+    variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
+    for _ in range(MAX_ITERATIONS):
         (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call)[:1]
         if not bool(go_on.reshape(-1)[0]):
             return state
         results = run_subgraph(source, body.index, state, call, variables)
-        state = _handed_on(body, state, results)
-    raise ShapeError(f"operator {operator.index} (WHILE) did not end within {MAX_ROUNDS} rounds")
+        state = _next_inputs(body, state, results)
+    raise ShapeError(
+        f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
+    )
 
 
-def _handed_on(
+def _next_inputs(
     body: SubgraphRecord, state: Sequence[np.ndarray], results: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """What the inputs of a loop's body hold behind a round.
+    """Inputs of a loop's body for the next iteration.
 
-    TensorFlow Lite copies output after output into input after input. An output that is itself an
-    input of the body is read when its turn comes, behind the copies before it: bodies that swap
-    their inputs give both the same.
+    TensorFlow Lite copies the outputs to the inputs one after the other. An output that is itself
+    an input of the body is read after the copies before it, so that a body that swaps two inputs
+    gives both the same array.
     """
     held = dict(zip(body.inputs, state, strict=True))
     for source, target, result in zip(body.outputs, body.inputs, results, strict=True):
@@ -291,7 +296,7 @@ def _handed_on(
 
 
 def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
-    """The subgraph that an IF takes."""
+    """Number of the subgraph that an IF runs for this condition. Raises ShapeError."""
     if condition.size != 1:
         raise ShapeError(f"operator {operator.index} (IF) has {condition.size} conditions")
     taken = "then_subgraph_index" if bool(condition.reshape(-1)[0]) else "else_subgraph_index"
@@ -305,10 +310,10 @@ def run_subgraph(
     call: Call,
     variables: dict[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """The outputs of a subgraph, in its order, for its inputs.
+    """Outputs of subgraph ``number``, in its order, for the arrays of its inputs.
 
-    ``variables``: what its variable tensors hold, brought up to date; without it they are as they
-    are first. TensorFlow Lite keeps them from round to round of a loop, and no longer.
+    ``variables``: arrays of its variable tensors, updated in place; without it they have their
+    initial content. TensorFlow Lite keeps them between the iterations of a loop, and no longer.
     """
     graph, held = source.model.subgraphs[number], variables or {}
     known = held | dict(zip(graph.inputs, arrays, strict=True))
@@ -322,7 +327,7 @@ def run_subgraph(
     return [results[name] for name in outputs]
 
 
-def _converter(found: OperatorType, context: Context) -> Convert:
+def _convert_function(found: OperatorType, context: Context) -> Convert:
     if not context.is_quantized:
         return found.convert
     if found.quantized is None:

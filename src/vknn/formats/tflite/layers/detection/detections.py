@@ -1,4 +1,4 @@
-"""The steps of TFLite_Detection_PostProcess."""
+"""Options, box decoding and suppression of TFLite_Detection_PostProcess."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.common.quantization import dequantized
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.detection.non_max_suppression import NonMaxSuppression
@@ -14,15 +15,14 @@ from vknn.ops.elementwise.logic import GreaterOrEqual, Where
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.movement.shape import Concat, Expand, Pad, Slice
-from vknn.ops.quantized.linear import DequantizeLinear
 from vknn.ops.reduction import ReduceSum
 
 _LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The operator's options, checked."""
+class PostProcessOptions:
+    """Checked options of the operator. ``scales``: divisors of encoded y, x, h and w."""
 
     detections: int
     classes: int
@@ -31,10 +31,11 @@ class Setting:
     regular: bool
     least_score: float
     iou: float
-    scales: tuple[float, float, float, float]  # y, x, h, w
+    scales: tuple[float, float, float, float]
 
     @classmethod
-    def of(cls, c: Context) -> Setting:
+    def of(cls, c: Context) -> PostProcessOptions:
+        """The options of the operator. Raises Malformed."""
         options = c.options
         made = cls(
             _whole(c, "max_detections"),
@@ -67,7 +68,7 @@ class Setting:
 
     @property
     def rows(self) -> int:
-        """Of the outputs."""
+        """Number of rows of the outputs."""
         return self.detections * self.classes_each
 
 
@@ -88,26 +89,16 @@ def _real(c: Context, name: str) -> float:
     return float(np.float32(_option(c, name, 0.0)))
 
 
-def real(c: Context, number: int) -> Value:
-    """An input as real numbers."""
-    value = c.value(number)
-    if value.type.dtype is DType.FLOAT32:
-        return value
-    if value.type.dtype is DType.FLOAT16:
-        return c.add(ew.Cast(DType.FLOAT32), value)
-    quant = c.quant(number)
-    scale = c.constant(quant.scale.reshape(-1)[0], "scale")
-    zero = int(quant.zero_point.reshape(-1)[0])
-    whole = c.add(ew.Sub(), c.add(ew.Cast(DType.INT32), value), c.scalar(zero, DType.INT32))
-    return c.add(DequantizeLinear(), whole, scale)
+def decoded_boxes(c: Context, options: PostProcessOptions) -> Value:
+    """Boxes [n, 4] (y1, x1, y2, x2) from encodings (y, x, h, w) relative to anchors.
 
-
-def decoded(c: Context, setting: Setting) -> Value:
-    """Boxes [n, 4] (y1, x1, y2, x2) of encodings (y, x, h, w) relative to anchors."""
-    encoded, anchors = real(c, 0), real(c, 2)
+    The encoding is that of SSD (Liu et al. 2016): centres relative to the anchor's size, sizes as
+    logarithms.
+    """
+    encoded, anchors = dequantized(c, 0), dequantized(c, 2)
     count = encoded.type.dims[1]
     encoded = c.reshape(c.add(Slice((0,), (4,), (2,)), encoded), (count, 4))
-    scales = c.constant(np.array(setting.scales, np.float32), "scales")
+    scales = c.constant(np.array(options.scales, np.float32), "scales")
     scaled = c.add(ew.Div(), encoded, scales)
 
     def half(x: Value, first: int) -> Value:
@@ -123,30 +114,30 @@ def decoded(c: Context, setting: Setting) -> Value:
 
 @dataclass(frozen=True)
 class Detections:
-    """Boxes [n, 4] and scores [1, n, classes], the first of them being background if ``first``."""
+    """Boxes [n, 4], scores [1, n, first + classes]; ``first``: 1 where class 0 is background."""
 
     c: Context
-    setting: Setting
+    options: PostProcessOptions
     boxes: Value
     scores: Value
     first: int
 
     def by_box(self) -> list[Value]:
-        """Each box has its best classes; boxes are suppressed by the best of all."""
-        c, s = self.c, self.setting
+        """Outputs with suppression by the best score of each box, which gets its best classes."""
+        c, s = self.c, self.options
         count, own = self.boxes.type.dims[0], min(s.classes_each, s.classes)
-        scores = c.reshape(self._of_classes(), (count, s.classes))
+        scores = c.reshape(self._class_scores(), (count, s.classes))
         values, labels = c.add_many(TopK(1, own), scores)
         best = c.reshape(c.add(Slice((0,), (1,), (1,)), values), (1, 1, count))
         indices, _, counts = self._suppressed(best, s.detections)
         chosen = c.reshape(indices, (s.detections,))
         place = c.add(ew.Max(), chosen, c.scalar(0, DType.INT32))
         there = c.add(GreaterOrEqual(), chosen, c.scalar(0, DType.INT32))
-        boxes = self._kept(there, c.add(Gather(), self.boxes, place))
+        boxes = self._masked(there, c.add(Gather(), self.boxes, place))
         boxes = c.reshape(boxes, (s.detections, 1, 4))
         boxes = c.add(Expand((s.detections, own, 4)), boxes)
-        classes = self._kept(there, c.add(ew.Cast(DType.FLOAT32), c.add(Gather(), labels, place)))
-        values = self._kept(there, c.add(Gather(), values, place))
+        classes = self._masked(there, c.add(ew.Cast(DType.FLOAT32), c.add(Gather(), labels, place)))
+        values = self._masked(there, c.add(Gather(), values, place))
         more = s.classes_each - own
         results = [
             c.reshape(self._padded(boxes, 1, more), (1, s.rows, 4)),
@@ -156,10 +147,10 @@ class Detections:
         return [*results, c.reshape(c.add(ew.Cast(DType.FLOAT32), counts), (1,))]
 
     def by_class(self) -> list[Value]:
-        """Boxes are suppressed class by class; the best of all classes stay."""
-        c, s = self.c, self.setting
+        """Outputs with suppression class by class, of which the best of all classes are kept."""
+        c, s = self.c, self.options
         count = self.boxes.type.dims[0]
-        scores = c.transpose(self._of_classes(), (0, 2, 1))
+        scores = c.transpose(self._class_scores(), (0, 2, 1))
         each = min(s.per_class, count)
         indices, best, _ = self._suppressed(scores, each)
         total = s.classes * each
@@ -178,22 +169,22 @@ class Detections:
             c.add(ew.Cast(DType.FLOAT32), labels),
             values,
         )
-        rows = [self._padded(self._kept(there, v), 0, s.rows - taken) for v in found]
+        rows = [self._padded(self._masked(there, v), 0, s.rows - taken) for v in found]
         return [*(c.reshape(v, (1, *v.type.dims)) for v in rows), number]
 
-    def _of_classes(self) -> Value:
-        """The scores without the background."""
-        s = self.setting
+    def _class_scores(self) -> Value:
+        """The scores without those of the background."""
+        s = self.options
         part = Slice((self.first,), (self.first + s.classes,), (2,))
         return self.c.add(part, self.scores) if self.first else self.scores
 
     def _suppressed(self, scores: Value, most: int) -> tuple[Value, ...]:
-        s = self.setting
+        s = self.options
         op = NonMaxSuppression(most, s.iou, s.least_score, score_inclusive=True)
         boxes = self.c.reshape(self.boxes, (1, *self.boxes.type.dims))
         return self.c.add_many(op, boxes, scores)
 
-    def _kept(self, there: Value, rows: Value) -> Value:
+    def _masked(self, there: Value, rows: Value) -> Value:
         """``rows`` where there is a detection, else zeros."""
         c = self.c
         mask = c.reshape(there, (rows.type.dims[0], *[1] * (rows.type.rank - 1)))

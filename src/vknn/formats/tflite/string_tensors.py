@@ -1,4 +1,7 @@
-"""String tensors: a count, count + 1 offsets from the start, then the bytes."""
+"""String tensors: a count, count + 1 offsets from the start of the buffer, then the bytes.
+
+All numbers are little-endian int32 (the layout is that of TensorFlow Lite's string_util.h).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from vknn.formats.tflite.verifier import Damaged
 
 
 def unpack_strings(raw: memoryview, shape: tuple[int, ...], what: str, position: int) -> np.ndarray:
-    """The object array of bytes in a string tensor's buffer. Raises Damaged."""
+    """Object array of bytes from a string tensor's buffer. Raises Damaged at ``position``."""
     count = int(np.frombuffer(raw[:4], "<i4")[0]) if len(raw) >= 4 else -1
     if count < 0 or 4 * (count + 2) > len(raw):
         raise Damaged(f"{what} holds {count} strings in {len(raw)} bytes", position)
