@@ -1,4 +1,4 @@
-"""docs/adding-an-op.md is followed to the letter in a copy of the checkout, for each of its examples.
+"""docs/adding-an-op.md, followed to the letter in a copy of the checkout.
 
 Each code block is applied to the file that its first line names, each shell block is run.
 """
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,43 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "adding-an-op.md"
 COPIED = ("src", "shaders", "tests", "tools", "docs", "pyproject.toml")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-HEADER = re.compile(r"(?:#|//) (?P<path>[\w./-]+)(?:: add (?:at the (?P<end>end)|to (?P<name>\w+)))?")
+HEADER = re.compile(
+    r"(?:#|//) (?P<path>[\w./-]+)(?:: add (?:at the (?P<end>end)|to (?P<name>\w+)))?"
+)
+
+#: Tests that a change which follows the page has to pass, beyond those that it names.
+CHECKS = (
+    "python -m pytest -q tests/test_families.py tests/test_ops_table.py tests/test_ncnn_table.py"
+)
+#: Prints the errors that one sees where a step was left out, after B and A.
+FORGOTTEN = """
+from vknn.lowering.generated.kernel_parameters import KERNELS
+from vknn.lowering.kit.parameters import parameters_of
+from vknn.runtime.spirv.modules import spirv
+
+def show(make):
+    try:
+        make()
+    except Exception as error:
+        print(error)
+    print('----')
+
+center, rows = 'normalization/center', dict(rows=1, width=1, chunk=1)
+push, constants = KERNELS.pop(center)
+show(lambda: parameters_of(center))
+KERNELS[center] = push.replace('rows', 'lines'), constants
+show(lambda: parameters_of(center).pack(rows))
+show(lambda: spirv(center, (('ACCESS', '1'), ('HALF', '2'))))
+show(lambda: spirv('elementwise/unary', (('ACCESS', '0'), ('ELEM', '0'))))
+"""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; ``text`` is without the line that names the file."""
+    """A fenced block without the line that names the file.
+
+    ``path``: None for commands. ``name``: what of an existing file it is added to ("end": its end).
+    """
 
     path: str | None
     name: str | None
@@ -49,7 +81,7 @@ def blocks(text: str) -> Iterator[Block]:
         header, rest = body.split("\n", 1)
         found = HEADER.fullmatch(header)
         assert found, f"no file is named in {header!r}"
-        yield Block(found["path"], found["name"] or found["end"], rest)
+        yield Block(found["path"], found["name"], rest)
 
 
 def apply(block: Block, root: Path) -> None:
@@ -142,28 +174,35 @@ class Checkout:
             check=False,
         )
 
-    def follow(self, text: str, *, but: str = "") -> None:
-        """Applies and runs the blocks of a part of the page, but for commands with ``but``."""
+    def follow(self, text: str, *, but: str | None = None) -> None:
+        """Applies and runs the blocks of a part of the page, but for those that contain ``but``."""
         for block in blocks(text):
+            if but is not None and but in block.text:
+                continue
             if block.path is not None:
                 apply(block, self.root)
-            elif not but or but not in block.text:
-                done = self.run(block.text)
-                assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+                continue
+            done = self.run(block.text)
+            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+            if "vknn verify" in block.text:
+                said = re.search(
+                    r"^all (\d+) operators agree \((\d+) ran on", done.stdout, re.MULTILINE
+                )
+                assert said and said[1] == said[2], done.stdout
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    root, programs = tmp_path / "vknn", tmp_path / "bin"
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "_spirv")
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, root / name, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, root / name)
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    top = tmp_path_factory.mktemp("adding-an-op")
+    root, programs = top / "vknn", top / "bin"
+    for name in tracked():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    # Compiled shaders: named by the hash of all that they are made from, so they may be shared.
     compiled = ROOT / ".cache" / "spirv"
-    if compiled.is_dir():  # names are hashes of what modules are made from
-        shutil.copytree(compiled, root / ".cache" / "spirv", copy_function=_linked)
+    compiled.mkdir(parents=True, exist_ok=True)
+    (root / ".cache").mkdir()
+    (root / ".cache" / "spirv").symlink_to(compiled)
     programs.mkdir()
     for name, module in (("python", ""), ("vknn", "-m vknn"), ("ruff", "-m ruff")):
         script = programs / name
@@ -172,14 +211,61 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(root, programs)
 
 
-def _linked(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy(source, target)
+def tracked() -> list[str]:
+    """The files of the checkout, as git or else the folders know them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *COPIED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    paths = [p for name in COPIED for p in [ROOT / name, *(ROOT / name).rglob("*")]]
+    return [p.relative_to(ROOT).as_posix() for p in paths if p.is_file()]
+
+
+# The order matters: B and C write the table of parameters, which needs every shader compiled again
+# once A has changed what most of them include; the last test is about all of the examples.
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("letter", ["A.", "B.", "C."])
-def test_example(letter: str, checkout: Checkout) -> None:
-    checkout.follow(section(letter))
+def test_a_kernel_of_its_own(checkout: Checkout) -> None:
+    checkout.follow(section("B."))
+
+
+@pytest.mark.device
+def test_a_new_family(checkout: Checkout) -> None:
+    checkout.follow(section("C."))
+
+
+@pytest.mark.device
+def test_an_elementwise_op(checkout: Checkout) -> None:
+    checkout.follow(section("A."))
+
+
+def test_the_rest(checkout: Checkout) -> None:
+    """Tables, imports and format of what has been added; the tests that hold them."""
+    checkout.follow(section("The rest"), but=None if find_spec("ruff") else "ruff")
+    done = checkout.run(CHECKS)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def test_what_one_sees(checkout: Checkout) -> None:
+    """The messages that the page quotes, after the steps that they are about were undone."""
+    numbers = "shaders/common/opcode_numbers.glsl"
+    shutil.copy(ROOT / numbers, checkout.root / numbers)
+    done = checkout.run(f'python -c "{FORGOTTEN}"')
+    assert done.returncode == 0, done.stderr
+    quoted = [q for q in re.findall(r"`(.+?)`", section("What one sees")) if " " in q]
+    patterns = [".*".join(map(re.escape, text.split("..."))) for text in quoted]
+    for message in done.stdout.split("----\n")[:-1]:
+        assert any(re.search(pattern, message) for pattern in patterns), message
+
+
+def test_named_tests_exist() -> None:
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
+    assert named
+    assert {name for name in named if f"def {name}(" not in tests} == set()
