@@ -22,9 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "adding-an-op.md"
 COPIED = ("src", "shaders", "tests", "tools", "docs", "pyproject.toml")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-HEADER = re.compile(
-    r"(?:#|//) (?P<path>[\w./-]+)(?:: add (?:at the (?P<end>end)|to (?P<name>\w+)))?"
-)
+#: "<path>", "<path>: add at the end" or "<path>: add to <name>", as a comment.
+HEADER = re.compile(r"(?:#|//) (?P<path>[\w./-]+)(?:: add (?:at the|to) (?P<name>\w+))?")
 
 #: Tests that a change which follows the page has to pass, beyond those that it names.
 CHECKS = (
