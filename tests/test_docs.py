@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -28,43 +27,9 @@ BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
 
-RUN_EXAMPLE = """
-import pathlib, sys
-from vknn.runtime.spirv import glsl
-glsl.checkout_root = lambda: pathlib.Path({root!r})
-{code}
-for shape in [(1, 1), (5, 7), (2, 3, 8)]:
-    test_center(shape)
-from vknn.formats.ncnn.layers import layer_type
-assert layer_type("Center").convert is center_layer
-"""
-
 
 def blocks(page: Path, language: str) -> list[str]:
     return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
-
-
-@pytest.mark.device
-def test_the_worked_example_runs(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "adding-an-op.md"
-    shaders = tmp_path / "shaders"
-    shutil.copytree(ROOT / "shaders", shaders)
-    (kernel,) = blocks(page, "glsl")
-    name, text = kernel.split("\n", 1)
-    (tmp_path / name.removeprefix("// ")).write_text(text)
-    script = tmp_path / "example.py"
-    code = "\n".join(blocks(page, "python"))
-    script.write_text(RUN_EXAMPLE.format(root=str(shaders), code=code))
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src{os.pathsep}{ROOT}"}
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 LAYER_EXAMPLE = """
@@ -202,6 +167,5 @@ def test_links_and_paths_exist(page: Path) -> None:
     links = [link for link in found if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]
     named = re.findall(r"`((?:src|shaders|tools|docs|tests)/[\w./-]+)`", text)
-    made_up = {"shaders/normalization/center.comp"}
-    missing += [n for n in named if n not in made_up and not (ROOT / n).exists()]
+    missing += [n for n in named if not (ROOT / n).exists()]
     assert missing == []

@@ -78,7 +78,7 @@ def page() -> str:
 
 def ncnn() -> dict[str, set[str]]:
     """Layer -> operators."""
-    examples = json.loads(ncnn_table.EXAMPLES.read_text(encoding="utf-8"))
+    examples = ncnn_table.all_examples()
 
     def pairs() -> Iterator[Pair]:
         for name in BUILTIN:

@@ -33,8 +33,12 @@ NOT_OF_LAYERS = ("test_networks.py", "test_binary.py")
 #: Examples kept of a layer: one for each number and rank of inputs, the smallest ones.
 MOST_EXAMPLES = 5
 MARK = "ncnn differs:"
-#: Layers that the ncnn of the tests is built without: an example each, by hand.
-WITHOUT_PEER = {"ArgMax": ("0=1 1=2", (3, 4, 5)), "SPP": ("0=0 1=2", (3, 8, 9))}
+#: Layers that the ncnn of the tests is built without: an example each, by hand, as the parameters
+#: and the shapes of the inputs (without a batch axis).
+WITHOUT_PEER: dict[str, tuple[Any, ...]] = {
+    "ArgMax": ("0=1 1=2", (3, 4, 5)),
+    "SPP": ("0=0 1=2", (3, 8, 9)),
+}
 for path in (ROOT / "src", ROOT):
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
@@ -82,7 +86,7 @@ Example = dict[str, Any]
 
 def page() -> str:
     """The whole page as Markdown."""
-    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    examples = all_examples()
     types, known = layer_types(), _parameters()
     lines = [
         INTRODUCTION,
@@ -98,6 +102,12 @@ def page() -> str:
     for name, *things in sorted([*subjects, *_families(types)], key=lambda s: s[0].lower()):
         lines += [f"- **{name}**: {note}" for note in notes(MARK, *things)]
     return "\n".join([*lines, ""])
+
+
+def all_examples() -> dict[str, Example]:
+    """Examples by layer: those kept of the peer tests and those by hand."""
+    kept = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    return kept | {name: _by_hand(name, *given) for name, given in WITHOUT_PEER.items()}
 
 
 def _families(types: Mapping[str, LayerType]) -> list[tuple[str, Any]]:
@@ -196,18 +206,19 @@ def record() -> None:
     ignored = [f"--ignore={ROOT / PEERS / name}" for name in NOT_OF_LAYERS]
     options = ["-q", "-q", "-k", "not vulkan", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
     pytest.main([str(ROOT / PEERS), f"--rootdir={ROOT}", *ignored, *options], plugins=[recorder])
-    kept = {name: _by_hand(name, *given) for name, given in WITHOUT_PEER.items()}
-    kept |= {name: _kept(name, found) for name, found in recorder.seen.items()}
-    kept = dict(sorted(kept.items()))
+    kept = {name: _kept(name, found) for name, found in sorted(recorder.seen.items())}
     lines = [f"{json.dumps(name)}: {json.dumps(example)}" for name, example in kept.items()]
     EXAMPLES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     print(f"wrote {EXAMPLES}: {len(kept)} layers")
 
 
-def _by_hand(name: str, params: str, shape: tuple[int, ...]) -> Example:
-    text = f"7767517\n2 2\nInput i 0 1 x0\n{name} layer 1 1 x0 y0 {params}\n"
-    inputs = {"x0": {"shape": list(shape), "dtype": "float32"}}
-    return {"tests": [], "nets": [{"param": text, "inputs": inputs}]}
+def _by_hand(name: str, params: str, *shapes: tuple[int, ...]) -> Example:
+    names = [f"x{number}" for number in range(len(shapes))]
+    inputs = [f"Input i{number} 0 1 {blob}" for number, blob in enumerate(names)]
+    layer = f"{name} layer {len(names)} 1 {' '.join(names)} y0 {params}".rstrip()
+    lines = ["7767517", f"{len(names) + 1} {len(names) + 1}", *inputs, layer]
+    given = {b: {"shape": list(s), "dtype": "float32"} for b, s in zip(names, shapes, strict=True)}
+    return {"tests": [], "nets": [{"param": "\n".join([*lines, ""]), "inputs": given}]}
 
 
 def _kept(name: str, found: dict[str, list[Example]]) -> Example:

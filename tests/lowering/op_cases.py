@@ -1,19 +1,19 @@
-"""Every op, with inputs, for the tests of lowering."""
+"""Every op, with inputs, for the tests of lowering.
+
+A module ``<family>_cases`` beside this one is found by being there: its ``cases()`` gives tuples of
+the fields of :class:`Case`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 from tests.helpers import single_op_graph
-from tests.lowering import (
-    integer_cases,
-    rearrange_cases,
-    reduction_cases,
-    selection_cases,
-    spatial_cases,
-)
 
 from vknn.graph import DType, Graph, Op
 from vknn.lowering.kit.opcodes import BINARY, UNARY
@@ -195,22 +195,6 @@ def _rows() -> Iterator[Case]:
     yield Case(LRN((2, 3), (1, 1), (1, 1)), (IMAGE,))
 
 
-def _reduction() -> Iterator[Case]:
-    return (Case(*given) for given in reduction_cases.cases())
-
-
-def _rearrange() -> Iterator[Case]:
-    return (Case(*given) for given in rearrange_cases.cases())
-
-
-def _selection() -> Iterator[Case]:
-    return (Case(*given) for given in selection_cases.cases())
-
-
-def _spatial() -> Iterator[Case]:
-    return (Case(*given) for given in spatial_cases.cases())
-
-
 def _movement() -> Iterator[Case]:
     for image in (IMAGE, (2, 8, 6, 4)):
         n, c, h, w = image
@@ -290,18 +274,24 @@ def with_tails(cases: list[Case]) -> Iterator[Case]:
             yield dataclasses.replace(case, op=ew.Fused(case.op, steps), inputs=inputs)
 
 
+def _of_module(name: str) -> Iterator[Case]:
+    module = importlib.import_module(f"tests.lowering.{name}")
+    return (Case(*given) for given in module.cases())
+
+
+_MODULES = sorted(path.stem for path in Path(__file__).parent.glob("*_cases.py"))
 FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "elementwise": _elementwise,
     "convolution": _convolution,
     "pooling": _pooling,
     "products": _products,
     "rows": _rows,
-    "reduction": _reduction,
     "recurrent": _recurrent,
     "movement": _movement,
-    "rearrange": _rearrange,
-    "selection": _selection,
-    "spatial": _spatial,
     "others": _others,
-    "integers": lambda: (Case(*given) for given in integer_cases.cases()),
+    **{
+        name.removesuffix("_cases"): functools.partial(_of_module, name)
+        for name in _MODULES
+        if name != "op_cases"
+    },
 }
