@@ -43,8 +43,10 @@ layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
 layout(constant_id = 23) const int FOLDED = 0;
 
 INPUT4I(SETTING_BINDING, setting);
+#if BYTES
+layout(constant_id = 24) const int OTHER_UNSIGNED = 0;  // 1 where `other` is unsigned
+#endif
 #if TAIL && BYTES
-layout(constant_id = 24) const int OTHER_UNSIGNED = 0;
 INPUT1I(SETTING_BINDING + 1, other);
 #define LOAD_OTHER(i) bytes_of(LOAD1(other, i), OTHER_UNSIGNED)
 #elif TAIL

@@ -13,7 +13,7 @@ from tests.lowering.limits import DISCRETE, MINIMUM
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution.row import pack_row
-from vknn.lowering.kernels.matmul.gemm import Product
+from vknn.lowering.kernels.matmul.gemm import Gemm
 from vknn.lowering.kernels.matmul.kernels import row_split
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Sigmoid
@@ -77,7 +77,7 @@ def test_who_is_offered_rows() -> None:
 
 
 def test_long_rows_are_split_the_more_the_fewer_lanes_there_are() -> None:
-    short, long = (Product(1, 40, k, k, 1, 40, 1, 40) for k in (64, 4096))
+    short, long = (Gemm(1, 40, k, k, 1, 40, 1, 40) for k in (64, 4096))
     assert row_split(short, DISCRETE).lanes_k == 16
     assert row_split(long, DISCRETE).lanes_k == 32
     assert row_split(long, MINIMUM).lanes_k == 16

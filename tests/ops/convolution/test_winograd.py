@@ -19,7 +19,7 @@ from vknn.crosscheck import allowances
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution.winograd import matrices, pack_winograd
-from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, ExactConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.plan import DeviceLimits
 
@@ -162,7 +162,7 @@ def test_rounding_errors_stay_small(channels: int, size: int) -> None:
 
 def test_sums_of_whole_numbers_are_left_to_others() -> None:
     def offered(whole: bool) -> set[str]:
-        op = (WholeConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))
+        op = (ExactConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))
         arrays = [np.ones((1, 64, 28, 28), np.float32), np.ones((64, 64, 3, 3), np.float32)]
         (node,) = single_op_graph(op, arrays, (1,)).nodes
         return {c.name for c in candidates(node, DeviceLimits(), LoweringOptions())}

@@ -12,6 +12,7 @@ from tests.lowering.limits import DISCRETE, check_limits
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.lowering.kit.parameters import parameters_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
@@ -132,18 +133,22 @@ def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> No
             plan = lower(graph, limits, options)
             check_limits(plan, limits)
             (dispatch,) = [d for d in plan.dispatches if ("COOPERATIVE", "1") in d.variant]
-            spec = {key: int(value) for key, value in dispatch.specialization}
-            lanes, height, width = spec[0], spec[10] * spec[12], spec[11] * spec[13]
+            numbers = {key: int(value) for key, value in dispatch.specialization}
+            spec = parameters_of(dispatch.kernel).named(numbers)
+            lanes = numbers[0]
+            height, width = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
             assert (height, 4 * width) == tuple(map(int, name[11:].split("x")))
-            assert lanes == spec[12] * spec[13] and lanes % subgroup == 0
+            assert lanes == spec["LANES_M"] * spec["LANES_N"] and lanes % subgroup == 0
             # Each lane brings as much as any other; each subgroup computes as much as any other.
-            assert height * spec[14] % lanes == 0 and 4 * spec[14] * width % lanes == 0
+            depth = spec["DEPTH"]
+            assert height * depth % lanes == 0 and 4 * depth * width % lanes == 0
             assert height % lanes == 0 or lanes % height == 0
-            assert spec[14] % max(1, lanes // height) == 0 and 4 * spec[14] % spec[22] == 0
-            parts = height // (spec[20] * spec[23]) * (4 * width // (spec[21] * spec[24]))
-            assert parts == lanes // subgroup
+            assert depth % max(1, lanes // height) == 0 and 4 * depth % spec["MATRIX_K"] == 0
+            rows = spec["MATRIX_M"] * spec["MATRICES_M"]
+            columns = spec["MATRIX_N"] * spec["MATRICES_N"]
+            assert height // rows * (4 * width // columns) == lanes // subgroup
             # Rows of matrices begin at multiples of 16 bytes.
-            assert spec[15] % 2 == spec[16] % 2 == 0
+            assert spec["A_STRIDE"] % 2 == spec["B_STRIDE"] % 2 == 0
 
 
 def test_who_is_offered_them() -> None:

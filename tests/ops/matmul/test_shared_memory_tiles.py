@@ -11,7 +11,7 @@ from tests.helpers import check_op, single_op_graph
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BLOCKS, Block
+from vknn.lowering.kernels.matmul.shared_memory_tiles import TILES, SharedMemoryTile
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
@@ -165,7 +165,7 @@ def test_tuning_tries_all_blocks() -> None:
     graph = single_op_graph(MatMul(), arrays, (1,))
     (job,) = find_jobs(graph.nodes, gpu(), LoweringOptions())
     (contest,) = job.contests
-    assert {block.name for block in BLOCKS} < set(contest.names)
+    assert {tile.name for tile in TILES} < set(contest.names)
 
 
 def gpu(**changes: object) -> DeviceLimits:
@@ -195,7 +195,7 @@ def test_gpus_take_blocks_for_large_products() -> None:
     assert not any(n.startswith("shared") for n in offered(conv(2), images, gpu(kind="cpu")))
 
 
-def test_blocks_keep_to_what_the_device_allows() -> None:
+def test_tiles_keep_to_the_limits_of_the_device() -> None:
     ones = [np.ones((200, 8), np.float32), np.ones((8, 200), np.float32)]
 
     def names(limits: DeviceLimits, *disabled: str) -> set[str]:
@@ -203,7 +203,7 @@ def test_blocks_keep_to_what_the_device_allows() -> None:
         found = candidates(graph.nodes[0], limits, LoweringOptions(frozenset(disabled)))
         return {c.name for c in found if c.name.startswith("shared")}
 
-    every = {block.name for block in BLOCKS}
+    every = {tile.name for tile in TILES}
     assert names(gpu()) == every
     assert names(gpu(), "shared") == set()
     assert names(DeviceLimits(kind="discrete")) == every - {"shared128x128"}
@@ -211,32 +211,32 @@ def test_blocks_keep_to_what_the_device_allows() -> None:
     assert names(gpu(shared_memory=5 << 10)) == {"shared32x32"}
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_blocks_are_brought_by_all_lanes_alike(block: Block) -> None:
-    assert block.height % block.lanes == 0 or block.lanes % block.height == 0
-    assert block.height * block.depth % block.lanes == 0
-    assert 4 * block.depth * block.width % block.lanes == 0
-    assert block.depth % max(1, block.lanes // block.height) == 0
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+def test_all_lanes_load_as_many_vec4s(tile: SharedMemoryTile) -> None:
+    assert tile.height % tile.lanes == 0 or tile.lanes % tile.height == 0
+    assert tile.height * tile.depth % tile.lanes == 0
+    assert 4 * tile.depth * tile.width % tile.lanes == 0
+    assert tile.depth % max(1, tile.lanes // tile.height) == 0
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
-def test_eight_lanes_meet_eight_groups_of_banks(block: Block, down: bool) -> None:
+def test_eight_lanes_meet_eight_groups_of_banks(tile: SharedMemoryTile, down: bool) -> None:
     """In shared_memory_tiles.glsl: of 32 banks, what eight lanes move at once (16 bytes each)."""
-    spec = block.spec(down, down)
-    a_stride, b_stride = int(spec[15]), int(spec[16])
-    width, depth = block.width, block.depth
-    for first in range(0, block.lanes, 8):
+    spec = tile.spec(down, down)
+    a_stride, b_stride = spec["A_STRIDE"], spec["B_STRIDE"]
+    width, depth = tile.width, tile.depth
+    for first in range(0, tile.lanes, 8):
         lanes = range(first, first + 8)
         if down:
-            stored_a = [lane % block.height * a_stride + lane // block.height for lane in lanes]
+            stored_a = [lane % tile.height * a_stride + lane // tile.height for lane in lanes]
             stored_b = [lane % (4 * depth) * b_stride + lane // (4 * depth) for lane in lanes]
         else:
             stored_a = [lane // depth * a_stride + lane % depth for lane in lanes]
             stored_b = [lane // width * b_stride + lane % width for lane in lanes]
-        read_a = {lane // block.lanes_n * a_stride for lane in lanes}
-        read_b = {lane % block.lanes_n for lane in lanes}
-        pixels = {lane % block.lanes_m * (depth + 1) for lane in lanes}
+        read_a = {lane // tile.lanes_n * a_stride for lane in lanes}
+        read_b = {lane % tile.lanes_n for lane in lanes}
+        pixels = {lane % tile.lanes_m * (depth + 1) for lane in lanes}
         for places in (stored_a, stored_b, read_a, read_b, pixels):
             distinct = set(places)
             assert len({place % 8 for place in distinct}) == len(distinct)

@@ -90,7 +90,7 @@ class Conv(Convolution):
 
 
 @attributes
-class WholeConv(Conv):
+class ExactConv(Conv):
     """Conv of whole numbers, or of multiples of powers of two, whose sums float32 holds exactly.
 
     Kernels that round on the way are left out.

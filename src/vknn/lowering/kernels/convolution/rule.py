@@ -16,7 +16,7 @@ from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, i
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv
+from vknn.ops.convolution.conv import Conv, ConvInteger, ExactConv
 from vknn.ops.quantized.convolution import QuantizedConv
 
 #: Networks repeat their layers: the candidates of so many by all they depend on, which the data of
@@ -25,7 +25,7 @@ MOST_KNOWN = 512
 _known: dict[Hashable, list[Candidate]] = {}
 
 
-@lowers(Conv, WholeConv, ConvInteger, QuantizedConv)
+@lowers(Conv, ExactConv, ConvInteger, QuantizedConv)
 def convolution(problem: Problem) -> list[Candidate]:
     """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
     if is_quantized(problem):

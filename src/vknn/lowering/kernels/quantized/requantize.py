@@ -1,7 +1,7 @@
-"""How kernels that convolve compute on quantized integers (shaders/quantized/sums.glsl).
+"""Requantization of sums of quantized integers in Conv and Gemm kernels.
 
-The same kernels do floats, plain integers and quantized ones; a :class:`Form` says what a dispatch
-needs besides.
+The same kernels compute on floats, plain integers and quantized integers; a
+:class:`QuantizedVariant` has what a dispatch needs for each (shaders/quantized/sums.glsl).
 """
 
 from __future__ import annotations
@@ -14,30 +14,33 @@ import numpy as np
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, Candidate
 from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read4
-from vknn.lowering.kit.layouts import BYTES_UNSIGNED, Layout, allows, storage_bytes
+from vknn.lowering.kit.layouts import Layout, allows, storage_bytes
+from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary
 from vknn.ops.quantized.convolution import ROUNDINGS, Requantized
 
-_JOIN, _ROUNDING, _SIGN, _FOLDED, _OTHER_UNSIGNED = 20, 21, 22, 23, 24
-#: How constant weights lie: numbers of 32 bits each, or four of k as the bytes of one, which are
-#: multiplied one by one, or all four by an instruction.
+#: Formats of constant weights: a weight of 32 bits each; four weights along k as the bytes of an
+#: integer, multiplied one by one; the same, multiplied by an integer dot product instruction.
 NUMBERS, BYTES, DOTS = "", "bytes", "dot"
 _QUANT = {BYTES: 4, DOTS: 3}
-#: Whole numbers up to this are exact in float32.
+#: Integers up to this are exact in float32.
 _EXACT = 1 << 24
-#: What is left at least of a kernel's estimate where its tensors lie in C4B.
+#: Lower bound of a candidate's cost with tensors in C4B, as a share of that without.
 _LEAST_SHARE = 0.8
-#: The code of a product rounded twice where sums and shifts stay in these bounds.
+#: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
 
 @dataclass(frozen=True)
-class Form:
-    """What a dispatch has besides x, w and y."""
+class QuantizedVariant:
+    """Variant, specialization constants and bindings of a dispatch, by the op's arithmetic.
+
+    ``epilogue``: operand bindings of the shader's epilogue, None where the variant has none.
+    """
 
     defines: Mapping[str, int]
-    spec: Mapping[int, int | float] = field(default_factory=dict)
+    spec: Spec = field(default_factory=dict)
     bindings: tuple[Bound, ...] = ()
     epilogue: int | None = None
 
@@ -65,8 +68,8 @@ def by_floats(problem: Problem) -> bool:
     return narrow and problem.constants[1] is not None
 
 
-def byte_forms(problem: Problem) -> list[str]:
-    """Which of BYTES and DOTS the op's weights and the device allow."""
+def byte_formats(problem: Problem) -> list[str]:
+    """Those of the weight formats BYTES and DOTS that the op's weights and the device allow."""
     op, w = problem.op, problem.constants[1] if is_quantized(problem) else None
     if w is None or not by_floats(problem):
         return []
@@ -74,64 +77,71 @@ def byte_forms(problem: Problem) -> list[str]:
     moved = w.astype(np.int64) - op.weight_zero
     if moved.size == 0 or moved.min() < -128 or moved.max() > 127:
         return []
-    dots = "integer_dot" in problem.limits.features and _is_settled(problem)
+    dots = "integer_dot" in problem.limits.features and _bias_is_constant(problem)
     return [BYTES, DOTS] if dots else [BYTES]
 
 
-def _is_settled(problem: Problem) -> bool:
-    """True where the bias is known when the plan is made."""
+def _bias_is_constant(problem: Problem) -> bool:
+    """True where there is no bias, or a constant one."""
     return problem.inputs[2] is None or problem.constants[2] is not None
 
 
-def form(
-    emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS, folds: bool = False
-) -> Form:
-    """The form of a dispatch; ``terms``: products that a sum takes in a step of the loop.
+def quantized_variant(
+    emitter: Emitter,
+    terms: int,
+    packed: bool = True,
+    weight_format: str = NUMBERS,
+    folds: bool = False,
+) -> QuantizedVariant:
+    """The variant of a Conv or Gemm kernel for the emitter's problem.
 
-    ``packed``: constant weights come from :func:`pack`, or are whole numbers in float32 where
-    :func:`by_floats` says so. ``lie``: how they lie, one of :func:`byte_forms` or NUMBERS.
-    ``folds``: each sum meets all of its channel's weights, what is outside of x included, so that
-    the zero point of x can count in the bias.
+    ``terms``: products that a sum takes in a step of the loop. ``packed``: constant weights come
+    from :func:`pack`, or are integers in float32 where :func:`by_floats` says so.
+    ``weight_format``: one of :func:`byte_formats` or NUMBERS. ``folds``: each sum meets all weights
+    of its channel, also where x is padded, so that the bias can hold the zero point of x.
     """
     problem = emitter.problem
     if not is_quantized(problem):
         integer = not emitter.output().is_float
-        return Form({"ELEM": int(integer)}, epilogue=None if integer else 1)
+        return QuantizedVariant({"ELEM": int(integer)}, epilogue=None if integer else 1)
     op, data = problem.op, problem.inputs[0]
     assert isinstance(op, Requantized) and data is not None
     floats = packed and by_floats(problem)
-    folded = floats and folds and _is_settled(problem)
+    folded = floats and folds and _bias_is_constant(problem)
     sizes = _sizes(problem)
     join = _exact_steps(problem, terms, folded, sizes) if floats else _wide_steps(problem, terms)
     rounding = _NEAR if _is_near(problem, sizes) else ROUNDINGS.index(op.rounding)
-    sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
-    defines = {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)}
-    bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign, rounding))]
+    dots = weight_format == DOTS
+    sign = 128 if data.dtype is DType.UINT8 and dots else 0
+    defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1 if floats else 2)}
+    bindings = [read4(_setting(emitter, op, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["TAIL"] = 1
         bindings.append(read4(emitter.operands[0]))
-    spec = {_JOIN: join, _ROUNDING: rounding, _SIGN: sign, _FOLDED: int(folded)}
+    spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
     if emitter.output().is_bytes:
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
-        spec[BYTES_UNSIGNED] = int(data.dtype is DType.UINT8)
-        spec[_OTHER_UNSIGNED] = int(op.dtype is DType.UINT8)
-    return Form(defines, spec, tuple(bindings))
+        spec["BYTES_UNSIGNED"] = int(data.dtype is DType.UINT8)
+        spec["OTHER_UNSIGNED"] = int(op.dtype is DType.UINT8)
+    return QuantizedVariant(defines, spec, tuple(bindings))
 
 
 def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """The candidates that multiply in floats once more: with y in C4B, and with x there as well.
+    """Copies of candidates that multiply in floats: with y in C4B, and with x and y in C4B.
 
-    Their time is that of the others, less what the reads and stores of words save.
+    Their cost is that of the originals less what reading and storing fewer bytes saves.
     """
     x, y = problem.inputs[0], problem.outputs[0]
     if x is None or not (is_quantized(problem) and by_floats(problem) and allows(y, Layout.C4B)):
         return
     stored = 3 * storage_bytes(y, Layout.C4B) * BYTE_COST
-    forms = [("-to-bytes", Layout.C4, stored)]
+    layouts = [("-to-bytes", Layout.C4, stored)]
     if allows(x, Layout.C4B):
-        forms += [("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)]
+        layouts += [
+            ("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)
+        ]
     for candidate in found:
-        for name, source, saved in forms:
+        for name, source, saved in layouts:
             yield replace(
                 candidate,
                 name=candidate.name + name,
@@ -146,15 +156,15 @@ def pack(
     key: str,
     make: Callable[..., np.ndarray],
     sources: tuple[np.ndarray, ...],
-    lie: str = NUMBERS,
+    weight_format: str = NUMBERS,
     width: int = 0,
 ) -> Ref:
-    """Packed constant weights, in floats where the products are to be added up in floats.
+    """Packed constant weights, as float32 where products of integers are added up in floats.
 
-    ``lie``: how weights of quantized ops lie; those of bytes are made of what ``make`` gives, rows
-    of ``width`` columns of which four of k follow each other, and as many columns of bias.
+    ``make`` packs weights and bias in rows of ``width`` columns; for the other formats than NUMBERS
+    each four of its rows of weights become one and the row of bias is left out.
     """
-    if lie != NUMBERS:
+    if weight_format != NUMBERS:
         w = sources[0]
         return emitter.weight(f"{key}.bytes", lambda: as_bytes(make(w), width), w)
     if is_quantized(emitter.problem) and by_floats(emitter.problem):
@@ -164,7 +174,7 @@ def pack(
 
 
 def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
-    """Rows of ``width`` columns, every four of them as the bytes of one (int32 in and out)."""
+    """Packed weights with every four rows of ``width`` columns as the bytes of one, int32."""
     rows = packed[: packed.size // (4 * width) * 4 * width].astype(np.uint32).reshape(-1, 4, width)
     shifts = np.array([0, 8, 16, 24], np.uint32).reshape(1, 4, 1)
     joined = np.bitwise_or.reduce((rows & np.uint32(255)) << shifts, axis=1)
@@ -172,7 +182,7 @@ def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
 
 
 def _exact_steps(problem: Problem, terms: int, folded: bool, sizes: np.ndarray | None) -> int:
-    """Steps after which float32 sums become integers; 0: they stay exact to the end."""
+    """Steps after which float32 sums become integers; 0 where they are exact to the end."""
     op, most = problem.op, _most_data(problem, folded)
     assert isinstance(op, Requantized) and sizes is not None
     if most * _largest_sum(op, sizes) <= _EXACT:
@@ -182,10 +192,10 @@ def _exact_steps(problem: Problem, terms: int, folded: bool, sizes: np.ndarray |
 
 
 def _is_near(problem: Problem, sizes: np.ndarray | None) -> bool:
-    """True where the shorter form of a product rounded twice (ROUNDING 4) gives the same."""
+    """True where the shorter code for a product rounded twice (ROUNDING 4) is exact."""
     op, (bias, _, shift) = problem.op, problem.constants[2:5]
     assert isinstance(op, Requantized) and shift is not None
-    if op.rounding != "double" or sizes is None or not _is_settled(problem):
+    if op.rounding != "double" or sizes is None or not _bias_is_constant(problem):
         return False
     if shift.min(initial=0) < -_NEAR_SHIFT or shift.max(initial=-_NEAR_SHIFT) > -1:
         return False
@@ -210,7 +220,7 @@ def _sizes(problem: Problem) -> np.ndarray | None:
 
 
 def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:
-    """The largest sum of weights' magnitudes that may meet in one output."""
+    """The largest sum of the weights' magnitudes over an output channel."""
     axes = tuple(a for a in range(sizes.ndim) if a != op.weight_axis % sizes.ndim)
     return int(sizes.sum(axis=axes).max(initial=0))
 
@@ -226,12 +236,11 @@ def _wide_steps(problem: Problem, terms: int) -> int:
 
 
 def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, rounding: int) -> Ref:
-    """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
+    """The buffer ``setting`` of shaders/quantized/sums.glsl.
 
-    Between them three vec4s of the sum with another tensor, where the op has such a tail.
-
-    ``folded``: the bias has what the zero point adds to the sums, as it stays in the data (less
-    ``sign``).
+    A vec4 of zero points and range; three vec4s of a fused QuantizedBinary where there is one; then
+    multipliers, shifts and bias in vec4s of output channels. ``folded``: the zero point (less
+    ``sign``) stays in the data, and the bias makes up for what it adds to the sums.
     """
     problem = emitter.problem
     channels = problem.outputs[0].dims[op.channel_axis]
@@ -239,7 +248,7 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, roundin
     w, bias, multiplier, shift = problem.constants[1:5]
     assert multiplier is not None and shift is not None
     zero = op.zero_in - sign
-    tail = _tail_numbers(problem.epilogue.quantized)
+    added = _added_numbers(problem.epilogue.quantized)
 
     def make() -> np.ndarray:
         rows = np.zeros((4, width), np.int64)
@@ -253,26 +262,27 @@ def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, roundin
             assert w is not None
             axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
             rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
-        head = [zero, op.zero_out, op.low, op.high, *tail]
+        head = [zero, op.zero_out, op.low, op.high, *added]
         return np.concatenate([head, rows.ravel()]).astype(np.int32)
 
     numbers = (zero, op.zero_out, op.low, op.high, channels, folded, rounding == _NEAR)
-    key = f"setting {numbers} {tail}"
+    key = f"setting {numbers} {added}"
     sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
     held = emitter.weight(key, make, *sources)
     given = problem.inputs[2]
     if given is None or bias is not None:
         return held
-    start = 4 + len(tail)
+    start = 4 + len(added)
     joined = emitter.scratch("setting", start + 4 * width, dtype=DType.INT32)
     emitter.copy(held, joined, 4 * (start + 4 * width))
     emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (start + 2 * width))
     return joined
 
 
-def _tail_numbers(added: QuantizedBinary | None) -> list[int]:
-    if added is None:
+def _added_numbers(op: QuantizedBinary | None) -> list[int]:
+    """Three vec4s of the fused sum with another tensor, as the shader reads them."""
+    if op is None:
         return []
-    (zero, other_zero), left, zero_out = added.zeros, added.left_shift, added.zero_out
+    (zero, other_zero), left, zero_out = op.zeros, op.left_shift, op.zero_out
     first = [zero, other_zero, left, zero_out]
-    return [*first, *added.multipliers, added.low, *added.shifts, added.high]
+    return [*first, *op.multipliers, op.low, *op.shifts, op.high]

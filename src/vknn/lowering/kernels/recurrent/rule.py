@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.matmul.gemm import (
-    Product,
+    Gemm,
     allows_groups,
     choose_tile,
     fits_device,
@@ -96,9 +96,9 @@ class _InputProduct:
     limits: DeviceLimits
 
     @functools.cached_property
-    def product(self) -> Product:
+    def product(self) -> Gemm:
         s = self.shape
-        return Product(s.steps * s.batch, s.columns, s.inputs, s.inputs, 1, s.columns, 1, s.columns)
+        return Gemm(s.steps * s.batch, s.columns, s.inputs, s.inputs, 1, s.columns, 1, s.columns)
 
     @property
     def kernel(self) -> str:

@@ -19,7 +19,7 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.elementwise.activation import activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, ExactConv
 from vknn.ops.elementwise import logic
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Expand
@@ -84,7 +84,7 @@ def convolved(
 
     By 8-bit weights it is one of whole numbers, whose sums are scaled as the kernels do it: the
     next such layer finds the same number on either side of a half. No pass folds the scales into
-    the weights of a WholeConv.
+    the weights of a ExactConv.
     """
     if not is_hybrid(c, 1) or c.value(1).constant is None:
         return c.add(op, rounded_images(c, x, 1), turned(real_weights(c, 1)), bias)
@@ -93,7 +93,7 @@ def convolved(
     whole = turned(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
     counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
-    sums = c.add(WholeConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
+    sums = c.add(ExactConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
     ones = (1,) * (x.type.rank - 2)
     scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
     by = c.constant(np.ascontiguousarray(scales), "scale")
