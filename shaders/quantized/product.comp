@@ -12,7 +12,7 @@
 // c[m, n] = sum over k of (a[m, k] - zero_in) * (b[k, n] - zero_b), requantized; any sizes and strides,
 // ROWS x 4 COLS results a lane. PACKED: b holds vec4s of columns without their zero point, in panels of
 // b_block vec4s, and a round of the loop takes four k, with QUANT 3 and 4 bytes of one integer; else b
-// lies as it is and a round takes one.
+// is as the model has it, and a round takes one k.
 
 INPUT1I(0, a);
 #if PACKED

@@ -84,7 +84,7 @@ def convolved(
 
     By 8-bit weights it is one of whole numbers, whose sums are scaled as the kernels do it: the
     next such layer finds the same number on either side of a half. No pass folds the scales into
-    the weights of a ExactConv.
+    the weights of an ExactConv.
     """
     if not is_hybrid(c, 1) or c.value(1).constant is None:
         return c.add(op, rounded_images(c, x, 1), turned(real_weights(c, 1)), bias)
