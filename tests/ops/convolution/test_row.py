@@ -52,8 +52,8 @@ def test_one_pixel(name: str) -> None:
 
 def test_a_tail_leaves_missing_channels_zero() -> None:
     op, x, w = CASES["1x1"]
-    tail = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
-    check(tail, floats(*x), floats(*w), floats(37), floats(1, 37, 1, 1), constants=(1, 2))
+    fused = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
+    check(fused, floats(*x), floats(*w), floats(37), floats(1, 37, 1, 1), constants=(1, 2))
 
 
 def test_rows_of_a_product() -> None:

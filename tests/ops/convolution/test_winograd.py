@@ -37,7 +37,7 @@ def conv(*pads: int) -> Conv:
 def check(
     op: Op, *arrays: np.ndarray, size: int, access: str = "image", kind: str | None = None
 ) -> None:
-    """``op`` with the Winograd candidate of this tile size, guards and zero tails checked."""
+    """``op`` by the Winograd candidate of this tile size; guards and padding lanes are checked."""
     count = len(arrays) - (op.operand_count if isinstance(op, Fused) else 0)
     constants = range(1, count)
     graph = single_op_graph(op, arrays, list(constants))

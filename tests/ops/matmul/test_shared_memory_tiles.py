@@ -145,8 +145,8 @@ def test_in_fp16() -> None:
         a, b = PRODUCTS[name]
         HALF(MatMul(), floats(*a), floats(*b), floats(b[-1]), constants=(1, 2))
         HALF(MatMul(), floats(*a), floats(*b), floats(b[-1]))
-    tail = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
-    HALF(tail, floats(5, 8), floats(8, 12), floats(12), floats(5, 12))
+    fused = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
+    HALF(fused, floats(5, 8), floats(8, 12), floats(12), floats(5, 12))
     for name in ("3x3", "1x1"):
         op, x, w = CONVOLUTIONS[name]
         HALF(op, floats(*x), floats(*w), floats(w[0]), constants=(1, 2))

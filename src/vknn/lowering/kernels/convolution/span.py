@@ -85,6 +85,19 @@ class ChannelSpans(Channels):
             "bias": self.count,
         }
 
+    @property
+    def pack_push(self) -> dict[str, int]:
+        """Push constants of pack_span.comp: the channels and taps."""
+        return {
+            "taps": self.taps,
+            "c4": self.c4,
+            "span": self.span,
+            "channels_in": self.channels_in,
+            "channels": self.channels_out,
+            "group_in": self.group_in,
+            "group_out": self.group_out,
+        }
+
 
 def channel_spans(shape: ConvShape, block: int) -> ChannelSpans:
     """The spans of a convolution whose tiles have ``block`` vec4s of output channels."""
@@ -194,17 +207,7 @@ def pack_on_device(
         [read1(w), read1(bias or w), write(packed)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push={
-            "weights": count,
-            "total": total,
-            "taps": spans.taps,
-            "c4": spans.c4,
-            "span": spans.span,
-            "channels_in": spans.channels_in,
-            "channels": spans.channels_out,
-            "group_in": spans.group_in,
-            "group_out": spans.group_out,
-        },
+        push={"weights": count, "total": total, **spans.pack_push},
         spec={
             "TM": spans.block,
             "HAS_BIAS": int(bias is not None),

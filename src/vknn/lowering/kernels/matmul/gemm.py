@@ -72,6 +72,20 @@ class Gemm:
         """True where rows of b are vec4s of columns that begin at whole ones."""
         return self.b_col == 1 and self.aligned("b_row")
 
+    def push(self, a: int = 1, b: int = 1, c: int = 1) -> dict[str, int]:
+        """Push constants of sizes and strides; ``a``, ``b``, ``c`` as in :meth:`batch_push`."""
+        return {
+            "m": self.m,
+            "n": self.n,
+            "k": self.k,
+            "a_row": self.a_row // a,
+            "a_col": self.a_col,
+            "b_row": self.b_row // b,
+            "b_col": self.b_col,
+            "c_row": self.c_row // c,
+            **self.batch_push(a, b, c),
+        }
+
     def batch_push(self, a: int = 1, b: int = 1, c: int = 1) -> dict[str, int]:
         """Push constants BATCH_MEMBERS of shaders/matmul/batch.glsl.
 

@@ -45,9 +45,11 @@ class _Rows:
     parts: int = 1
 
     def shape(self, limits: DeviceLimits) -> RowShape:
+        """The workgroups that share the rows."""
         return row_shape(self.rows, max(self.count, self.parts), limits)
 
     def fits(self, limits: DeviceLimits) -> bool:
+        """True where the device allows the workgroups and their loops."""
         return self.shape(limits).fits(self.rows, max(self.count, self.parts), limits)
 
 

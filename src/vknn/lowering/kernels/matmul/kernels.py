@@ -124,24 +124,24 @@ def emit_scalar(
         + ([read1(bias)] if bias else []),
         groups=tile.groups(gemm),
         local=tile.local,
-        push={
-            "m": gemm.m,
-            "n": gemm.n,
-            "k": gemm.k,
-            "a_row": gemm.a_row,
-            "a_col": gemm.a_col,
-            "b_col": gemm.b_col,
-            "c_row": gemm.c_row,
-            "alpha": gemm.alpha,
-            **_b_push(b, gemm.b_row),
-            **gemm.batch_push(),
-        },
+        push=_gemm_push(gemm, b),
         spec=tile.spec,
         defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
         flops=gemm.flops,
         label=label,
     )
+
+
+def _gemm_push(
+    gemm: Gemm, b: Ref | Packed, unit: int = 1, b_unit: int = 1
+) -> dict[str, int | float]:
+    """Push constants of matmul/tile_scalar and matmul/shared.
+
+    ``unit``: elements of a and c that are read at a time; ``b_unit``: of b.
+    """
+    push = {**gemm.push(unit, b_unit, unit), **_b_push(b, gemm.b_row // b_unit)}
+    return {**push, "alpha": gemm.alpha}
 
 
 def scalar_tile(gemm: Gemm, limits: DeviceLimits) -> GemmTile:
@@ -167,19 +167,12 @@ def emit_row(
     """
     shape = row_split(gemm, emitter.problem.limits)
     ref = _buffer(b)
-    a_step, b_step = (gemm.batch[0].a, gemm.batch[0].b) if gemm.batch else (0, 0)
     emitter.dispatch(
         "matmul/row",
         [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else []),
         groups=shape.groups(gemm),
         local=(shape.lanes_n, shape.lanes_k, 1),
-        push={
-            "n4": ceil_div(gemm.n, 4),
-            "k": gemm.k,
-            "a_step": a_step // 4,
-            "b_step": b_step // 4,
-            **_b_push(b, gemm.b_row // 4),
-        },
+        push=_row_push(gemm, b),
         spec={
             "COLS": shape.cols,
             "LANES_X": shape.lanes_n,
@@ -190,6 +183,18 @@ def emit_row(
         epilogue=_operand_count(epilogue, bias),
         flops=gemm.flops,
     )
+
+
+def _row_push(gemm: Gemm, b: Ref | Packed) -> dict[str, int]:
+    """Push constants of matmul/row, in vec4s but for k."""
+    a_step, b_step = (gemm.batch[0].a, gemm.batch[0].b) if gemm.batch else (0, 0)
+    return {
+        "n4": ceil_div(gemm.n, 4),
+        "k": gemm.k,
+        "a_step": a_step // 4,
+        "b_step": b_step // 4,
+        **_b_push(b, gemm.b_row // 4),
+    }
 
 
 def shared_groups(gemm: Gemm, tile: SharedMemoryTile) -> tuple[int, int, int]:
@@ -223,30 +228,13 @@ def emit_shared(
         [read(a), read4(ref) if b_wide else read1(ref), write(c)] + ([read(bias)] if bias else []),
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
-        push=_shared_push(gemm, b, wide, b_wide),
+        push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
         spec={**tile.spec(down_a, down_b), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
         access="storage",
         flops=gemm.flops,
     )
-
-
-def _shared_push(gemm: Gemm, b: Ref | Packed, wide: bool, b_wide: bool) -> dict[str, int | float]:
-    """Push constants of matmul/shared. ``wide``: a and c are read by vec4s; ``b_wide``: b is."""
-    unit, b_unit = 4 if wide else 1, 4 if b_wide else 1
-    return {
-        "m": gemm.m,
-        "n": gemm.n,
-        "k": gemm.k,
-        "a_row": gemm.a_row // unit,
-        "a_col": gemm.a_col,
-        "b_col": gemm.b_col,
-        "c_row": gemm.c_row // unit,
-        "alpha": gemm.alpha,
-        **_b_push(b, gemm.b_row // b_unit),
-        **gemm.batch_push(unit, b_unit, unit),
-    }
 
 
 @dataclass(frozen=True)
@@ -259,9 +247,11 @@ class RowSplit:
 
     @property
     def block(self) -> int:
+        """vec4s of a row of b that a workgroup reads."""
         return self.cols * self.lanes_n
 
     def groups(self, gemm: Gemm) -> tuple[int, int, int]:
+        """Workgroups."""
         return ceil_div(gemm.n, 4 * self.block), 1, gemm.count
 
 

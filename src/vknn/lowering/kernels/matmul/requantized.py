@@ -105,20 +105,8 @@ def _push(plan: _Plan) -> dict[str, int]:
     gemm, op = plan.gemm, plan.problem.op
     assert isinstance(op, QuantizedGemm)
     rows = ceil_div(gemm.k, 4) if plan.weight_format else gemm.k
-    return {
-        "m": gemm.m,
-        "n": gemm.n,
-        "k": gemm.k,
-        "a_row": gemm.a_row,
-        "a_col": gemm.a_col,
-        "b_row": gemm.b_row,
-        "b_col": gemm.b_col,
-        "c_row": gemm.c_row,
-        "b_block": plan.block,
-        "b_panel": rows * plan.block,
-        "zero_b": op.zero_b,
-        **gemm.batch_push(),
-    }
+    panels = {"b_block": plan.block, "b_panel": rows * plan.block}
+    return {**gemm.push(), **panels, "zero_b": op.zero_b}
 
 
 def _packed(emitter: Emitter, plan: _Plan) -> Ref:

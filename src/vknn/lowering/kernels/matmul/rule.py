@@ -299,17 +299,7 @@ def emit_integer(emitter: Emitter, gemm: Gemm, a: Ref, b: Ref, c: Ref) -> None:
         [read1(a), read1(b), write(c)],
         groups=tile.groups(gemm),
         local=tile.local,
-        push={
-            "m": gemm.m,
-            "n": gemm.n,
-            "k": gemm.k,
-            "a_row": gemm.a_row,
-            "a_col": gemm.a_col,
-            "b_row": gemm.b_row,
-            "b_col": gemm.b_col,
-            "c_row": gemm.c_row,
-            **gemm.batch_push(),
-        },
+        push=gemm.push(),
         spec={**tile.spec, "COLS": 4 * tile.cols},
         flops=gemm.flops,
     )

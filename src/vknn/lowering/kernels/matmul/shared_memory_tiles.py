@@ -58,6 +58,7 @@ class SharedMemoryTile:
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
     def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
@@ -117,6 +118,7 @@ class CooperativeTile(SharedMemoryTile):
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
     def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:

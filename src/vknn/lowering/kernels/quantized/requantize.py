@@ -6,6 +6,7 @@ The same kernels compute on floats, plain integers and quantized integers; a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -108,17 +109,17 @@ def quantized_variant(
     assert isinstance(op, Requantized) and data is not None
     floats = packed and by_floats(problem)
     folded = floats and folds and _bias_is_constant(problem)
-    sizes = _sizes(problem)
-    join = _exact_steps(problem, terms, folded, sizes) if floats else _wide_steps(problem, terms)
-    rounding = _NEAR if _is_near(problem, sizes) else ROUNDINGS.index(op.rounding)
+    magnitudes = _magnitudes(problem)
+    join = _join_steps(problem, terms, magnitudes, floats=floats, folded=folded)
+    rounding = _NEAR if _is_near(problem, magnitudes) else ROUNDINGS.index(op.rounding)
     dots = weight_format == DOTS
     sign = 128 if data.dtype is DType.UINT8 and dots else 0
     defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1 if floats else 2)}
-    bindings = [read4(_setting(emitter, op, folded or dots, sign, rounding))]
+    spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
+    bindings = [read4(_setting(emitter, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["TAIL"] = 1
         bindings.append(read4(emitter.operands[0]))
-    spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
     if emitter.output().is_bytes:
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
         spec["BYTES_UNSIGNED"] = int(data.dtype is DType.UINT8)
@@ -181,26 +182,35 @@ def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
     return np.ascontiguousarray(joined).view(np.int32).ravel()
 
 
-def _exact_steps(problem: Problem, terms: int, folded: bool, sizes: np.ndarray | None) -> int:
+def _join_steps(
+    problem: Problem, terms: int, magnitudes: np.ndarray | None, *, floats: bool, folded: bool
+) -> int:
+    """Specialization constant JOIN: steps after which sums join those of more bits."""
+    if floats:
+        return _exact_steps(problem, terms, folded, magnitudes)
+    return _wide_steps(problem, terms)
+
+
+def _exact_steps(problem: Problem, terms: int, folded: bool, magnitudes: np.ndarray | None) -> int:
     """Steps after which float32 sums become integers; 0 where they are exact to the end."""
     op, most = problem.op, _most_data(problem, folded)
-    assert isinstance(op, Requantized) and sizes is not None
-    if most * _largest_sum(op, sizes) <= _EXACT:
+    assert isinstance(op, Requantized) and magnitudes is not None
+    if most * _largest_sum(op, magnitudes) <= _EXACT:
         return 0
-    steps = _EXACT // (terms * most * max(1, int(sizes.max())))
+    steps = _EXACT // (terms * most * max(1, int(magnitudes.max())))
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _is_near(problem: Problem, sizes: np.ndarray | None) -> bool:
+def _is_near(problem: Problem, magnitudes: np.ndarray | None) -> bool:
     """True where the shorter code for a product rounded twice (ROUNDING 4) is exact."""
     op, (bias, _, shift) = problem.op, problem.constants[2:5]
     assert isinstance(op, Requantized) and shift is not None
-    if op.rounding != "double" or sizes is None or not _bias_is_constant(problem):
+    if op.rounding != "double" or magnitudes is None or not _bias_is_constant(problem):
         return False
     if shift.min(initial=0) < -_NEAR_SHIFT or shift.max(initial=-_NEAR_SHIFT) > -1:
         return False
     beyond = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    most = _most_data(problem, False) * _largest_sum(op, sizes) + beyond
+    most = _most_data(problem, False) * _largest_sum(op, magnitudes) + beyond
     return max(most, abs(op.zero_out) << _NEAR_SHIFT) < _NEAR_SUM
 
 
@@ -212,17 +222,17 @@ def _most_data(problem: Problem, folded: bool) -> int:
     return max(abs(int(info.min) - zero), abs(int(info.max) - zero))
 
 
-def _sizes(problem: Problem) -> np.ndarray | None:
+def _magnitudes(problem: Problem) -> np.ndarray | None:
     """The magnitudes of weights less their zero point; None where they are no constants."""
     op, w = problem.op, problem.constants[1]
     assert isinstance(op, Requantized)
     return None if w is None else np.abs(w.astype(np.int64) - op.weight_zero)
 
 
-def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:
+def _largest_sum(op: Requantized, magnitudes: np.ndarray) -> int:
     """The largest sum of the weights' magnitudes over an output channel."""
-    axes = tuple(a for a in range(sizes.ndim) if a != op.weight_axis % sizes.ndim)
-    return int(sizes.sum(axis=axes).max(initial=0))
+    axes = tuple(a for a in range(magnitudes.ndim) if a != op.weight_axis % magnitudes.ndim)
+    return int(magnitudes.sum(axis=axes).max(initial=0))
 
 
 def _wide_steps(problem: Problem, terms: int) -> int:
@@ -235,44 +245,53 @@ def _wide_steps(problem: Problem, terms: int) -> int:
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, rounding: int) -> Ref:
+def _setting(emitter: Emitter, folded: bool, sign: int, rounding: int) -> Ref:
     """The buffer ``setting`` of shaders/quantized/sums.glsl.
 
     A vec4 of zero points and range; three vec4s of a fused QuantizedBinary where there is one; then
     multipliers, shifts and bias in vec4s of output channels. ``folded``: the zero point (less
     ``sign``) stays in the data, and the bias makes up for what it adds to the sums.
     """
-    problem = emitter.problem
+    problem, op = emitter.problem, emitter.problem.op
+    assert isinstance(op, Requantized)
     channels = problem.outputs[0].dims[op.channel_axis]
-    width = 4 * ceil_div(channels, 4)
+    head = [op.zero_in - sign, op.zero_out, op.low, op.high]
+    head += _added_numbers(problem.epilogue.quantized)
     w, bias, multiplier, shift = problem.constants[1:5]
-    assert multiplier is not None and shift is not None
-    zero = op.zero_in - sign
-    added = _added_numbers(problem.epilogue.quantized)
-
-    def make() -> np.ndarray:
-        rows = np.zeros((4, width), np.int64)
-        rows[0, :channels], rows[1, :channels] = multiplier, -shift if rounding == _NEAR else shift
-        if bias is not None and bias.ndim == 2:
-            rows[2:, :channels] = bias
-        elif bias is not None:
-            rows[2, :channels] = bias
-            rows[3, :channels] = bias >> 31
-        if folded:
-            assert w is not None
-            axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
-            rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
-        head = [zero, op.zero_out, op.low, op.high, *added]
-        return np.concatenate([head, rows.ravel()]).astype(np.int32)
-
-    numbers = (zero, op.zero_out, op.low, op.high, channels, folded, rounding == _NEAR)
-    key = f"setting {numbers} {added}"
+    near = rounding == _NEAR
+    key = f"setting {(*head, channels, folded, near)}"
     sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
+    make = functools.partial(_setting_numbers, problem, channels, head, folded, near)
     held = emitter.weight(key, make, *sources)
-    given = problem.inputs[2]
-    if given is None or bias is not None:
+    if bias is not None or problem.inputs[2] is None:
         return held
-    start = 4 + len(added)
+    return _with_bias(emitter, held, len(head), 4 * ceil_div(channels, 4))
+
+
+def _setting_numbers(
+    problem: Problem, channels: int, head: list[int], folded: bool, near: bool
+) -> np.ndarray:
+    """``head``, then rows of multipliers, shifts, bias and its high words, int32."""
+    op, (w, bias, multiplier, shift) = problem.op, problem.constants[1:5]
+    assert isinstance(op, Requantized) and multiplier is not None and shift is not None
+    rows = np.zeros((4, 4 * ceil_div(channels, 4)), np.int64)
+    rows[0, :channels], rows[1, :channels] = multiplier, -shift if near else shift
+    if bias is not None and bias.ndim == 2:
+        rows[2:, :channels] = bias
+    elif bias is not None:
+        rows[2, :channels] = bias
+        rows[3, :channels] = bias >> 31
+    if folded:
+        assert w is not None
+        axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
+        rows[2, :channels] -= head[0] * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
+    return np.concatenate([head, rows.ravel()]).astype(np.int32)
+
+
+def _with_bias(emitter: Emitter, held: Ref, start: int, width: int) -> Ref:
+    """A copy of the setting with a bias that is known only at run time in its third row."""
+    given = emitter.problem.inputs[2]
+    assert given is not None
     joined = emitter.scratch("setting", start + 4 * width, dtype=DType.INT32)
     emitter.copy(held, joined, 4 * (start + 4 * width))
     emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (start + 2 * width))
