@@ -19,6 +19,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
     triple,
 )
 from vknn.lowering.kernels.convolution.span import (
@@ -27,6 +28,7 @@ from vknn.lowering.kernels.convolution.span import (
     quantized_tiles,
     span_cost,
     span_weights,
+    spans_fit,
 )
 from vknn.lowering.kernels.quantized.requantize import (
     has_setting,
@@ -106,7 +108,7 @@ def _triple(values: Iterable[int]) -> Triple:
 
 
 @lowers(ConvTranspose, QuantizedConvTranspose)
-def transposed(problem: Problem) -> list[Candidate]:
+def conv_transpose(problem: Problem) -> list[Candidate]:
     """Register tiles, and for depthwise kernels also rows of pixels of a phase."""
     shape = _shape(problem)
     if is_quantized(problem) and not has_setting(problem):
@@ -134,10 +136,6 @@ def _shape(problem: Problem) -> TransposedShape:
     )
 
 
-def _packing_cost(problem: Problem) -> float:
-    return 0.0 if constant_weights(problem) is not None else DISPATCH_COST
-
-
 # --- register tiles -------------------------------------------------------------------------------
 
 
@@ -158,12 +156,10 @@ def _group_count(shape: TransposedShape, tile: SpanTile) -> int:
 def _tiled(problem: Problem, shape: TransposedShape, tile: SpanTile) -> Candidate | None:
     limits, spans = problem.limits, channel_spans(shape, tile.block)
     groups = _group_count(shape, tile)
-    most = max(groups, ceil_div(spans.total, lane_count(limits)))
-    loops = fits_loops(limits, shape.most_taps * spans.span)
-    if not (loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)):
+    if not spans_fit(limits, spans, groups, shape.most_taps):
         return None
     steps = shape.taps * spans.span / math.prod(shape.phases)
-    cost = span_cost(limits, tile, groups, steps) + _packing_cost(problem)
+    cost = span_cost(limits, tile, groups, steps) + packing_cost(problem)
     emit = functools.partial(_emit_tiled, shape=shape, tile=tile)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
@@ -214,7 +210,7 @@ def _depthwise(problem: Problem, shape: TransposedShape, width: int) -> Candidat
         cost = groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
     else:
         cost = max(1.0, lanes / 16384) * (taps * (width + 1) + 20) * 2e-3
-    cost += DISPATCH_COST + _packing_cost(problem)
+    cost += DISPATCH_COST + packing_cost(problem)
     emit = functools.partial(_emit_depthwise, shape=shape, width=width)
     return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
 

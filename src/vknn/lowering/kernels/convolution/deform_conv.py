@@ -19,6 +19,7 @@ from vknn.lowering.kernels.convolution.span import (
     span_cost,
     span_tiles,
     span_weights,
+    spans_fit,
 )
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
@@ -26,7 +27,7 @@ from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import fits_loops, lane_count, spread
 from vknn.ops.convolution.deform_conv import DeformConv
 
 #: Most bytes of samples at a time.
@@ -138,7 +139,7 @@ def _shape(problem: Problem) -> _Shape:
 
 
 @lowers(DeformConv)
-def deformable(problem: Problem) -> list[Candidate]:
+def deform_conv(problem: Problem) -> list[Candidate]:
     """A candidate for each register tile of the product."""
     shape, limits = _shape(problem), problem.limits
     if not 0 < shape.parts <= _MOST_PARTS or not fits_loops(limits, shape.run, 4):
@@ -149,14 +150,12 @@ def deformable(problem: Problem) -> list[Candidate]:
 
 def _candidate(problem: Problem, shape: _Shape, tile: SpanTile) -> Candidate | None:
     limits, spans = problem.limits, shape.spans(tile.block)
-    lanes = lane_count(limits)
-    groups = shape.groups(tile, shape.band)
-    most = max(groups, ceil_div(max(shape.lanes(shape.band), spans.total), lanes))
-    loops = fits_loops(limits, shape.taps * spans.span)
-    if not (loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)):
+    groups, sampled = shape.groups(tile, shape.band), shape.lanes(shape.band)
+    most = max(groups, ceil_div(sampled, lane_count(limits)))
+    if not spans_fit(limits, spans, most, shape.taps):
         return None
     product = span_cost(limits, tile, groups, shape.taps * spans.span)
-    sampling = DISPATCH_COST + shape.lanes(shape.band) * shape.run * 2e-3
+    sampling = DISPATCH_COST + sampled * shape.run * 2e-3
     packing = 0.0 if _constants(problem) is not None else DISPATCH_COST
     inputs = tuple(
         None if type_ is None else Layout.C4 if index == 0 else Layout.LINEAR

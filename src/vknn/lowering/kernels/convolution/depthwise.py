@@ -11,6 +11,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
 )
 from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
 from vknn.lowering.kernels.quantized.requantize import in_bytes, pack, quantized_variant
@@ -43,8 +44,7 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _candidate(problem: Problem, shape: ConvShape, width: int) -> Candidate:
     emit = functools.partial(_emit, shape=shape, width=width)
-    packing = 0.0 if constant_weights(problem) is not None else DISPATCH_COST
-    cost = _cost(problem, shape, width) + packing
+    cost = _cost(problem, shape, width) + packing_cost(problem)
     return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
 
 

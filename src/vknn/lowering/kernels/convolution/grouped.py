@@ -9,6 +9,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
 )
 from vknn.lowering.kernels.convolution.span import (
     SpanTile,
@@ -16,14 +17,15 @@ from vknn.lowering.kernels.convolution.span import (
     quantized_tiles,
     span_cost,
     span_weights,
+    spans_fit,
 )
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import spread
 
 
 def grouped_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -34,8 +36,8 @@ def grouped_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """
     if shape.whole_vectors or shape.is_depthwise:
         return []
-    tiles = [tile for tile in quantized_tiles(problem) if _fits(problem, shape, tile)]
-    return [_candidate(problem, shape, tile) for tile in tiles]
+    found = [_candidate(problem, shape, tile) for tile in quantized_tiles(problem)]
+    return [c for c in found if c is not None]
 
 
 def _group_count(shape: ConvShape, tile: SpanTile) -> int:
@@ -43,17 +45,12 @@ def _group_count(shape: ConvShape, tile: SpanTile) -> int:
     return tiles * channel_spans(shape, tile.block).blocks * shape.batch
 
 
-def _fits(problem: Problem, shape: ConvShape, tile: SpanTile) -> bool:
-    limits, spans = problem.limits, channel_spans(shape, tile.block)
-    most = max(_group_count(shape, tile), ceil_div(spans.total, lane_count(limits)))
-    loops = fits_loops(limits, shape.taps * spans.span)
-    return loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)
-
-
-def _candidate(problem: Problem, shape: ConvShape, tile: SpanTile) -> Candidate:
-    steps = shape.taps * channel_spans(shape, tile.block).span
-    packing = 0.0 if constant_weights(problem) is not None else DISPATCH_COST
-    cost = span_cost(problem.limits, tile, _group_count(shape, tile), steps) + packing
+def _candidate(problem: Problem, shape: ConvShape, tile: SpanTile) -> Candidate | None:
+    spans, groups = channel_spans(shape, tile.block), _group_count(shape, tile)
+    if not spans_fit(problem.limits, spans, groups, shape.taps):
+        return None
+    cost = span_cost(problem.limits, tile, groups, shape.taps * spans.span)
+    cost += packing_cost(problem)
     emit = functools.partial(_emit, shape=shape, tile=tile)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 

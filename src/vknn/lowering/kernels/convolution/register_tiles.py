@@ -13,6 +13,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
@@ -77,18 +78,22 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
     """True where the device allows the dispatches, their loop and the packed weights."""
-    limits, packed = problem.limits, weight_blocks(shape, tile.block).total
-    groups = _group_count(shape, tile)
+    loops = fits_loops(problem.limits, shape.taps * ceil_div(shape.group_in, 4))
+    blocks = weight_blocks(shape, tile.block)
+    return loops and allows_packed(problem, blocks, _group_count(shape, tile))
+
+
+def allows_packed(problem: Problem, blocks: WeightBlocks, groups: int) -> bool:
+    """True where the device allows the workgroups, also for packing, and the packed weights."""
+    limits = problem.limits
     if constant_weights(problem) is None:
-        groups = max(groups, ceil_div(packed, lane_count(limits)))
-    loops = fits_loops(limits, shape.taps * ceil_div(shape.group_in, 4))
-    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
+        groups = max(groups, ceil_div(blocks.total, lane_count(limits)))
+    return fits_buffer(limits, 4 * blocks.total) and fits(groups, limits)
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    packing = 0 if constant_weights(problem) is not None else DISPATCH_COST
-    cost = _cost(problem, shape, tile) + packing
+    cost = _cost(problem, shape, tile) + packing_cost(problem)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.quantized.requantize import is_quantized
+from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.emitter import ceil_div
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import by_axis
@@ -133,6 +134,11 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
     """Weight and, where there is one, bias; None where either is known only at run time."""
     found = problem.constants[1 : 3 if has_bias(problem) else 2]
     return None if any(c is None for c in found) else tuple(c for c in found if c is not None)
+
+
+def packing_cost(problem: Problem) -> float:
+    """Estimated microseconds of packing the weights at run time; 0 for constant ones."""
+    return 0.0 if constant_weights(problem) is not None else DISPATCH_COST
 
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:

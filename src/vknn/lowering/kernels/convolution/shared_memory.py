@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 
 from vknn.lowering.kernels.convolution.register_tiles import (
+    allows_packed,
     packed_weights,
     push_constants,
     tap_axes,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
+from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
 
 
@@ -40,19 +41,17 @@ def _steps(shape: ConvShape) -> int:
 
 
 def _fits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
-    limits, packed = problem.limits, weight_blocks(shape, tile.width).total
-    groups = _groups(shape, tile)
-    if constant_weights(problem) is None:
-        groups = max(groups, ceil_div(packed, lane_count(limits)))
-    loops = fits_loops(limits, ceil_div(_steps(shape), tile.depth))
-    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
+    loops = fits_loops(problem.limits, ceil_div(_steps(shape), tile.depth))
+    blocks = weight_blocks(shape, tile.width)
+    return loops and allows_packed(problem, blocks, _groups(shape, tile))
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    packing = 0 if constant_weights(problem) is not None else DISPATCH_COST
     half = problem.options.half_sums
-    cost = DISPATCH_COST + packing + tile.cost(_groups(shape, tile), _steps(shape), half)
+    cost = (
+        DISPATCH_COST + packing_cost(problem) + tile.cost(_groups(shape, tile), _steps(shape), half)
+    )
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 

@@ -14,7 +14,14 @@ from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized, 
 from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import CPU_GROUP_COST, lane_count, spread
+from vknn.lowering.kit.workgroups import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.plan import DeviceLimits
 
 
@@ -121,6 +128,16 @@ def quantized_tiles(problem: Problem) -> list[SpanTile]:
     tiles = span_tiles(problem.limits)
     plain = is_quantized(problem) and not by_floats(problem)
     return [tile for tile in tiles if not (plain and tile.shuffle)]
+
+
+def spans_fit(limits: DeviceLimits, spans: ChannelSpans, groups: int, taps: int) -> bool:
+    """True where the device allows the workgroups, also for packing, the loops and the weights.
+
+    ``taps``: most taps that an output takes.
+    """
+    most = max(groups, ceil_div(spans.total, lane_count(limits)))
+    loops = fits_loops(limits, taps * spans.span)
+    return loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)
 
 
 def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -> float:

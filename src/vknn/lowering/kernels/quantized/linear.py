@@ -27,7 +27,7 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFl
 
 
 @lowers(QuantizeLinear, DequantizeLinear)
-def quantization(problem: Problem) -> Sequence[Candidate]:
+def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     """A candidate in LINEAR, and in C4 where parameters are scalars or per channel."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, QuantizeLinear | DequantizeLinear)

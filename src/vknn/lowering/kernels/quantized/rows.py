@@ -29,7 +29,7 @@ _PASSES = 3
     ops.QuantizedReduceProd,
     ops.QuantizedLayerNormalization,
 )
-def rows(problem: Problem) -> Sequence[Candidate]:
+def quantized_rows(problem: Problem) -> Sequence[Candidate]:
     """One candidate, row-major; none where a table or a weight is no constant."""
     x = problem.inputs[0]
     assert x is not None
