@@ -1,5 +1,5 @@
-// The push constants of convolution/conv.comp and convolution/shared.comp, whose weights lie in blocks
-// of vec4s of output channels of one group.
+// Push constants of convolution/conv.comp and convolution/shared.comp, whose weights are in blocks of
+// vec4s of output channels of one group.
 
 layout(push_constant) uniform P {
     int pixels, tiles, total;      // output pixels of an image, tiles of an image, workgroups

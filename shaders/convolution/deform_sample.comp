@@ -31,7 +31,7 @@ layout(push_constant) uniform P {
     int kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
 } p;
 
-// Shares of the four corners, and where they lie in a plane; corners outside have no share.
+// Shares of the four corners, and their places in a plane; corners outside have share 0 and place -1.
 struct Corners {
     vec4 share;
     ivec4 at;

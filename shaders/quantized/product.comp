@@ -62,7 +62,7 @@ void main() {
 #if QUANT == 3
         int av[ROWS];
         [[unroll]] for (int i = 0; i < ROWS; i++) {
-            // What lies behind the row's end meets zeros.
+            // Elements behind the row's end are multiplied by zeros.
             ivec4 at = a_at[i] + min(4 * k4 + ivec4(0, 1, 2, 3), ivec4(k_end - 1)) * a_col;
             av[i] = bytes(ivec4(LOAD1(a, at.x), LOAD1(a, at.y), LOAD1(a, at.z), LOAD1(a, at.w)));
         }

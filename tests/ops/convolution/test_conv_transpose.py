@@ -94,7 +94,7 @@ def test_without_bias(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["groups of three", "depthwise"])
-def test_with_a_tail(name: str) -> None:
+def test_with_an_epilogue(name: str) -> None:
     base, x, w = CASES[name]
     arrays = random(*x), random(*w), random(channels(name))
     (y,) = base.reference(*arrays)

@@ -72,7 +72,7 @@ def test_as_on_a_gpu() -> None:
     )  # fmt: skip
 
 
-def test_with_a_tail() -> None:
+def test_with_an_epilogue() -> None:
     base, arrays = CASES["stride 2"][0], inputs("stride 2")
     (y,) = base.reference(*arrays)
     full = Fused(base, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0), FusedStep(Relu(), None)))

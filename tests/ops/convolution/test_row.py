@@ -50,7 +50,7 @@ def test_one_pixel(name: str) -> None:
     check(op, floats(*x), floats(*w), constants=(1,), precision="fp16")
 
 
-def test_a_tail_leaves_missing_channels_zero() -> None:
+def test_an_epilogue_leaves_padding_lanes_zero() -> None:
     op, x, w = CASES["1x1"]
     fused = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
     check(fused, floats(*x), floats(*w), floats(37), floats(1, 37, 1, 1), constants=(1, 2))
@@ -67,7 +67,7 @@ def offered(op: Op, x: tuple[int, ...], w: tuple[int, ...], limits: DeviceLimits
     return [c.name for c in found]
 
 
-def test_who_is_offered_rows() -> None:
+def test_devices_that_are_offered_rows() -> None:
     x, w = (1, 256, 1, 1), (64, 256, 1, 1)
     assert offered(conv(2), x, w, DISCRETE)[0] == "row"
     assert "row" not in offered(conv(2), x, w, dataclasses.replace(DISCRETE, kind="cpu"))

@@ -88,7 +88,7 @@ def test_winograd_as_on_a_gpu(case: tuple, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_winograd_with_a_tail(size: int) -> None:
+def test_winograd_with_an_epilogue(size: int) -> None:
     arrays = random(2, 5, 6, 7), random(7, 5, 3, 3), random(7)
     full = (FusedStep(Sigmoid(), None), FusedStep(Add(), 0), FusedStep(Relu(), None))
     check(Fused(conv(), full), *arrays, random(2, 7, 6, 7), size=size)

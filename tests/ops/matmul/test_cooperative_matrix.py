@@ -1,4 +1,4 @@
-"""Products by cooperative matrices: against NumPy where the device has them, as data anywhere."""
+"""Products by cooperative matrices against NumPy where the device has them, and their plans."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_products(name: str, constants: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("matrices")
-def test_products_transposed_and_with_tails() -> None:
+def test_transposed_products_and_epilogues() -> None:
     check(MatMul(True, True), floats(11, 9), floats(13, 11))
     op = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
     check(op, floats(9, 12), floats(12, 16), floats(16), floats(9, 16))
@@ -86,7 +86,7 @@ def test_convolutions(name: str) -> None:
 
 
 @pytest.mark.usefixtures("matrices")
-def test_a_convolution_with_a_tail_and_run_time_weights() -> None:
+def test_a_convolution_with_an_epilogue_and_run_time_weights() -> None:
     op, x, w = CONVOLUTIONS["3x3"]
     arrays = floats(*x), floats(*w), floats(w[0])
     (y,) = op.reference(*arrays)
@@ -122,7 +122,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, options=HALF
     [SQUARE, CooperativeMatrix(8, 8, 8), CooperativeMatrix(8, 16, 16), CooperativeMatrix(16, 8, 8)],
     ids=str,
 )
-def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> None:
+def test_tiles_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> None:
     limits = gpu(subgroup, matrix)
     for op, arrays in ((MatMul(), SQUARES), (conv(2, pad=1), IMAGES)):
         graph = single_op_graph(op, arrays, (1,))
@@ -139,7 +139,7 @@ def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> No
             height, width = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
             assert (height, 4 * width) == tuple(map(int, name[11:].split("x")))
             assert lanes == spec["LANES_M"] * spec["LANES_N"] and lanes % subgroup == 0
-            # Each lane brings as much as any other; each subgroup computes as much as any other.
+            # Each lane loads as much as any other; each subgroup computes as much as any other.
             depth = spec["DEPTH"]
             assert height * depth % lanes == 0 and 4 * depth * width % lanes == 0
             assert height % lanes == 0 or lanes % height == 0
@@ -151,7 +151,7 @@ def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> No
             assert spec["A_STRIDE"] % 2 == spec["B_STRIDE"] % 2 == 0
 
 
-def test_who_is_offered_them() -> None:
+def test_devices_that_are_offered_cooperative_tiles() -> None:
     first = offered(MatMul(), SQUARES, gpu(32, SQUARE))[0]
     assert first.startswith("cooperative")
     none = [

@@ -1,4 +1,4 @@
-"""Products and convolutions in shared memory, the forms for GPUs, against NumPy on any device."""
+"""Products and convolutions in shared-memory tiles, which are for GPUs, against NumPy."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_transposed_products(m: int, k: int, n: int, transpose_a: bool, transpos
 
 
 @pytest.mark.parametrize("m, k, n", [(131, 21, 93), (127, 20, 64)])
-def test_each_block(m: int, k: int, n: int) -> None:
-    """Sizes that ask for every block, with rows and columns left over."""
+def test_each_tile(m: int, k: int, n: int) -> None:
+    """Sizes for every tile, with a remainder of rows and columns."""
     a, b, bias = floats(m, k), floats(k, n), floats(n)
     check(MatMul(), a, b, bias, constants=(1, 2))
     check(MatMul(), a, b)
@@ -70,15 +70,15 @@ def test_each_block(m: int, k: int, n: int) -> None:
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("m, k, n", [(5, 8, 12), (5, 7, 3)])
-def test_products_with_a_tail(m: int, k: int, n: int, bias: bool) -> None:
+def test_products_with_an_epilogue(m: int, k: int, n: int, bias: bool) -> None:
     op = Fused(MatMul(), (FusedStep(Add(), operand=0), FusedStep(Relu())))
     vector = floats(n) if bias else None
     check(op, floats(m, k), floats(k, n), vector, floats(m, n))
     check(op, floats(m, k), floats(k, n), vector, floats(n), constants=(1, 2) if bias else (1,))
 
 
-def test_what_lies_behind_the_last_row_stays_out() -> None:
-    """Not even infinity in the rows that fill up a block may reach the sums."""
+def test_padding_rows_do_not_reach_the_sums() -> None:
+    """Not even infinity in the rows that fill up a tile may reach the sums."""
     b = np.zeros((5, 6), np.float32)
     b[4] = np.inf
     a = np.ones((3, 5), np.float32)
@@ -131,7 +131,7 @@ def test_convolutions_without_bias() -> None:
 
 
 @pytest.mark.parametrize("name", ["3x3", "1x1", "3-D"])
-def test_convolutions_with_a_tail(name: str) -> None:
+def test_convolutions_with_an_epilogue(name: str) -> None:
     base, x, w = CONVOLUTIONS[name]
     arrays = floats(*x), floats(*w), floats(w[0])
     (y,) = base.reference(*arrays)
@@ -160,7 +160,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits) -> list[str]
     return [c.name for c in sorted(found, key=lambda c: c.cost)]
 
 
-def test_tuning_tries_all_blocks() -> None:
+def test_tuning_tries_all_tiles() -> None:
     arrays = [np.ones((300, 64), np.float32), np.ones((64, 300), np.float32)]
     graph = single_op_graph(MatMul(), arrays, (1,))
     (job,) = find_jobs(graph.nodes, gpu(), LoweringOptions())
@@ -181,7 +181,7 @@ def gpu(**changes: object) -> DeviceLimits:
     )
 
 
-def test_gpus_take_blocks_for_large_products() -> None:
+def test_gpus_take_shared_memory_tiles_for_large_products() -> None:
     ones = np.ones
     large = [ones((1024, 1024), np.float32), ones((1024, 1024), np.float32)]
     small = [ones((4, 16), np.float32), ones((16, 8), np.float32)]

@@ -64,7 +64,7 @@ class TransposedShape(ConvShape):
 
     @property
     def phase_size(self) -> Triple:
-        """Outputs of a phase, at the most."""
+        """Most outputs of a phase along each axis."""
         return _triple(ceil_div(n, s) for s, n in zip(self.strides, self.size_out, strict=True))
 
     @property
@@ -86,7 +86,7 @@ class TransposedShape(ConvShape):
 
     @property
     def most_taps(self) -> int:
-        """Taps of a phase, at the most."""
+        """Most taps of a phase."""
         return math.prod(ceil_div(k, s) for k, s in zip(self.kernel, self.steps, strict=True))
 
     @property

@@ -31,7 +31,7 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))
     placed = fits(ceil_div(total, lane_count(limits)), limits) and fits_buffer(limits, weights)
     most = _most_channels(shape, limits)
-    # A sum that one dispatch leaves to the next lies in y: float16 would round it on the way.
+    # Sums of one dispatch are in y for the next: float16 would round them.
     in_parts = most < shape.group_in and problem.options.half and problem.outputs[0].dtype.is_float
     if not placed or not most or in_parts:
         return []
@@ -96,7 +96,7 @@ def _constant(emitter: Emitter) -> Ref | None:
 
 
 def _joined(emitter: Emitter) -> Ref:
-    """Run-time weights with the bias behind them, in one buffer (a shader has few bindings)."""
+    """Run-time weights and bias in one buffer, since a shader has few bindings."""
     w, types = emitter.input(1), emitter.problem.inputs
     if not has_bias(emitter.problem):
         return w

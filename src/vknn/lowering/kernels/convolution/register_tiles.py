@@ -129,7 +129,7 @@ def weight_blocks(shape: ConvShape, width: int) -> WeightBlocks:
 
 
 def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
-    """Microseconds: steps of a workgroup times the work of a step, over what runs side by side."""
+    """Microseconds: a workgroup's steps times the work of a step, by the lanes at work."""
     groups = _group_count(shape, tile)
     steps = shape.taps * ceil_div(shape.group_in, 4)
     products: float = tile.products

@@ -76,7 +76,7 @@ class ConvShape(Channels):
 
     @property
     def has_depth(self) -> bool:
-        """False where the depth can be left out; with a pad the only window may lie in it."""
+        """True where shaders need the depth: it is not 1, or a pad may hold the only window."""
         return max(self.size_in[0], self.size_out[0], self.kernel[0]) > 1 or self.pads[0] != 0
 
     @property

@@ -156,10 +156,10 @@ def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -
 def pack_span(
     spans: ChannelSpans, transposed: bool, w: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    """[block][tap][span][4][``block`` vec4s of output channels], then the bias [block][channels].
+    """Weights as [block][tap][span][4][``block`` vec4s of output channels], then the bias.
 
     ``w`` is [channels_out, group_in, taps...], or [channels_in, group_out, taps...] where
-    ``transposed``. Weights between channels of different groups are 0, and so is what is missing.
+    ``transposed``. Weights between channels of different groups and padding lanes are 0.
     """
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
     blocks, width = spans.blocks, 4 * spans.block
@@ -177,7 +177,7 @@ def pack_span(
 
 
 def _by_output(spans: ChannelSpans, transposed: bool, w: np.ndarray) -> np.ndarray:
-    """[channels_out, group_in, taps]"""
+    """Weights as [channels_out, group_in, taps]."""
     if not transposed:
         return w.reshape(spans.channels_out, spans.group_in, spans.taps)
     split = w.reshape(spans.group, spans.group_in, spans.group_out, spans.taps)

@@ -78,7 +78,7 @@ class WinogradTile(RegisterTile):
 
 
 def winograd_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """F(2x2, 3x3) and F(4x4, 3x3); none for other kernels and for weights known at run time."""
+    """Candidates F(2x2, 3x3) and F(4x4, 3x3); none for other kernels and run-time weights."""
     if not _suits(problem, shape) or constant_weights(problem) is None:
         return []
     return [c for size in (4, 2) if (c := _candidate(problem, shape, size)) is not None]

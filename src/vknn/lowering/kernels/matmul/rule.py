@@ -227,7 +227,7 @@ def _bias(problem: Problem) -> np.ndarray | None:
 
 
 def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
-    """The kernels that can compute the gemm, best first."""
+    """The kernels that can compute the product, best first."""
     found = []
     rows_by_vec4 = packed or gemm.b_by_vec4
     if (
@@ -248,7 +248,7 @@ def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
 
 @lowers(MatMul)
 def matmul(problem: Problem) -> Sequence[Candidate]:
-    """A candidate for each kernel that can compute the gemm, best first."""
+    """A candidate for each kernel that can compute the product, best first."""
     op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
     assert isinstance(op, MatMul)
     assert a is not None
