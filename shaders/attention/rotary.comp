@@ -5,8 +5,8 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// Pairs (a, b) of x turned to (a cos - b sin, a sin + b cos). Row r of x is turned by row r % rows of
-// the tables, of their entry r / per_entry where they have several.
+// Rotations of pairs (a, b) of x to (a cos - b sin, a sin + b cos), those of row r of x by row r % rows
+// of the tables, of their entry r / per_entry where they have several.
 
 INPUT1F(0, x);
 INPUT1F(1, cosine);

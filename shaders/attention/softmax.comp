@@ -6,8 +6,8 @@
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 
-// y = softmax(x + mask) over rows of `count` scores that lie in `width` vec4s; the rest of a row of y
-// is zero, whatever x has there. The mask has a step for each axis of [batch, heads, queries, keys] and
+// y = softmax(x + mask) over rows of `count` scores in `width` vec4s; the remainder of a row of y is
+// zero, whatever x has there. The mask has a step for each axis of [batch, heads, queries, keys] and
 // begins at mask_first.
 
 INPUT4S(0, x);

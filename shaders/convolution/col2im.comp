@@ -6,7 +6,7 @@
 #include "common/indexing.glsl"
 
 // y [N * C, H, W] is what the windows x [N * C, kernel_h, kernel_w, rows, columns] add up to, both
-// row-major. A lane takes an element of y and looks for the windows that lie over it.
+// row-major. A lane adds up the windows' elements at one element of y.
 
 INPUT1F(0, x);
 OUTPUT1F(1, y);

@@ -23,9 +23,7 @@
 // output channels, the 4 for the lanes of an input vec4; then the bias, [block][TM]. A block is TM
 // vec4s of output channels of one group.
 //
-// SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
-// workgroups of one subgroup of 8 and an even TM.
-//
+// SHUFFLE: see convolution/products.glsl.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -41,18 +39,8 @@ layout(constant_id = 11) const int TM = 4;
 // reads the input pixel of the same number.
 layout(constant_id = 12) const int AXES = 2;
 
-layout(push_constant) uniform P {
-    int pixels, tiles, total;      // output pixels of an image, tiles of an image, workgroups
-    int c4, cg4, m4, mg4, blocks;  // vec4s of channels: in, in of a group, out, out of a group; blocks of an image
-    int group_blocks;              // blocks of a group
-    int channels;                  // output channels
-    int bias;                      // where the bias starts
-    int in_d, in_h, in_w, out_h, out_w;
-    int kernel_d, kernel_h, kernel_w;
-    int stride_d, stride_h, stride_w;
-    int dilation_d, dilation_h, dilation_w;
-    int pad_d, pad_h, pad_w;
-} p;
+#include "convolution/conv_push.glsl"
+#include "convolution/products.glsl"
 
 void main() {
     int id = linear_group();
@@ -80,12 +68,7 @@ void main() {
         }
     }
 
-    VEC4 sum[TN * TM];
-    [[unroll]] for (int j = 0; j < TM; j++) {
-        VEC4 b = BIAS(p.bias + block * TM + j);
-        [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
-    }
-    PARTIAL_SUMS(partial, TN * TM)
+    BEGIN_SUMS(sum, partial, p.bias + block * TM)
     ZERO_POINT
 
     // Read here, not in the loops: CPU drivers read a push constant anew wherever it stands.
@@ -117,47 +100,9 @@ void main() {
             }
         }
         c++;
-        if (AXES != 0) {
-            k.x += c == cg4 ? 1 : 0;
-            c = c == cg4 ? 0 : c;
-            k.y += k.x == kernel.x ? 1 : 0;
-            k.x = k.x == kernel.x ? 0 : k.x;
-            if (AXES == 3) {
-                k.z += k.y == kernel.y ? 1 : 0;
-                k.y = k.y == kernel.y ? 0 : k.y;
-            }
-        }
-#if SHUFFLE
-        WEIGHT4 held[TM / 2];
-        [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
-#define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
-#else
-#define WEIGHT(q, j) LOAD4(w, weight + (q) * TM + (j))
-#endif
-#if QUANT == 3
-        [[unroll]] for (int j = 0; j < TM; j++) {
-            ivec4 b = WEIGHT(0, j);
-            [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] += dots(a[i], b);
-        }
-#else
-        // A sum takes its four products in a row, so that it can stay in a register meanwhile.
-        [[unroll]] for (int j = 0; j < TM; j++) {
-#if QUANT == 4
-            ivec4 b = WEIGHT(0, j);
-            vec4 b0 = ROW_OF_BYTES(b, 0), b1 = ROW_OF_BYTES(b, 1);
-            vec4 b2 = ROW_OF_BYTES(b, 2), b3 = ROW_OF_BYTES(b, 3);
-#else
-            FACTOR b0 = AS_FACTOR(WEIGHT(0, j)), b1 = AS_FACTOR(WEIGHT(1, j));
-            FACTOR b2 = AS_FACTOR(WEIGHT(2, j)), b3 = AS_FACTOR(WEIGHT(3, j));
-#endif
-            [[unroll]] for (int i = 0; i < TN; i++) {
-                FACTOR v = MULTIPLY_ADD(FACTOR(a[i].x), b0, SUM(sum, partial)[i * TM + j]);
-                v = MULTIPLY_ADD(FACTOR(a[i].y), b1, v);
-                v = MULTIPLY_ADD(FACTOR(a[i].z), b2, v);
-                SUM(sum, partial)[i * TM + j] = MULTIPLY_ADD(FACTOR(a[i].w), b3, v);
-            }
-        }
-#endif
+        if (AXES != 0) { NEXT_TAP(c, cg4, k, kernel) }
+        HOLD_WEIGHTS(w, weight)
+        ADD_PRODUCTS(sum, partial, a, w, weight)
         weight += WEIGHT_ROWS * TM;
         ADD_PARTIAL_SUMS(sum, partial, TN * TM, step_)
     }

@@ -3,11 +3,11 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// What each tap of a deformable convolution reads, for some pixels in a row of one image: a lane
+// Samples of a deformable convolution for each tap and some pixels in a row of one image: a lane
 // samples a run of vec4s of channels at the place of one tap and pixel.
 //
-// x [N, c4, H, W] in C4; offset [N, parts, taps, 2, OH, OW]; mask [N, parts, taps, OH, OW] where
-// MASKED; y: [c4][tap][pixel] vec4s.
+// x [N, c4, H, W] in C4; offset [N, offset_groups, taps, 2, OH, OW]; mask [N, offset_groups, taps, OH,
+// OW] where MASKED; y: [c4][tap][pixel] vec4s.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
@@ -17,28 +17,28 @@ INPUT1(2, mask);
 OUTPUT4(3, y);
 
 layout(constant_id = 10) const bool MASKED = true;
-// A vec4 of channels may belong to several parts (offset groups).
+// A vec4 of channels may belong to several offset groups.
 layout(constant_id = 11) const bool MIXED = false;
-// Nothing fades out at the edges: outside is what lies before 0 or behind the image's size.
+// Places before 0 or behind the image's size are outside, and values do not fade to 0 at the edges.
 layout(constant_id = 12) const bool CLAMPED = false;
 
 layout(push_constant) uniform P {
     int total, pixels, run;      // lanes; pixels of this dispatch; vec4s of channels a lane takes
     int first, plane;            // the first pixel; pixels of an image
-    int image, c4, channels, part;  // part: channels of a part
-    int parts, taps;
+    int image, c4, channels, offset_group_channels;
+    int offset_groups, taps;
     int in_h, in_w, out_w;
     int kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
 } p;
 
-// Shares of the four corners, and where they lie in a plane; corners outside have no share.
+// Shares of the four corners, and their places in a plane; corners outside have share 0 and place -1.
 struct Corners {
     vec4 share;
     ivec4 at;
 };
 
-Corners corners_of(int part, int tap, int pixel) {
-    int number = (p.image * p.parts + part) * p.taps + tap;
+Corners corners_of(int offset_group, int tap, int pixel) {
+    int number = (p.image * p.offset_groups + offset_group) * p.taps + tap;
     int ky = divide(tap, p.kernel_w), row = divide(pixel, p.out_w);
     int kx = tap - ky * p.kernel_w, column = pixel - row * p.out_w;
     float v = float(row * p.stride_h - p.pad_h + ky * p.dilation_h) + LOAD1(offset, 2 * number * p.plane + pixel);
@@ -85,13 +85,13 @@ void main() {
         do {
             vec4 v = vec4(0.0);
             for (int q = 0; q < 4; q++) {
-                int part = divide(min(4 * c + q, p.channels - 1), p.part);
-                v[q] = blend(c, corners_of(part, tap, p.first + pixel))[q];
+                int offset_group = divide(min(4 * c + q, p.channels - 1), p.offset_group_channels);
+                v[q] = blend(c, corners_of(offset_group, tap, p.first + pixel))[q];
             }
             STORE4(y, (c * p.taps + tap) * p.pixels + pixel, v);
         } while (++c < end);
     } else {
-        Corners s = corners_of(divide(4 * c, p.part), tap, p.first + pixel);
+        Corners s = corners_of(divide(4 * c, p.offset_group_channels), tap, p.first + pixel);
         do {
             STORE4(y, (c * p.taps + tap) * p.pixels + pixel, blend(c, s));
         } while (++c < end);

@@ -2,8 +2,8 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 ADD=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 ADD=0 HALF=1
 #extension GL_GOOGLE_include_directive : require
-// Convolution of one to three spatial axes in any groups, weights as the model has them. For the
-// cases that no faster kernel takes: a lane computes one pixel of four output channels, each of
+// Convolution of one to three spatial axes in any groups, weights in the model's order. For the
+// cases that no faster kernel computes: a lane computes one pixel of four output channels, each of
 // which may belong to another group.
 //
 // x [N, c4, D, H, W] and y [N, m4, D, H, W] in C4. w: [channels][group_in][taps] scalars, then the

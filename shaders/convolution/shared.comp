@@ -5,8 +5,8 @@
 #pragma vknn variants ACCESS=0 HALF=1 COOPERATIVE=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Convolution as an implicit matrix product, as conv.comp, for GPUs: a workgroup computes a block of
-// pixels and output channels and shares what it reads of both.
+// Convolution as an implicit matrix product, as conv.comp, for GPUs: a workgroup computes a tile of
+// pixels and output channels from shared memory (matmul/shared_memory_tiles.glsl).
 //
 // x, y and w as there; a block of w is as wide as that of a workgroup: TM is BLOCK_N.
 #include "common/tensor.glsl"
@@ -28,18 +28,7 @@ const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
 const int STEP = LANES > BLOCK_M ? LANES / BLOCK_M : 1;
 const int WEIGHTS = 4 * DEPTH * BLOCK_N / LANES;
 
-layout(push_constant) uniform P {
-    int pixels, tiles, total;      // output pixels of an image, blocks of them, workgroups
-    int c4, cg4, m4, mg4, blocks;  // vec4s of channels: in, in of a group, out, out of a group; blocks of an image
-    int group_blocks;              // blocks of a group
-    int channels;                  // output channels
-    int bias;                      // where the bias starts
-    int in_d, in_h, in_w, out_h, out_w;
-    int kernel_d, kernel_h, kernel_w;
-    int stride_d, stride_h, stride_w;
-    int dilation_d, dilation_h, dilation_w;
-    int pad_d, pad_h, pad_w;
-} p;
+#include "convolution/conv_push.glsl"
 
 // Input coordinates of an output pixel's first tap; with AXES 0 the pixel itself.
 ivec3 origin_of(int pixel) {

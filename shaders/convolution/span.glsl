@@ -10,9 +10,7 @@
 // pixels of one phase, and no product with a zero between two inputs is ever made. Output o reads
 // input i by tap k where o + pad = i * stride + k * dilation.
 //
-// SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
-// workgroups of one subgroup of 8 and an even TM.
-//
+// SHUFFLE: see convolution/products.glsl.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -47,6 +45,7 @@ layout(push_constant) uniform P {
 #endif
 } p;
 
+#include "convolution/products.glsl"
 #if TRANSPOSED
 #include "convolution/conv_transpose_taps.glsl"
 #endif
@@ -115,12 +114,7 @@ void main() {
         target[i] = inside ? (to.z * out_size.y + to.y) * out_size.x + to.x : -1;
     }
 
-    VEC4 sum[TN * TM];
-    [[unroll]] for (int j = 0; j < TM; j++) {
-        VEC4 b = BIAS(p.bias + block * TM + j);
-        [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
-    }
-    PARTIAL_SUMS(partial, TN * TM)
+    BEGIN_SUMS(sum, partial, p.bias + block * TM)
     ZERO_POINT
 
     int span = p.span;
@@ -154,31 +148,9 @@ void main() {
             a[i] = inside ? a[i] : OUTSIDE;
         }
         c++;
-        k.x += c == span ? 1 : 0;
-        c = c == span ? 0 : c;
-        k.y += k.x == count.x ? 1 : 0;
-        k.x = k.x == count.x ? 0 : k.x;
-        if (AXES == 3) {
-            k.z += k.y == count.y ? 1 : 0;
-            k.y = k.y == count.y ? 0 : k.y;
-        }
-#if SHUFFLE
-        WEIGHT4 held[TM / 2];
-        [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(w, weight + s * 8 + lane);
-#define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
-#else
-#define WEIGHT(q, j) LOAD4(w, weight + (q) * TM + (j))
-#endif
-        // A sum takes its four products in a row, so that it can stay in a register meanwhile.
-        [[unroll]] for (int j = 0; j < TM; j++) {
-            WEIGHT4 b0 = WEIGHT(0, j), b1 = WEIGHT(1, j), b2 = WEIGHT(2, j), b3 = WEIGHT(3, j);
-            [[unroll]] for (int i = 0; i < TN; i++) {
-                FACTOR v = MULTIPLY_ADD(FACTOR(a[i].x), b0, SUM(sum, partial)[i * TM + j]);
-                v = MULTIPLY_ADD(FACTOR(a[i].y), b1, v);
-                v = MULTIPLY_ADD(FACTOR(a[i].z), b2, v);
-                SUM(sum, partial)[i * TM + j] = MULTIPLY_ADD(FACTOR(a[i].w), b3, v);
-            }
-        }
+        NEXT_TAP(c, span, k, count)
+        HOLD_WEIGHTS(w, weight)
+        ADD_PRODUCTS(sum, partial, a, w, weight)
         ADD_PARTIAL_SUMS(sum, partial, TN * TM, round)
     }
     ADD_LAST_SUMS(sum, partial, TN * TM)

@@ -1,10 +1,11 @@
-// What products are added up in and what becomes of the sums, by ELEM, HALF_SUMS and QUANT. Include
-// common/tensor.glsl first. Bindings: 0 x, 1 w, 2 y; 3 is taken here.
+// Element types of convolution kernels, by ELEM, HALF_SUMS and QUANT: of the factors, the sums and the
+// results. Include common/tensor.glsl first. Bindings: 0 x, 1 w, 2 y; binding 3 is declared here.
 //
-// INPUT4W declares the weights. TAKE makes a loaded vec4 of x an INPUT_FACTOR, ZERO_POINT stands
-// before it, OUTSIDE is it where there is no x. BIAS is the vec4 that sums begin with. RESULT is what is stored of a sum: `k` of the
-// array, `at` in y, `m` of the `m4` vec4s of output channels, for which READ_SETTING stands before it.
-// With QUANT and TAIL it is the sum with `other`, another quantized tensor like y (binding 4).
+// INPUT4W declares the weights. TAKE converts a loaded vec4 of x to an INPUT_FACTOR and needs ZERO_POINT
+// before it; OUTSIDE is the INPUT_FACTOR of padding. BIAS is the vec4 that sums begin with. RESULT is
+// the result of sum `k` of the array, for place `at` of y, vec4 `m` of the `m4` of output channels; it
+// needs READ_SETTING before it. With QUANT and TAIL it is the sum with `other`, another quantized tensor
+// of the shape of y (binding 4).
 
 #ifndef VKNN_CONVOLUTION_SUMS_GLSL
 #define VKNN_CONVOLUTION_SUMS_GLSL
@@ -13,7 +14,7 @@
 #define QUANT 0
 #endif
 
-// BYTES: y lies in C4B; 1: x as well. They are named by INPUT_X and OUTPUT_Y then.
+// BYTES: y is in C4B; 1: x as well. INPUT_X and OUTPUT_Y declare them.
 #ifndef BYTES
 #define BYTES 0
 #endif

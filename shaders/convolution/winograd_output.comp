@@ -3,7 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 TILE=2,4 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Winograd's last step: A^T m A of each tile of products, bias and tail. A lane has one tile and one
+// Winograd's last step: A^T m A of each tile of products, bias and epilogue. A lane has one tile and one
 // vec4 of channels.
 //
 // product: [place in the tile][m4][tile], tiles in the order (image, row, column). bias [m4].

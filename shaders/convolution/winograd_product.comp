@@ -13,8 +13,7 @@
 // v: [place][c4][tile] vec4s. u: [place][block][c4][4][TM] vec4s of output channels, the 4 for the
 // lanes of an input vec4. product: [place][m4][tile].
 //
-// SHUFFLE: the lanes of a subgroup load the weights of a step together and pass them round. Needs
-// workgroups of one subgroup of 8 and an even TM.
+// SHUFFLE: see convolution/products.glsl.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
@@ -24,6 +23,12 @@ OUTPUT4S(2, product);
 
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
+
+#define QUANT 0
+#define WEIGHT4 vec4
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#include "matmul/half_sums.glsl"
+#include "convolution/products.glsl"
 
 layout(push_constant) uniform P {
     int total, chunks, blocks;  // workgroups; those of a row of tiles; blocks of output channels
@@ -54,23 +59,8 @@ void main() {
     do {
         vec4 a[TN];
         [[unroll]] for (int i = 0; i < TN; i++) a[i] = LOAD4(v, plane + at[i]);
-#if SHUFFLE
-        vec4 held[TM / 2];
-        [[unroll]] for (int s = 0; s < TM / 2; s++) held[s] = LOAD4(u, weight + s * 8 + lane);
-#define WEIGHT(q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
-#else
-#define WEIGHT(q, j) LOAD4(u, weight + (q) * TM + (j))
-#endif
-        // A sum takes its four products in a row, so that it can stay in a register meanwhile.
-        [[unroll]] for (int j = 0; j < TM; j++) {
-            vec4 b0 = WEIGHT(0, j), b1 = WEIGHT(1, j), b2 = WEIGHT(2, j), b3 = WEIGHT(3, j);
-            [[unroll]] for (int i = 0; i < TN; i++) {
-                vec4 s = fma(vec4(a[i].x), b0, sum[i * TM + j]);
-                s = fma(vec4(a[i].y), b1, s);
-                s = fma(vec4(a[i].z), b2, s);
-                sum[i * TM + j] = fma(vec4(a[i].w), b3, s);
-            }
-        }
+        HOLD_WEIGHTS(u, weight)
+        ADD_PRODUCTS(sum, partial, a, u, weight)
         plane += tiles;
         weight += 4 * TM;
         c++;

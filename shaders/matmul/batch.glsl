@@ -1,6 +1,6 @@
-// Places of the matrices of one batch entry: up to three batch axes of sizes (any, d1, d2), each with
-// a step of its own in a, b and c (0 where a matrix is shared). Steps count what the buffer counts.
-// To be placed inside the push-constant block.
+// Batch entries of matrix products: up to three batch axes of sizes (any, d1, d2), each with a stride in
+// a, b and c (0 where a matrix is shared), in elements or vec4s as the buffer is read. BATCH_MEMBERS
+// belongs inside the push-constant block; BATCH_PLACES(z) declares where the matrices of entry z begin.
 
 #define BATCH_MEMBERS \
     int d1, d2; \

@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-// c = tail(x): for a product whose bias takes the binding that the tail's operand needs.
+// c = epilogue(x): for a product whose bias has the binding that the epilogue's operand needs.
 
 INPUT1S(0, x);
 OUTPUT1F(1, c);

@@ -1,8 +1,8 @@
 // Sums of products in register tiles. With HALF_SUMS products are multiplied and added up in float16,
-// 16 of them at a time, and these sums added up in float32; without, all of it is in float32.
+// 16 of them at a time, and these sums added up in float32; without, all is float32.
 //
-// SUM(sums, partial) names the array that products are added to; ADD_PARTIAL_SUMS stands behind the
-// products of a vec4 of k (number `k`), ADD_LAST_SUMS behind the last.
+// SUM(sums, partial) is the array that products are added to; ADD_PARTIAL_SUMS follows the products of
+// vec4 number `k` of k, ADD_LAST_SUMS the last of them.
 
 #ifdef HALF_SUMS
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

@@ -8,8 +8,8 @@
 #include "quantized/rounding.glsl"
 
 // q = round(x * scale), halves away from zero, with scale = 127 / max|x| of each row, 1 where all is 0.
-// Row r begins at r / per * matrix_step + r % per * row_step and has an element every `step`. q lies as
-// x does. PARTS 1: `parts` rows in a row share a scale, and max|x| of each of them has been found.
+// Row r begins at r / per * matrix_step + r % per * row_step, its elements are `step` apart. q is in the
+// order of x. PARTS 1: each `parts` rows share a scale, and `largest` holds max|x| of each row.
 
 INPUT1F(0, x);
 OUTPUT1I(1, q);

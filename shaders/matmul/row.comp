@@ -56,7 +56,7 @@ void main() {
     for (int k = part; k < k4; k += LANES_Y) {
         vec4 av = LOAD4(a, z * p.a_step + k);
         ivec4 row = 4 * k + ivec4(0, 1, 2, 3);
-        // What lies behind the row's end may be anything, a NaN too.
+        // Elements behind the row's end may have any value, a NaN too.
         av = mix(vec4(0.0), av, lessThan(row, ivec4(p.k)));
         row = min(row, ivec4(p.k - 1)) * p.b_row;
         [[unroll]] for (int q = 0; q < 4; q++) {

@@ -19,8 +19,8 @@
 #include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
 
-// c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n], for GPUs: a workgroup computes a block of
-// c and shares what it reads of a and b.
+// c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n], for GPUs: a workgroup computes a tile of
+// c from shared memory (matmul/shared_memory_tiles.glsl).
 //
 // a and c are addressed by vec4s (a along k, k a multiple of 4) or, with EPILOGUE_SCALAR, by scalars in
 // any strides. B_BY_4 1: b holds vec4s along n, its columns in panels of b_block vec4s; 0: scalars in any

@@ -1,12 +1,11 @@
-// A product in blocks, for devices whose workgroups have fast shared memory: the lanes of a workgroup
-// bring DEPTH vec4s of k of all their rows and columns into shared memory, then each of them multiplies
-// its own ROWS x 4 COLS of them.
+// Shared-memory tiles of matrix products: the lanes of a workgroup load DEPTH vec4s of k of the tile's
+// rows and columns into shared memory, then each of them multiplies its own ROWS x 4 COLS of them.
 //
 // rows_held: [row][DEPTH] vec4s along k, rows A_STRIDE apart. columns_held: [k][BLOCK_N] vec4s of
-// columns, B_STRIDE apart. A stride that is odd lets eight lanes beside each other that write or read
-// 16 bytes in rows below each other meet eight different groups of four banks; one that is even does
-// where they write along a row. Rows and columns of a lane lie LANES_M and LANES_N apart: so lanes beside
-// each other read vec4s beside each other, or all the same one.
+// columns, B_STRIDE apart. With an odd stride eight neighbouring lanes that access 16 bytes each in
+// neighbouring rows use eight different groups of four banks; with an even one they do where they
+// write along a row. Rows and columns of a lane are LANES_M and LANES_N apart, so that neighbouring
+// lanes read neighbouring vec4s, or all the same one.
 //
 // HALF_SUMS: values are float16, multiplied and added up so, 4 DEPTH of them at a time.
 // COOPERATIVE: values are float16; subgroups multiply them as cooperative matrices, sums are float32.

@@ -1,5 +1,5 @@
-// What a product's tensors hold. HALF 1: all of them float16; 2: c is float32, a result that another
-// dispatch takes up; 3: a is float32, made by another dispatch.
+// Element types of the buffers of a matrix product. HALF 1: all are float16; 2: c is float32, for another
+// dispatch; 3: a is float32, from another dispatch.
 
 #if HALF == 3
 #define INPUT4A(b, name) INPUT4S(b, name)

@@ -75,7 +75,7 @@ void main() {
         [[unroll]] for (int i = 0; i < ROWS; i++) av[i] = AS_FACTOR(LOAD4(a, a_at[i] + k));
 #if B_ALONG_K == 0
         [[unroll]] for (int q = 0; q < 4; q++) {
-            // Rows behind the last meet zeros in a; they only must not lie outside the buffer.
+            // Rows behind the last are multiplied by zeros of a; they must be inside the buffer.
             int row = min(4 * k + q, p.b_count - 1) * p.b_row;
             [[unroll]] for (int j = 0; j < COLS; j++) {
                 FACTOR bv = AS_FACTOR(LOAD4(b, b_at[j] + row));

@@ -28,7 +28,7 @@ OUTPUT4I(3, y);
 #define SHIFTED_SUB 7
 #define DOUBLING_HIGH 8
 layout(constant_id = 10) const int KIND = 0;
-layout(constant_id = 14) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
     int count, chunk, elements, spatial, blocks, channels;
@@ -108,7 +108,7 @@ void main() {
             v = times(2, v);
         }
         v = clamp(v + value(9), value(10), value(11));
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
             v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }

@@ -6,9 +6,8 @@
 #include "common/grid.glsl"
 #include "quantized/dynamic_steps.glsl"
 
-// Rows rounded to the steps that 8 bits have for them, where quantized/dynamic_range.comp has found the ranges
-// of their parts. A row is `width` vec4s; a workgroup takes a part of `chunk` vec4s. COUNTS: how many steps,
-// and those of each row.
+// DynamicRound of long rows, after quantized/dynamic_range.comp has found the ranges of their parts. A
+// row is `width` vec4s; a workgroup takes a part of `chunk` vec4s. COUNTS: as in dynamic_rows.comp.
 
 INPUT4F(0, x);
 INPUT1S(1, range);

@@ -6,8 +6,8 @@
 #include "common/grid.glsl"
 #include "quantized/dynamic_steps.glsl"
 
-// Rows rounded to the steps that 8 bits have for them (DynamicRound). COUNTS: how many steps, and
-// those of each row.
+// DynamicRound: rows rounded to multiples of their steps. COUNTS: outputs are the numbers of steps, and
+// the step and the zero point of each row.
 
 INPUT1F(0, x);
 OUTPUT1F(1, y);

@@ -1,12 +1,12 @@
-// The steps of rows that are rounded to 8 bits (vknn.ops.quantized.dynamic): codes of the roundings are 0 none,
-// 1 symmetric, 2 asymmetric.
+// Steps and zero points of rows rounded to 8 bits (vknn.ops.quantized.dynamic). Codes of the roundings:
+// 0 none, 1 symmetric, 2 asymmetric.
 
 #include "common/mathf.glsl"
 
 struct Steps {
     float size;
     float per_unit;  // steps in 1.0
-    float zero;      // the whole number that stands for 0
+    float zero;      // the integer that stands for 0
     float least, most;
 };
 

@@ -1,4 +1,4 @@
-// Fixed-point arithmetic on int32, bit by bit as vknn.ops.quantized.fixed_point has it.
+// Fixed-point arithmetic on int32, bit-exact with vknn.ops.quantized.fixed_point.
 
 #ifndef VKNN_FIXED_POINT_GLSL
 #define VKNN_FIXED_POINT_GLSL

@@ -11,7 +11,7 @@
 INPUT4I(0, x);
 OUTPUT4I(1, y);
 
-layout(constant_id = 10) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 10) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
     int count, chunk;
@@ -29,7 +29,7 @@ void main() {
         whole += vec4(greaterThanEqual(rest, vec4(0.5))) * sign(moved);
         ivec4 v = ivec4(clamp(whole, vec4(-1073741824.0), vec4(1073741824.0)));
         v = clamp(v + p.zero_out, p.low, p.high);
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
             v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }

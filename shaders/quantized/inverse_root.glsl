@@ -1,4 +1,4 @@
-// Inverse roots in fixed point, bit by bit as vknn.ops.quantized.fixed_point has them.
+// Inverse square roots in fixed point, bit-exact with vknn.ops.quantized.fixed_point.
 
 #include "quantized/fixed_point.glsl"
 

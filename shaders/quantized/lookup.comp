@@ -15,7 +15,7 @@ INPUT1I(1, table);
 #endif
 OUTPUT4(2, y);
 
-layout(constant_id = 10) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 10) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
     int count, chunk, first, last;
@@ -26,7 +26,7 @@ void main() {
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         ivec4 at = clamp(LOAD4(x, i) - p.first, ivec4(0), ivec4(p.last));
         VEC4 v = VEC4(LOAD1(table, at.x), LOAD1(table, at.y), LOAD1(table, at.z), LOAD1(table, at.w));
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
             v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }

@@ -12,7 +12,7 @@
 // c[m, n] = sum over k of (a[m, k] - zero_in) * (b[k, n] - zero_b), requantized; any sizes and strides,
 // ROWS x 4 COLS results a lane. PACKED: b holds vec4s of columns without their zero point, in panels of
 // b_block vec4s, and a round of the loop takes four k, with QUANT 3 and 4 bytes of one integer; else b
-// lies as it is and a round takes one.
+// is as the model has it, and a round takes one k.
 
 INPUT1I(0, a);
 #if PACKED
@@ -62,7 +62,7 @@ void main() {
 #if QUANT == 3
         int av[ROWS];
         [[unroll]] for (int i = 0; i < ROWS; i++) {
-            // What lies behind the row's end meets zeros.
+            // Elements behind the row's end are multiplied by zeros.
             ivec4 at = a_at[i] + min(4 * k4 + ivec4(0, 1, 2, 3), ivec4(k_end - 1)) * a_col;
             av[i] = bytes(ivec4(LOAD1(a, at.x), LOAD1(a, at.y), LOAD1(a, at.z), LOAD1(a, at.w)));
         }

@@ -11,7 +11,7 @@
 INPUT4I(0, x);
 OUTPUT4I(1, y);
 
-layout(constant_id = 10) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 10) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
     int count, chunk;
@@ -23,7 +23,7 @@ void main() {
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         ivec4 v = (LOAD4(x, i) - p.zero_in) << p.left;
         v = clamp(fixed_multiply(v, ivec4(p.q), ivec4(p.shift)) + p.zero_out, p.low, p.high);
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
             v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }

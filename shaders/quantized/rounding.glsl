@@ -1,4 +1,4 @@
-// Quotients and roundings that have to be right to the last digit. common/mathf.glsl comes before.
+// Correctly rounded quotients, products and roundings. Include common/mathf.glsl first.
 
 // The quotient as IEEE division rounds it; Vulkan allows a device to be off by 2.5 ulp.
 vec4 ieee_quotient(vec4 v, vec4 w) {
@@ -20,7 +20,7 @@ vec4 m_fma(vec4 a, vec4 b, vec4 c) {
     return if_(lessThan(largest, vec4(1e34)), y, s);
 }
 
-// The nearest whole number, halves away from zero.
+// The nearest integer, halves away from zero.
 vec4 half_away(vec4 v) {
     vec4 whole = trunc(v);
     return whole + if_(lessThan(abs(v - whole), vec4(0.5)), vec4(0.0), sign(v));

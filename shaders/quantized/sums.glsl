@@ -1,8 +1,8 @@
-// Sums of products of quantized integers in register tiles, exact, and what becomes of them: the
+// Exact sums of products of quantized integers in register tiles, and their requantization: the
 // counterpart of matmul/half_sums.glsl for QUANT. Include common/tensor.glsl (ELEM 1) first.
 //
-// QUANT 1: factors are whole numbers in float32, which it multiplies faster than integers. Sums are
-//          exact up to 2^24: they become integers every JOIN vec4s of k (0: behind the last alone).
+// QUANT 1: factors are integers in float32, which devices multiply faster than int32. Sums are exact
+//          up to 2^24: they become integers every JOIN vec4s of k (0: only after the last).
 // QUANT 2: factors are integers. Sums wrap around in 32 bits; with ROUNDING 1 they join sums of 64
 //          bits every JOIN vec4s of k.
 // QUANT 3: four of k are the bytes of one integer, for data and weights, and one instruction adds up
@@ -43,8 +43,10 @@ layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
 layout(constant_id = 23) const int FOLDED = 0;
 
 INPUT4I(SETTING_BINDING, setting);
+#if BYTES
+layout(constant_id = 24) const int OTHER_UNSIGNED = 0;  // 1 where `other` is unsigned
+#endif
 #if TAIL && BYTES
-layout(constant_id = 24) const int OTHER_UNSIGNED = 0;
 INPUT1I(SETTING_BINDING + 1, other);
 #define LOAD_OTHER(i) bytes_of(LOAD1(other, i), OTHER_UNSIGNED)
 #elif TAIL
@@ -92,8 +94,8 @@ int bytes(ivec4 v) {
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-// A vec4 of x as factors, and what stands for it outside of x.
-// X_OF is what TAKE takes of a word of x.
+// TAKE: a vec4 of x as factors; OUTSIDE: the factors of padding; X_OF: the argument of TAKE for a word
+// of x in C4B.
 #if QUANT == 3
 #define X_OF(word) ((word) ^ (SIGN != 0 ? int(0x80808080) : 0))
 #if BYTES == 1
@@ -186,8 +188,8 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
     return long_shift(top, uvec4(low), clamp(31 - shift, ivec4(1), ivec4(62)));
 }
 
-// What a vec4 of output channels is requantized by. `rounded`: the half that a shift to the right is
-// rounded by, and the zero point of y, which is whole beyond it.
+// The numbers that requantize a vec4 of output channels. `rounded`: half of the unit of a right shift,
+// for rounding, plus the zero point of y in that unit.
 struct Requantizer {
     ivec4 head, q, shift, bias, bias_high, rounded;
 #if TAIL

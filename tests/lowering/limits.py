@@ -11,6 +11,7 @@ from collections.abc import Callable
 from vknn.graph import Graph
 from vknn.lowering import LoweringOptions, candidates, check_plan
 from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.parameters import parameters_of
 from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, View
 from vknn.runtime.spirv import glsl
 
@@ -56,37 +57,55 @@ NARROW = {
 }
 
 
-def blocks_held(spec: dict[int, int | float]) -> int | float:
-    """Bytes of shared memory of shared_memory_tiles.glsl (with 20: of float16, and the sums)."""
-    rows, columns = spec[10] * spec[12], spec[11] * spec[13]
-    factors = rows * spec[15] + 4 * spec[14] * spec[16]
-    return 8 * factors + 16 * rows * (columns + 1) if 20 in spec else 16 * factors
+#: Specialization constants of a dispatch by name.
+Constants = dict[str, int | float]
+
+
+def tile_bytes(spec: Constants) -> int | float:
+    """Bytes of shared memory of shared_memory_tiles.glsl, with or without cooperative matrices."""
+    rows, columns = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
+    factors = rows * spec["A_STRIDE"] + 4 * spec["DEPTH"] * spec["B_STRIDE"]
+    return 8 * factors + 16 * rows * (columns + 1) if "MATRIX_M" in spec else 16 * factors
+
+
+def row_bytes(each: int) -> Callable[[Constants], int | float]:
+    """Bytes of shared memory of kernels with ``each`` bytes for each lane of each row."""
+    return lambda spec: each * spec["LANES"] * spec["ROWS"]
+
+
+def lane_bytes(each: int) -> Callable[[Constants], int | float]:
+    """Bytes of shared memory of kernels with ``each`` bytes for each lane."""
+    return lambda spec: each * spec["LANES"]
+
+
+def step_bytes(spec: Constants) -> int | float:
+    """Bytes of shared memory of recurrent/steps."""
+    lanes = spec["LANES_X"] * spec["LANES_Y"]
+    return 16 * (spec.get("SLOTS", 0) + lanes * (1, 4, 2, 3)[int(spec["CELL"])])
 
 
 #: Bytes of shared memory that a kernel declares, from its specialization constants.
-SHARED_MEMORY: dict[str, Callable[[dict[int, int | float]], int | float]] = {
-    "pooling/global_shared": lambda spec: 16 * spec[11],
-    "matmul/row": lambda spec: 16 * spec[10] * spec[11] * spec[12],
-    "matmul/shared": blocks_held,
-    "convolution/shared": blocks_held,
-    "reduction/softmax": lambda spec: 4 * spec[10] * spec[11],
-    "reduction/reduce": lambda spec: 16 * spec[10] * spec[11],
-    "reduction/cumsum": lambda spec: 16 * spec[10] * spec[11],
-    "normalization/normalize": lambda spec: 16 * spec[10] * spec[11],
-    "indexing/arg_extreme": lambda spec: 32 * spec[10] * spec[11],
-    "indexing/topk_pick": lambda spec: 8 * spec[10],
-    "detection/greedy": lambda spec: 8 * spec[10],
-    "attention/softmax": lambda spec: 4 * spec[10] * spec[11],
+SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
+    "pooling/global_shared": lane_bytes(16),
+    "matmul/row": lambda spec: 16 * spec["COLS"] * spec["LANES_X"] * spec["LANES_Y"],
+    "matmul/shared": tile_bytes,
+    "convolution/shared": tile_bytes,
+    "reduction/softmax": row_bytes(4),
+    "reduction/reduce": row_bytes(16),
+    "reduction/cumsum": row_bytes(16),
+    "normalization/normalize": row_bytes(16),
+    "indexing/arg_extreme": row_bytes(32),
+    "indexing/topk_pick": lane_bytes(8),
+    "detection/greedy": lane_bytes(8),
+    "attention/softmax": row_bytes(4),
     "attention/stream": lambda spec: 14 << 10,
-    "matmul/quantize_rows": lambda spec: 4 * spec[10] * spec[11],
-    "matmul/largest": lambda spec: 4 * spec[10] * spec[11],
-    "quantized/dynamic_rows": lambda spec: 4 * spec[10] * spec[11],
-    "quantized/dynamic_range": lambda spec: 4 * spec[10],
-    "recurrent/integer": lambda spec: 4 * spec.get(16, 0),
-    "recurrent/steps": lambda spec: (
-        16 * (spec.get(18, 0) + spec[10] * spec[11] * (1, 4, 2, 3)[int(spec[12])])
-    ),
-    "normalization/layer_norm": lambda spec: 4 * spec[10] * spec[11],
+    "matmul/quantize_rows": row_bytes(4),
+    "matmul/largest": row_bytes(4),
+    "quantized/dynamic_rows": row_bytes(4),
+    "quantized/dynamic_range": lane_bytes(4),
+    "recurrent/integer": lambda spec: 4 * spec.get("SLOTS", 0),
+    "recurrent/steps": step_bytes,
+    "normalization/layer_norm": row_bytes(4),
 }
 
 
@@ -110,7 +129,8 @@ def _check_dispatch(dispatch: Dispatch, plan: Plan, limits: DeviceLimits) -> Non
     for binding in dispatch.bindings:
         _check_binding(binding, plan, limits, named)
     if dispatch.kernel in SHARED_MEMORY:
-        assert SHARED_MEMORY[dispatch.kernel](spec) <= limits.shared_memory, named
+        constants = parameters_of(dispatch.kernel).named(spec)
+        assert SHARED_MEMORY[dispatch.kernel](constants) <= limits.shared_memory, named
     assert dispatch.variant in _variants(dispatch.kernel), f"{named}: no {dispatch.variant}"
     unknown = set(spec) - _constant_ids(dispatch.kernel)
     assert not unknown, f"{named}: no specialization constants {unknown}"

@@ -19,7 +19,7 @@ from vknn.graph import DType, Graph, Op
 from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.ops import elementwise as ew
 from vknn.ops.attention import Attention, RotaryEmbedding
-from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv
+from vknn.ops.convolution.conv import Conv, ConvInteger, ExactConv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.detection.yolo import YoloDetection
@@ -121,7 +121,7 @@ def _convolution() -> Iterator[Case]:
         yield Case(conv(1), ((1, 5, 31), (4, 5, 3), (4,)), constants)
         yield Case(conv(3), ((1, 3, 4, 5, 6), (4, 3, 3, 3, 3), (4,)), constants)
         yield Case(conv(2), (IMAGE, (21, 13, 3, 3), None), constants[:1])
-        yield Case(conv(2, kind=WholeConv), (IMAGE, (21, 13, 3, 3), None), constants[:1])
+        yield Case(conv(2, kind=ExactConv), (IMAGE, (21, 13, 3, 3), None), constants[:1])
         integer = conv(2, kind=ConvInteger)
         yield Case(integer, ((IMAGE, I8), ((21, 13, 3, 3), I8)), constants[:1])
         yield Case(transposed(2), (IMAGE, (13, 21, 3, 3), (21,)), constants)

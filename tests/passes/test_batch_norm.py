@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
-from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, ExactConv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Div, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
@@ -176,6 +176,6 @@ def test_transposed_convolutions_take_scales_in(same_results, group: int) -> Non
 
 def test_sums_of_whole_numbers_are_scaled_where_they_stand(same_results) -> None:  # type: ignore[no-untyped-def]
     g, x = image()
-    sums = g.add(WholeConv((1, 1), (0,) * 4, (1, 1)), x, g.constant(array(6, 4, 3, 3)))
+    sums = g.add(ExactConv((1, 1), (0,) * 4, (1, 1)), x, g.constant(array(6, 4, 3, 3)))
     y = g.apply(Mul(), sums, 1, 6, 1, 1)
-    check(same_results, g.finish({"y": y}), "WholeConv", "Mul")
+    check(same_results, g.finish({"y": y}), "ExactConv", "Mul")

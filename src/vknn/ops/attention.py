@@ -1,4 +1,4 @@
-"""Attention."""
+"""Attention and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Attention(Op):
         return (y.astype(q.dtype),)
 
     def _heads(self, x: np.ndarray, heads: int) -> np.ndarray:
-        """[B, num_heads, S, D] in float64, heads of k and v repeated."""
+        """A tensor as [B, num_heads, S, D] in float64, heads of k and v repeated."""
         x = x.astype(np.float64)
         if x.ndim == 3:
             x = x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
@@ -94,7 +94,7 @@ class Attention(Op):
 
 @attributes
 class RotaryEmbedding(Op):
-    """Pairs of numbers turned by an angle: (x, y) becomes (x cos - y sin, x sin + y cos).
+    """Rotations of pairs of numbers: (x, y) becomes (x cos - y sin, x sin + y cos).
 
     Inputs x [B, ..., S, D], cos and sin, both [S, D / 2] or [B, S, D / 2]. Pair i is elements i and
     i + D / 2 of a row, or with ``interleaved`` elements 2i and 2i + 1.

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products of floats and integers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class MatMulInteger(Op):
 
 @attributes
 class QuantizedMatMul(Op):
-    """a @ b from products of int8 added up as integers, as floats.
+    """a @ b by int8 factors with scales: exact sums, results as floats.
 
     Inputs a [..., M, K] ([..., K, M] when ``transpose_a``), b [..., K, N] ([..., N, K] when
     ``transpose_b``), a_scale, b_scale. A matrix of floats is quantized on the way as
@@ -124,7 +124,7 @@ class QuantizedMatMul(Op):
 
 @attributes
 class RoundBlocks(Op):
-    """x rounded to 255 steps of equal size, block by block: round(x * scale) / scale.
+    """Rounding of x to 8 bits, block by block: round(x * scale) / scale.
 
     A block is ``size`` elements in a row along the last axis, or what is left of it; scale is
     127 / max|x| of the block, 1 where all is 0; halves are rounded away from zero.
@@ -151,7 +151,7 @@ class RoundBlocks(Op):
 
 
 def _quantized(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """x as whole numbers and the scales they were multiplied by, one for all along ``axes``."""
+    """x as integers, and the scales that it was multiplied by, shared along ``axes``."""
     x = x.astype(np.float32)
     most = np.abs(x).max(axis=axes, keepdims=True, initial=0)
     scale = np.where(most == 0, np.float32(1), np.float32(127) / most).astype(np.float32)

@@ -99,7 +99,7 @@ def test_conv_with_run_time_weights_without_bias() -> None:
 
 
 @pytest.mark.parametrize("name", ["3x3", "1x1", "depthwise", "groups of three", "3-D"])
-def test_conv_with_a_tail(name: str) -> None:
+def test_conv_with_an_epilogue(name: str) -> None:
     base, x, w = CASES[name]
     arrays = random(*x), random(*w), random(w[0])
     (y,) = base.reference(*arrays)

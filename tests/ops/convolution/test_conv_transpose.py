@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers import ACCESS_MODES, check_op
 
-from vknn.lowering.kernels.convolution.span import Spans, pack_span
+from vknn.lowering.kernels.convolution.span import ChannelSpans, pack_span
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 
@@ -94,7 +94,7 @@ def test_without_bias(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["groups of three", "depthwise"])
-def test_with_a_tail(name: str) -> None:
+def test_with_an_epilogue(name: str) -> None:
     base, x, w = CASES[name]
     arrays = random(*x), random(*w), random(channels(name))
     (y,) = base.reference(*arrays)
@@ -128,7 +128,7 @@ def test_a_long_kernel_with_a_long_stride_is_not_a_long_sum() -> None:
 @pytest.mark.host
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 def test_pack_span_keeps_groups_apart(transposed: bool) -> None:
-    spans = Spans(channels_in=6, channels_out=9, group=3, taps=2, block=1)
+    spans = ChannelSpans(channels_in=6, channels_out=9, group=3, taps=2, block=1)
     assert (spans.group_in, spans.group_out, spans.blocks, spans.span) == (2, 3, 3, 2)
     assert spans.start(np.arange(3)).tolist() == [0, 0, 0]
     w = 1 + np.arange(36, dtype=np.float32).reshape((6, 3, 2) if transposed else (9, 2, 2))

@@ -72,7 +72,7 @@ def test_as_on_a_gpu() -> None:
     )  # fmt: skip
 
 
-def test_with_a_tail() -> None:
+def test_with_an_epilogue() -> None:
     base, arrays = CASES["stride 2"][0], inputs("stride 2")
     (y,) = base.reference(*arrays)
     full = Fused(base, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0), FusedStep(Relu(), None)))
@@ -80,7 +80,7 @@ def test_with_a_tail() -> None:
 
 
 def test_images_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples for a few pixels at a time, each with its part of the tail."""
+    """Samples for a few pixels at a time, each with its part of the epilogue."""
     monkeypatch.setattr(deform_conv, "_MOST_SAMPLES", 16 * 9 * 7)
     base, arrays = CASES["stride 2"][0], inputs("stride 2")
     (y,) = base.reference(*arrays)

@@ -15,7 +15,7 @@ from vknn.ops.convolution.deform_conv import DeformConv
 
 
 def clamped(plane: np.ndarray, v: float, u: float) -> float:
-    """0 outside of 0 to the size, and behind the middle of the last pixel nothing but it."""
+    """0 outside of 0 to the size; behind the middle of the last pixel that pixel's value."""
     h, w = plane.shape
     inside = 0 <= v < h and 0 <= u < w
     return bilinear(plane, min(v, h - 1), min(u, w - 1)) if inside else 0.0

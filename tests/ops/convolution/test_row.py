@@ -13,7 +13,7 @@ from tests.lowering.limits import DISCRETE, MINIMUM
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution.row import pack_row
-from vknn.lowering.kernels.matmul.gemm import Product
+from vknn.lowering.kernels.matmul.gemm import Gemm
 from vknn.lowering.kernels.matmul.kernels import row_split
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Sigmoid
@@ -50,10 +50,10 @@ def test_one_pixel(name: str) -> None:
     check(op, floats(*x), floats(*w), constants=(1,), precision="fp16")
 
 
-def test_a_tail_leaves_missing_channels_zero() -> None:
+def test_an_epilogue_leaves_padding_lanes_zero() -> None:
     op, x, w = CASES["1x1"]
-    tail = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
-    check(tail, floats(*x), floats(*w), floats(37), floats(1, 37, 1, 1), constants=(1, 2))
+    fused = Fused(op, (FusedStep(Sigmoid(), None), FusedStep(Add(), 0)))
+    check(fused, floats(*x), floats(*w), floats(37), floats(1, 37, 1, 1), constants=(1, 2))
 
 
 def test_rows_of_a_product() -> None:
@@ -68,7 +68,7 @@ def offered(op: Op, x: tuple[int, ...], w: tuple[int, ...], limits: DeviceLimits
 
 
 @pytest.mark.host
-def test_who_is_offered_rows() -> None:
+def test_devices_that_are_offered_rows() -> None:
     x, w = (1, 256, 1, 1), (64, 256, 1, 1)
     assert offered(conv(2), x, w, DISCRETE)[0] == "row"
     assert "row" not in offered(conv(2), x, w, dataclasses.replace(DISCRETE, kind="cpu"))
@@ -79,7 +79,7 @@ def test_who_is_offered_rows() -> None:
 
 @pytest.mark.host
 def test_long_rows_are_split_the_more_the_fewer_lanes_there_are() -> None:
-    short, long = (Product(1, 40, k, k, 1, 40, 1, 40) for k in (64, 4096))
+    short, long = (Gemm(1, 40, k, k, 1, 40, 1, 40) for k in (64, 4096))
     assert row_split(short, DISCRETE).lanes_k == 16
     assert row_split(long, DISCRETE).lanes_k == 32
     assert row_split(long, MINIMUM).lanes_k == 16

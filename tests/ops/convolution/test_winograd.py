@@ -19,7 +19,7 @@ from vknn.crosscheck import allowances
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution.winograd import matrices, pack_winograd
-from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, ExactConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.plan import DeviceLimits
 
@@ -37,7 +37,7 @@ def conv(*pads: int) -> Conv:
 def check(
     op: Op, *arrays: np.ndarray, size: int, access: str = "image", kind: str | None = None
 ) -> None:
-    """``op`` with the Winograd candidate of this tile size, guards and zero tails checked."""
+    """``op`` by the Winograd candidate of this tile size; guards and padding lanes are checked."""
     count = len(arrays) - (op.operand_count if isinstance(op, Fused) else 0)
     constants = range(1, count)
     graph = single_op_graph(op, arrays, list(constants))
@@ -88,7 +88,7 @@ def test_winograd_as_on_a_gpu(case: tuple, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_winograd_with_a_tail(size: int) -> None:
+def test_winograd_with_an_epilogue(size: int) -> None:
     arrays = random(2, 5, 6, 7), random(7, 5, 3, 3), random(7)
     full = (FusedStep(Sigmoid(), None), FusedStep(Add(), 0), FusedStep(Relu(), None))
     check(Fused(conv(), full), *arrays, random(2, 7, 6, 7), size=size)
@@ -165,7 +165,7 @@ def test_rounding_errors_stay_small(channels: int, size: int) -> None:
 @pytest.mark.host
 def test_sums_of_whole_numbers_are_left_to_others() -> None:
     def offered(whole: bool) -> set[str]:
-        op = (WholeConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))
+        op = (ExactConv if whole else Conv)((1, 1), (1, 1, 1, 1), (1, 1))
         arrays = [np.ones((1, 64, 28, 28), np.float32), np.ones((64, 64, 3, 3), np.float32)]
         (node,) = single_op_graph(op, arrays, (1,)).nodes
         return {c.name for c in candidates(node, DeviceLimits(), LoweringOptions())}

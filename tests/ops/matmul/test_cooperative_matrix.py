@@ -1,4 +1,4 @@
-"""Products by cooperative matrices: against NumPy where the device has them, as data anywhere."""
+"""Products by cooperative matrices against NumPy where the device has them, and their plans."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.lowering.limits import DISCRETE, check_limits
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.lowering.kit.parameters import parameters_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
@@ -56,7 +57,7 @@ def test_products(name: str, constants: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("matrices")
-def test_products_transposed_and_with_tails() -> None:
+def test_transposed_products_and_epilogues() -> None:
     check(MatMul(True, True), floats(11, 9), floats(13, 11))
     op = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
     check(op, floats(9, 12), floats(12, 16), floats(16), floats(9, 16))
@@ -85,7 +86,7 @@ def test_convolutions(name: str) -> None:
 
 
 @pytest.mark.usefixtures("matrices")
-def test_a_convolution_with_a_tail_and_run_time_weights() -> None:
+def test_a_convolution_with_an_epilogue_and_run_time_weights() -> None:
     op, x, w = CONVOLUTIONS["3x3"]
     arrays = floats(*x), floats(*w), floats(w[0])
     (y,) = op.reference(*arrays)
@@ -122,7 +123,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, options=HALF
     [SQUARE, CooperativeMatrix(8, 8, 8), CooperativeMatrix(8, 16, 16), CooperativeMatrix(16, 8, 8)],
     ids=str,
 )
-def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> None:
+def test_tiles_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> None:
     limits = gpu(subgroup, matrix)
     for op, arrays in ((MatMul(), SQUARES), (conv(2, pad=1), IMAGES)):
         graph = single_op_graph(op, arrays, (1,))
@@ -133,22 +134,26 @@ def test_blocks_for_any_subgroup(subgroup: int, matrix: CooperativeMatrix) -> No
             plan = lower(graph, limits, options)
             check_limits(plan, limits)
             (dispatch,) = [d for d in plan.dispatches if ("COOPERATIVE", "1") in d.variant]
-            spec = {key: int(value) for key, value in dispatch.specialization}
-            lanes, height, width = spec[0], spec[10] * spec[12], spec[11] * spec[13]
+            numbers = {key: int(value) for key, value in dispatch.specialization}
+            spec = parameters_of(dispatch.kernel).named(numbers)
+            lanes = numbers[0]
+            height, width = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
             assert (height, 4 * width) == tuple(map(int, name[11:].split("x")))
-            assert lanes == spec[12] * spec[13] and lanes % subgroup == 0
-            # Each lane brings as much as any other; each subgroup computes as much as any other.
-            assert height * spec[14] % lanes == 0 and 4 * spec[14] * width % lanes == 0
+            assert lanes == spec["LANES_M"] * spec["LANES_N"] and lanes % subgroup == 0
+            # Each lane loads as much as any other; each subgroup computes as much as any other.
+            depth = spec["DEPTH"]
+            assert height * depth % lanes == 0 and 4 * depth * width % lanes == 0
             assert height % lanes == 0 or lanes % height == 0
-            assert spec[14] % max(1, lanes // height) == 0 and 4 * spec[14] % spec[22] == 0
-            parts = height // (spec[20] * spec[23]) * (4 * width // (spec[21] * spec[24]))
-            assert parts == lanes // subgroup
+            assert depth % max(1, lanes // height) == 0 and 4 * depth % spec["MATRIX_K"] == 0
+            rows = spec["MATRIX_M"] * spec["MATRICES_M"]
+            columns = spec["MATRIX_N"] * spec["MATRICES_N"]
+            assert height // rows * (4 * width // columns) == lanes // subgroup
             # Rows of matrices begin at multiples of 16 bytes.
-            assert spec[15] % 2 == spec[16] % 2 == 0
+            assert spec["A_STRIDE"] % 2 == spec["B_STRIDE"] % 2 == 0
 
 
 @pytest.mark.host
-def test_who_is_offered_them() -> None:
+def test_devices_that_are_offered_cooperative_tiles() -> None:
     first = offered(MatMul(), SQUARES, gpu(32, SQUARE))[0]
     assert first.startswith("cooperative")
     none = [

@@ -76,12 +76,12 @@ def test_products(a: tuple[int, ...], b: tuple[int, ...], kind: str) -> None:
     check(MatMul(transpose_b=True), floats(*a), floats(*b[::-1]), kind=kind)
 
 
-def test_products_of_odd_sizes_in_blocks() -> None:
+def test_products_of_odd_sizes_in_shared_memory() -> None:
     check(MatMul(), floats(5, 37), floats(37, 11), floats(11), constants=(1, 2))
     check(MatMul(transpose_a=True), floats(37, 5), floats(37, 11))
 
 
-def test_a_tail_behind_a_bias() -> None:
+def test_an_epilogue_behind_a_bias() -> None:
     op = Fused(MatMul(), (FusedStep(Add(), operand=0), FusedStep(Relu())))
     check(op, floats(5, 36), floats(36, 12), floats(12), floats(5, 12))
 

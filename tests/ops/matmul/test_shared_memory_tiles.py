@@ -1,4 +1,4 @@
-"""Products and convolutions in shared memory, the forms for GPUs, against NumPy on any device."""
+"""Products and convolutions in shared-memory tiles, which are for GPUs, against NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.helpers import check_op, single_op_graph
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BLOCKS, Block
+from vknn.lowering.kernels.matmul.shared_memory_tiles import TILES, SharedMemoryTile
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
@@ -61,8 +61,8 @@ def test_transposed_products(m: int, k: int, n: int, transpose_a: bool, transpos
 
 
 @pytest.mark.parametrize("m, k, n", [(131, 21, 93), (127, 20, 64)])
-def test_each_block(m: int, k: int, n: int) -> None:
-    """Sizes that ask for every block, with rows and columns left over."""
+def test_each_tile(m: int, k: int, n: int) -> None:
+    """Sizes for every tile, with a remainder of rows and columns."""
     a, b, bias = floats(m, k), floats(k, n), floats(n)
     check(MatMul(), a, b, bias, constants=(1, 2))
     check(MatMul(), a, b)
@@ -70,15 +70,15 @@ def test_each_block(m: int, k: int, n: int) -> None:
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("m, k, n", [(5, 8, 12), (5, 7, 3)])
-def test_products_with_a_tail(m: int, k: int, n: int, bias: bool) -> None:
+def test_products_with_an_epilogue(m: int, k: int, n: int, bias: bool) -> None:
     op = Fused(MatMul(), (FusedStep(Add(), operand=0), FusedStep(Relu())))
     vector = floats(n) if bias else None
     check(op, floats(m, k), floats(k, n), vector, floats(m, n))
     check(op, floats(m, k), floats(k, n), vector, floats(n), constants=(1, 2) if bias else (1,))
 
 
-def test_what_lies_behind_the_last_row_stays_out() -> None:
-    """Not even infinity in the rows that fill up a block may reach the sums."""
+def test_padding_rows_do_not_reach_the_sums() -> None:
+    """Not even infinity in the rows that fill up a tile may reach the sums."""
     b = np.zeros((5, 6), np.float32)
     b[4] = np.inf
     a = np.ones((3, 5), np.float32)
@@ -131,7 +131,7 @@ def test_convolutions_without_bias() -> None:
 
 
 @pytest.mark.parametrize("name", ["3x3", "1x1", "3-D"])
-def test_convolutions_with_a_tail(name: str) -> None:
+def test_convolutions_with_an_epilogue(name: str) -> None:
     base, x, w = CONVOLUTIONS[name]
     arrays = floats(*x), floats(*w), floats(w[0])
     (y,) = base.reference(*arrays)
@@ -145,8 +145,8 @@ def test_in_fp16() -> None:
         a, b = PRODUCTS[name]
         HALF(MatMul(), floats(*a), floats(*b), floats(b[-1]), constants=(1, 2))
         HALF(MatMul(), floats(*a), floats(*b), floats(b[-1]))
-    tail = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
-    HALF(tail, floats(5, 8), floats(8, 12), floats(12), floats(5, 12))
+    fused = Fused(MatMul(), (FusedStep(Relu()), FusedStep(Add(), operand=0)))
+    HALF(fused, floats(5, 8), floats(8, 12), floats(12), floats(5, 12))
     for name in ("3x3", "1x1"):
         op, x, w = CONVOLUTIONS[name]
         HALF(op, floats(*x), floats(*w), floats(w[0]), constants=(1, 2))
@@ -161,12 +161,12 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits) -> list[str]
 
 
 @pytest.mark.host
-def test_tuning_tries_all_blocks() -> None:
+def test_tuning_tries_all_tiles() -> None:
     arrays = [np.ones((300, 64), np.float32), np.ones((64, 300), np.float32)]
     graph = single_op_graph(MatMul(), arrays, (1,))
     (job,) = find_jobs(graph.nodes, gpu(), LoweringOptions())
     (contest,) = job.contests
-    assert {block.name for block in BLOCKS} < set(contest.names)
+    assert {tile.name for tile in TILES} < set(contest.names)
 
 
 def gpu(**changes: object) -> DeviceLimits:
@@ -183,7 +183,7 @@ def gpu(**changes: object) -> DeviceLimits:
 
 
 @pytest.mark.host
-def test_gpus_take_blocks_for_large_products() -> None:
+def test_gpus_take_shared_memory_tiles_for_large_products() -> None:
     ones = np.ones
     large = [ones((1024, 1024), np.float32), ones((1024, 1024), np.float32)]
     small = [ones((4, 16), np.float32), ones((16, 8), np.float32)]
@@ -198,7 +198,7 @@ def test_gpus_take_blocks_for_large_products() -> None:
 
 
 @pytest.mark.host
-def test_blocks_keep_to_what_the_device_allows() -> None:
+def test_tiles_keep_to_the_limits_of_the_device() -> None:
     ones = [np.ones((200, 8), np.float32), np.ones((8, 200), np.float32)]
 
     def names(limits: DeviceLimits, *disabled: str) -> set[str]:
@@ -206,7 +206,7 @@ def test_blocks_keep_to_what_the_device_allows() -> None:
         found = candidates(graph.nodes[0], limits, LoweringOptions(frozenset(disabled)))
         return {c.name for c in found if c.name.startswith("shared")}
 
-    every = {block.name for block in BLOCKS}
+    every = {tile.name for tile in TILES}
     assert names(gpu()) == every
     assert names(gpu(), "shared") == set()
     assert names(DeviceLimits(kind="discrete")) == every - {"shared128x128"}
@@ -215,33 +215,33 @@ def test_blocks_keep_to_what_the_device_allows() -> None:
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
-def test_blocks_are_brought_by_all_lanes_alike(block: Block) -> None:
-    assert block.height % block.lanes == 0 or block.lanes % block.height == 0
-    assert block.height * block.depth % block.lanes == 0
-    assert 4 * block.depth * block.width % block.lanes == 0
-    assert block.depth % max(1, block.lanes // block.height) == 0
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
+def test_all_lanes_load_as_many_vec4s(tile: SharedMemoryTile) -> None:
+    assert tile.height % tile.lanes == 0 or tile.lanes % tile.height == 0
+    assert tile.height * tile.depth % tile.lanes == 0
+    assert 4 * tile.depth * tile.width % tile.lanes == 0
+    assert tile.depth % max(1, tile.lanes // tile.height) == 0
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
-def test_eight_lanes_meet_eight_groups_of_banks(block: Block, down: bool) -> None:
+def test_eight_lanes_meet_eight_groups_of_banks(tile: SharedMemoryTile, down: bool) -> None:
     """In shared_memory_tiles.glsl: of 32 banks, what eight lanes move at once (16 bytes each)."""
-    spec = block.spec(down, down)
-    a_stride, b_stride = int(spec[15]), int(spec[16])
-    width, depth = block.width, block.depth
-    for first in range(0, block.lanes, 8):
+    spec = tile.spec(down, down)
+    a_stride, b_stride = spec["A_STRIDE"], spec["B_STRIDE"]
+    width, depth = tile.width, tile.depth
+    for first in range(0, tile.lanes, 8):
         lanes = range(first, first + 8)
         if down:
-            stored_a = [lane % block.height * a_stride + lane // block.height for lane in lanes]
+            stored_a = [lane % tile.height * a_stride + lane // tile.height for lane in lanes]
             stored_b = [lane % (4 * depth) * b_stride + lane // (4 * depth) for lane in lanes]
         else:
             stored_a = [lane // depth * a_stride + lane % depth for lane in lanes]
             stored_b = [lane // width * b_stride + lane % width for lane in lanes]
-        read_a = {lane // block.lanes_n * a_stride for lane in lanes}
-        read_b = {lane % block.lanes_n for lane in lanes}
-        pixels = {lane % block.lanes_m * (depth + 1) for lane in lanes}
+        read_a = {lane // tile.lanes_n * a_stride for lane in lanes}
+        read_b = {lane % tile.lanes_n for lane in lanes}
+        pixels = {lane % tile.lanes_m * (depth + 1) for lane in lanes}
         for places in (stored_a, stored_b, read_a, read_b, pixels):
             distinct = set(places)
             assert len({place % 8 for place in distinct}) == len(distinct)

@@ -105,7 +105,7 @@ def test_kinds_of_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("group", [1, 64], ids=["dense", "depthwise"])
 def test_sums_beyond_the_digits_of_a_float(group: int) -> None:
-    """Sums that float32 could not hold become integers in time."""
+    """Sums become integers before float32 could not hold them exactly."""
     shape = (64, 64 // group, 5, 5)
     rng = np.random.default_rng(3)
     x = rng.integers(120, 128, (1, 64, 5, 7)).astype(np.int8)
@@ -226,7 +226,7 @@ def test_errors(op: Op, wrong: dict[str, object]) -> None:
 
 @pytest.mark.host
 def test_weights_as_bytes() -> None:
-    """Four numbers of a column are the bytes of one."""
+    """Four weights of a column are the bytes of one integer."""
     rows = np.array([[1, -1], [2, -128], [127, 0], [-3, 5], [9, 9]], np.int32)
     joined = as_bytes(rows.ravel(), 2)
     np.testing.assert_array_equal(joined.view(np.int8).reshape(2, 4), rows[:4].T)
@@ -252,7 +252,7 @@ def test_dot_products_of_every_sign(dtype: str) -> None:
 
 @pytest.mark.host
 def test_kernels_of_bytes() -> None:
-    """Weights of 8 bits are bytes where the device has something from it; wider ones are not."""
+    """Weights of 8 bits are packed as bytes where the device profits; wider ones are not."""
     x, w, bias, q, shift = operands((1, 8, 5, 5), (8, 8, 1, 1), 8)
     limits = DeviceLimits(features=frozenset(("integer_dot",)))
     names = _kernels(w, bias, limits, x, q, shift)

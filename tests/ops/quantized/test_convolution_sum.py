@@ -1,4 +1,4 @@
-"""A quantized convolution with the sum of its result and another tensor as its tail."""
+"""Quantized convolutions with a fused sum of the result and another tensor."""
 
 from __future__ import annotations
 

@@ -60,20 +60,20 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ep_mode_5?=123",
     ),
     "convolution/deform_sample": (
-        "total pixels run first plane image c4 channels part parts taps in_h in_w out_w "
-        "kernel_w stride_h stride_w dilation_h dilation_w pad_h pad_w",
+        "total pixels run first plane image c4 channels offset_group_channels offset_groups "
+        "taps in_h in_w out_w kernel_w stride_h stride_w dilation_h dilation_w pad_h pad_w",
         "MASKED=10 MIXED=11 CLAMPED=12 BYTES_UNSIGNED?=98",
     ),
     "convolution/depthwise": (
         "total tiles c4 channels in_h in_w out_h out_w kernel_h stride_h dilation_h pad_h "
         "pad_w bias in_d out_d kernel_d stride_d dilation_d pad_d",
         "TX=10 KERNEL=11 STRIDE=12 DILATION=13 AXES=14 JOIN?=20 ROUNDING?=21 SIGN?=22 "
-        "FOLDED?=23 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 "
-        "ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 "
-        "ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 "
-        "ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 "
-        "ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 "
-        "ep_mode_5?=123",
+        "FOLDED?=23 OTHER_UNSIGNED?=24 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
+        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
+        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
+        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
+        "ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/general": (
         "pixels total c4 m4 channels group_in group_out in_d in_h in_w out_h out_w kernel_d "
@@ -548,7 +548,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "quantized/binary": (
         "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6]",
-        "KIND=10 TAIL=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
+        "KIND=10 PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/dequantize": (
@@ -573,7 +573,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "quantized/float_rescale": (
         "count chunk scale:float bias:float zero_out low high spatial blocks channels",
-        "TAIL=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/l2_normalization": (
         "rows width chunk zero",
@@ -585,7 +585,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "quantized/lookup": (
         "count chunk first last spatial blocks channels",
-        "TAIL=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/product": (
         "m n k a_row a_col b_row b_col c_row b_block b_panel zero_b d1 d2 a_step0 a_step1 "
@@ -603,7 +603,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "quantized/rescale": (
         "count chunk zero_in left q shift zero_out low high spatial blocks channels",
-        "TAIL=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/resize": (
         "count chunk height width in_height in_width",

@@ -1,1 +1,1 @@
-"""Checks of arguments and window arithmetic that several families share."""
+"""Checks of arguments and sliding windows, for all families of ops."""

@@ -1,4 +1,4 @@
-"""Checks and small helpers that the ops share."""
+"""Checks of inputs, element types, shapes and axes, for all ops."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def reduce_windows(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> np.ndarray:
-    """``function`` (np.maximum, np.add) folded over each window of ``x`` (padded), axis by axis."""
+    """Windows of the padded ``x`` reduced by ``function`` (np.maximum, np.add), axis by axis."""
     for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True), start=2):
         count = (x.shape[axis] - (k - 1) * d - 1) // s + 1
         lead = (slice(None),) * axis

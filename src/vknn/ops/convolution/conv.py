@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from vknn.errors import ShapeError
-from vknn.graph import DType, Fusion, Op, TensorType, attributes
-from vknn.ops.common.checks import (
-    arguments,
-    fits,
-    require,
-    require_dtype,
-    require_float,
-    require_vector,
-)
-from vknn.ops.common.windows import (
-    blocks,
-    check_window,
-    pad_spatial,
-    volume,
-    window_output,
-    windows,
-)
+from vknn.graph import DType, TensorType, attributes
+from vknn.ops.common.checks import arguments, require_dtype
+from vknn.ops.common.windows import blocks, pad_spatial, volume, window_output, windows
+from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
 
 @attributes
-class Convolution(Op):
-    """The attributes, shapes and sums that all convolutions share."""
-
-    strides: tuple[int, ...]
-    pads: tuple[int, ...]
-    dilations: tuple[int, ...]
-    group: int = 1
+class Convolution(ConvolutionBase):
+    """A convolution, not transposed: output shape and sums."""
 
     def _shape(self, x: TensorType, w: TensorType) -> tuple[int | None, ...]:
-        name, axes = type(self).__name__, len(self.strides)
-        require(1 <= axes <= 3, f"{name}: {axes} spatial axes, not 1 to 3")
-        check_window(self, axes, strides=self.strides, pads=self.pads, dilations=self.dilations)
-        for what, type_ in (("input", x), ("weight", w)):
-            if type_.rank != axes + 2:
-                raise ShapeError(f"{name}: {what} {type_} should have rank {axes + 2}")
+        self._check(x, w, w.dims[1] * self.group if w.rank > 1 else 0)
         maps, _, *kernel = w.dims
-        if min(kernel) < 1:
-            raise ShapeError(f"{name}: empty kernel in weight {w}")
-        group = self.group
-        if group < 1 or maps % group or not fits(x.shape[1], w.dims[1] * group):
-            raise ShapeError(
-                f"{name}: input {x} has not the channels that weight {w} of {group} group(s) takes"
-            )
         spatial = window_output(self, x.shape[2:], kernel, self.strides, self.pads, self.dilations)
         return (x.shape[0], maps, *spatial)
 
     def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The convolution in float64, without bias: exact for 8-bit integers."""
         x = pad_spatial(x.astype(np.float64), self.pads, 0.0)
         w = w.astype(np.float64)
         view = windows(x, w.shape[2:], self.strides, self.dilations)
@@ -62,7 +30,7 @@ class Convolution(Op):
 
 
 @attributes
-class Conv(Convolution):
+class Conv(FloatConvolution, Convolution):
     """y[n, m, p] = bias[m] + sum over c, k of x[n, c, p*stride + k*dilation - pad] * w[m, c, k].
 
     Inputs x [N, C, spatial...], w [M, C/group, kernel...], bias [M] (optional); 1 to 3 spatial
@@ -70,41 +38,21 @@ class Conv(Convolution):
     output channels reads group g of the input channels. Sums are kept in float64.
     """
 
-    fusion = Fusion(operands=1, channel_axis=1)
-
-    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        x, w, bias = arguments(self, inputs, 2, optional=1)
-        require_float(self, x)
-        require_dtype(self, x.dtype, w, bias)
-        shape = self._shape(x, w)
-        require_vector(self, "bias", bias, shape[1])
-        return (x.with_shape(shape),)
-
-    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        x, w, bias = arguments(self, inputs, 2, optional=1)
-        with np.errstate(all="ignore"):
-            y = self._sums(x, w)
-            if bias is not None:
-                y += bias.astype(np.float64).reshape(-1, *[1] * (x.ndim - 2))
-            return (y.astype(x.dtype),)
-
 
 @attributes
-class WholeConv(Conv):
-    """Conv of whole numbers, or of multiples of powers of two, whose sums float32 holds exactly.
+class ExactConv(Conv):
+    """Conv of integers, or of integers times a power of two, whose sums are exact in float32.
 
-    Kernels that round on the way are left out.
+    No kernel computes it that rounds on the way, such as Winograd's.
     """
 
 
 @attributes
 class ConvInteger(Convolution):
-    """The convolution of int8 x and int8 w, exact, as int32.
+    """Convolution of int8 x and int8 w with exact sums in int32.
 
     Inputs and attributes as those of Conv, without bias; zero points are 0.
     """
-
-    fusion = None
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, w = arguments(self, inputs, 2)
@@ -117,7 +65,7 @@ class ConvInteger(Convolution):
 
 
 def _grouped(view: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
-    """Windows [N, C, out..., kernel...] times w: a matrix product a group, in blocks of rows."""
+    """Windows [N, C, out..., kernel...] times w, by a matrix product a group and block of rows."""
     axes = (view.ndim - 2) // 2
     n, c, *out = view.shape[: 2 + axes]
     maps, depth = w.shape[0], volume(w.shape[1:])
@@ -137,7 +85,7 @@ def _grouped(view: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
 
 
 def _depthwise(view: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
-    """One input channel a group: a sum over the taps is faster than thin matrix products."""
+    """Sums over taps for one input channel a group, faster than thin matrix products."""
     axes = (view.ndim - 2) // 2
     n, _, *out = view.shape[: 2 + axes]
     kernel, each = w.shape[2:], w.shape[0] // group

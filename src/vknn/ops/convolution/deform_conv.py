@@ -25,8 +25,8 @@ class DeformConv(Op):
     Inputs x [N, C, H, W], w [M, C/group, kh, kw], offset [N, 2*offset_group*kh*kw, OH, OW] (for
     each group of input channels and tap the shift along H, then that along W), bias [M] (optional),
     mask [N, offset_group*kh*kw, OH, OW] (optional). Positions are float32, sums float64.
-    ``clamped``: only places from 0 to the image's size are inside, and behind the middle of the
-    last pixel there is nothing but it.
+    ``clamped``: a place is inside from 0 to the image's size, and one behind the middle of the last
+    pixel has that pixel's value.
     """
 
     strides: tuple[int, int]
@@ -107,7 +107,7 @@ class DeformConv(Op):
         return total
 
     def _places(self, axis: int, tap: int, shift: np.ndarray) -> np.ndarray:
-        """Where a tap of every output lies along an axis."""
+        """Places of a tap along an axis, for every output."""
         start = np.arange(shift.shape[2 + axis]) * self.strides[axis] - self.pads[axis]
         start = (start + tap * self.dilations[axis]).astype(np.float32)
         return shift.astype(np.float32) + start.reshape((-1, 1) if axis == 0 else -1)
@@ -116,7 +116,7 @@ class DeformConv(Op):
 def _corner(
     planes: np.ndarray, corner: tuple[int, ...], places: list[np.ndarray], inside: np.ndarray
 ) -> np.ndarray:
-    """What one of the four pixels around each place adds to it; 0 from pixels outside."""
+    """The share of one of the four pixels around each place; 0 for pixels outside."""
     share, seen, at = np.ones(inside.shape), inside.copy(), []
     for step, place, size in zip(corner, places, planes.shape[3:], strict=True):
         low = np.floor(place)

@@ -1,4 +1,4 @@
-"""Windows as columns of a matrix, and back."""
+"""Im2Col and Col2Im: windows as columns of a matrix, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vknn.ops.common.windows import check_window, pad_spatial, window_output, wi
 
 @attributes
 class _Columns(Op):
-    """What both directions share: windows over two spatial axes; ``pads`` are begins, then ends."""
+    """Windows over two spatial axes; ``pads`` are the begins, then the ends."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
@@ -33,14 +33,14 @@ class _Columns(Op):
         )
 
     def places(self, spatial: Sequence[int | None]) -> tuple[int | None, ...]:
-        """How many windows there are along each axis of an image."""
+        """Number of windows along each axis of an image."""
         shape = tuple(spatial)
         return window_output(self, shape, self.kernel, self.strides, self.pads, self.dilations)
 
 
 @attributes
 class Im2Col(_Columns):
-    """The windows of x [N, C, H, W] as columns: [N, C * kernel, windows], all of them row-major.
+    """Windows of x [N, C, H, W] as columns [N, C * kernel, windows], all row-major.
 
     Padding is ``value``.
     """
@@ -65,7 +65,7 @@ class Im2Col(_Columns):
 
 @attributes
 class Col2Im(_Columns):
-    """Columns x [N, C * kernel, windows] added up where they lie in an image [N, C, *image]."""
+    """Sums of the columns x [N, C * kernel, windows] at their places in an image [N, C, *image]."""
 
     image: tuple[int, int] = (1, 1)
 

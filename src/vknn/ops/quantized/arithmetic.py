@@ -1,4 +1,4 @@
-"""Ops on quantized integers in fixed-point arithmetic (see ``fixed_point``)."""
+"""Arithmetic of quantized integers in fixed point (``quantized.fixed_point``)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class FloatRescale(Op):
         return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
 
 
-#: What QuantizedBinary computes from the operands without their zero points.
+#: Kinds of QuantizedBinary.
 KINDS = (
     "add",
     "sub",
@@ -115,7 +115,8 @@ class QuantizedBinary(Op):
     Newton's reciprocal, times M2; "prelu": a M0 where a >= 0, else (a b) M1; "shifted_add",
     "shifted_sub": each operand shifted right by minus its shift (halves away from zero), then added
     with saturation to 16 bits; "doubling_high": 2 a b / 2^16 of 16-bit integers, rounded.
-    ``zero_out`` is added to all but the two before it. Reference: the kernels of TensorFlow Lite.
+    ``zero_out`` is added for all kinds but "shifted_add" and "shifted_sub". Formulas: the kernels
+    of TensorFlow Lite.
     """
 
     kind: str
@@ -146,7 +147,7 @@ class QuantizedBinary(Op):
         return (np.clip(y, self.low, self.high).astype(self.dtype.numpy),)
 
     def swapped(self) -> QuantizedBinary:
-        """The op that gives the same for (b, a); of sums."""
+        """The op with its operands exchanged; only for the kinds that add."""
         (m, n, last), (s, t, end) = self.multipliers, self.shifts
         first, second = self.zeros
         return dataclasses.replace(
@@ -189,15 +190,15 @@ def _quotient(a: np.ndarray, b: np.ndarray, q: int, shift: int) -> np.ndarray:
     unscaled = fp.doubling_high_multiply(fp.wrapped(a << headroom), inverse)
     right = -(shift - over_unit - headroom)
     scaled = fp.doubling_high_multiply(unscaled, q)
-    # Where the shift does not fit, the kernel's own division goes by the low bits of it, as the
-    # processors do that it runs on.
+    # Where the shift is out of range, TensorFlow Lite's division takes the low bits of it, as the
+    # shift instructions of processors do.
     astray = (right & 63) >= 32
     kept = fp.rounding_divide_by_pot(scaled, np.where(astray, 0, right & 31))
     return np.where(astray, (scaled >> (right & 31)) + (scaled >= 0), kept)
 
 
 def _leading_sign_bits(x: np.ndarray) -> np.ndarray:
-    """How far an int32 can be shifted left without changing its sign."""
+    """Largest left shift of an int32 that keeps its sign."""
     magnitude = np.where(x >= 0, x, ~x)
     return 31 - np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
 

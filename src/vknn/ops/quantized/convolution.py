@@ -1,4 +1,4 @@
-"""Convolutions of quantized integers, requantized in fixed point (see ``fixed_point``)."""
+"""Convolutions of quantized integers, requantized in fixed point (``quantized.fixed_point``)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
 from vknn.ops.common.checks import arguments, require, require_dtype
+from vknn.ops.convolution.base import ConvolutionBase
 from vknn.ops.convolution.conv import Convolution
 from vknn.ops.convolution.conv_transpose import Transposition
 from vknn.ops.quantized import fixed_point as fp
@@ -26,9 +27,9 @@ _MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multi
 
 @attributes
 class Requantized(Op):
-    """What becomes of exact sums: y = clip((sum + bias) * (q, shift) + zero_out, low, high).
+    """Requantization of exact sums: y = clip((sum + bias) * (q, shift) + zero_out, low, high).
 
-    ``zero_in``: what is taken off the data; padding counts as nothing. ``rounding``: "double", sums
+    ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
     the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
     and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are.
@@ -43,17 +44,17 @@ class Requantized(Op):
 
     @property
     def channel_axis(self) -> int:
-        """The axis of the output along which bias, multiplier and shift lie."""
+        """The output's axis of bias, multiplier and shift."""
         return 1
 
     @property
     def weight_axis(self) -> int:
-        """The axis of the weights along which results have sums of their own."""
+        """The weights' axis of output channels."""
         return 0
 
     @property
     def weight_zero(self) -> int:
-        """What is taken off the weights."""
+        """The zero point of the weights."""
         return 0
 
     @property
@@ -69,7 +70,7 @@ class Requantized(Op):
     def _finished(
         self, shape: Shape, x: TensorType, w: TensorType, *vectors: TensorType | None
     ) -> TensorType:
-        """The output's type; raises ShapeError unless element types and vectors are right."""
+        """The output's type; raises ShapeError for element types or vectors that do not suit."""
         name, info = self.type_name, np.iinfo(self.dtype.numpy)
         require(x.dtype in DATA, f"{name}: takes quantized data, not {x}")
         require(w.dtype in self.weight_types, f"{name}: takes no weights of {w}")
@@ -80,9 +81,9 @@ class Requantized(Op):
         bias, multiplier, shift = vectors
         channels = shape[self.channel_axis]
         require_dtype(self, DType.INT32, bias, multiplier, shift)
-        forms = [(channels,), (1,)]
+        shapes = [(channels,), (1,)]
         for what, vector in (("multiplier", multiplier), ("shift", shift)):
-            right = vector is not None and vector.shape in forms
+            right = vector is not None and vector.shape in shapes
             require(right, f"{name}: {what} {vector} should have shape ({channels},) or (1,)")
         if bias is not None:
             wide = bias.shape == (2, channels) and self.rounding == "wide"
@@ -91,14 +92,14 @@ class Requantized(Op):
         return TensorType(shape, self.dtype)
 
     def _requantize(self, sums: np.ndarray, *vectors: np.ndarray | None) -> np.ndarray:
-        """The results of exact sums (whole float64)."""
+        """The results of exact sums (integers in float64)."""
         bias, multiplier, shift = vectors
         assert multiplier is not None and shift is not None
         shape = [1] * sums.ndim
         shape[self.channel_axis] = -1
         total = sums.astype(np.int64)
         if bias is not None:
-            total = total + _whole(bias).reshape(shape)
+            total = total + _as_int64(bias).reshape(shape)
         total = total if self.rounding == "wide" else fp.wrapped(total)
         if self.rounding != "none":
             total = _MULTIPLY[self.rounding](total, multiplier.reshape(shape), shift.reshape(shape))
@@ -106,8 +107,8 @@ class Requantized(Op):
         return np.asarray(y.astype(self.dtype.numpy))
 
 
-def _whole(bias: np.ndarray) -> np.ndarray:
-    """A bias as int64; one of two rows is its low and its high words."""
+def _as_int64(bias: np.ndarray) -> np.ndarray:
+    """A bias as int64; of two rows the first is the low words, the second the high ones."""
     if bias.ndim == 1:
         return bias.astype(np.int64)
     low, high = bias.astype(np.int64)
@@ -121,15 +122,8 @@ def bias_words(bias: np.ndarray) -> np.ndarray:
 
 
 @attributes
-class QuantizedConv(Requantized, Convolution):
-    """Conv of quantized integers: the sums of (x - zero_in) * w, requantized.
-
-    Inputs x (int8, uint8, int16), w (int8, or int16 of at most 255 in magnitude; its zero point is
-    0), bias (None or int32 [M]; with rounding "wide" also [2, M]: low and high words), multiplier
-    and shift (int32, [M] or [1]). Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
-    """
-
-    fusion = Fusion(operands=1)
+class _RequantizedConvolution(Requantized, ConvolutionBase):
+    """Shapes and reference of the requantized convolutions."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, w, *vectors = requantized_inputs(self, inputs)
@@ -141,7 +135,19 @@ class QuantizedConv(Requantized, Convolution):
 
 
 @attributes
-class QuantizedConvTranspose(Requantized, Transposition):
+class QuantizedConv(_RequantizedConvolution, Convolution):
+    """Conv of quantized integers: the sums of (x - zero_in) * w, requantized.
+
+    Inputs x (int8, uint8, int16), w (int8, or int16 of at most 255 in magnitude; its zero point is
+    0), bias (None or int32 [M]; with rounding "wide" also [2, M]: low and high words), multiplier
+    and shift (int32, [M] or [1]). Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
+    """
+
+    fusion = Fusion(operands=1)
+
+
+@attributes
+class QuantizedConvTranspose(_RequantizedConvolution, Transposition):
     """ConvTranspose of quantized integers: the sums of (x - zero_in) * w, requantized.
 
     Inputs as those of QuantizedConv, w in the order of ConvTranspose.
@@ -150,14 +156,6 @@ class QuantizedConvTranspose(Requantized, Transposition):
     @property
     def weight_axis(self) -> int:
         return 1
-
-    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
-        x, w, *vectors = requantized_inputs(self, inputs)
-        return (self._finished(self._shape(x, w), x, w, *vectors),)
-
-    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        x, w, *vectors = requantized_inputs(self, inputs)
-        return (self._requantize(self._sums(x.astype(np.float64) - self.zero_in, w), *vectors),)
 
 
 def requantized_inputs(op: Op, inputs: Sequence[Any]) -> tuple[Any, ...]:

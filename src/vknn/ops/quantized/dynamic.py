@@ -1,4 +1,4 @@
-"""Rows rounded to the steps of 8-bit integers, whose size each row has for itself."""
+"""Dynamic quantization: rounding of rows to 8 bits, each with a scale of its own."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ import numpy as np
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, normal_axis, require, require_float
 
-#: How rows are rounded; DynamicRound says what they mean.
+#: Kinds of rounding, defined by :class:`DynamicRound`.
 ROUNDINGS = ("none", "symmetric", "asymmetric")
 
 
 @attributes
 class DynamicRound(Op):
-    """Rows rounded to as many steps as 8 bits have; still floats.
+    """Floats rounded to multiples of a step, of which each row has at most 256.
 
-    A row is all that lies along the axes from ``axis`` on, by default along the last.
+    A row is all elements along the axes from ``axis`` on, by default along the last.
 
-    ``rounding``: "symmetric": whole multiples of the row's largest magnitude / 127; "asymmetric":
-    of (max - min) / 255, where the row's range is widened to hold 0 and shifted so that a whole
-    number stands for 0. Halves go away from zero, the arithmetic is that of float32. What a product
-    with 8-bit weights sees of its input whose type is float (TensorFlow Lite's
-    SymmetricQuantizeFloats and AsymmetricQuantizeFloats).
+    ``rounding``: "symmetric": the step is the row's largest magnitude / 127; "asymmetric": it is
+    (max - min) / 255, where the row's range is widened to contain 0 and shifted so that an integer
+    stands for 0. Halves are rounded away from zero, in float32 arithmetic. Products of float inputs
+    with 8-bit weights round their input so (TensorFlow Lite's SymmetricQuantizeFloats and
+    AsymmetricQuantizeFloats).
 
-    ``counts``: three outputs instead: how many steps the numbers are from 0; for each row, with
-    those axes of size 1, the size of its steps (1 where all of it is 0), and the whole number that
-    stands for 0.
+    ``counts``: three outputs instead: the elements as numbers of steps; for each row (the axes from
+    ``axis`` on have size 1) its step, 1 where the row is 0, and the integer that stands for 0.
     """
 
     rounding: str = "symmetric"
@@ -60,14 +59,14 @@ class DynamicRound(Op):
 
 
 def rounded(rows: Any, rounding: str) -> Any:
-    """``rows`` rounded along the last axis, as float64; themselves where ``rounding`` is "none"."""
+    """``rows`` rounded along the last axis, as float64; unchanged for the rounding "none"."""
     if rounding == "none":
         return rows
     whole, size, _ = _in_steps(rows, rounding)
     return whole * size
 
 
-#: Whole numbers of steps, the size of a step and what stands for 0, of each row.
+#: Elements as numbers of steps; step and zero point of each row.
 _Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -99,6 +98,6 @@ def _asymmetric(rows: np.ndarray) -> _Steps:
 
 
 def _away(x: np.ndarray) -> np.ndarray:
-    """The nearest whole number, halves away from zero, as float64."""
+    """The nearest integer, halves away from zero, as float64."""
     wide = x.astype(np.float64)
     return np.asarray(np.copysign(np.floor(np.abs(wide) + 0.5), wide))

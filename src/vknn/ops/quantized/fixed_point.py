@@ -1,8 +1,8 @@
-"""Fixed-point arithmetic on integers, bit by bit as TensorFlow Lite's reference kernels do it.
+"""Fixed-point arithmetic on integers, bit-exact with TensorFlow Lite's reference kernels.
 
 A real multiplier m > 0 is a pair (q, shift): m = q * 2 ** (shift - 31) with q in [2^30, 2^31).
-Formulas: gemmlowp's fixedpoint.h and TensorFlow Lite's quantization_util, in the form with double
-rounding, which released builds have.
+Formulas: gemmlowp's fixedpoint.h and TensorFlow Lite's quantization_util with double rounding, as
+released builds have it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def quantize_multiplier(real: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-    """(q, shift), int32 arrays of the shape of ``real`` (float64, not negative)."""
+    """Fixed-point multipliers (q, shift), int32, of the shape of ``real`` (float64, >= 0)."""
     real = np.asarray(real, np.float64)
     mantissa, exponent = np.frexp(real)
     q = np.floor(mantissa * (1 << 31) + 0.5).astype(np.int64)
@@ -29,12 +29,12 @@ def quantize_multiplier(real: np.ndarray | float) -> tuple[np.ndarray, np.ndarra
 
 
 def wrapped(x: Ints) -> np.ndarray:
-    """int64 values as an int32 would hold them, as int64."""
+    """Values modulo 2^32 in the range of int32, as int64."""
     return np.asarray(x).astype(np.int64).astype(np.int32).astype(np.int64)
 
 
 def rounding_divide_by_pot(x: Ints, exponent: np.ndarray | int) -> np.ndarray:
-    """x / 2^exponent, halves away from zero; int64 in and out."""
+    """Quotient x / 2^exponent, halves away from zero; int64 in and out."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     mask = (np.int64(1) << exponent) - 1
     threshold = (mask >> 1) + (x < 0)
@@ -54,7 +54,7 @@ def doubling_high_multiply(a: Ints, b: Ints, bits: int = 32) -> np.ndarray:
 
 
 def multiply(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
-    """x * (q, shift) for int32 x: a left shift first, then two roundings. int64 in and out."""
+    """Product x * (q, shift) of int32 x: a left shift, then two roundings; int64 in and out."""
     shift = np.asarray(shift, np.int64)
     left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
     shifted = wrapped(np.asarray(x, np.int64) << left)
@@ -62,14 +62,14 @@ def multiply(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
 
 
 def multiply_once(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
-    """x * (q, shift) for int32 x: all 64 bits of the product, rounded once, halves up."""
+    """Product x * (q, shift) of int32 x: all 64 bits of it, rounded once, halves up."""
     total = 31 - np.asarray(shift, np.int64)
     product = np.asarray(x, np.int64) * np.asarray(q, np.int64)
     return (product + (np.int64(1) << (total - 1))) >> total
 
 
 def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
-    """x * (q, shift) for accumulators of up to 48 bits: q is cut to 16 bits, one rounding."""
+    """Product x * (q, shift) of x of up to 48 bits: q is cut to 16 bits, one rounding."""
     q, shift = np.asarray(q, np.int64), np.asarray(shift, np.int64)
     reduced = np.where(q < 0x7FFF0000, (q + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - shift
@@ -77,18 +77,18 @@ def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
 
 
 def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:
-    """The nearest whole number, halves away from zero; float in and out."""
+    """The nearest integer, halves away from zero; float in and out."""
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
 def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Integers, or whole floats, held within ``dtype``."""
+    """Integers (or floats that are integers) clipped to the range of ``dtype``."""
     info = np.iinfo(dtype)
     return np.clip(x, info.min, info.max).astype(dtype)
 
 
 def inverse_root(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """1 / sqrt(x) as a fixed-point multiplier (q, shift), for positive int32 x.
+    """Inverse square root of positive int32 x as a fixed-point multiplier (q, shift).
 
     Five Newton steps in fixed point with 3 integer bits (TensorFlow Lite's
     GetInvSqrtQuantizedMultiplierExp with reverse shift -1).

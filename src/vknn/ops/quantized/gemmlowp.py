@@ -1,4 +1,4 @@
-"""Logistic and tanh of 16-bit fixed-point numbers, bit by bit as gemmlowp's fixedpoint.h has them.
+"""Logistic and tanh of 16-bit fixed-point numbers, bit-exact with gemmlowp's fixedpoint.h.
 
 A number with n integer bits is raw / 2 ** (15 - n). Results have no integer bits; 1 is 32767.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from vknn.ops.quantized import fixed_point as fp
 
 _LEAST, ONE = -(1 << 15), (1 << 15) - 1
-#: exp(-2 ** e) for these e, largest bits last.
+#: Exponents e of the factors exp(-2 ** e).
 _POWERS = range(-2, 5)
 
 
@@ -50,13 +50,13 @@ def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _fixed(value: float, integer_bits: int = 0) -> int:
-    """The raw form of a constant."""
+    """A constant as a fixed-point number."""
     raw = math.floor(abs(value) * 2.0 ** (15 - integer_bits) + 0.5)
     return max(_LEAST, min(ONE, int(math.copysign(raw, value))))
 
 
 def _exp_of_negative(raw: np.ndarray, integer_bits: int) -> np.ndarray:
-    """exp(x) for x <= 0: a polynomial within a quarter, times powers for the rest's bits."""
+    """exp(x) for x <= 0: a polynomial for x modulo 1/4, times a power for each bit of the rest."""
     fraction = 15 - integer_bits
     quarter = 1 << (fraction - 2)
     within = (raw & (quarter - 1)) - quarter
@@ -94,7 +94,7 @@ def _newton(raw: np.ndarray) -> np.ndarray:
 
 
 def _one_over_one_plus(raw: np.ndarray) -> np.ndarray:
-    """1 / (1 + x): half of what Newton's steps give, whose raw form has one integer bit."""
+    """1 / (1 + x): half the result of :func:`_newton`, which has 2 integer bits."""
     return _shifted(_newton(raw), 1)
 
 

@@ -1,4 +1,4 @@
-"""Between floats and quantized integers, and floats of fewer digits."""
+"""QuantizeLinear, DequantizeLinear, and rounding to bfloat16."""
 
 from __future__ import annotations
 

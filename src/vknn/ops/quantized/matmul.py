@@ -1,4 +1,4 @@
-"""Matrix products of quantized integers, requantized in fixed point (see ``fixed_point``)."""
+"""Matrix products of quantized integers, requantized in fixed point (``quantized.fixed_point``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing of quantized integers."""
+"""Bilinear resizing of quantized integers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ONE = 1 << WEIGHT_BITS
 
 @attributes
 class QuantizedResize(Op):
-    """x [N, C, h, w], integers of at most 16 bits, interpolated between two neighbours an axis.
+    """Bilinear interpolation of x [N, C, h, w], integers of at most 16 bits.
 
     Places and weights have 10 fractional bits. With the step of an axis
     s = (1024 in + out / 2) / out (integer division; "align_corners" and out > 1: in - 1 and
-    out - 1), output i lies at i s, in "half_pixel" at i s + s / 2 - 512. The sum of four products,
+    out - 1), output i is at i s, with "half_pixel" at i s + s / 2 - 512. The sum of four products,
     with 20 fractional bits, is rounded half away from zero. ``floating``: places, weights and sums
-    are float32 instead, and the sum is rounded, halves up. Reference: the kernels of TensorFlow
+    are float32 instead, and the sum is rounded, halves up. Formulas: the kernels of TensorFlow
     Lite.
     """
 
@@ -60,7 +60,7 @@ class QuantizedResize(Op):
         return (np.clip(whole, *self._range(x)).astype(x.dtype),)
 
     def taps(self, axis: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For all outputs along a spatial axis: the two neighbours, the weight of the second.
+        """Both neighbours of every output along a spatial axis, and the weight of the second one.
 
         Before the first and behind the last element both neighbours are the same.
         """

@@ -120,10 +120,10 @@ class QuantizedL2Normalization(Op):
 
 @attributes
 class QuantizedReduceProd(Op):
-    """The product of each row, along the last axis, rescaled by (q, shift) at every step.
+    """Product of each row, along the last axis, rescaled by (q, shift) at every step.
 
     The first element less ``zero_in``, then for each other (product * (x - zero_in)) (q, shift),
-    and once more behind the last; plus ``zero_out``, held within the dtype. Steps take 48 bits and
+    and once more after the last; plus ``zero_out``, clipped to the dtype. Steps take 48 bits and
     a multiplier of 16 (``fixed_point.multiply_wide``).
     """
 
@@ -151,12 +151,12 @@ class QuantizedReduceProd(Op):
 
 @attributes
 class QuantizedLayerNormalization(Op):
-    """Rows of int16 brought to mean 0 and variance 1, weighted and moved, in float32.
+    """Layer normalization of rows of int16, computed in float32.
 
     Inputs x, weight (int16 [n]), bias (int32 [n]); the result is int16 with 12 fractional bits:
     round(((x - mean) / deviation * weight * scale + bias * scale / 1024) * 4096), halves away from
-    zero. The sums are added up in order. A variance of 0 counts as 1e-8; of one that roundings make
-    negative comes -32768, as of all that an int32 does not hold. Formula: TensorFlow Lite's
+    zero. Sums are added up in order. A variance of 0 counts as 1e-8; the result is -32768 for a
+    variance that rounding makes negative and for values beyond int32. Formula: TensorFlow Lite's
     PortableApplyLayerNormFloat.
     """
 

@@ -1,10 +1,12 @@
-"""Rotary embeddings of positions."""
+"""Lowering of RotaryEmbedding: rotations of pairs of elements by their position."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
+from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, write
 from vknn.lowering.kit.grid_loop import grid
@@ -16,27 +18,33 @@ from vknn.ops.attention import RotaryEmbedding
 
 @lowers(RotaryEmbedding)
 def rotary_embedding(problem: Problem) -> Sequence[Candidate]:
-    """A pair an item."""
+    """One candidate: an item of the dispatch is a pair."""
     op, (x, cos, _) = problem.op, problem.inputs
     assert isinstance(op, RotaryEmbedding) and x is not None and cos is not None
-    *outer, rows, width = x.dims
-    share = grid(problem.limits, x.size // 2)
-    entries = x.dims[0] if cos.rank == 3 else 1
-
-    def emit(emitter: Emitter) -> None:
-        emitter.dispatch(
-            "attention/rotary",
-            [read1(emitter.input(i)) for i in range(3)] + [write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                *(x.size // 2, share.chunk, width // 2, rows),
-                *(math.prod(outer) * rows // entries, cos.size // entries if entries > 1 else 0),
-                int(op.interleaved),
-            ],
-            spec=share.spec,
-            flops=3 * x.size,
-        )
-
+    emit = functools.partial(_emit, op=op, x=x, cos=cos)
     cost = DISPATCH_COST + 16 * x.size * BYTE_COST
     return [Candidate("pairs", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, cost, inplace=(0,))]
+
+
+def _emit(emitter: Emitter, op: RotaryEmbedding, x: TensorType, cos: TensorType) -> None:
+    *outer, rows, width = x.dims
+    pairs = x.size // 2
+    share = grid(emitter.problem.limits, pairs)
+    entries = x.dims[0] if cos.rank == 3 else 1
+    emitter.dispatch(
+        "attention/rotary",
+        [read1(emitter.input(i)) for i in range(3)] + [write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": pairs,
+            "chunk": share.chunk,
+            "pairs": width // 2,
+            "rows": rows,
+            "per_entry": math.prod(outer) * rows // entries,
+            "entry_step": cos.size // entries if entries > 1 else 0,
+            "interleaved": int(op.interleaved),
+        },
+        spec=share.spec,
+        flops=3 * x.size,
+    )

@@ -1,11 +1,11 @@
-"""Attention in one dispatch that walks over the keys (shaders/attention/stream.comp), for GPUs."""
+"""Attention in one dispatch over tiles of keys (shaders/attention/stream.comp), for GPUs."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from vknn.lowering.kernels.attention.sizes import Sizes, mask_steps
+from vknn.lowering.kernels.attention.sizes import AttentionSizes, mask_steps
 from vknn.lowering.kernels.matmul.gemm import allows_groups
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
@@ -14,9 +14,9 @@ from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops
 from vknn.plan import DeviceLimits
 
-# As the shader has them.
+# Constants of the shader.
 _LANES, _QUERIES, _KEYS, _CHUNK = 128, 32, 32, 8
-#: Bytes of shared memory, and rounds of loops for a tile of keys but those over the width.
+#: Bytes of shared memory; rounds of loops for a tile of keys, without those over the width.
 _SHARED, _TILE_ROUNDS = 14 << 10, _KEYS + 2
 #: vec4s of accumulators that a lane keeps in registers, at the most.
 _MOST_COLUMNS = 4
@@ -24,9 +24,11 @@ _MOST_COLUMNS = 4
 _ENOUGH_GROUPS = 64
 
 
-def stream_candidates(problem: Problem, sizes: Sizes) -> Sequence[Candidate]:
-    """By vec4s where a head's width is a multiple of 4, by scalars anywhere; none on a CPU, whose
-    drivers pay much for every barrier."""
+def stream_candidates(problem: Problem, sizes: AttentionSizes) -> Sequence[Candidate]:
+    """Candidates by vec4s where the heads' widths are multiples of 4, and by scalars.
+
+    None on a CPU, whose drivers take long for every barrier.
+    """
     limits = problem.limits
     if limits.kind == "cpu" or not _fits(sizes, problem):
         return []
@@ -40,11 +42,12 @@ def stream_candidates(problem: Problem, sizes: Sizes) -> Sequence[Candidate]:
             continue
         cost = DISPATCH_COST + sizes.flops * FLOP_COST * waste * (1 if wide else 3)
         name = "stream" if wide else "stream_scalar"
-        found.append(Candidate(name, inputs, (Layout.LINEAR,), _Emit(sizes, wide), cost))
+        emit = functools.partial(_emit, sizes=sizes, wide=wide)
+        found.append(Candidate(name, inputs, (Layout.LINEAR,), emit, cost))
     return found
 
 
-def _fits(sizes: Sizes, problem: Problem) -> bool:
+def _fits(sizes: AttentionSizes, problem: Problem) -> bool:
     """True where the device allows the workgroups, their memory, their loops and the bindings."""
     limits = problem.limits
     tensors = sum(t is not None for t in problem.inputs) + 1
@@ -63,12 +66,12 @@ def _lanes_allowed(limits: DeviceLimits) -> bool:
     return min(limits.max_group_invocations, limits.max_group_size[0]) >= _LANES
 
 
-def _groups(sizes: Sizes) -> tuple[int, int, int]:
+def _groups(sizes: AttentionSizes) -> tuple[int, int, int]:
     return ceil_div(sizes.queries, _QUERIES), sizes.heads, sizes.batch
 
 
-def _columns(sizes: Sizes) -> tuple[int, int]:
-    """Lanes that share a row of the output, and vec4s of it that each of them has."""
+def _columns(sizes: AttentionSizes) -> tuple[int, int]:
+    """Lanes that share a row of the output, and vec4s of the row for each lane."""
     width4 = ceil_div(sizes.value_depth, 4)
     lanes = 4
     while lanes < 16 and lanes < width4:
@@ -76,42 +79,46 @@ def _columns(sizes: Sizes) -> tuple[int, int]:
     return lanes, ceil_div(width4, lanes)
 
 
-@dataclass(frozen=True)
-class _Emit:
-    sizes: Sizes
-    wide: bool
+def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
+    read = read4 if wide else read1
+    bindings = [read(emitter.input(i)) for i in range(3)] + [write(emitter.output())]
+    masked = mask_steps(emitter.problem) is not None
+    if masked:
+        bindings.append(read1(emitter.input(3)))
+    lanes, columns = _columns(sizes)
+    emitter.dispatch(
+        "attention/stream",
+        bindings,
+        groups=_groups(sizes),
+        local=(_LANES, 1, 1),
+        push=_push(emitter.problem, sizes, 4 if wide else 1),
+        spec={
+            "LANES_V": lanes,
+            "COLS": columns,
+            "ROWS": _QUERIES * lanes // _LANES,
+            "EMPTY_ZERO": int(sizes.empty_zero),
+        },
+        defines={"WIDE": int(wide), "MASKED": int(masked)},
+        flops=sizes.flops + 20 * sizes.rows * sizes.keys,
+    )
 
-    def __call__(self, emitter: Emitter) -> None:
-        sizes, unit = self.sizes, 4 if self.wide else 1
-        read = read4 if self.wide else read1
-        bindings = [read(emitter.input(i)) for i in range(3)] + [write(emitter.output())]
-        masked = mask_steps(emitter.problem)
-        if masked is not None:
-            bindings.append(read1(emitter.input(3)))
-        steps = [
-            step // unit
-            for s in (sizes.q(), sizes.k(), sizes.v(), sizes.out())
-            for step in (s.batch, s.head, s.row)
-        ]
-        lanes, columns = _columns(sizes)
-        emitter.dispatch(
-            "attention/stream",
-            bindings,
-            groups=_groups(sizes),
-            local=(_LANES, 1, 1),
-            push=[
-                *(sizes.queries, sizes.keys),
-                *(ceil_div(sizes.depth, 4), ceil_div(sizes.value_depth, 4)),
-                *(sizes.depth, sizes.value_depth, sizes.sharing, sizes.scale),
-                *steps,
-                *(masked or (0, 0, 0, 0)),
-            ],
-            spec={
-                10: lanes,
-                11: columns,
-                12: _QUERIES * lanes // _LANES,
-                13: int(sizes.empty_zero),
-            },
-            defines={"WIDE": int(self.wide), "MASKED": int(masked is not None)},
-            flops=sizes.flops + 20 * sizes.rows * sizes.keys,
-        )
+
+def _push(problem: Problem, sizes: AttentionSizes, unit: int) -> dict[str, int | float]:
+    """Push constants; strides of tensors count ``unit`` elements."""
+    push: dict[str, int | float] = {
+        "queries": sizes.queries,
+        "keys": sizes.keys,
+        "width4": ceil_div(sizes.depth, 4),
+        "value_width4": ceil_div(sizes.value_depth, 4),
+        "width": sizes.depth,
+        "value_width": sizes.value_depth,
+        "sharing": sizes.sharing,
+        "scale": sizes.scale,
+    }
+    tensors = {"q": sizes.q(), "k": sizes.k(), "v": sizes.v(), "y": sizes.out()}
+    for name, strides in tensors.items():
+        push[f"{name}_batch"] = strides.batch // unit
+        push[f"{name}_head"] = strides.head // unit
+        push[f"{name}_row"] = strides.row // unit
+    names = ("mask_batch", "mask_head", "mask_query", "mask_key")
+    return push | dict(zip(names, mask_steps(problem) or (0, 0, 0, 0), strict=True))

@@ -1,86 +1,111 @@
-"""Lowering of DeformConv: what every tap samples, then a product over taps and channels.
+"""Lowering of DeformConv: samples for every tap in scratch, then products over taps and channels.
 
-The samples of an image lie in scratch as [c4][tap][pixel], which is a tensor of depth "taps" that
-a kernel of that depth takes to depth 1. They are made for as many pixels at a time as fit.
+The samples of an image are [c4][tap][pixel] vec4s, a tensor of depth "taps" that a convolution with
+a kernel of that depth reduces to depth 1. They are made for as many pixels at a time as fit.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.lowering.kernels.convolution.shape import Channels
 from vknn.lowering.kernels.convolution.span import (
-    Spans,
+    ChannelSpans,
     SpanTile,
-    pack_on_device,
-    pack_span,
     span_cost,
     span_tiles,
+    span_weights,
+    spans_fit,
 )
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import fits_loops, lane_count, spread
 from vknn.ops.convolution.deform_conv import DeformConv
-from vknn.plan import DeviceLimits
 
-#: Most bytes of samples at a time, where the device allows as many.
+#: Most bytes of samples at a time.
 _MOST_SAMPLES = 1 << 26
-#: vec4s of channels that a lane samples at a place that it has worked out.
+#: Most vec4s of channels that a lane samples at one place.
 _RUN = 8
-#: Most dispatches for an op; beyond, images are too large for it.
+#: Most parts that the images are cut into.
 _MOST_PARTS = 256
 
 
-class _Shape:
-    """The numbers of a DeformConv."""
+@dataclass(frozen=True)
+class Band:
+    """Some pixels of an image, in a row."""
 
-    def __init__(self, problem: Problem) -> None:
-        op, (x, w) = problem.op, problem.inputs[:2]
-        assert isinstance(op, DeformConv) and x is not None and w is not None
-        self.op = op
-        self.batch, self.channels, *self.size_in = x.dims
-        self.size_out = problem.outputs[0].dims[2:]
-        self.kernel = w.dims[2:]
-        self.channels_out = w.dims[0]
-        self.taps = math.prod(self.kernel)
-        self.pixels = math.prod(self.size_out)
-        self.c4 = ceil_div(self.channels, 4)
-        self.m4 = ceil_div(self.channels_out, 4)
-        self.mixed = op.offset_group > 1 and self.channels // op.offset_group % 4 != 0
-        self.run = 1 if self.mixed else self._run()
-        self.band = min(self.pixels, self._most_pixels(problem.limits))
+    image: int
+    first: int
+    pixels: int
 
-    def _run(self) -> int:
-        """vec4s of a lane; they belong to one offset group."""
-        if self.op.offset_group == 1:
-            return min(_RUN, self.c4)
-        return math.gcd(_RUN, self.channels // self.op.offset_group // 4)
 
-    def _most_pixels(self, limits: DeviceLimits) -> int:
-        room = min(limits.max_storage_buffer_range, _MOST_SAMPLES)
-        return room // (16 * self.c4 * self.taps)
+@dataclass(frozen=True)
+class _Shape(Channels):
+    """Sizes of a DeformConv. ``most_samples``: bytes that samples may take."""
+
+    op: DeformConv
+    batch: int
+    size_in: tuple[int, ...]
+    size_out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    most_samples: int
 
     @property
-    def bands(self) -> list[tuple[int, int, int]]:
-        """(image, first pixel, pixels) of each part."""
+    def taps(self) -> int:
+        """Elements of the kernel."""
+        return math.prod(self.kernel)
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of an image."""
+        return math.prod(self.size_out)
+
+    @property
+    def mixed(self) -> bool:
+        """True where a vec4 of channels may belong to several offset groups."""
+        return self.op.offset_group > 1 and self.channels_in // self.op.offset_group % 4 != 0
+
+    @property
+    def run(self) -> int:
+        """vec4s of channels that a lane samples; they belong to one offset group."""
+        if self.mixed:
+            return 1
+        if self.op.offset_group == 1:
+            return min(_RUN, self.c4)
+        return math.gcd(_RUN, self.channels_in // self.op.offset_group // 4)
+
+    @property
+    def band(self) -> int:
+        """Pixels that samples are made for at a time."""
+        return min(self.pixels, self.most_samples // (16 * self.c4 * self.taps))
+
+    @property
+    def bands(self) -> list[Band]:
+        """The parts that the images are cut into."""
         firsts = range(0, self.pixels, self.band)
         return [
-            (image, first, min(self.band, self.pixels - first))
+            Band(image, first, min(self.band, self.pixels - first))
             for image in range(self.batch)
             for first in firsts
         ]
 
     @property
     def parts(self) -> int:
+        """Number of the bands."""
         return self.batch * ceil_div(self.pixels, self.band) if self.band else 0
 
-    def spans(self, block: int) -> Spans:
-        return Spans(self.channels, self.channels_out, self.op.group, self.taps, block)
+    def spans(self, block: int) -> ChannelSpans:
+        """The spans of the product's tiles with ``block`` vec4s of output channels."""
+        channels = self.channels_in, self.channels_out, self.group
+        return ChannelSpans(*channels, taps=self.taps, block=block)
 
     def lanes(self, pixels: int) -> int:
         """Lanes that sample so many pixels."""
@@ -92,14 +117,31 @@ class _Shape:
 
     @property
     def flops(self) -> int:
-        products = self.channels_out * self.channels // self.op.group * self.taps
+        """Multiplications and additions of the products."""
+        products = self.channels_out * self.group_in * self.taps
         return 2 * self.batch * self.pixels * products
 
 
+def _shape(problem: Problem) -> _Shape:
+    op, (x, w) = problem.op, problem.inputs[:2]
+    assert isinstance(op, DeformConv) and x is not None and w is not None
+    return _Shape(
+        channels_in=x.dims[1],
+        channels_out=w.dims[0],
+        group=op.group,
+        op=op,
+        batch=x.dims[0],
+        size_in=x.dims[2:],
+        size_out=problem.outputs[0].dims[2:],
+        kernel=w.dims[2:],
+        most_samples=min(problem.limits.max_storage_buffer_range, _MOST_SAMPLES),
+    )
+
+
 @lowers(DeformConv)
-def deformable(problem: Problem) -> list[Candidate]:
+def deform_conv(problem: Problem) -> list[Candidate]:
     """A candidate for each register tile of the product."""
-    shape, limits = _Shape(problem), problem.limits
+    shape, limits = _shape(problem), problem.limits
     if not 0 < shape.parts <= _MOST_PARTS or not fits_loops(limits, shape.run, 4):
         return []
     found = [_candidate(problem, shape, tile) for tile in span_tiles(limits)]
@@ -108,14 +150,12 @@ def deformable(problem: Problem) -> list[Candidate]:
 
 def _candidate(problem: Problem, shape: _Shape, tile: SpanTile) -> Candidate | None:
     limits, spans = problem.limits, shape.spans(tile.block)
-    lanes = lane_count(limits)
-    groups = shape.groups(tile, shape.band)
-    most = max(groups, ceil_div(max(shape.lanes(shape.band), spans.total), lanes))
-    loops = fits_loops(limits, shape.taps * spans.span)
-    if not (loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)):
+    groups, sampled = shape.groups(tile, shape.band), shape.lanes(shape.band)
+    most = max(groups, ceil_div(sampled, lane_count(limits)))
+    if not spans_fit(limits, spans, most, shape.taps):
         return None
     product = span_cost(limits, tile, groups, shape.taps * spans.span)
-    sampling = DISPATCH_COST + shape.lanes(shape.band) * shape.run * 2e-3
+    sampling = DISPATCH_COST + sampled * shape.run * 2e-3
     packing = 0.0 if _constants(problem) is not None else DISPATCH_COST
     inputs = tuple(
         None if type_ is None else Layout.C4 if index == 0 else Layout.LINEAR
@@ -140,69 +180,86 @@ def _constants(problem: Problem) -> tuple[np.ndarray, ...] | None:
 
 
 def _emit(emitter: Emitter, shape: _Shape, tile: SpanTile) -> None:
-    spans = shape.spans(tile.block)
-    weights = _weights(emitter, spans)
+    problem, spans = emitter.problem, shape.spans(tile.block)
+    bias = emitter.inputs[3] if _has(problem, 3) else None
+    weights = span_weights(emitter, spans, _constants(problem), bias)
     count = 4 * shape.c4 * shape.taps * shape.band
     samples = emitter.scratch("samples", count, as_tensor=True)
-    for image, first, pixels in shape.bands:
-        _sample(emitter, shape, samples, image, first, pixels)
-        _product(emitter, shape, tile, samples, weights, (image, first, pixels))
+    for band in shape.bands:
+        _emit_samples(emitter, shape, samples, band)
+        _emit_sums(emitter, shape, tile, samples, weights, band)
 
 
-def _weights(emitter: Emitter, spans: Spans) -> Ref:
-    sources = _constants(emitter.problem)
-    if sources is None:
-        bias = emitter.inputs[3] if _has(emitter.problem, 3) else None
-        w = emitter.input(1)
-        return pack_on_device(emitter, spans, w, bias, transposed=False, depthwise=False)
-    key = f"span.{spans.block}.{spans.group}"
-    return emitter.weight(key, lambda: pack_span(spans, False, *sources), *sources)
-
-
-def _sample(
-    emitter: Emitter, shape: _Shape, samples: Ref, image: int, first: int, pixels: int
-) -> None:
+def _emit_samples(emitter: Emitter, shape: _Shape, samples: Ref, band: Band) -> None:
     op, problem = shape.op, emitter.problem
     limits, lanes = problem.limits, lane_count(problem.limits)
-    offset, total = emitter.input(2), shape.lanes(pixels)
+    offset, total = emitter.input(2), shape.lanes(band.pixels)
     mask = emitter.input(4) if _has(problem, 4) else offset
-    push = [total, pixels, shape.run, first, shape.pixels, image, shape.c4, shape.channels]
-    push += [shape.channels // op.offset_group, op.offset_group, shape.taps]
-    push += [*shape.size_in, shape.size_out[1], shape.kernel[1]]
     emitter.dispatch(
         "convolution/deform_sample",
         [read4(emitter.input(0)), read1(offset), read1(mask), write(samples)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *op.strides, *op.dilations, *op.pads[:2]],
-        spec={10: int(_has(problem, 4)), 11: int(shape.mixed), 12: int(op.clamped)},
-        flops=8 * 4 * shape.c4 * shape.taps * pixels,
+        push=_sample_push(shape, band),
+        spec={
+            "MASKED": int(_has(problem, 4)),
+            "MIXED": int(shape.mixed),
+            "CLAMPED": int(op.clamped),
+        },
+        flops=8 * 4 * shape.c4 * shape.taps * band.pixels,
         label=f"{emitter.label} sample",
     )
 
 
-def _product(
-    emitter: Emitter,
-    shape: _Shape,
-    tile: SpanTile,
-    samples: Ref,
-    weights: Ref,
-    part: tuple[int, int, int],
+def _sample_push(shape: _Shape, band: Band) -> dict[str, int]:
+    op = shape.op
+    return {
+        "total": shape.lanes(band.pixels),
+        "pixels": band.pixels,
+        "run": shape.run,
+        "first": band.first,
+        "plane": shape.pixels,
+        "image": band.image,
+        "c4": shape.c4,
+        "channels": shape.channels_in,
+        "offset_group_channels": shape.channels_in // op.offset_group,
+        "offset_groups": op.offset_group,
+        "taps": shape.taps,
+        **by_axis("in", shape.size_in),
+        "out_w": shape.size_out[1],
+        "kernel_w": shape.kernel[1],
+        **by_axis("stride", op.strides),
+        **by_axis("dilation", op.dilations),
+        **by_axis("pad", op.pads[:2]),
+    }
+
+
+def _emit_sums(
+    emitter: Emitter, shape: _Shape, tile: SpanTile, samples: Ref, weights: Ref, band: Band
 ) -> None:
-    image, first, pixels = part
-    spans, groups = shape.spans(tile.block), shape.groups(tile, pixels)
-    push = [groups, ceil_div(pixels, tile.pixels * tile.lanes), spans.c4, spans.span]
-    push += [spans.channels_out, spans.group_in, spans.group_out, spans.count]
-    push += [shape.taps, 1, pixels, 1, 1, pixels, shape.taps, 1, 1]
-    push += [1, 1, 1, 0, 0, 0, 1, 1, 1]  # strides, pads, dilations
+    """The convolution of the samples of a band, a tensor whose depth the kernel covers."""
+    spans, groups = shape.spans(tile.block), shape.groups(tile, band.pixels)
+    ones = (1, 1, 1)
     emitter.dispatch(
         "convolution/grouped",
         [read4(samples), read4(weights), write(emitter.output())],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
-        push=[*push, shape.pixels, image * shape.m4 * shape.pixels + first],
-        spec={10: tile.pixels, 11: tile.block, 12: 3},
+        push={
+            "total": groups,
+            "tiles": ceil_div(band.pixels, tile.pixels * tile.lanes),
+            **spans.push,
+            **by_axis("in", (shape.taps, 1, band.pixels)),
+            **by_axis("out", (1, 1, band.pixels)),
+            **by_axis("kernel", (shape.taps, 1, 1)),
+            **by_axis("stride", ones),
+            **by_axis("pad", (0, 0, 0)),
+            **by_axis("dilation", ones),
+            "plane": shape.pixels,
+            "shift": band.image * shape.m4 * shape.pixels + band.first,
+        },
+        spec={**tile.spec, "AXES": 3},
         defines={"ELEM": 0, "SHUFFLE": int(tile.shuffle)},
         epilogue=1,
-        flops=shape.flops * pixels // (shape.batch * shape.pixels),
+        flops=shape.flops * band.pixels // (shape.batch * shape.pixels),
     )

@@ -11,12 +11,14 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
 )
-from vknn.lowering.kernels.convolution.span import Spans, pack_on_device
-from vknn.lowering.kernels.quantized.requantize import form, in_bytes, pack
+from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
+from vknn.lowering.kernels.quantized.requantize import in_bytes, pack, quantized_variant
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,
@@ -42,12 +44,12 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _candidate(problem: Problem, shape: ConvShape, width: int) -> Candidate:
     emit = functools.partial(_emit, shape=shape, width=width)
-    packing = 0.0 if constant_weights(problem) is not None else DISPATCH_COST
-    cost = _cost(problem, shape, width) + packing
+    cost = _cost(problem, shape, width) + packing_cost(problem)
     return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
 
 
 def _span(shape: ConvShape, width: int) -> int:
+    """Inputs of a row that ``width`` outputs beside each other read."""
     return (width - 1) * shape.strides[2] + (shape.kernel[2] - 1) * shape.dilations[2] + 1
 
 
@@ -78,41 +80,56 @@ def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
-    weights = _weights(emitter, shape)
+    weights = depthwise_weights(emitter, shape)
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     total = _lanes(shape, width)
-    push = [total, ceil_div(shape.size_out[2], width), shape.c4, shape.channels_out]
-    push += [*shape.size_in[1:], *shape.size_out[1:]]
-    push += [shape.kernel[1], shape.strides[1], shape.dilations[1], *shape.pads[1:]]
-    push += [shape.c4 * shape.taps, shape.size_in[0], shape.size_out[0], shape.kernel[0]]
-    push += [shape.strides[0], shape.dilations[0], shape.pads[0]]
-    spec = {10: width, 11: shape.kernel[2], 12: shape.strides[2], 13: shape.dilations[2]}
-    kind = form(emitter, shape.kernel[2], folds=True)
+    variant = quantized_variant(emitter, shape.kernel[2], folds=True)
     emitter.dispatch(
         "convolution/depthwise",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=push,
-        spec={**spec, 14: 3 if shape.has_depth else 2, **kind.spec},
-        defines=kind.defines,
-        epilogue=kind.epilogue,
+        push=_push(shape, total, width),
+        spec={
+            "TX": width,
+            "KERNEL": shape.kernel[2],
+            "STRIDE": shape.strides[2],
+            "DILATION": shape.dilations[2],
+            "AXES": 3 if shape.has_depth else 2,
+            **variant.spec,
+        },
+        defines=variant.defines,
+        epilogue=variant.epilogue,
         flops=shape.flops,
     )
 
 
-def _weights(emitter: Emitter, shape: ConvShape) -> Ref:
+def _push(shape: ConvShape, total: int, width: int) -> dict[str, int]:
+    """Push constants; those of the row but its pad are specialization constants."""
+    geometry = {**shape.geometry(), **by_axis("out", shape.size_out)}
+    of_the_row = ("kernel_w", "stride_w", "dilation_w")
+    return {
+        "total": total,
+        "tiles": ceil_div(shape.size_out[2], width),
+        "c4": shape.c4,
+        "channels": shape.channels_out,
+        "bias": shape.c4 * shape.taps,
+        **{name: value for name, value in geometry.items() if name not in of_the_row},
+    }
+
+
+def depthwise_weights(emitter: Emitter, shape: ConvShape, *, transposed: bool = False) -> Ref:
+    """Weights and bias as :func:`pack_depthwise` has them."""
     sources = constant_weights(emitter.problem)
     if sources is not None:
         return pack(emitter, "depthwise", pack_depthwise, sources)
-    spans = Spans(shape.channels_in, shape.channels_out, shape.group, shape.taps, block=1)
     bias = emitter.inputs[2] if has_bias(emitter.problem) else None
-    w = emitter.input(1)
-    return pack_on_device(emitter, spans, w, bias, transposed=False, depthwise=True)
+    spans, w = channel_spans(shape, 1), emitter.input(1)
+    return pack_on_device(emitter, spans, w, bias, transposed=transposed, depthwise=True)
 
 
 def pack_depthwise(w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """[c4][tap] vec4s of channels, then the bias [c4]; missing channels are 0."""
+    """Weights as [c4][tap] vec4s of channels, then the bias [c4]; padding lanes are 0."""
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
     channels, taps = w.shape[0], int(np.prod(w.shape[2:]))
     c4 = ceil_div(channels, 4)

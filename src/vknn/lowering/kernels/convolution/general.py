@@ -16,13 +16,14 @@ from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, update, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, lane_count, rounds, spread
 from vknn.plan import DeviceLimits
 
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """The slow form that takes every convolution of floats or plain integers."""
+    """One slow candidate for every convolution of floats or plain integers."""
     if is_quantized(problem):
         return []
     limits = problem.limits
@@ -30,7 +31,7 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))
     placed = fits(ceil_div(total, lane_count(limits)), limits) and fits_buffer(limits, weights)
     most = _most_channels(shape, limits)
-    # A sum that one dispatch leaves to the next lies in y: float16 would round it on the way.
+    # Sums of one dispatch are in y for the next: float16 would round them.
     in_parts = most < shape.group_in and problem.options.half and problem.outputs[0].dtype.is_float
     if not placed or not most or in_parts:
         return []
@@ -50,9 +51,6 @@ def _emit(emitter: Emitter, shape: ConvShape) -> None:
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     weights = _constant(emitter) or _joined(emitter)
     total = shape.batch * shape.m4 * shape.pixels
-    push = [shape.pixels, total, shape.c4, shape.m4, shape.channels_out]
-    push += [shape.group_in, shape.group_out, *shape.size_in, *shape.size_out[1:]]
-    push += [*shape.geometry(), shape.channels_out * shape.group_in * shape.taps]
     y = emitter.output()
     most = _most_channels(shape, limits)
     for first in range(0, shape.group_in, most):
@@ -62,13 +60,29 @@ def _emit(emitter: Emitter, shape: ConvShape) -> None:
             [read1(emitter.input(0)), read1(weights), update(y) if first else write(y)],
             groups=spread(ceil_div(total, lanes), limits),
             local=(lanes, 1, 1),
-            push=[*push, first, count],
-            spec={10: int(has_bias(emitter.problem))},
+            push={**_push(shape, total), "first": first, "count": count},
+            spec={"HAS_BIAS": int(has_bias(emitter.problem))},
             defines={"ELEM": int(not y.is_float), "ADD": int(first > 0)},
             epilogue=1 if y.is_float else None,
             tail=first + count == shape.group_in,
             flops=shape.flops * count // shape.group_in,
         )
+
+
+def _push(shape: ConvShape, total: int) -> dict[str, int]:
+    """Push constants that all dispatches share."""
+    return {
+        "pixels": shape.pixels,
+        "total": total,
+        "c4": shape.c4,
+        "m4": shape.m4,
+        "channels": shape.channels_out,
+        "group_in": shape.group_in,
+        "group_out": shape.group_out,
+        **shape.geometry(),
+        **by_axis("out", shape.size_out[1:]),
+        "bias": shape.channels_out * shape.group_in * shape.taps,
+    }
 
 
 def _constant(emitter: Emitter) -> Ref | None:
@@ -82,7 +96,7 @@ def _constant(emitter: Emitter) -> Ref | None:
 
 
 def _joined(emitter: Emitter) -> Ref:
-    """Run-time weights with the bias behind them, in one buffer (a shader has few bindings)."""
+    """Run-time weights and bias in one buffer, since a shader has few bindings."""
     w, types = emitter.input(1), emitter.problem.inputs
     if not has_bias(emitter.problem):
         return w

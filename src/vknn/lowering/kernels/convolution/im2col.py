@@ -1,7 +1,8 @@
-"""Windows as columns and back, row-major."""
+"""Lowering of Im2Col and Col2Im, row-major."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
@@ -9,6 +10,7 @@ from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Can
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_loops, rounds
@@ -19,68 +21,80 @@ _BOTH = (Layout.LINEAR,), (Layout.LINEAR,)
 
 @lowers(Im2Col)
 def im2col(problem: Problem) -> Sequence[Candidate]:
-    """A lane gathers four neighbours of the result."""
+    """A lane gathers four neighbouring elements of the result."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None
     assert isinstance(op, Im2Col)
-
-    def emit(emitter: Emitter) -> None:
-        count = ceil_div(y.size, 4)
-        share = grid(emitter.problem.limits, count, y.size + 3)
-        value = op.value if x.dtype.is_float else int(op.value)
-        emitter.dispatch(
-            "convolution/im2col",
-            [read1(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[
-                count,
-                share.chunk,
-                y.size,
-                *x.dims[2:],
-                *_places(op, x.dims[2:]),
-                *_window(op),
-                value,
-            ],
-            spec=share.spec,
-            defines={"ELEM": int(not x.dtype.is_float)},
-        )
-
+    emit = functools.partial(_emit_im2col, op=op, x=x, y=y)
     return [Candidate("gather", *_BOTH, emit, _cost(x, y))]
+
+
+def _emit_im2col(emitter: Emitter, op: Im2Col, x: TensorType, y: TensorType) -> None:
+    count = ceil_div(y.size, 4)
+    share = grid(emitter.problem.limits, count, y.size + 3)
+    is_float = x.dtype.is_float
+    emitter.dispatch(
+        "convolution/im2col",
+        [read1(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": y.size,
+            **by_axis("in", x.dims[2:]),
+            **by_axis("out", _places(op, x.dims[2:])),
+            **_window(op),
+            "value": float(op.value) if is_float else int(op.value),
+        },
+        spec=share.spec,
+        defines={"ELEM": int(not is_float)},
+    )
 
 
 @lowers(Col2Im)
 def col2im(problem: Problem) -> Sequence[Candidate]:
-    """A lane adds up an element of the image."""
+    """A lane adds up the columns' elements for one element of the image."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None
     assert isinstance(op, Col2Im)
     if not fits_loops(problem.limits, 1, *op.kernel):
         return []
-
-    def emit(emitter: Emitter) -> None:
-        share = grid(emitter.problem.limits, y.size, item_rounds=rounds(*op.kernel))
-        emitter.dispatch(
-            "convolution/col2im",
-            [read1(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[y.size, share.chunk, *op.image, *_places(op, op.image), *_window(op)],
-            spec=share.spec,
-            flops=x.size,
-        )
-
+    emit = functools.partial(_emit_col2im, op=op, x=x, y=y)
     taps = op.kernel[0] * op.kernel[1]
     return [Candidate("gather", *_BOTH, emit, _cost(x, y) + 8 * taps * y.size * FLOP_COST)]
 
 
+def _emit_col2im(emitter: Emitter, op: Col2Im, x: TensorType, y: TensorType) -> None:
+    share = grid(emitter.problem.limits, y.size, item_rounds=rounds(*op.kernel))
+    rows, columns = _places(op, op.image)
+    emitter.dispatch(
+        "convolution/col2im",
+        [read1(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": y.size,
+            "chunk": share.chunk,
+            **by_axis("out", op.image),
+            "rows": rows,
+            "columns": columns,
+            **_window(op),
+        },
+        spec=share.spec,
+        flops=x.size,
+    )
+
+
 def _places(op: Im2Col | Col2Im, image: Sequence[int]) -> list[int]:
-    """Windows along each axis."""
+    """Number of windows along each axis."""
     return [int(n or 0) for n in op.places(image)]
 
 
-def _window(op: Im2Col | Col2Im) -> list[int]:
-    return [*op.kernel, *op.strides, *op.pads[:2], *op.dilations]
+def _window(op: Im2Col | Col2Im) -> dict[str, int]:
+    """Push constants of the windows."""
+    sizes = {**by_axis("kernel", op.kernel), **by_axis("stride", op.strides)}
+    return {**sizes, **by_axis("pad", op.pads[:2]), **by_axis("dilation", op.dilations)}
 
 
 def _cost(x: TensorType, y: TensorType) -> float:

@@ -1,4 +1,4 @@
-"""Convolution as a matrix product in register tiles (shaders/convolution/conv.comp)."""
+"""Convolution as an implicit matrix product in register tiles (shaders/convolution/conv.comp)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    packing_cost,
 )
+from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     NUMBERS,
     by_floats,
-    byte_forms,
-    form,
+    byte_formats,
     in_bytes,
     is_quantized,
     pack,
+    quantized_variant,
 )
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,
@@ -39,29 +42,24 @@ from vknn.lowering.kit.workgroups import (
 )
 from vknn.ops.convolution.conv import Conv
 
-#: Subgroup size that the shuffling form of the kernel is written for.
-SHUFFLE_LANES = 8
-
 
 @dataclass(frozen=True)
-class ConvTile:
-    """A lane's tile: ``pixels`` times ``block`` vec4s of output channels."""
+class ConvTile(RegisterTile):
+    """A lane's tile of pixels and output channels of one group."""
 
-    pixels: int
-    block: int
-    lanes: int
-    shuffle: bool = False
-    lie: str = NUMBERS  # how the weights of quantized ops lie
+    weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
 
     @property
     def name(self) -> str:
-        suffix = "-shuffle" if self.shuffle else f"-{self.lie}" if self.lie else ""
+        """The candidate's name."""
+        variant = "shuffle" if self.shuffle else self.weight_format
+        suffix = f"-{variant}" if variant else ""
         return f"tile{self.pixels}x{self.block}{suffix}"
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """How output channels are cut: ``of_group`` blocks a group, ``count`` an image."""
+class WeightBlocks:
+    """Blocks of output channels: ``of_group`` in a group, ``count`` in an image."""
 
     of_group: int
     count: int
@@ -80,18 +78,22 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
     """True where the device allows the dispatches, their loop and the packed weights."""
-    limits, packed = problem.limits, weight_blocks(shape, tile.block).total
-    groups = _group_count(shape, tile)
+    loops = fits_loops(problem.limits, shape.taps * ceil_div(shape.group_in, 4))
+    blocks = weight_blocks(shape, tile.block)
+    return loops and allows_packed(problem, blocks, _group_count(shape, tile))
+
+
+def allows_packed(problem: Problem, blocks: WeightBlocks, groups: int) -> bool:
+    """True where the device allows the workgroups, also for packing, and the packed weights."""
+    limits = problem.limits
     if constant_weights(problem) is None:
-        groups = max(groups, ceil_div(packed, lane_count(limits)))
-    loops = fits_loops(limits, shape.taps * ceil_div(shape.group_in, 4))
-    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
+        groups = max(groups, ceil_div(blocks.total, lane_count(limits)))
+    return fits_buffer(limits, 4 * blocks.total) and fits(groups, limits)
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    packing = 0 if constant_weights(problem) is not None else DISPATCH_COST
-    cost = _cost(problem, shape, tile) + packing
+    cost = _cost(problem, shape, tile) + packing_cost(problem)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 
@@ -100,16 +102,17 @@ def _tiles(problem: Problem) -> list[ConvTile]:
     lanes = lane_count(limits)
     half_sums = problem.options.half_sums and type(problem.op) is Conv
     plain = is_quantized(problem) and not by_floats(problem)
-    shuffles = "subgroup_shuffle" in limits.features and not half_sums and not plain
+    shuffles = not half_sums and not plain
     if limits.kind == "cpu":
-        forms = [(4, 4), (3, 8), (2, 4), (1, 4)]
-        tiles = [ConvTile(n, m, lanes) for n, m in forms]
-        if shuffles and limits.subgroup_size == SHUFFLE_LANES == lanes:
-            tiles = [ConvTile(n, m, lanes, True) for n, m in forms] + tiles[:1]
+        sizes = [(4, 4), (3, 8), (2, 4), (1, 4)]
+        tiles = [ConvTile(n, m, lanes) for n, m in sizes]
+        if shuffles and can_shuffle(limits, lanes):
+            tiles = [ConvTile(n, m, lanes, True) for n, m in sizes] + tiles[:1]
     else:
         tiles = [ConvTile(n, m, lanes) for n, m in ((4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]
-    return tiles + [replace(t, lie=lie) for lie in byte_forms(problem) for t in plain_tiles]
+    formats = byte_formats(problem)
+    return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
 
 
 def _group_count(shape: ConvShape, tile: ConvTile) -> int:
@@ -117,21 +120,21 @@ def _group_count(shape: ConvShape, tile: ConvTile) -> int:
     return tiles * weight_blocks(shape, tile.block).count * shape.batch
 
 
-def weight_blocks(shape: ConvShape, width: int) -> Blocks:
+def weight_blocks(shape: ConvShape, width: int) -> WeightBlocks:
     """The blocks of ``width`` vec4s that output channels are cut into."""
     of_group = ceil_div(ceil_div(shape.group_out, 4), width)
     count = of_group * shape.group
     weights = count * shape.taps * ceil_div(shape.group_in, 4) * 4 * width
-    return Blocks(of_group, count, weights, weights + count * width)
+    return WeightBlocks(of_group, count, weights, weights + count * width)
 
 
 def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
-    """Microseconds: steps of a workgroup times the work of a step, over what runs side by side."""
+    """Microseconds: a workgroup's steps times the work of a step, by the lanes at work."""
     groups = _group_count(shape, tile)
     steps = shape.taps * ceil_div(shape.group_in, 4)
-    products: float = 4 * tile.pixels * tile.block
-    loads = tile.pixels + (tile.block / 2 if tile.shuffle else 4 * tile.block)
-    if tile.lie:
+    products: float = tile.products
+    loads = tile.loads
+    if tile.weight_format:
         loads, products = tile.pixels + tile.block, _byte_products(problem, tile)
     if problem.limits.kind == "cpu":
         # In units of one vector instruction: a load of a vec4 is some 50, a product 1.5, and sums
@@ -149,7 +152,7 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
 def _byte_products(problem: Problem, tile: ConvTile) -> float:
     """Multiplications of vec4s that a step is worth where weights are bytes."""
     products = 4.0 * tile.pixels * tile.block
-    if tile.lie == BYTES:
+    if tile.weight_format == BYTES:
         return products + 4 * tile.block  # each byte becomes a float
     if "integer_dot_fast" in problem.limits.features:
         return products / 4 + tile.pixels
@@ -157,56 +160,70 @@ def _byte_products(problem: Problem, tile: ConvTile) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
-    weights = packed_weights(emitter, shape, tile.block, tile.lie)
+    weights = packed_weights(emitter, shape, tile.block, tile.weight_format)
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
-    kind = form(emitter, 4, lie=tile.lie, folds=True)
-    defines = {**kind.defines, "SHUFFLE": int(tile.shuffle)}
-    if emitter.problem.options.half_sums and kind.epilogue is not None:
+    variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
+    defines = {**variant.defines, "SHUFFLE": int(tile.shuffle)}
+    if emitter.problem.options.half_sums and variant.epilogue is not None:
         defines["HALF_SUMS"] = 1
     emitter.dispatch(
         "convolution/conv",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *kind.bindings],
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, tiles, groups, tile.block),
-        spec={10: tile.pixels, 11: tile.block, 12: tap_axes(shape), **kind.spec},
+        spec={**tile.spec, "AXES": tap_axes(shape), **variant.spec},
         defines=defines,
-        epilogue=kind.epilogue,
+        epilogue=variant.epilogue,
         flops=shape.flops,
     )
 
 
-def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> list[int]:
-    """Those of conv.comp and shared.comp, weights in blocks of ``width`` vec4s."""
+def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> dict[str, int]:
+    """Push constants of conv.comp and shared.comp, weights in blocks of ``width`` vec4s."""
     blocks = weight_blocks(shape, width)
-    cg4, mg4 = ceil_div(shape.group_in, 4), ceil_div(shape.group_out, 4)
-    push = [shape.pixels, tiles, groups, shape.c4, cg4, shape.m4, mg4]
-    push += [blocks.count, blocks.of_group, shape.channels_out, blocks.weights]
-    return [*push, *shape.size_in, *shape.size_out[1:], *shape.geometry()]
+    return {
+        "pixels": shape.pixels,
+        "tiles": tiles,
+        "total": groups,
+        "c4": shape.c4,
+        "cg4": ceil_div(shape.group_in, 4),
+        "m4": shape.m4,
+        "mg4": ceil_div(shape.group_out, 4),
+        "blocks": blocks.count,
+        "group_blocks": blocks.of_group,
+        "channels": shape.channels_out,
+        "bias": blocks.weights,
+        **shape.geometry(),
+        **by_axis("out", shape.size_out[1:]),
+    }
 
 
 def tap_axes(shape: ConvShape) -> int:
-    """The spatial axes that taps run over, as the shaders' constant AXES has it."""
+    """Specialization constant AXES: spatial axes that taps run over, 0 for pointwise kernels."""
     if shape.is_pointwise:
         return 0
     return 3 if shape.has_depth else 2
 
 
-def packed_weights(emitter: Emitter, shape: ConvShape, width: int, lie: str = NUMBERS) -> Ref:
+def packed_weights(
+    emitter: Emitter, shape: ConvShape, width: int, weight_format: str = NUMBERS
+) -> Ref:
     """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`)."""
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
-    return pack(emitter, key, make, sources, lie, 4 * width)
+    return pack(emitter, key, make, sources, weight_format, 4 * width)
 
 
 def pack_conv(group: int, block: int, w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """[block][tap][c4][4][``block`` vec4s of output channels], then the bias [block][channels].
+    """Weights as [block][tap][c4][4][``block`` vec4s of output channels], then the bias.
 
-    A block holds ``block`` vec4s of output channels of one group; what is missing is 0.
+    A block has ``block`` vec4s of output channels of one group; the bias is [block][channels].
+    Padding lanes are 0.
     """
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
     group_out, group_in, taps = w.shape[0] // group, w.shape[1], int(np.prod(w.shape[2:]))
@@ -233,16 +250,16 @@ def _packed_on_device(emitter: Emitter, shape: ConvShape, width: int) -> Ref:
         [read1(w), read1(bias or w), write(packed)],
         groups=spread(ceil_div(blocks.total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[
-            blocks.weights,
-            blocks.total,
-            blocks.of_group,
-            shape.group_in,
-            shape.group_out,
-            ceil_div(shape.group_in, 4),
-            shape.taps,
-        ],
-        spec={10: width, 11: int(bias is not None)},
+        push={
+            "weights": blocks.weights,
+            "total": blocks.total,
+            "group_blocks": blocks.of_group,
+            "group_in": shape.group_in,
+            "group_out": shape.group_out,
+            "in4": ceil_div(shape.group_in, 4),
+            "taps": shape.taps,
+        },
+        spec={"TM": width, "HAS_BIAS": int(bias is not None)},
         defines={"ELEM": int(not w.is_float)},
         label=f"{emitter.label} pack",
     )

@@ -1,4 +1,4 @@
-"""Lowering of convolutions: activations in C4, cheapest kernel first by estimate."""
+"""Lowering of Conv, ExactConv, ConvInteger and QuantizedConv: activations in C4."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, i
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.ops.convolution.conv import Conv, ConvInteger, WholeConv
+from vknn.ops.convolution.conv import Conv, ConvInteger, ExactConv
 from vknn.ops.quantized.convolution import QuantizedConv
 
-#: Networks repeat their layers: the candidates of so many by all they depend on, which the data of
-#: floats are no part of.
+#: Most problems whose candidates are kept, since networks repeat their layers. Candidates of float
+#: problems do not depend on the data.
 MOST_KNOWN = 512
 _known: dict[Hashable, list[Candidate]] = {}
 
 
-@lowers(Conv, WholeConv, ConvInteger, QuantizedConv)
+@lowers(Conv, ExactConv, ConvInteger, QuantizedConv)
 def convolution(problem: Problem) -> list[Candidate]:
-    """Tiles, blocks, rows of channels, tiles across groups, Winograd, and a form for everything."""
+    """Candidates of all convolution kernels."""
     if is_quantized(problem):
         return _candidates(problem) if has_setting(problem) else []
     constant = tuple(array is not None for array in problem.constants)
@@ -44,7 +44,7 @@ def convolution(problem: Problem) -> list[Candidate]:
 def _candidates(problem: Problem) -> list[Candidate]:
     shape = conv_shape(problem)
     if problem.epilogue.quantized is not None:
-        # Other kernels take no tail, and where products are not added up in floats it has no form.
+        # Only register tiles fuse a QuantizedBinary, and only where products are summed in floats.
         return tiled_candidates(problem, shape) if by_floats(problem) else []
     return [
         *tiled_candidates(problem, shape),

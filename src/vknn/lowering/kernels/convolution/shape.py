@@ -1,4 +1,4 @@
-"""A convolution as numbers, the spatial axes filled up to three (depth, height, width)."""
+"""Sizes of a convolution, its spatial axes filled up to three (depth, height, width)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.quantized.requantize import is_quantized
+from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.emitter import ceil_div
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Convolution
 
@@ -17,19 +19,12 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class ConvShape:
-    """Sizes of a convolution; every tuple is (depth, height, width)."""
+class Channels:
+    """Channels of a convolution and the groups that they are divided into."""
 
-    batch: int
     channels_in: int
     channels_out: int
     group: int
-    size_in: Triple
-    size_out: Triple
-    kernel: Triple
-    strides: Triple
-    dilations: Triple
-    pads: Triple  # begins
 
     @property
     def group_in(self) -> int:
@@ -43,14 +38,30 @@ class ConvShape:
 
     @property
     def c4(self) -> int:
+        """vec4s of input channels."""
         return ceil_div(self.channels_in, 4)
 
     @property
     def m4(self) -> int:
+        """vec4s of output channels."""
         return ceil_div(self.channels_out, 4)
+
+
+@dataclass(frozen=True)
+class ConvShape(Channels):
+    """Sizes of a convolution; every tuple is (depth, height, width)."""
+
+    batch: int
+    size_in: Triple
+    size_out: Triple
+    kernel: Triple
+    strides: Triple
+    dilations: Triple
+    pads: Triple  # begins
 
     @property
     def taps(self) -> int:
+        """Elements of the kernel."""
         return math.prod(self.kernel)
 
     @property
@@ -60,15 +71,17 @@ class ConvShape:
 
     @property
     def flops(self) -> int:
+        """Multiplications and additions."""
         return 2 * self.batch * self.channels_out * self.group_in * self.taps * self.pixels
 
     @property
     def has_depth(self) -> bool:
-        """False where the depth can be left out; with a pad the only window may lie in it."""
+        """True where shaders need the depth: it is not 1, or a pad may hold the only window."""
         return max(self.size_in[0], self.size_out[0], self.kernel[0]) > 1 or self.pads[0] != 0
 
     @property
     def is_depthwise(self) -> bool:
+        """True where each channel is a group of its own."""
         return self.group == self.channels_in == self.channels_out and self.group > 1
 
     @property
@@ -82,13 +95,18 @@ class ConvShape:
         alone = self.taps == 1 and self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
         return alone and self.size_in == self.size_out
 
-    def geometry(self) -> list[int]:
-        """Kernel, strides, dilations and pads as the shaders have them, width last."""
-        return [*self.kernel, *self.strides, *self.dilations, *self.pads]
+    def geometry(self) -> dict[str, int]:
+        """Push constants: the input's size, kernel, strides, dilations and pads."""
+        return {**self._window(), **by_axis("dilation", self.dilations)}
+
+    def _window(self) -> dict[str, int]:
+        """Push constants: all of the geometry but the dilations."""
+        sizes = {**by_axis("in", self.size_in), **by_axis("kernel", self.kernel)}
+        return {**sizes, **by_axis("stride", self.strides), **by_axis("pad", self.pads)}
 
 
 def conv_shape(problem: Problem) -> ConvShape:
-    """The numbers of any of the convolutions."""
+    """The sizes of a Conv, ExactConv, ConvInteger or QuantizedConv."""
     op, (x, w) = problem.op, problem.inputs[:2]
     assert isinstance(op, Convolution) and x is not None and w is not None
     axes = x.rank - 2
@@ -107,7 +125,7 @@ def conv_shape(problem: Problem) -> ConvShape:
 
 
 def has_bias(problem: Problem) -> bool:
-    """True where the third input is there, and lies with the weights."""
+    """True where there is a bias that is packed with the weights."""
     there = len(problem.inputs) > 2 and problem.inputs[2] is not None
     return there and not is_quantized(problem)
 
@@ -118,8 +136,13 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
     return None if any(c is None for c in found) else tuple(c for c in found if c is not None)
 
 
+def packing_cost(problem: Problem) -> float:
+    """Estimated microseconds of packing the weights at run time; 0 for constant ones."""
+    return 0.0 if constant_weights(problem) is not None else DISPATCH_COST
+
+
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:
-    """C4 for x; constant weights are packed by the candidate, others wanted as they are."""
+    """C4 for x, None for constant weights (the candidate packs them), LINEAR for others."""
     if is_quantized(problem):
         given = zip(problem.inputs[1:], problem.constants[1:], strict=True)
         held = (Layout.LINEAR if t is not None and c is None else None for t, c in given)

@@ -1,71 +1,71 @@
-"""Convolution as a matrix product in shared memory, for GPUs (shaders/convolution/shared.comp)."""
+"""Convolution in shared-memory tiles, for GPUs (shaders/convolution/shared.comp)."""
 
 from __future__ import annotations
 
 import functools
 
 from vknn.lowering.kernels.convolution.register_tiles import (
+    allows_packed,
     packed_weights,
     push_constants,
     tap_axes,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
-from vknn.lowering.kernels.matmul.shared_memory_tiles import Block, blocks
+from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """A candidate for each block that suits the sizes; none on CPUs and for integers."""
+    """A candidate for each tile that suits the sizes; none on CPUs and for integers."""
     if not isinstance(problem.op, Conv) or not shape.whole_vectors:
         return []
-    found = blocks(problem, shape.pixels, ceil_div(shape.group_out, 4))
-    return [_candidate(problem, shape, b) for b in found if _fits(problem, shape, b)]
+    found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
+    return [_candidate(problem, shape, t) for t in found if _fits(problem, shape, t)]
 
 
-def _groups(shape: ConvShape, block: Block) -> int:
-    tiles = ceil_div(shape.pixels, block.height)
-    return tiles * weight_blocks(shape, block.width).count * shape.batch
+def _groups(shape: ConvShape, tile: SharedMemoryTile) -> int:
+    return (
+        ceil_div(shape.pixels, tile.height) * weight_blocks(shape, tile.width).count * shape.batch
+    )
 
 
 def _steps(shape: ConvShape) -> int:
-    """vec4s of k."""
+    """vec4s of k: taps times vec4s of a group's input channels."""
     return shape.taps * ceil_div(shape.group_in, 4)
 
 
-def _fits(problem: Problem, shape: ConvShape, block: Block) -> bool:
-    limits, packed = problem.limits, weight_blocks(shape, block.width).total
-    groups = _groups(shape, block)
-    if constant_weights(problem) is None:
-        groups = max(groups, ceil_div(packed, lane_count(limits)))
-    loops = fits_loops(limits, ceil_div(_steps(shape), block.depth))
-    return loops and fits_buffer(limits, 4 * packed) and fits(groups, limits)
+def _fits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
+    loops = fits_loops(problem.limits, ceil_div(_steps(shape), tile.depth))
+    blocks = weight_blocks(shape, tile.width)
+    return loops and allows_packed(problem, blocks, _groups(shape, tile))
 
 
-def _candidate(problem: Problem, shape: ConvShape, block: Block) -> Candidate:
-    emit = functools.partial(_emit, shape=shape, block=block)
-    packing = 0 if constant_weights(problem) is not None else DISPATCH_COST
+def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
+    emit = functools.partial(_emit, shape=shape, tile=tile)
     half = problem.options.half_sums
-    cost = DISPATCH_COST + packing + block.cost(_groups(shape, block), _steps(shape), half)
-    return Candidate(block.name, input_layouts(problem), (Layout.C4,), emit, cost)
+    cost = (
+        DISPATCH_COST + packing_cost(problem) + tile.cost(_groups(shape, tile), _steps(shape), half)
+    )
+    return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 
-def _emit(emitter: Emitter, shape: ConvShape, block: Block) -> None:
-    weights = packed_weights(emitter, shape, block.width)
-    groups = _groups(shape, block)
+def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
+    weights = packed_weights(emitter, shape, tile.width)
+    groups = _groups(shape, tile)
     emitter.dispatch(
         "convolution/shared",
         [read4(emitter.input(0)), read4(weights), write(emitter.output())],
         groups=spread(groups, emitter.problem.limits),
-        local=(block.lanes, 1, 1),
-        push=push_constants(shape, ceil_div(shape.pixels, block.height), groups, block.width),
-        spec=block.spec(down_a=True, down_b=False) | {17: tap_axes(shape)},
-        defines=block.defines(emitter.problem.options.half_sums),
+        local=(tile.lanes, 1, 1),
+        push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
+        spec={**tile.spec(down_a=True, down_b=False), "AXES": tap_axes(shape)},
+        defines=tile.defines(emitter.problem.options.half_sums),
         epilogue=1,
         access="storage",
         flops=shape.flops,

@@ -1,69 +1,53 @@
-"""Products whose blocks of output channels span groups (shaders/convolution/span.glsl)."""
+"""Convolution tiles whose output channels span groups (shaders/convolution/span.glsl)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized
+from vknn.lowering.kernels.convolution.shape import Channels, ConvShape
+from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
+from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized, pack
 from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import CPU_GROUP_COST, lane_count, spread
+from vknn.lowering.kit.workgroups import (
+    CPU_GROUP_COST,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.plan import DeviceLimits
-
-#: Subgroup size that the shuffling form of the kernel is written for.
-SHUFFLE_LANES = 8
 
 
 @dataclass(frozen=True)
-class SpanTile:
-    """A lane's tile: ``pixels`` times ``block`` vec4s of output channels."""
-
-    pixels: int
-    block: int
-    lanes: int
-    shuffle: bool = False
+class SpanTile(RegisterTile):
+    """A lane's tile of pixels and output channels, which may belong to several groups."""
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return f"span{self.pixels}x{self.block}" + ("-shuffle" if self.shuffle else "")
 
 
 @dataclass(frozen=True)
-class Spans:
-    """How the channels of a grouped product are cut into blocks of ``block`` output vec4s.
+class ChannelSpans(Channels):
+    """Spans of input channels that blocks of ``block`` vec4s of output channels read.
 
-    ``taps``: of the whole kernel. ``count``: vec4s of the packed weights, ``total``: with the bias.
+    ``taps``: of the whole kernel.
     """
 
-    channels_in: int
-    channels_out: int
-    group: int
     taps: int
     block: int
 
     @property
-    def group_in(self) -> int:
-        return self.channels_in // self.group
-
-    @property
-    def group_out(self) -> int:
-        return self.channels_out // self.group
-
-    @property
-    def c4(self) -> int:
-        return ceil_div(self.channels_in, 4)
-
-    @property
-    def m4(self) -> int:
-        return ceil_div(self.channels_out, 4)
-
-    @property
     def blocks(self) -> int:
+        """Blocks of output channels."""
         return ceil_div(self.m4, self.block)
 
     @property
@@ -88,11 +72,44 @@ class Spans:
 
     @property
     def count(self) -> int:
+        """vec4s of the packed weights."""
         return self.blocks * self.taps * self.span * 4 * self.block
 
     @property
     def total(self) -> int:
+        """vec4s of the packed weights and the bias."""
         return self.count + self.blocks * self.block
+
+    @property
+    def push(self) -> dict[str, int]:
+        """Push constants of span.glsl: the channels, and where the bias starts."""
+        return {
+            "c4": self.c4,
+            "span": self.span,
+            "channels": self.channels_out,
+            "group_in": self.group_in,
+            "group_out": self.group_out,
+            "bias": self.count,
+        }
+
+    @property
+    def pack_push(self) -> dict[str, int]:
+        """Push constants of pack_span.comp: the channels and taps."""
+        return {
+            "taps": self.taps,
+            "c4": self.c4,
+            "span": self.span,
+            "channels_in": self.channels_in,
+            "channels": self.channels_out,
+            "group_in": self.group_in,
+            "group_out": self.group_out,
+        }
+
+
+def channel_spans(shape: ConvShape, block: int) -> ChannelSpans:
+    """The spans of a convolution whose tiles have ``block`` vec4s of output channels."""
+    channels = shape.channels_in, shape.channels_out, shape.group
+    return ChannelSpans(*channels, taps=shape.taps, block=block)
 
 
 def span_tiles(limits: DeviceLimits) -> list[SpanTile]:
@@ -101,8 +118,7 @@ def span_tiles(limits: DeviceLimits) -> list[SpanTile]:
     if limits.kind != "cpu":
         return [SpanTile(n, m, lanes) for n, m in ((4, 4), (4, 2), (2, 2), (4, 1), (1, 1))]
     tiles = [SpanTile(n, m, lanes) for n, m in ((4, 4), (8, 2), (8, 1), (4, 1), (1, 1))]
-    shuffles = "subgroup_shuffle" in limits.features
-    if shuffles and limits.subgroup_size == SHUFFLE_LANES == lanes:
+    if can_shuffle(limits, lanes):
         tiles += [SpanTile(n, m, lanes, True) for n, m in ((4, 4), (3, 8), (8, 2), (1, 4))]
     return tiles
 
@@ -114,10 +130,19 @@ def quantized_tiles(problem: Problem) -> list[SpanTile]:
     return [tile for tile in tiles if not (plain and tile.shuffle)]
 
 
+def spans_fit(limits: DeviceLimits, spans: ChannelSpans, groups: int, taps: int) -> bool:
+    """True where the device allows the workgroups, also for packing, the loops and the weights.
+
+    ``taps``: most taps that an output takes.
+    """
+    most = max(groups, ceil_div(spans.total, lane_count(limits)))
+    loops = fits_loops(limits, taps * spans.span)
+    return loops and fits(most, limits) and fits_buffer(limits, 4 * spans.total)
+
+
 def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -> float:
     """Microseconds of ``groups`` workgroups that take ``steps`` rounds each."""
-    products = 4 * tile.pixels * tile.block
-    loads = tile.pixels + (tile.block / 2 if tile.shuffle else 4 * tile.block)
+    products, loads = tile.products, tile.loads
     if limits.kind == "cpu":
         # In units of one vector instruction, as in the estimate of the tiled convolution.
         spill = 1.0 if tile.pixels * tile.block <= 16 else 1.5
@@ -129,12 +154,12 @@ def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -
 
 
 def pack_span(
-    spans: Spans, transposed: bool, w: np.ndarray, bias: np.ndarray | None = None
+    spans: ChannelSpans, transposed: bool, w: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    """[block][tap][span][4][``block`` vec4s of output channels], then the bias [block][channels].
+    """Weights as [block][tap][span][4][``block`` vec4s of output channels], then the bias.
 
     ``w`` is [channels_out, group_in, taps...], or [channels_in, group_out, taps...] where
-    ``transposed``. Weights between channels of different groups are 0, and so is what is missing.
+    ``transposed``. Weights between channels of different groups and padding lanes are 0.
     """
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
     blocks, width = spans.blocks, 4 * spans.block
@@ -151,16 +176,41 @@ def pack_span(
     return np.concatenate([packed.ravel(), biases])
 
 
-def _by_output(spans: Spans, transposed: bool, w: np.ndarray) -> np.ndarray:
-    """[channels_out, group_in, taps]"""
+def _by_output(spans: ChannelSpans, transposed: bool, w: np.ndarray) -> np.ndarray:
+    """Weights as [channels_out, group_in, taps]."""
     if not transposed:
         return w.reshape(spans.channels_out, spans.group_in, spans.taps)
     split = w.reshape(spans.group, spans.group_in, spans.group_out, spans.taps)
     return split.swapaxes(1, 2).reshape(spans.channels_out, spans.group_in, spans.taps)
 
 
+def span_weights(
+    emitter: Emitter,
+    spans: ChannelSpans,
+    sources: tuple[np.ndarray, ...] | None,
+    bias: Ref | None,
+    *,
+    transposed: bool = False,
+) -> Ref:
+    """Weights and bias as :func:`pack_span` has them; ``sources``: None where not constant.
+
+    ``bias``: the buffer of a bias that is known only at run time.
+    """
+    if sources is None:
+        w = emitter.input(1)
+        return pack_on_device(emitter, spans, w, bias, transposed=transposed, depthwise=False)
+    key = f"{'transposed' if transposed else 'span'}.{spans.block}.{spans.group}"
+    return pack(emitter, key, functools.partial(pack_span, spans, transposed), sources)
+
+
 def pack_on_device(
-    emitter: Emitter, spans: Spans, w: Ref, bias: Ref | None, *, transposed: bool, depthwise: bool
+    emitter: Emitter,
+    spans: ChannelSpans,
+    w: Ref,
+    bias: Ref | None,
+    *,
+    transposed: bool,
+    depthwise: bool,
 ) -> Ref:
     """Weights known only at run time, packed by a dispatch of their own."""
     limits = emitter.problem.limits
@@ -169,15 +219,18 @@ def pack_on_device(
     dtype = DType.FLOAT32 if w.is_float else DType.INT32
     packed = emitter.scratch("packed", 4 * total, dtype=dtype, as_tensor=True)
     lanes = lane_count(limits)
-    push: Sequence[int] = [count, total, spans.taps, spans.c4, spans.span]
-    channels = [spans.channels_in, spans.channels_out, spans.group_in, spans.group_out]
     emitter.dispatch(
         "convolution/pack_span",
         [read1(w), read1(bias or w), write(packed)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *channels],
-        spec={10: spans.block, 11: int(bias is not None), 12: int(transposed), 13: int(depthwise)},
+        push={"weights": count, "total": total, **spans.pack_push},
+        spec={
+            "TM": spans.block,
+            "HAS_BIAS": int(bias is not None),
+            "TRANSPOSED": int(transposed),
+            "DEPTHWISE": int(depthwise),
+        },
         defines={"ELEM": int(not w.is_float)},
         label=f"{emitter.label} pack",
     )

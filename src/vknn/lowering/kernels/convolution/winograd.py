@@ -1,9 +1,9 @@
 """Winograd convolution: 3x3 kernels, stride 1 (shaders/convolution/winograd_*.comp).
 
-Minimal filtering as in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015):
-an output tile of n x n pixels from the (n + 2)^2 pixels under it takes as many products as these
-are, where a direct form takes 9 n^2: 2.25 times as many for n = 2, 4 times for n = 4. Input tiles
-are transformed, multiplied with transformed weights place by place, and the sums transformed back:
+Minimal filtering after Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015):
+an output tile of n x n pixels takes (n + 2)^2 products for each pair of channels, where direct
+convolution takes 9 n^2: 2.25 times as many for n = 2, 4 times for n = 4. Input tiles are
+transformed, multiplied with transformed weights place by place, and the sums transformed back:
 
     y = A^T [sum over c of (G w G^T) * (B^T x B)] A
 
@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
+from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,
@@ -33,16 +35,14 @@ from vknn.lowering.kit.workgroups import (
 from vknn.ops.convolution.conv import Conv
 from vknn.plan import DeviceLimits
 
-#: Subgroup size that the shuffling form of the product is written for.
-SHUFFLE_LANES = 8
-#: Points of F(4x4, 3x3) besides 0 and infinity, with both signs. Lavin and Gray have 1 and 2; on
-#: these, each the other's reciprocal, rounding errors are a quarter of that.
+#: Interpolation points of F(4x4, 3x3) besides 0 and infinity, with both signs. Lavin and Gray use 1
+#: and 2; with these, each the other's reciprocal, rounding errors are a quarter as large.
 POINTS = 0.5**0.5, 2.0**0.5
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """A convolution cut into output tiles of ``size`` x ``size`` pixels."""
+class WinogradTiling:
+    """The output tiles of a convolution, ``size`` x ``size`` pixels each."""
 
     size: int
     rows: int  # tiles of a column of an image
@@ -57,34 +57,28 @@ class Tiling:
         return (self.size + 2) ** 2
 
     def step(self, width: int) -> int:
-        """vec4s from place to place of transformed tiles, ``width`` vec4s of channels.
+        """vec4s from place to place of transformed tiles with ``width`` vec4s of channels.
 
-        At an odd number of 64 bytes: steps of many KiB would crowd all places of a tile into one
-        set of a cache.
+        An odd multiple of 64 bytes, so that the places of a tile fall into different cache sets.
         """
         return ceil_div(self.count * width - 4, 8) * 8 + 4
 
 
 @dataclass(frozen=True)
-class ProductTile:
-    """What a lane of the product computes: ``tiles`` tiles times ``block`` vec4s of channels."""
+class WinogradTile(RegisterTile):
+    """A lane's tile of the products: ``pixels`` counts Winograd tiles."""
 
-    tiles: int
-    block: int
-    lanes: int
-    shuffle: bool
-
-    def chunks(self, tiling: Tiling) -> int:
+    def chunks(self, tiling: WinogradTiling) -> int:
         """Workgroups side by side over the tiles."""
-        return ceil_div(tiling.count, self.tiles * self.lanes)
+        return ceil_div(tiling.count, self.pixels * self.lanes)
 
-    def groups(self, tiling: Tiling) -> int:
-        """Workgroups."""
+    def groups(self, tiling: WinogradTiling) -> int:
+        """Workgroups of the products."""
         return tiling.places * ceil_div(tiling.m4, self.block) * self.chunks(tiling)
 
 
 def winograd_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
-    """F(2x2, 3x3) and F(4x4, 3x3); none for other kernels and for weights known at run time."""
+    """Candidates F(2x2, 3x3) and F(4x4, 3x3); none for other kernels and run-time weights."""
     if not _suits(problem, shape) or constant_weights(problem) is None:
         return []
     return [c for size in (4, 2) if (c := _candidate(problem, shape, size)) is not None]
@@ -109,21 +103,20 @@ def _candidate(problem: Problem, shape: ConvShape, size: int) -> Candidate | Non
     return Candidate(f"winograd{size}3", input_layouts(problem), (Layout.C4,), emit, cost)
 
 
-def _tiling(shape: ConvShape, size: int) -> Tiling:
+def _tiling(shape: ConvShape, size: int) -> WinogradTiling:
     rows, columns = (ceil_div(n, size) for n in shape.size_out[1:])
-    return Tiling(size, rows, columns, shape.batch * rows * columns, shape.c4, shape.m4)
+    return WinogradTiling(size, rows, columns, shape.batch * rows * columns, shape.c4, shape.m4)
 
 
-def _product_tiles(limits: DeviceLimits) -> list[ProductTile]:
+def _product_tiles(limits: DeviceLimits) -> list[WinogradTile]:
     lanes = lane_count(limits)
     if limits.kind != "cpu":
-        return [ProductTile(n, m, lanes, False) for n, m in ((4, 4), (2, 4), (1, 4), (1, 2))]
-    able = "subgroup_shuffle" in limits.features
-    shuffle = able and limits.subgroup_size == SHUFFLE_LANES == lanes
-    return [ProductTile(n, m, lanes, shuffle) for n, m in ((4, 4), (2, 8), (1, 8), (1, 4))]
+        return [WinogradTile(n, m, lanes, False) for n, m in ((4, 4), (2, 4), (1, 4), (1, 2))]
+    shuffle = can_shuffle(limits, lanes)
+    return [WinogradTile(n, m, lanes, shuffle) for n, m in ((4, 4), (2, 8), (1, 8), (1, 4))]
 
 
-def _fits(limits: DeviceLimits, tiling: Tiling, tile: ProductTile) -> bool:
+def _fits(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> bool:
     lanes = lane_count(limits)
     widest = max(tiling.c4, tiling.m4)
     channels = ceil_div(tiling.m4, tile.block) * tile.block
@@ -133,20 +126,19 @@ def _fits(limits: DeviceLimits, tiling: Tiling, tile: ProductTile) -> bool:
     return loops and fits(groups, limits) and fits_buffer(limits, numbers)
 
 
-def _product_cost(limits: DeviceLimits, tiling: Tiling, tile: ProductTile) -> float:
-    """Microseconds; in the units of the tiled convolution, whose inner loop it shares."""
-    products = 4 * tile.tiles * tile.block
-    loads = tile.tiles + (tile.block / 2 if tile.shuffle else 4 * tile.block)
+def _product_cost(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> float:
+    """Microseconds, estimated as for the convolution in register tiles (the same inner loop)."""
+    products, loads = tile.products, tile.loads
     groups = tile.groups(tiling)
     if limits.kind == "cpu":
         step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
-        work = step * tiling.c4 + 500 + 270 * tile.tiles * tile.block
+        work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
         return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
     waves = max(1.0, groups * tile.lanes / 16384)
     return DISPATCH_COST + waves * tiling.c4 * (4 * products + 8 * loads) * 2e-4
 
 
-def _transform_cost(limits: DeviceLimits, tiling: Tiling) -> float:
+def _transform_cost(limits: DeviceLimits, tiling: WinogradTiling) -> float:
     """Microseconds of both transforms."""
     lanes = lane_count(limits)
     pixels = tiling.size**2
@@ -162,7 +154,7 @@ def _transform_cost(limits: DeviceLimits, tiling: Tiling) -> float:
     return 2 * DISPATCH_COST + moves * 8 * 2e-4
 
 
-def _emit(emitter: Emitter, shape: ConvShape, tiling: Tiling, tile: ProductTile) -> None:
+def _emit(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: WinogradTile) -> None:
     v = emitter.scratch("tiles", 4 * tiling.places * tiling.step(tiling.c4))
     product = emitter.scratch("product", 4 * tiling.places * tiling.step(tiling.m4))
     _emit_input(emitter, shape, tiling, v)
@@ -170,23 +162,38 @@ def _emit(emitter: Emitter, shape: ConvShape, tiling: Tiling, tile: ProductTile)
     _emit_output(emitter, shape, tiling, product)
 
 
-def _emit_input(emitter: Emitter, shape: ConvShape, tiling: Tiling, v: Ref) -> None:
+def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: Ref) -> None:
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     total = tiling.count * tiling.c4
-    push = [total, tiling.count, tiling.rows * tiling.columns, tiling.columns, tiling.c4]
     emitter.dispatch(
         "convolution/winograd_input",
         [read4(emitter.input(0)), write(v)],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *shape.size_in[1:], *shape.pads[1:], tiling.step(tiling.c4)],
+        push={
+            **_transform_push(tiling, total),
+            "c4": tiling.c4,
+            **by_axis("in", shape.size_in[1:]),
+            **by_axis("pad", shape.pads[1:]),
+            "place_step": tiling.step(tiling.c4),
+        },
         defines={"TILE": tiling.size},
         label=f"{emitter.label} tiles",
     )
 
 
+def _transform_push(tiling: WinogradTiling, total: int) -> dict[str, int]:
+    """Push constants that both transforms have."""
+    return {
+        "total": total,
+        "tiles": tiling.count,
+        "tiles_image": tiling.rows * tiling.columns,
+        "tiles_w": tiling.columns,
+    }
+
+
 def _emit_product(
-    emitter: Emitter, tiling: Tiling, tile: ProductTile, v: Ref, product: Ref
+    emitter: Emitter, tiling: WinogradTiling, tile: WinogradTile, v: Ref, product: Ref
 ) -> None:
     w = emitter.problem.constants[1]
     assert w is not None
@@ -194,34 +201,46 @@ def _emit_product(
         f"winograd{tiling.size}.{tile.block}", lambda: pack_winograd(tiling.size, tile.block, w), w
     )
     groups = tile.groups(tiling)
-    steps = tiling.step(tiling.c4), tiling.step(tiling.m4)
-    push = [groups, tile.chunks(tiling), ceil_div(tiling.m4, tile.block)]
     emitter.dispatch(
         "convolution/winograd_product",
         [read4(v), read4(u), write(product)],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
-        push=[*push, tiling.count, tiling.c4, tiling.m4, *steps],
-        spec={10: tile.tiles, 11: tile.block},
+        push={
+            "total": groups,
+            "chunks": tile.chunks(tiling),
+            "blocks": ceil_div(tiling.m4, tile.block),
+            "tiles": tiling.count,
+            "c4": tiling.c4,
+            "m4": tiling.m4,
+            "v_step": tiling.step(tiling.c4),
+            "product_step": tiling.step(tiling.m4),
+        },
+        spec=tile.spec,
         defines={"SHUFFLE": int(tile.shuffle)},
         flops=32 * tiling.places * tiling.count * tiling.c4 * tiling.m4,
         label=f"{emitter.label} product",
     )
 
 
-def _emit_output(emitter: Emitter, shape: ConvShape, tiling: Tiling, product: Ref) -> None:
+def _emit_output(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, product: Ref) -> None:
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     sources = constant_weights(emitter.problem)
     assert sources is not None
     bias = emitter.weight("winograd.bias", lambda: _padded_bias(shape, sources), *sources)
     total = tiling.count * tiling.m4
-    push = [total, tiling.count, tiling.rows * tiling.columns, tiling.columns, tiling.m4]
     emitter.dispatch(
         "convolution/winograd_output",
         [read4(product), read4(bias), write(emitter.output())],
         groups=spread(ceil_div(total, lanes), limits),
         local=(lanes, 1, 1),
-        push=[*push, *shape.size_out[1:], shape.channels_out, tiling.step(tiling.m4)],
+        push={
+            **_transform_push(tiling, total),
+            "m4": tiling.m4,
+            **by_axis("out", shape.size_out[1:]),
+            "channels": shape.channels_out,
+            "place_step": tiling.step(tiling.m4),
+        },
         defines={"TILE": tiling.size},
         epilogue=1,
     )
@@ -235,9 +254,9 @@ def _padded_bias(shape: ConvShape, sources: tuple[np.ndarray, ...]) -> np.ndarra
 
 
 def pack_winograd(size: int, block: int, w: np.ndarray) -> np.ndarray:
-    """G w G^T as [place][block][c4][4][``block`` vec4s of output channels], float32.
+    """Transformed weights G w G^T as [place][block][c4][4][``block`` vec4s of output channels].
 
-    ``w`` [M, C, 3, 3]; what is missing of the last block and the last vec4 is 0.
+    float32. ``w`` [M, C, 3, 3]; padding lanes and channels behind the last one are 0.
     """
     channels_out, channels_in = w.shape[:2]
     blocks, c4, width = ceil_div(channels_out, 4 * block), ceil_div(channels_in, 4), 4 * block

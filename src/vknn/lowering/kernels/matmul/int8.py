@@ -1,16 +1,16 @@
-"""Products of int8 matrices with scales, floats quantized on the way."""
+"""Lowering of QuantizedMatMul (int8 products with scales) and RoundBlocks."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from vknn.graph import DType
-from vknn.lowering.kernels.matmul.gemm import Axis, Product, fits_device, make_product
+from vknn.graph import DType, TensorType
+from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, fits_device, make_gemm
 from vknn.lowering.kernels.matmul.rule import emit_integer
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
@@ -23,13 +23,18 @@ from vknn.lowering.kit.workgroups import fits_buffer, fits_loops, rounds
 from vknn.ops.matmul import QuantizedMatMul, RoundBlocks
 from vknn.plan import DeviceLimits
 
-#: Elements that share a scale before their rows are looked at apart, for more lanes.
+#: Elements that share a scale from which on each row's largest is found first, by more lanes.
 _MANY = 4096
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a tensor (see shaders/matmul/quantize_rows.comp); ``parts`` share a scale."""
+    """Push constants of shaders/matmul/quantize_rows.comp: the rows of a tensor.
+
+    ``rows`` of ``count`` elements; ``per`` rows of a matrix, the matrices ``matrix_step`` and the
+    rows of each ``row_step`` elements apart, their elements ``step``. ``parts``: rows that share
+    a scale.
+    """
 
     rows: int
     count: int
@@ -40,22 +45,24 @@ class _Rows:
     parts: int = 1
 
     def shape(self, limits: DeviceLimits) -> RowShape:
+        """The workgroups that share the rows."""
         return row_shape(self.rows, max(self.count, self.parts), limits)
 
     def fits(self, limits: DeviceLimits) -> bool:
+        """True where the device allows the workgroups and their loops."""
         return self.shape(limits).fits(self.rows, max(self.count, self.parts), limits)
 
 
 @lowers(QuantizedMatMul)
 def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
-    """Floats quantized by rows into scratch, the product of integers, and the scaling back."""
+    """One candidate: floats quantized by rows, the integers' product, its rescaling."""
     op, (a, b) = problem.op, problem.inputs[:2]
     assert isinstance(op, QuantizedMatMul) and a is not None and b is not None
-    product = make_product(a.dims, b.dims, op.transpose_a, op.transpose_b)
+    gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     limits = problem.limits
-    if product is None or not fits_device(product, limits):
+    if gemm is None or not fits_device(gemm, limits):
         return []
-    if not fits_loops(limits, product.k) or not fits_buffer(limits, max(a.size, b.size)):
+    if not fits_loops(limits, gemm.k) or not fits_buffer(limits, max(a.size, b.size)):
         return []
     rows = (_rows_of_a(a.dims, op.transpose_a), _rows_of_b(b.dims))
     inputs: list[Layout | None] = [Layout.LINEAR, Layout.LINEAR]
@@ -67,38 +74,45 @@ def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
         if scale is not None and not constant and problem.options.half:
             return []  # it would be float16
         inputs.append(None if scale is None or constant else Layout.LINEAR)
-    cost = 4 * DISPATCH_COST + 3 * product.flops * FLOP_COST
+    cost = 4 * DISPATCH_COST + 3 * gemm.flops * FLOP_COST
     cost += 12 * (a.size + b.size + problem.outputs[0].size) * BYTE_COST
-    emit = _Emit(product, rows)
+    emit = functools.partial(_emit_quantized, gemm=gemm, rows=rows)
     return [Candidate("integer", tuple(inputs), (Layout.LINEAR,), emit, cost)]
 
 
 @lowers(RoundBlocks)
 def round_blocks(problem: Problem) -> Sequence[Candidate]:
-    """A block a lane."""
+    """One candidate: a lane rounds a block."""
     op, (x,) = problem.op, problem.inputs
     assert isinstance(op, RoundBlocks) and x is not None
-    width, limits = x.dims[-1], problem.limits
-    size = min(op.size, width)
-    rounds_each = 2 * rounds(size)
-    if rounds_each >= limits.max_loop_rounds:
+    size = min(op.size, x.dims[-1])
+    if 2 * rounds(size) >= problem.limits.max_loop_rounds:
         return []
-    blocks = x.size // width * ceil_div(width, size)
-    items = grid(limits, blocks, item_rounds=rounds_each)
-
-    def emit(emitter: Emitter) -> None:
-        emitter.dispatch(
-            "matmul/round_blocks",
-            [read1(emitter.input(0)), write(emitter.output())],
-            groups=items.groups,
-            local=items.local,
-            push=[blocks, items.chunk, width, size, ceil_div(width, size)],
-            spec=items.spec,
-            flops=4 * x.size,
-        )
-
+    emit = functools.partial(_emit_round_blocks, x=x, size=size)
     cost = DISPATCH_COST + 24 * x.size * BYTE_COST
     return [Candidate("blocks", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
+
+
+def _emit_round_blocks(emitter: Emitter, x: TensorType, size: int) -> None:
+    width = x.dims[-1]
+    in_row = ceil_div(width, size)
+    blocks = x.size // width * in_row
+    share = grid(emitter.problem.limits, blocks, item_rounds=2 * rounds(size))
+    emitter.dispatch(
+        "matmul/round_blocks",
+        [read1(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "blocks": blocks,
+            "chunk": share.chunk,
+            "width": width,
+            "size": size,
+            "in_row": in_row,
+        },
+        spec=share.spec,
+        flops=4 * x.size,
+    )
 
 
 def _rows_of_a(dims: tuple[int, ...], transposed: bool) -> _Rows:
@@ -116,87 +130,100 @@ def _rows_of_b(dims: tuple[int, ...]) -> _Rows:
     return _Rows(matrices * k, n, 1, n, 0, 1, parts=k)
 
 
-@dataclass(frozen=True)
-class _Emit:
-    product: Product
-    rows: tuple[_Rows, _Rows]
+def _emit_quantized(emitter: Emitter, gemm: Gemm, rows: tuple[_Rows, _Rows]) -> None:
+    a, a_scale = _matrix(emitter, 0, rows[0])
+    b, b_scale = _matrix(emitter, 1, rows[1])
+    sums = emitter.scratch("sums", emitter.problem.outputs[0].size, dtype=DType.INT32)
+    emit_integer(emitter, gemm, a, b, sums)
+    _emit_rescale(emitter, gemm, sums, a_scale, b_scale)
 
-    def __call__(self, emitter: Emitter) -> None:
-        a, a_scale = self._matrix(emitter, 0)
-        b, b_scale = self._matrix(emitter, 1)
-        count = emitter.problem.outputs[0].size
-        sums = emitter.scratch("sums", count, dtype=DType.INT32)
-        emit_integer(emitter, self.product, a, b, sums)
-        self._rescale(emitter, sums, a_scale, b_scale)
 
-    def _matrix(self, emitter: Emitter, index: int) -> tuple[Ref, Ref]:
-        """A matrix as integers, and its scales."""
-        type_ = emitter.problem.inputs[index]
-        assert type_ is not None
-        if type_.dtype is DType.INT8:
-            return emitter.input(index), self._scale(emitter, index + 2)
-        each, limits = self.rows[index], emitter.problem.limits
-        x, shape = emitter.input(index), each.shape(limits)
-        whole = emitter.scratch(f"whole{index}", type_.size, dtype=DType.INT32)
-        scale = emitter.scratch(f"scale{index}", each.rows // each.parts)
-        bindings = [read1(x), write(whole), write(scale)]
-        dispatch = functools.partial(
-            emitter.dispatch,
-            groups=shape.groups(each.rows, limits),
-            local=shape.local,
-            spec={10: shape.lanes, 11: shape.rows},
-        )
-        if each.parts > 1:
-            largest = emitter.scratch(f"largest{index}", each.rows)
-            rows = [read1(x), write(largest)]
-            dispatch("matmul/largest", rows, push=[each.rows, each.count])
-            bindings.append(read1(largest))
-        dispatch(
-            "matmul/quantize_rows",
-            bindings,
-            push=list(astuple(each)),
-            defines={"PARTS": int(each.parts > 1)},
-            flops=3 * type_.size,
-            label=f"quantize {'ab'[index]}",
-        )
-        return whole, scale
+def _matrix(emitter: Emitter, index: int, rows: _Rows) -> tuple[Ref, Ref]:
+    """A matrix as integers, and its scales."""
+    type_ = emitter.problem.inputs[index]
+    assert type_ is not None
+    if type_.dtype is DType.INT8:
+        return emitter.input(index), _scale(emitter, index + 2)
+    shape = rows.shape(emitter.problem.limits)
+    integers = emitter.scratch(f"whole{index}", type_.size, dtype=DType.INT32)
+    scale = emitter.scratch(f"scale{index}", rows.rows // rows.parts)
+    bindings = [read1(emitter.input(index)), write(integers), write(scale)]
+    if rows.parts > 1:
+        bindings.append(read1(_largest(emitter, index, rows)))
+    emitter.dispatch(
+        "matmul/quantize_rows",
+        bindings,
+        groups=shape.groups(rows.rows, emitter.problem.limits),
+        local=shape.local,
+        push=asdict(rows),
+        spec={"LANES": shape.lanes, "ROWS": shape.rows},
+        defines={"PARTS": int(rows.parts > 1)},
+        flops=3 * type_.size,
+        label=f"quantize {'ab'[index]}",
+    )
+    return integers, scale
 
-    def _scale(self, emitter: Emitter, index: int) -> Ref:
-        data = emitter.problem.constants[index]
-        if data is None:
-            return emitter.input(index)
-        pack = functools.partial(np.ascontiguousarray, data, np.float32)
-        return emitter.weight(f"scale{index}", pack, data, single=True)
 
-    def _rescale(self, emitter: Emitter, sums: Ref, a_scale: Ref, b_scale: Ref) -> None:
-        problem, product = emitter.problem, self.product
-        count = problem.outputs[0].size
-        items = grid(problem.limits, count)
-        a_given, b_given = (
-            t.size if t is not None else 0 for t in (*problem.inputs, None, None)[2:4]
+def _largest(emitter: Emitter, index: int, rows: _Rows) -> Ref:
+    """The largest magnitude of each row of a matrix."""
+    shape = rows.shape(emitter.problem.limits)
+    largest = emitter.scratch(f"largest{index}", rows.rows)
+    emitter.dispatch(
+        "matmul/largest",
+        [read1(emitter.input(index)), write(largest)],
+        groups=shape.groups(rows.rows, emitter.problem.limits),
+        local=shape.local,
+        push={"rows": rows.rows, "count": rows.count},
+        spec={"LANES": shape.lanes, "ROWS": shape.rows},
+    )
+    return largest
+
+
+def _scale(emitter: Emitter, index: int) -> Ref:
+    data = emitter.problem.constants[index]
+    if data is None:
+        return emitter.input(index)
+    pack = functools.partial(np.ascontiguousarray, data, np.float32)
+    return emitter.weight(f"scale{index}", pack, data, single=True)
+
+
+def _emit_rescale(emitter: Emitter, gemm: Gemm, sums: Ref, a_scale: Ref, b_scale: Ref) -> None:
+    problem = emitter.problem
+    count = problem.outputs[0].size
+    share = grid(problem.limits, count)
+    a_given, b_given = (t.size if t is not None else 0 for t in (*problem.inputs, None, None)[2:4])
+    emitter.dispatch(
+        "matmul/rescale",
+        [read1(sums), read1(a_scale), read1(b_scale), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "m": gemm.m,
+            "n": gemm.n,
+            "a_period": a_given or gemm.m,
+            "b_column": int(b_given > 1),
+            **_scales(gemm, bool(a_given), bool(b_given)).batch_push(),
+        },
+        spec=share.spec,
+        flops=2 * count,
+        label="rescale",
+    )
+
+
+def _scales(gemm: Gemm, a_given: bool, b_given: bool) -> Gemm:
+    """The product with the batch steps of its scales in place of those of a and b.
+
+    All matrices share a given scale; computed scales follow each other.
+    """
+    axes = [
+        BatchAxis(
+            axis.size,
+            0 if a_given else axis.a // gemm.k,
+            0 if b_given else axis.b // (gemm.k * gemm.n),
+            0,
         )
-        # A given scale is shared by all matrices; those found on the way lie one after the other.
-        axes = [
-            Axis(
-                axis.size,
-                0 if a_given else axis.a // product.k,
-                0 if b_given else axis.b // (product.k * product.n),
-                axis.c,
-            )
-            for axis in product.batch
-        ]
-        own = replace(product, batch=tuple(replace(axis, c=0) for axis in axes))
-        emitter.dispatch(
-            "matmul/rescale",
-            [read1(sums), read1(a_scale), read1(b_scale), write(emitter.output())],
-            groups=items.groups,
-            local=items.local,
-            push=[
-                *(count, items.chunk, product.m, product.n),
-                *(a_given or product.m, int(b_given > 1)),
-                *own.batch_push(),
-            ],
-            spec=items.spec,
-            flops=2 * count,
-            label="rescale",
-        )
+        for axis in gemm.batch
+    ]
+    return replace(gemm, batch=tuple(axes))

@@ -1,4 +1,4 @@
-"""What dispatches matrix products: register tiles, shared blocks, one row, and any sizes."""
+"""Dispatches of matrix products: register tiles, shared-memory tiles, one row, any sizes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from vknn.lowering.kernels.matmul.gemm import Product, Tile, choose_tile, half_define, subgroup_tile
-from vknn.lowering.kernels.matmul.shared_memory_tiles import SIDE_BY_SIDE, Block
+from vknn.lowering.kernels.matmul.gemm import (
+    Gemm,
+    GemmTile,
+    choose_tile,
+    half_define,
+    subgroup_tile,
+)
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SIDE_BY_SIDE, SharedMemoryTile
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.plan import DeviceLimits
 
-#: Panels of a matrix that is not packed: all its columns lie in the first.
+#: Width of the panels of a b that is not packed: all of its columns are in the first panel.
 ONE_PANEL = 1 << 30
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A constant b as a shader reads it: panels of ``block`` vec4s, then the bias."""
+    """A constant b, packed by ``pack_columns``.
+
+    ``block``: vec4s of a panel's row. ``panel``: vec4s of a panel. ``bias``: vec4 where the bias
+    begins, -1 where there is none.
+    """
 
     ref: Ref
     block: int
@@ -25,9 +35,20 @@ class Packed:
     bias: int
 
 
+def _buffer(b: Ref | Packed) -> Ref:
+    return b.ref if isinstance(b, Packed) else b
+
+
+def _b_push(b: Ref | Packed, row: int) -> dict[str, int]:
+    """Push constants of b and of a bias packed with it; ``row``: stride of a b as it is."""
+    if isinstance(b, Packed):
+        return {"b_row": b.block, "b_block": b.block, "b_panel": b.panel, "bias": b.bias}
+    return {"b_row": row, "b_block": ONE_PANEL, "b_panel": 0, "bias": -1}
+
+
 def emit_tile(
     emitter: Emitter,
-    product: Product,
+    gemm: Gemm,
     a: Ref,
     b: Ref | Packed,
     c: Ref,
@@ -43,41 +64,48 @@ def emit_tile(
     Rows of a are read as whole vec4s; where k is no multiple of 4 they must end in zeros.
     ``half_sums`` (not with ``subgroup``): products are added up in float16, HALF_TERMS at a time.
     """
-    kernel, tile = "matmul/tile", choose_tile(product, emitter.problem.limits)
+    kernel, tile = "matmul/tile", choose_tile(gemm, emitter.problem.limits)
     if subgroup:
-        shared = subgroup_tile(product, emitter.problem.limits)
+        shared = subgroup_tile(gemm, emitter.problem.limits)
         assert shared is not None
         kernel, tile = "matmul/tile_subgroup", shared
-    along_k = not isinstance(b, Packed) and product.b_col != 1
-    n4, k4 = ceil_div(product.n, 4), ceil_div(product.k, 4)
-    if isinstance(b, Packed):
-        ref, b_row, block, panel, bias_at = b.ref, b.block, b.block, b.panel, b.bias
-    else:
-        b_row = (product.b_col if along_k else product.b_row) // 4
-        ref, block, panel, bias_at = b, ONE_PANEL, 0, -1
-    b_count = product.n if along_k else product.k
-    a_row, c_row = product.a_row // 4, product.c_row // 4
-    push = [product.m, n4, k4, b_count, a_row, b_row, block, panel, c_row, bias_at, product.alpha]
+    along_k = not isinstance(b, Packed) and gemm.b_col != 1
+    ref = _buffer(b)
     bindings = [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else [])
     defines = {"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)}
     defines |= {"HALF_SUMS": 1} if half_sums else {}
     emitter.dispatch(
         kernel,
         bindings,
-        groups=tile.groups(product),
+        groups=tile.groups(gemm),
         local=tile.local,
-        push=[*push, *product.batch_push(4, 4, 4)],
-        spec={10: tile.rows, 11: tile.cols} if subgroup else tile.spec,
+        push=_tile_push(gemm, b, along_k),
+        spec={"ROWS": tile.rows, "COLS": tile.cols} if subgroup else tile.spec,
         defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
-        flops=product.flops,
+        flops=gemm.flops,
         label=label,
     )
 
 
+def _tile_push(gemm: Gemm, b: Ref | Packed, along_k: bool) -> dict[str, int | float]:
+    """Push constants of matmul/tile and matmul/tile_subgroup, in vec4s."""
+    return {
+        "m": gemm.m,
+        "n4": ceil_div(gemm.n, 4),
+        "k4": ceil_div(gemm.k, 4),
+        "b_count": gemm.n if along_k else gemm.k,
+        "a_row": gemm.a_row // 4,
+        "c_row": gemm.c_row // 4,
+        "alpha": gemm.alpha,
+        **_b_push(b, (gemm.b_col if along_k else gemm.b_row) // 4),
+        **gemm.batch_push(4, 4, 4),
+    }
+
+
 def emit_scalar(
     emitter: Emitter,
-    product: Product,
+    gemm: Gemm,
     a: Ref,
     b: Ref | Packed,
     c: Ref,
@@ -87,38 +115,44 @@ def emit_scalar(
     label: str | None = None,
 ) -> None:
     """Dispatches matmul/tile_scalar: any sizes and strides."""
-    tile = scalar_tile(product, emitter.problem.limits)
-    packed = isinstance(b, Packed)
-    if isinstance(b, Packed):
-        bound_b, b_row, block, panel, bias_at = read4(b.ref), b.block, b.block, b.panel, b.bias
-    else:
-        bound_b, b_row, block, panel, bias_at = read1(b), product.b_row, ONE_PANEL, 0, -1
-    push = [product.m, product.n, product.k, product.a_row, product.a_col, b_row, product.b_col]
-    push += [block, panel, product.c_row, bias_at]
+    tile = scalar_tile(gemm, emitter.problem.limits)
+    packed, ref = isinstance(b, Packed), _buffer(b)
     defines = {"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)}
     emitter.dispatch(
         "matmul/tile_scalar",
-        [read1(a), bound_b, write(c)] + ([read1(bias)] if bias else []),
-        groups=tile.groups(product),
+        [read1(a), read4(ref) if packed else read1(ref), write(c)]
+        + ([read1(bias)] if bias else []),
+        groups=tile.groups(gemm),
         local=tile.local,
-        push=[*push, product.alpha, *product.batch_push()],
+        push=_gemm_push(gemm, b),
         spec=tile.spec,
-        defines=defines | half_define(a, bound_b.ref, c),
+        defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
-        flops=product.flops,
+        flops=gemm.flops,
         label=label,
     )
 
 
-def scalar_tile(product: Product, limits: DeviceLimits) -> Tile:
-    """The tile of matmul/tile_scalar: half as wide as the vec4 kernel's."""
-    tile = choose_tile(product, limits)
+def _gemm_push(
+    gemm: Gemm, b: Ref | Packed, unit: int = 1, b_unit: int = 1
+) -> dict[str, int | float]:
+    """Push constants of matmul/tile_scalar and matmul/shared.
+
+    ``unit``: elements of a and c that are read at a time; ``b_unit``: of b.
+    """
+    push = {**gemm.push(unit, b_unit, unit), **_b_push(b, gemm.b_row // b_unit)}
+    return {**push, "alpha": gemm.alpha}
+
+
+def scalar_tile(gemm: Gemm, limits: DeviceLimits) -> GemmTile:
+    """The tile of matmul/tile_scalar: half as wide as that of matmul/tile."""
+    tile = choose_tile(gemm, limits)
     return dataclasses.replace(tile, cols=max(1, tile.cols // 2))
 
 
 def emit_row(
     emitter: Emitter,
-    product: Product,
+    gemm: Gemm,
     a: Ref,
     b: Ref | Packed,
     c: Ref,
@@ -129,79 +163,83 @@ def emit_row(
 ) -> None:
     """Dispatches matmul/row, for products of one row with at most one batch axis.
 
-    ``last``: c is C4, and so many lanes of its last vec4 are channels (0: all).
+    ``last``: lanes of the last vec4 of a c in C4 that are no padding lanes (0: all of them).
     """
-    shape = row_split(product, emitter.problem.limits)
-    n4 = ceil_div(product.n, 4)
-    if isinstance(b, Packed):
-        ref, b_row, block, panel, bias_at = b.ref, b.block, b.block, b.panel, b.bias
-    else:
-        ref, b_row, block, panel, bias_at = b, product.b_row // 4, ONE_PANEL, 0, -1
-    a_step, b_step = (product.batch[0].a, product.batch[0].b) if product.batch else (0, 0)
+    shape = row_split(gemm, emitter.problem.limits)
+    ref = _buffer(b)
     emitter.dispatch(
         "matmul/row",
         [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else []),
-        groups=shape.groups(product),
+        groups=shape.groups(gemm),
         local=(shape.lanes_n, shape.lanes_k, 1),
-        push=[n4, product.k, a_step // 4, b_step // 4, b_row, block, panel, bias_at],
-        spec={10: shape.cols, 11: shape.lanes_n, 12: shape.lanes_k} | ({13: last} if last else {}),
+        push=_row_push(gemm, b),
+        spec={
+            "COLS": shape.cols,
+            "LANES_X": shape.lanes_n,
+            "LANES_Y": shape.lanes_k,
+            "LAST": last or None,
+        },
         defines={"SEPARATE_BIAS": int(bias is not None), **half_define(a, ref, c)},
         epilogue=_operand_count(epilogue, bias),
-        flops=product.flops,
+        flops=gemm.flops,
     )
 
 
-def shared_groups(product: Product, block: Block) -> tuple[int, int, int]:
+def _row_push(gemm: Gemm, b: Ref | Packed) -> dict[str, int]:
+    """Push constants of matmul/row, in vec4s but for k."""
+    a_step, b_step = (gemm.batch[0].a, gemm.batch[0].b) if gemm.batch else (0, 0)
+    return {
+        "n4": ceil_div(gemm.n, 4),
+        "k": gemm.k,
+        "a_step": a_step // 4,
+        "b_step": b_step // 4,
+        **_b_push(b, gemm.b_row // 4),
+    }
+
+
+def shared_groups(gemm: Gemm, tile: SharedMemoryTile) -> tuple[int, int, int]:
     """Workgroups of matmul/shared."""
-    n4 = ceil_div(product.n, 4)
-    return ceil_div(product.m, block.height), ceil_div(n4, block.width), product.count
+    n4 = ceil_div(gemm.n, 4)
+    return ceil_div(gemm.m, tile.height), ceil_div(n4, tile.width), gemm.count
 
 
 def emit_shared(
     emitter: Emitter,
-    product: Product,
+    gemm: Gemm,
     a: Ref,
     b: Ref | Packed,
     c: Ref,
     *,
-    block: Block,
+    tile: SharedMemoryTile,
     bias: Ref | None = None,
     epilogue: bool = True,
     half_sums: bool = False,
 ) -> None:
-    """Dispatches matmul/shared: any sizes and strides, by vec4s where they allow it."""
-    wide = product.a_by_vec4 and product.n % 4 == 0
-    b_wide = isinstance(b, Packed) or product.b_by_vec4
-    if isinstance(b, Packed):
-        ref, b_row, b_block, panel, bias_at = b.ref, b.block, b.block, b.panel, b.bias
-    else:
-        b_row = product.b_row // 4 if b_wide else product.b_row
-        ref, b_block, panel, bias_at = b, ONE_PANEL, 0, -1
-    unit = 4 if wide else 1
-    push = [product.m, product.n, product.k, product.a_row // unit, product.a_col]
-    push += [b_row, product.b_col, b_block, panel, product.c_row // unit, bias_at]
+    """Dispatches matmul/shared: any sizes and strides, read by vec4s where these allow it."""
+    wide = gemm.a_by_vec4 and gemm.n % 4 == 0
+    b_wide, ref = isinstance(b, Packed) or gemm.b_by_vec4, _buffer(b)
     read = read4 if wide else read1
-    down_a = not wide and product.a_row == 1 and product.a_col != 1
-    down_b = not b_wide and product.b_row == 1 and product.b_col != 1
+    down_a = not wide and gemm.a_row == 1 and gemm.a_col != 1
+    down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
     defines = {"B_BY_4": int(b_wide), "SEPARATE_BIAS": int(bias is not None)}
-    defines |= block.defines(half_sums) | ({} if wide else {"EPILOGUE_SCALAR": 1})
+    defines |= tile.defines(half_sums) | ({} if wide else {"EPILOGUE_SCALAR": 1})
     emitter.dispatch(
         "matmul/shared",
         [read(a), read4(ref) if b_wide else read1(ref), write(c)] + ([read(bias)] if bias else []),
-        groups=shared_groups(product, block),
-        local=(block.lanes, 1, 1),
-        push=[*push, product.alpha, *product.batch_push(unit, 4 if b_wide else 1, unit)],
-        spec=block.spec(down_a, down_b) | {17: int(down_a), 18: int(down_b)},
+        groups=shared_groups(gemm, tile),
+        local=(tile.lanes, 1, 1),
+        push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
+        spec={**tile.spec(down_a, down_b), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines=defines | half_define(a, ref, c),
         epilogue=_operand_count(epilogue, bias),
         access="storage",
-        flops=product.flops,
+        flops=gemm.flops,
     )
 
 
 @dataclass(frozen=True)
 class RowSplit:
-    """vec4s of columns a lane and the lanes of a workgroup over n and k."""
+    """``cols`` vec4s of columns of a lane, and the lanes of a workgroup over n and k."""
 
     cols: int
     lanes_n: int
@@ -209,18 +247,20 @@ class RowSplit:
 
     @property
     def block(self) -> int:
+        """vec4s of a row of b that a workgroup reads."""
         return self.cols * self.lanes_n
 
-    def groups(self, product: Product) -> tuple[int, int, int]:
-        return ceil_div(product.n, 4 * self.block), 1, product.count
+    def groups(self, gemm: Gemm) -> tuple[int, int, int]:
+        """Workgroups."""
+        return ceil_div(gemm.n, 4 * self.block), 1, gemm.count
 
 
-def row_split(product: Product, limits: DeviceLimits) -> RowSplit:
-    """Lanes over n on a CPU; on a GPU over k too, the more the fewer columns there are.
+def row_split(gemm: Gemm, limits: DeviceLimits) -> RowSplit:
+    """Lanes over n on a CPU; on a GPU over n and k, more over k the fewer columns there are.
 
-    A row waits for b to be read: the more lanes, the more of it is on its way at a time.
+    Reading b takes most of the time: more lanes have more reads under way at a time.
     """
-    n4 = ceil_div(product.n, 4)
+    n4 = ceil_div(gemm.n, 4)
     if limits.kind == "cpu":
         lanes = limits.subgroup_size
         cols = next((c for c in (4, 2) if n4 >= 4 * c * lanes), 1)
@@ -230,12 +270,12 @@ def row_split(product: Product, limits: DeviceLimits) -> RowSplit:
     wide = dataclasses.replace(split, lanes_k=2 * split.lanes_k)
     lanes = split.lanes_n * split.lanes_k
     able = 2 * lanes <= limits.max_group_invocations and wide.lanes_k <= limits.max_group_size[1]
-    idle = math.prod(split.groups(product)) * lanes < SIDE_BY_SIDE
-    return wide if able and idle and product.k >= 16 * wide.lanes_k else split
+    idle = math.prod(split.groups(gemm)) * lanes < SIDE_BY_SIDE
+    return wide if able and idle and gemm.k >= 16 * wide.lanes_k else split
 
 
 def _operand_count(epilogue: bool, bias: Ref | None) -> int | None:
-    """Operand bindings of a shader that may have taken theirs for a bias."""
+    """Operand bindings of an epilogue; a separate bias takes the binding of the only one."""
     if bias is None:
         return 1
     return 0 if epilogue else None

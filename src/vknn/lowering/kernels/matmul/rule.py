@@ -1,4 +1,4 @@
-"""Lowering of MatMul and MatMulInteger: the kernels for the sizes at hand, cheapest first."""
+"""Lowering of MatMul and MatMulInteger."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.matmul.gemm import (
-    Product,
+    Gemm,
     allows_groups,
     choose_tile,
     fits_device,
-    make_product,
+    make_gemm,
     pack_columns,
     subgroup_tile,
 )
@@ -28,7 +28,11 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
-from vknn.lowering.kernels.matmul.shared_memory_tiles import Block, blocks, tile_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    SharedMemoryTile,
+    shared_memory_tiles,
+    tile_cost,
+)
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
 from vknn.lowering.kit.layouts import Layout
@@ -37,61 +41,60 @@ from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.ops.matmul import MatMul, MatMulInteger
 
-#: What other families multiply with.
+#: For other families that compute products.
 __all__ = ["Packed", "emit_row", "emit_scalar", "emit_tile", "row_split", "scalar_tile"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """A MatMul as it will be emitted. ``kernel``: one of the emit functions' names.
-
-    ``shared``: the block of the kernel "shared".
-    """
+    """A MatMul by one of the kernels of ``_EMIT``. ``shared``: the tile of the kernel "shared"."""
 
     problem: Problem
-    product: Product
+    gemm: Gemm
     kernel: str
-    shared: Block | None = None
+    shared: SharedMemoryTile | None = None
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return self.kernel if self.shared is None else self.shared.name
 
     @property
     def packs_b(self) -> bool:
-        return self.problem.constants[1] is not None and not any(
-            axis.b for axis in self.product.batch
-        )
+        """True where b is a constant that all batch entries share."""
+        return self.problem.constants[1] is not None and not any(axis.b for axis in self.gemm.batch)
 
     @property
     def packs_bias(self) -> bool:
+        """True where the bias is packed with b."""
         return self.packs_b and _bias(self.problem) is not None
 
     @property
     def block(self) -> int:
-        """vec4s in the panels of a packed b: what a workgroup reads of a row."""
+        """vec4s in a row of the panels of a packed b: as many as a workgroup reads."""
         own = self.shared.width if self.shared is not None else self._width()
         return min(own, self.n4)
 
     def _width(self) -> int:
-        product, limits = self.product, self.problem.limits
+        gemm, limits = self.gemm, self.problem.limits
         if self.kernel == "row":
-            return row_split(product, limits).block
+            return row_split(gemm, limits).block
         if self.kernel == "scalar":
-            return scalar_tile(product, limits).block
+            return scalar_tile(gemm, limits).block
         subgroup = self.kernel == "subgroup"
-        tile = subgroup_tile(product, limits) if subgroup else choose_tile(product, limits)
+        tile = subgroup_tile(gemm, limits) if subgroup else choose_tile(gemm, limits)
         assert tile is not None
         return tile.block
 
     @property
     def n4(self) -> int:
-        return ceil_div(self.product.n, 4)
+        """vec4s of columns."""
+        return ceil_div(self.gemm.n, 4)
 
     @property
     def fits(self) -> bool:
         """True where the device allows the loops, the workgroups and the packed b."""
-        limits, k = self.problem.limits, self.product.k
+        limits, k = self.problem.limits, self.gemm.k
         if not fits_loops(limits, self._rounds()) or not allows_groups(self._groups(), limits):
             return False
         packed = ceil_div(self.n4, self.block) * self.block * 4 * (k + 1)
@@ -99,37 +102,37 @@ class _Plan:
         return (not self.packs_b or fits_buffer(limits, packed)) and fits(finish, limits)
 
     def _rounds(self) -> int:
-        k = self.product.k
+        k = self.gemm.k
         if self.kernel == "scalar":
             return k
         return ceil_div(k, 4 if self.shared is None else 4 * self.shared.depth)
 
     def _groups(self) -> tuple[int, int, int]:
         if self.shared is not None:
-            return shared_groups(self.product, self.shared)
+            return shared_groups(self.gemm, self.shared)
         if self.kernel == "row":
-            return row_split(self.product, self.problem.limits).groups(self.product)
-        return 1, 1, 1  # fits_device has seen to the tiles
+            return row_split(self.gemm, self.problem.limits).groups(self.gemm)
+        return 1, 1, 1  # fits_device has checked the tiles' workgroups
 
     def cost(self, place: int) -> float:
-        """Estimated microseconds. ``place``: among the kernels, best first."""
-        product, limits = self.product, self.problem.limits
-        steps = ceil_div(product.k, 4)
+        """Estimated microseconds. ``place``: index among the kernels, best first."""
+        gemm, limits = self.gemm, self.problem.limits
+        steps = ceil_div(gemm.k, 4)
         if self.shared is not None:
             half = self.problem.options.half_sums
             return DISPATCH_COST + self.shared.cost(math.prod(self._groups()), steps, half)
-        if limits.kind != "cpu" and product.m > 1:
+        if limits.kind != "cpu" and gemm.m > 1:
             return DISPATCH_COST + self._tile_cost(steps)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
-        work = product.flops * FLOP_COST + moved * BYTE_COST
+        work = gemm.flops * FLOP_COST + moved * BYTE_COST
         return DISPATCH_COST + work * (3 if self.kernel == "scalar" else 1 + place)
 
     def _tile_cost(self, steps: int) -> float:
-        """On a GPU. Scalars take four reads where a vec4 takes one."""
-        product, limits = self.product, self.problem.limits
+        """Estimated microseconds on a GPU; four reads of scalars count as four of vec4s."""
+        gemm, limits = self.gemm, self.problem.limits
         scalar = self.kernel == "scalar"
-        tile = scalar_tile(product, limits) if scalar else choose_tile(product, limits)
-        lanes = math.prod(tile.groups(product)) * math.prod(tile.local)
+        tile = scalar_tile(gemm, limits) if scalar else choose_tile(gemm, limits)
+        lanes = math.prod(tile.groups(gemm)) * math.prod(tile.local)
         loads = tile.rows + 4 * tile.cols
         if scalar:
             loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
@@ -137,6 +140,7 @@ class _Plan:
         return tile_cost(lanes, steps, tile.rows, tile.cols, loads, half)
 
     def inputs(self) -> tuple[Layout | None, ...]:
+        """The inputs' layouts."""
         layouts: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]
         if self.packs_b:
             layouts[1] = None
@@ -144,52 +148,66 @@ class _Plan:
             layouts[2] = None
         return tuple(layouts)
 
-    def emit(self, emitter: Emitter) -> None:
-        bias = None
-        if len(self.problem.inputs) > 2 and self.problem.inputs[2] and not self.packs_bias:
-            bias = emitter.input(2)
-        b: Ref | Packed = self._packed(emitter) if self.packs_b else emitter.input(1)
+    def emit_to(
+        self,
+        emitter: Emitter,
+        b: Ref | Packed,
+        c: Ref,
+        bias: Ref | None,
+        epilogue: bool = True,
+    ) -> None:
+        """Dispatches the kernel. ``bias``: one that is not packed with b."""
         emit = _EMIT[self.kernel]
         if self.kernel in ("tile", "shared"):
             emit = functools.partial(emit, half_sums=self.problem.options.half_sums)
         if self.shared is not None:
-            emit = functools.partial(emit, block=self.shared)
-        if bias is None or not self.problem.epilogue.operands:
-            emit(emitter, self.product, emitter.input(0), b, emitter.output(), bias=bias)
-            return
-        plain = emitter.scratch("product", self.problem.outputs[0].size)
-        emit(emitter, self.product, emitter.input(0), b, plain, bias=bias, epilogue=False)
-        self._finish(emitter, plain)
-
-    def _finish(self, emitter: Emitter, plain: Ref) -> None:
-        limits = self.problem.limits
-        count = self.problem.outputs[0].size
-        lanes = lane_count(limits)
-        emitter.dispatch(
-            "matmul/finish_scalar",
-            [read1(plain), write(emitter.output())],
-            groups=spread(ceil_div(count, lanes), limits),
-            local=(lanes, 1, 1),
-            push=[count, self.product.n],
-            epilogue=1,
-        )
-
-    def _packed(self, emitter: Emitter) -> Packed:
-        product, b = self.product, self.problem.constants[1]
-        assert b is not None
-        block = self.block
-        bias = _bias(self.problem)
-        transposed = product.b_row == 1 and product.b_col != 1
-        flat = b.reshape(product.n, product.k).T if transposed else b.reshape(-1, product.n)
-        sources = (b,) if bias is None else (b, bias)
-        key = f"b{'t' if transposed else ''}{block}"
-        ref = emitter.weight(key, lambda: pack_columns(_float(flat), bias, block), *sources)
-        panel = product.k * block
-        bias_at = -1 if bias is None else ceil_div(self.n4, block) * panel
-        return Packed(ref, block, panel, bias_at)
+            emit = functools.partial(emit, tile=self.shared)
+        emit(emitter, self.gemm, emitter.input(0), b, c, bias=bias, epilogue=epilogue)
 
 
-#: Kernel -> what emits it. A product that a kernel can compute has its name from :func:`_kernels`.
+def _emit_matmul(emitter: Emitter, plan: _Plan) -> None:
+    problem = plan.problem
+    bias = None
+    if len(problem.inputs) > 2 and problem.inputs[2] and not plan.packs_bias:
+        bias = emitter.input(2)
+    b: Ref | Packed = _packed(emitter, plan) if plan.packs_b else emitter.input(1)
+    if bias is None or not problem.epilogue.operands:
+        plan.emit_to(emitter, b, emitter.output(), bias)
+        return
+    # The kernels' only operand binding holds the bias: a dispatch of its own does the epilogue.
+    plain = emitter.scratch("product", problem.outputs[0].size)
+    plan.emit_to(emitter, b, plain, bias, epilogue=False)
+    _emit_epilogue(emitter, plan.gemm, plain)
+
+
+def _emit_epilogue(emitter: Emitter, gemm: Gemm, plain: Ref) -> None:
+    limits = emitter.problem.limits
+    count, lanes = emitter.problem.outputs[0].size, lane_count(limits)
+    emitter.dispatch(
+        "matmul/finish_scalar",
+        [read1(plain), write(emitter.output())],
+        groups=spread(ceil_div(count, lanes), limits),
+        local=(lanes, 1, 1),
+        push={"count": count, "n": gemm.n},
+        epilogue=1,
+    )
+
+
+def _packed(emitter: Emitter, plan: _Plan) -> Packed:
+    """The constant b in panels, then the bias where it is constant too."""
+    gemm, block, b = plan.gemm, plan.block, plan.problem.constants[1]
+    assert b is not None
+    bias = _bias(plan.problem)
+    transposed = gemm.b_row == 1 and gemm.b_col != 1
+    flat = b.reshape(gemm.n, gemm.k).T if transposed else b.reshape(-1, gemm.n)
+    sources = (b,) if bias is None else (b, bias)
+    key = f"b{'t' if transposed else ''}{block}"
+    ref = emitter.weight(key, lambda: pack_columns(_float(flat), bias, block), *sources)
+    panel = gemm.k * block
+    return Packed(ref, block, panel, -1 if bias is None else ceil_div(plan.n4, block) * panel)
+
+
+#: Functions that dispatch a kernel, by the names that :func:`_kernels` gives.
 _EMIT: dict[str, Callable[..., None]] = {
     "subgroup": functools.partial(emit_tile, subgroup=True),
     "tile": emit_tile,
@@ -204,25 +222,25 @@ def _float(array: np.ndarray) -> np.ndarray:
 
 
 def _bias(problem: Problem) -> np.ndarray | None:
-    """The bias where it is a constant."""
+    """The bias, None where there is none or it is no constant."""
     return problem.constants[2] if len(problem.constants) > 2 else None
 
 
-def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
+def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
     """The kernels that can compute the product, best first."""
     found = []
-    rows_by_vec4 = packed or product.b_by_vec4
+    rows_by_vec4 = packed or gemm.b_by_vec4
     if (
-        product.m == 1
-        and len(product.batch) <= 1
+        gemm.m == 1
+        and len(gemm.batch) <= 1
         and rows_by_vec4
-        and (product.one_row or (product.aligned("a_row") and product.n % 4 == 0))
+        and (gemm.one_row or (gemm.aligned("a_row") and gemm.n % 4 == 0))
     ):
         found.append("row")
-    columns = rows_by_vec4 or (product.b_row == 1 and product.aligned("b_col"))
-    if product.a_by_vec4 and columns and (product.n % 4 == 0 or product.one_row):
+    columns = rows_by_vec4 or (gemm.b_row == 1 and gemm.aligned("b_col"))
+    if gemm.a_by_vec4 and columns and (gemm.n % 4 == 0 or gemm.one_row):
         shuffles = not problem.options.half_sums  # its sums are float32
-        if shuffles and subgroup_tile(product, problem.limits) is not None:
+        if shuffles and subgroup_tile(gemm, problem.limits) is not None:
             found.append("subgroup")
         found.append("tile")
     return [*found, "scalar"]
@@ -230,55 +248,58 @@ def _kernels(problem: Problem, product: Product, packed: bool) -> list[str]:
 
 @lowers(MatMul)
 def matmul(problem: Problem) -> Sequence[Candidate]:
-    """Kernels for the sizes at hand, cheapest first."""
+    """A candidate for each kernel that can compute the product, best first."""
     op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
     assert isinstance(op, MatMul)
     assert a is not None
     assert b is not None
-    product = make_product(a.dims, b.dims, op.transpose_a, op.transpose_b)
-    if product is None or not fits_device(product, problem.limits):
+    gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
+    if gemm is None or not fits_device(gemm, problem.limits):
         return []
-    packed = _Plan(problem, product, "scalar").packs_b
-    plans = [_Plan(problem, product, kernel) for kernel in _kernels(problem, product, packed)]
-    if product.m > 1:
-        fitting = blocks(problem, product.m, ceil_div(product.n, 4))
-        plans += [_Plan(problem, product, "shared", block) for block in fitting]
-    return [
-        Candidate(plan.name, plan.inputs(), (Layout.LINEAR,), plan.emit, plan.cost(place))
-        for place, plan in enumerate(plans)
-        if plan.fits
-    ]
+    packed = _Plan(problem, gemm, "scalar").packs_b
+    plans = [_Plan(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
+    if gemm.m > 1:
+        tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
+        plans += [_Plan(problem, gemm, "shared", tile) for tile in tiles]
+    return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
+
+
+def _candidate(plan: _Plan, place: int) -> Candidate:
+    emit = functools.partial(_emit_matmul, plan=plan)
+    return Candidate(plan.name, plan.inputs(), (Layout.LINEAR,), emit, plan.cost(place))
 
 
 @lowers(MatMulInteger)
 def matmul_integer(problem: Problem) -> Sequence[Candidate]:
-    """int32 accumulation of int8 operands, both as they lie."""
+    """One candidate: sums in int32 of int8 operands, neither of them packed."""
     op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
     assert isinstance(op, MatMulInteger)
     assert a is not None
     assert b is not None
-    product = make_product(a.dims, b.dims, False, op.transpose_b)
-    if product is None or not fits_device(product, problem.limits):
+    gemm = make_gemm(a.dims, b.dims, False, op.transpose_b)
+    if gemm is None or not fits_device(gemm, problem.limits):
         return []
-    if not fits_loops(problem.limits, product.k):
+    if not fits_loops(problem.limits, gemm.k):
         return []
 
-    def emit(emitter: Emitter) -> None:
-        emit_integer(emitter, product, emitter.input(0), emitter.input(1), emitter.output())
-
-    cost = DISPATCH_COST + 3 * product.flops * FLOP_COST
+    cost = DISPATCH_COST + 3 * gemm.flops * FLOP_COST
+    emit = functools.partial(_emit_matmul_integer, gemm=gemm)
     return [Candidate("integer", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
 
 
-def emit_integer(emitter: Emitter, product: Product, a: Ref, b: Ref, c: Ref) -> None:
-    """Dispatches matmul/integer: int8 operands that lie as int32, any sizes and strides."""
-    p, tile = product, choose_tile(product, emitter.problem.limits)
+def _emit_matmul_integer(emitter: Emitter, gemm: Gemm) -> None:
+    emit_integer(emitter, gemm, emitter.input(0), emitter.input(1), emitter.output())
+
+
+def emit_integer(emitter: Emitter, gemm: Gemm, a: Ref, b: Ref, c: Ref) -> None:
+    """Dispatches matmul/integer: int8 operands stored as int32, any sizes and strides."""
+    tile = choose_tile(gemm, emitter.problem.limits)
     emitter.dispatch(
         "matmul/integer",
         [read1(a), read1(b), write(c)],
-        groups=tile.groups(p),
+        groups=tile.groups(gemm),
         local=tile.local,
-        push=[p.m, p.n, p.k, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, *p.batch_push()],
-        spec=tile.spec | {11: 4 * tile.cols},
-        flops=p.flops,
+        push=gemm.push(),
+        spec={**tile.spec, "COLS": 4 * tile.cols},
+        flops=gemm.flops,
     )

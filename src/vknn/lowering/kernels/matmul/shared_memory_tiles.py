@@ -1,10 +1,11 @@
-"""Products whose workgroups share what they read (matmul/shared_memory_tiles.glsl), for GPUs.
+"""Shared-memory tiles of matrix products (shaders/matmul/shared_memory_tiles.glsl), for GPUs.
 
-No GPU has been measured; the estimates below follow from how GPUs work. Times are counted in
-multiply-adds of a lane: a vec4 from a buffer costs eight, one from shared memory three, a barrier
-forty. 16,384 lanes run side by side, so that what has fewer is bound by the work of one lane, and
-small products are better off with small tiles. Multiply-adds in float16 take half the time, and an
-eighth more for adding up their sums in float32.
+A workgroup reads the rows and columns of its tile into shared memory, for all its lanes.
+
+The estimates are not measured; they follow from how GPUs work. Their unit is a lane's multiply-add:
+a vec4 from a buffer costs eight, one from shared memory three, a barrier forty. 16,384 lanes run at
+a time; dispatches with fewer take as long as one lane takes, so small products want small tiles.
+Multiply-adds in float16 take half the time, and an eighth more for their sums in float32.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from vknn.plan import CooperativeMatrix, DeviceLimits
 
 #: Cost of reading a vec4 from a buffer and from shared memory, and of a barrier.
 LOAD, HELD, BARRIER = 8, 3, 40
-#: Rows and columns that a subgroup computes by matrices, and what a multiply-add of theirs costs.
+#: Rows and columns of a subgroup's cooperative matrices; cost of their multiply-adds, by a lane's.
 PART, COOPERATIVE_WORK = 32, 0.125
 SQUARE = CooperativeMatrix(16, 16, 16)
-#: Multiply-adds in float16, by those in float32.
+#: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
-#: Rows times vec4s of columns of the smallest block.
+#: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
-#: Lanes that a GPU runs side by side, and microseconds of one multiply-add in each of them.
+#: Lanes that a GPU runs at a time, and microseconds of a multiply-add in each of them.
 SIDE_BY_SIDE, STEP_TIME = 16384, 2e-4
 
 
 @dataclass(frozen=True)
-class Block:
-    """What a workgroup computes: ``rows`` x 4 ``cols`` results a lane.
+class SharedMemoryTile:
+    """A workgroup's tile: ``rows`` x 4 ``cols`` results for each of its lanes.
 
     ``depth``: vec4s of k in shared memory at a time.
     """
@@ -57,22 +58,32 @@ class Block:
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[int, int | float]:
-        """The constants of blocks.glsl. ``down_a``: lanes side by side bring rows of a below each
-        other; ``down_b``: rows of b."""
-        strides = self.depth + down_a, self.width + down_b
-        lanes = self.lanes_m, self.lanes_n
-        return _numbered(10, self.rows, self.cols, *lanes, self.depth, *strides)
+    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+        """Specialization constants of shared_memory_tiles.glsl.
+
+        ``down_a``: neighbouring lanes load neighbouring rows of a (else neighbouring vec4s of k);
+        ``down_b``: neighbouring rows of b (else neighbouring columns).
+        """
+        return {
+            "ROWS": self.rows,
+            "COLS": self.cols,
+            "LANES_M": self.lanes_m,
+            "LANES_N": self.lanes_n,
+            "DEPTH": self.depth,
+            "A_STRIDE": self.depth + down_a,
+            "B_STRIDE": self.width + down_b,
+        }
 
     @property
     def shared_bytes(self) -> int:
-        """The most shared memory that it takes."""
+        """Upper bound of the shared memory that it takes, in bytes."""
         return 16 * (self.height * (self.depth + 1) + 4 * self.depth * (self.width + 1))
 
     def defines(self, half_sums: bool) -> dict[str, int]:
-        """The variant of the shaders; ``half_sums``: float16 is what is asked to be added in."""
+        """Defines of the shaders' variant; ``half_sums``: sums in float16 are allowed."""
         return {"HALF_SUMS": 1} if half_sums else {}
 
     def fits(self, limits: DeviceLimits) -> bool:
@@ -81,7 +92,7 @@ class Block:
         return self.lanes <= most and self.shared_bytes <= limits.shared_memory
 
     def suits(self, rows: int, columns: int) -> bool:
-        """True where a product is not far smaller than the block (``columns`` by vec4s)."""
+        """True where a product of so many rows and vec4s of columns about fills the tile."""
         smallest = self.height * self.width <= SMALLEST
         return smallest or (2 * rows > self.height and 2 * columns > self.width)
 
@@ -96,22 +107,33 @@ class Block:
 
 
 @dataclass(frozen=True)
-class CooperativeBlock(Block):
-    """A block whose subgroups multiply matrices (shaders/matmul/cooperative.glsl), PART x PART
-    results each. Factors are float16, sums float32."""
+class CooperativeTile(SharedMemoryTile):
+    """A tile whose subgroups compute PART x PART results each by cooperative matrices.
+
+    Factors are float16, sums float32 (shaders/matmul/cooperative.glsl).
+    """
 
     depth: int = 8
     matrix: CooperativeMatrix = SQUARE
 
     @property
     def name(self) -> str:
+        """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[int, int | float]:
-        """Rows of matrices begin at multiples of 16 bytes, an odd number of them apart."""
-        m, n, k = self.matrix.m, self.matrix.n, self.matrix.k
-        strides = {15: self.depth + 2, 16: self.width + 2}
-        return super().spec(down_a, down_b) | strides | _numbered(20, m, n, k, PART // m, PART // n)
+    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+        """Specialization constants; rows in shared memory are an odd multiple of 16 bytes apart."""
+        matrix = self.matrix
+        return {
+            **super().spec(down_a, down_b),
+            "A_STRIDE": self.depth + 2,
+            "B_STRIDE": self.width + 2,
+            "MATRIX_M": matrix.m,
+            "MATRIX_N": matrix.n,
+            "MATRIX_K": matrix.k,
+            "MATRICES_M": PART // matrix.m,
+            "MATRICES_N": PART // matrix.n,
+        }
 
     @property
     def shared_bytes(self) -> int:
@@ -119,7 +141,7 @@ class CooperativeBlock(Block):
         return 8 * factors + 16 * self.height * (self.width + 1)
 
     def defines(self, half_sums: bool) -> dict[str, int]:
-        """Sums are float32 whatever is asked for: they cost nothing."""
+        """Defines of the variant; sums are float32, since they cost nothing more."""
         return {"COOPERATIVE": 1}
 
     def cost(self, groups: int, steps: int, half: bool = False) -> float:
@@ -131,13 +153,11 @@ class CooperativeBlock(Block):
         return in_waves(groups * self.lanes, whole * work + handed_out)
 
 
-def _numbered(first: int, *values: int) -> dict[int, int | float]:
-    return dict(enumerate(values, start=first))
+def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
+    """Tiles of four subgroups and of one, where tensors are float16.
 
-
-def cooperative_blocks(problem: Problem) -> list[Block]:
-    """Blocks of four subgroups and of one, where tensors are float16 and the device has matrices
-    of float16 with sums of float32."""
+    Empty where the device has no cooperative matrices of float16 with sums in float32.
+    """
     limits, options = problem.limits, problem.options
     able = {"cooperative_matrix", "fp16_arithmetic"} <= limits.features
     if not able or not options.half or "cooperative" in options.disabled:
@@ -147,7 +167,7 @@ def cooperative_blocks(problem: Problem) -> list[Block]:
 
 
 def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
-    """The largest matrices that a subgroup's part can be cut into."""
+    """The largest matrices that PART is a multiple of, None where there are none."""
     found = [
         matrix
         for matrix in limits.cooperative
@@ -158,17 +178,17 @@ def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
     return max(found, key=lambda matrix: matrix.m * matrix.n * matrix.k, default=None)
 
 
-def _of_subgroups(side: int, limits: DeviceLimits, matrix: CooperativeMatrix) -> Block:
-    """A block of ``side`` x ``side`` subgroups."""
+def _of_subgroups(side: int, limits: DeviceLimits, matrix: CooperativeMatrix) -> SharedMemoryTile:
+    """A tile of ``side`` x ``side`` subgroups."""
     lanes, height, width = side * side * limits.subgroup_size, side * PART, side * PART // 4
     lanes_n = min(lanes, width if lanes >= 128 else 8)
     lanes_m = lanes // lanes_n
     rows, cols = max(1, height // lanes_m), width // lanes_n
-    return CooperativeBlock(rows, cols, lanes_m, lanes_n, matrix=matrix)
+    return CooperativeTile(rows, cols, lanes_m, lanes_n, matrix=matrix)
 
 
 def in_waves(lanes: int, work: float) -> float:
-    """Microseconds for lanes that do ``work`` each, in multiply-adds."""
+    """Microseconds of ``lanes`` with ``work`` multiply-adds each."""
     return max(1.0, lanes / SIDE_BY_SIDE) * work * STEP_TIME
 
 
@@ -181,27 +201,32 @@ def tile_cost(
     half: bool = False,
     work: float = 1.0,
 ) -> float:
-    """Microseconds of lanes that compute ``rows`` x 4 ``cols`` results each from buffers.
+    """Microseconds of lanes that compute ``rows`` x 4 ``cols`` results each, without shared memory.
 
     ``loads``: reads for a vec4 of k, of which there are ``steps``. ``half``: in float16.
-    ``work``: of a product, that of floats being 1.
+    ``work``: cost of a multiply-add, by that of floats.
     """
     products = 16 * rows * cols * (HALF_WORK if half else work)
     return in_waves(lanes, steps * (products + LOAD * loads))
 
 
-#: The blocks there are, the smallest last. Lanes and height divide one another, and what a
-#: workgroup brings is the same for every lane.
-BLOCKS = (Block(8, 2, 16, 16), Block(8, 2, 8, 8), Block(8, 1, 16, 8), Block(4, 1, 8, 8))
+#: Tiles from the largest to the smallest. Lanes and height divide one another, and every lane loads
+#: as many vec4s as any other.
+TILES = (
+    SharedMemoryTile(8, 2, 16, 16),
+    SharedMemoryTile(8, 2, 8, 8),
+    SharedMemoryTile(8, 1, 16, 8),
+    SharedMemoryTile(4, 1, 8, 8),
+)
 
 
-def blocks(problem: Problem, rows: int, columns: int) -> list[Block]:
-    """The blocks for a product of so many rows and vec4s of columns; none on a CPU.
+def shared_memory_tiles(problem: Problem, rows: int, columns: int) -> list[SharedMemoryTile]:
+    """Tiles for a product of so many rows and vec4s of columns.
 
-    Shared memory is no faster than any other there.
+    None on a CPU, where shared memory is no faster than other memory.
     """
     limits = problem.limits
     if limits.kind == "cpu" or "shared" in problem.options.disabled:
         return []
-    found = [*BLOCKS, *cooperative_blocks(problem)]
-    return [b for b in found if b.fits(limits) and b.suits(rows, columns)]
+    found = [*TILES, *cooperative_tiles(problem)]
+    return [tile for tile in found if tile.fits(limits) and tile.suits(rows, columns)]

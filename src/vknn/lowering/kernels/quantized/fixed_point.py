@@ -1,35 +1,37 @@
-"""Quantized integers in fixed-point arithmetic: tables, rescaling, arithmetic of two tensors."""
+"""Lowering of fixed-point ops on quantized integers: TableLookup, Rescale, QuantizedBinary."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from vknn.graph import TensorType
-from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
+from vknn.lowering.kernels.elementwise.broadcasting import (
+    Broadcast,
+    broadcast,
+    operand_layout,
+)
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.quantized.arithmetic import KINDS, FloatRescale, QuantizedBinary, Rescale, TableLookup
 
-_KIND, _TAIL = 10, 14
-_UNARY_TAIL = 10
-#: A scalar at a time costs about this many times what whole vec4s cost.
+#: Cost of an access by scalars, by that of one by vec4s.
 _SCALAR_PENALTY = 3.0
-
-Emit = Callable[[Emitter], None]
 
 
 @lowers(TableLookup)
 def table_lookup(problem: Problem) -> Sequence[Candidate]:
-    """One dispatch in either layout; the table is read by its own indices."""
+    """A candidate in each layout of x; the table is linear or packed."""
     x, table = problem.inputs
-    (y,), op = problem.outputs, problem.op
+    op = problem.op
     assert isinstance(op, TableLookup) and x is not None and table is not None
     data = problem.constants[1]
     if problem.options.half and table.dtype.is_float and data is None:
@@ -38,14 +40,14 @@ def table_lookup(problem: Problem) -> Sequence[Candidate]:
     for layout in (lay for lay in PLAIN if allows(x, lay)):
         cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST
         needed = (layout, None if data is not None else Layout.LINEAR)
-        emit = _emit_lookup(op, x, table, y, layout, data)
+        emit = functools.partial(_emit_lookup, op=op, x=x, layout=layout)
         found.append(Candidate(f"lookup_{layout.value}", needed, (layout,), emit, cost))
     return found
 
 
 @lowers(Rescale, FloatRescale)
 def rescale(problem: Problem) -> Sequence[Candidate]:
-    """One dispatch in either layout."""
+    """A candidate in each layout."""
     (x,), op = problem.inputs, problem.op
     assert isinstance(op, Rescale | FloatRescale) and x is not None
     return [
@@ -53,7 +55,7 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
             f"rescale_{layout.value}",
             (layout,),
             (layout,),
-            _emit_rescale(op, x, layout),
+            functools.partial(_emit_rescale, op=op, x=x, layout=layout),
             DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
             inplace=(0,),
         )
@@ -64,44 +66,47 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(QuantizedBinary)
 def quantized_binary(problem: Problem) -> Sequence[Candidate]:
-    """One dispatch in either layout, with broadcasting."""
+    """A candidate in each layout, with broadcasting."""
     (y,) = problem.outputs
     made = [_binary(problem, layout) for layout in PLAIN if allows(y, layout)]
     return [c for c in made if c is not None]
 
 
-def _location(output: TensorType, layout: Layout) -> tuple[int, list[int]]:
-    """Whether lanes need zeroing; push constants by which a lane finds its channel."""
+def _padding(type_: TensorType, layout: Layout) -> int:
+    """Specialization constant PADDING_LANES: 1 where C4 has lanes behind the last channel."""
+    return int(layout is Layout.C4 and type_.dims[1] % 4 != 0)
+
+
+def _channel_push(type_: TensorType, layout: Layout) -> dict[str, int]:
+    """Push constants by which a lane finds the channel of a vec4 of C4."""
     if layout is not Layout.C4:
-        return 0, [1, 1, 0]
-    _, channels, *spatial = output.dims
-    return int(channels % 4 != 0), [math.prod(spatial), -(-channels // 4), channels]
+        return {"spatial": 1, "blocks": 1, "channels": 0}
+    _, channels, *spatial = type_.dims
+    return {"spatial": math.prod(spatial), "blocks": -(-channels // 4), "channels": channels}
 
 
-def _emit_lookup(
-    op: TableLookup,
-    x: TensorType,
-    table: TensorType,
-    y: TensorType,
-    layout: Layout,
-    data: np.ndarray | None,
-) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count)
-        tail, location = _location(y, layout)
-        entries = emitter.input(1) if data is None else _weight(emitter, data)
-        emitter.dispatch(
-            "quantized/lookup",
-            [read4(emitter.input(0)), read1(entries), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, op.first, table.size - 1, *location],
-            spec=share.spec | {_UNARY_TAIL: tail},
-            defines={"ELEM": int(not y.dtype.is_float)},
-        )
-
-    return emit
+def _emit_lookup(emitter: Emitter, op: TableLookup, x: TensorType, layout: Layout) -> None:
+    (_, table), (y,) = emitter.problem.inputs, emitter.problem.outputs
+    data = emitter.problem.constants[1]
+    assert table is not None
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count)
+    entries = emitter.input(1) if data is None else _weight(emitter, data)
+    emitter.dispatch(
+        "quantized/lookup",
+        [read4(emitter.input(0)), read1(entries), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "first": op.first,
+            "last": table.size - 1,
+            **_channel_push(y, layout),
+        },
+        spec={**share.spec, "PADDING_LANES": _padding(y, layout)},
+        defines={"ELEM": int(not y.dtype.is_float)},
+    )
 
 
 def _weight(emitter: Emitter, data: np.ndarray) -> Ref:
@@ -109,28 +114,29 @@ def _weight(emitter: Emitter, data: np.ndarray) -> Ref:
     return emitter.weight("table", lambda: np.ascontiguousarray(data, held), data, single=True)
 
 
-def _emit_rescale(op: Rescale | FloatRescale, x: TensorType, layout: Layout) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count)
-        tail, location = _location(x, layout)
-        kernel: str
-        numbers: list[int | float]
-        if isinstance(op, Rescale):
-            kernel, numbers = "rescale", [op.zero_in, op.left_shift, op.q, op.shift]
-        else:
-            kernel, numbers = "float_rescale", [op.scale, op.bias]
-        setting = [*numbers, op.zero_out, op.low, op.high]
-        emitter.dispatch(
-            f"quantized/{kernel}",
-            [read4(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk, *setting, *location],
-            spec=share.spec | {_UNARY_TAIL: tail},
-        )
+def _emit_rescale(
+    emitter: Emitter, op: Rescale | FloatRescale, x: TensorType, layout: Layout
+) -> None:
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count)
+    kernel, push = _rescaling(op)
+    emitter.dispatch(
+        kernel,
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={"count": count, "chunk": share.chunk, **push, **_channel_push(x, layout)},
+        spec={**share.spec, "PADDING_LANES": _padding(x, layout)},
+    )
 
-    return emit
+
+def _rescaling(op: Rescale | FloatRescale) -> tuple[str, dict[str, Number]]:
+    """Kernel, and the push constants of its formula."""
+    push: dict[str, Number] = {"zero_out": op.zero_out, "low": op.low, "high": op.high}
+    if isinstance(op, FloatRescale):
+        return "quantized/float_rescale", {**push, "scale": op.scale, "bias": op.bias}
+    push |= {"zero_in": op.zero_in, "left": op.left_shift, "q": op.q, "shift": op.shift}
+    return "quantized/rescale", push
 
 
 def _binary(problem: Problem, layout: Layout) -> Candidate | None:
@@ -149,42 +155,40 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
         f"binary_{layout.value}",
         tuple(layouts),
         (layout,),
-        _emit_binary(op, y, layout, plan),
+        functools.partial(_emit_binary, op=op, layout=layout, plan=plan),
         cost,
         inplace=tuple(i for i, operand in enumerate(plan.operands) if operand.direct),
     )
 
 
-def _emit_binary(op: QuantizedBinary, y: TensorType, layout: Layout, plan: Broadcast) -> Emit:
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(y, layout)
-        share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
-        tail, location = _location(y, layout)
-        read = read4 if plan.wide else read1
-        setting = np.array(
-            [*op.zeros, *op.multipliers, *op.shifts, op.left_shift, op.zero_out, op.low, op.high],
-            np.int32,
-        )
-        values = emitter.weight(f"setting {op}", lambda: setting)
-        emitter.dispatch(
-            "quantized/binary",
-            [
-                read(emitter.input(0)),
-                read(emitter.input(1)),
-                read1(values),
-                write(emitter.output()),
-            ],
-            groups=share.groups,
-            local=share.local,
-            push={
-                "count": count,
-                "chunk": share.chunk,
-                "elements": y.size,
-                **dict(zip(("spatial", "blocks", "channels"), location, strict=True)),
-                **plan.sizes_and_strides,
-            },
-            spec=share.spec | plan.constants | {"KIND": KINDS.index(op.kind), "TAIL": tail},
-            defines={"WIDE": int(plan.wide)},
-        )
-
-    return emit
+def _emit_binary(emitter: Emitter, op: QuantizedBinary, layout: Layout, plan: Broadcast) -> None:
+    (y,) = emitter.problem.outputs
+    count = vector_count(y, layout)
+    share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
+    read = read4 if plan.wide else read1
+    setting = np.array(
+        [*op.zeros, *op.multipliers, *op.shifts, op.left_shift, op.zero_out, op.low, op.high],
+        np.int32,
+    )
+    values = emitter.weight(f"setting {op}", lambda: setting)
+    operands = [read(emitter.input(i)) for i in range(2)]
+    emitter.dispatch(
+        "quantized/binary",
+        [*operands, read1(values), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={
+            "count": count,
+            "chunk": share.chunk,
+            "elements": y.size,
+            **_channel_push(y, layout),
+            **plan.sizes_and_strides,
+        },
+        spec={
+            **share.spec,
+            **plan.constants,
+            "KIND": KINDS.index(op.kind),
+            "PADDING_LANES": _padding(y, layout),
+        },
+        defines={"WIDE": int(plan.wide)},
+    )

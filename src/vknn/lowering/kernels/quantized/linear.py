@@ -1,11 +1,10 @@
-"""Between floats and quantized integers, in either layout."""
+"""Lowering of QuantizeLinear, DequantizeLinear and RoundBFloat16."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,15 +27,15 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFl
 
 
 @lowers(QuantizeLinear, DequantizeLinear)
-def quantization(problem: Problem) -> Sequence[Candidate]:
-    """One elementwise dispatch; C4 where parameters are scalars or per channel."""
+def quantize_linear(problem: Problem) -> Sequence[Candidate]:
+    """A candidate in LINEAR, and in C4 where parameters are scalars or per channel."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, QuantizeLinear | DequantizeLinear)
     assert x is not None
     vectors = [t is not None and t.size > 1 for t in problem.inputs[1:]]
     axis = op.axis % x.rank if x.rank else 0
-    # Parameters are read by their own indices, so their layout is LINEAR always. Scales stay
-    # float32, which a tensor is not where tensors are float16: there they must be constants.
+    # Parameters are linear always. Scales stay float32: where tensors are float16 they must be
+    # constants.
     parameters = tuple(
         Layout.LINEAR if t is not None and not _kept_single(problem, i) else None
         for i, t in enumerate(problem.inputs[1:], 1)
@@ -50,96 +49,103 @@ def quantization(problem: Problem) -> Sequence[Candidate]:
         count = ceil_div(math.prod(packed_shape(x, layout)), 4)
         if not fits(ceil_div(count, lane_count(problem.limits)), problem.limits):
             continue
-        emit = _Emit(op, x, layout, axis)
+        emit = functools.partial(_emit, op=op, x=x, layout=layout, axis=axis)
         cost = DISPATCH_COST + 8 * math.prod(packed_shape(x, layout)) * BYTE_COST
         found.append(Candidate("elementwise", (layout, *parameters), (layout,), emit, cost))
     return found
 
 
 def _kept_single(problem: Problem, index: int) -> bool:
-    """True for the float parameters where tensors are float16."""
+    """True for a float parameter that stays float32 while tensors are float16."""
     type_ = problem.inputs[index] if 0 < index < len(problem.inputs) else None
     return problem.options.half and type_ is not None and type_.dtype.is_float
 
 
-@dataclass(frozen=True)
-class _Emit:
-    op: QuantizeLinear | DequantizeLinear
-    x: TensorType
-    layout: Layout
-    axis: int
+def _emit(
+    emitter: Emitter,
+    op: QuantizeLinear | DequantizeLinear,
+    x: TensorType,
+    layout: Layout,
+    axis: int,
+) -> None:
+    quantize = isinstance(op, QuantizeLinear)
+    scale = _parameter(emitter, 1)
+    second = _second_parameter(emitter, DType.INT32 if quantize else DType.FLOAT32)
+    count = ceil_div(math.prod(packed_shape(x, layout)), 4)
+    lanes = lane_count(emitter.problem.limits)
+    push = {"count": count, **_channel_push(x, layout, axis)}
+    if isinstance(op, QuantizeLinear):
+        push |= {"low": op.low, "high": op.high}
+    emitter.dispatch(
+        "quantized/quantize" if quantize else "quantized/dequantize",
+        [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],
+        groups=spread(ceil_div(count, lanes), emitter.problem.limits),
+        local=(lanes, 1, 1),
+        push=push,
+        spec={"C4": int(layout is Layout.C4), **_spec(emitter.problem, op)},
+        flops=3 * x.size,
+    )
 
-    def __call__(self, emitter: Emitter) -> None:
-        op, limits = self.op, emitter.problem.limits
-        quantize = isinstance(op, QuantizeLinear)
-        second_dtype = DType.INT32 if quantize else DType.FLOAT32
-        scale, second = self._parameter(emitter, 1), self._second(emitter, second_dtype)
-        types = emitter.problem.inputs
-        vectors = [len(types) > i and (t := types[i]) is not None and t.size > 1 for i in (1, 2)]
-        count = ceil_div(math.prod(packed_shape(self.x, self.layout)), 4)
-        lanes = lane_count(limits)
-        push = [count, *self._channels()]
-        spec = {10: int(self.layout is Layout.C4), 11: int(vectors[0]), 12: int(vectors[1])}
-        if isinstance(op, QuantizeLinear):
-            push += [op.low, op.high]
-            spec |= {13: int(op.multiply), 14: int(op.rounding == "half_away")}
-        else:
-            spec |= {13: int(len(types) > 2 and types[2] is not None)}
-        emitter.dispatch(
-            "quantized/quantize" if quantize else "quantized/dequantize",
-            [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],
-            groups=spread(ceil_div(count, lanes), limits),
-            local=(lanes, 1, 1),
-            push=push,
-            spec=spec,
-            flops=3 * self.x.size,
-        )
 
-    def _channels(self) -> tuple[int, int]:
-        """What lies behind the channel axis (vec4s in C4, elements in LINEAR); its length."""
-        dims = self.x.dims
-        if self.layout is Layout.C4:
-            return math.prod(dims[2:]), dims[1]
-        return math.prod(dims[self.axis + 1 :]), dims[self.axis] if dims else 1
+def _spec(problem: Problem, op: QuantizeLinear | DequantizeLinear) -> dict[str, int]:
+    """Specialization constants of the op and its parameters."""
+    types = [*problem.inputs[1:], None][:2]
+    scale, second = (int(t is not None and t.size > 1) for t in types)
+    if isinstance(op, QuantizeLinear):
+        settings = {"MULTIPLY": int(op.multiply), "HALF_AWAY": int(op.rounding == "half_away")}
+        return {"SCALE_VECTOR": scale, "ZERO_VECTOR": second, **settings}
+    return {"SCALE_VECTOR": scale, "BIAS_VECTOR": second, "BIAS": int(types[1] is not None)}
 
-    def _second(self, emitter: Emitter, dtype: DType) -> Ref:
-        """The zero point or bias; a zero where there is none."""
-        if len(emitter.inputs) > 2 and emitter.problem.inputs[2] is not None:
-            return self._parameter(emitter, 2)
-        zeros = np.zeros(4, dtype.numpy)
-        return emitter.weight(f"zero {dtype.value}", lambda: zeros, single=True)
 
-    def _parameter(self, emitter: Emitter, index: int) -> Ref:
-        problem = emitter.problem
-        if not _kept_single(problem, index):
-            return emitter.input(index)
-        data = problem.constants[index]
-        assert data is not None
-        pack = functools.partial(np.ascontiguousarray, data, np.float32)
-        return emitter.weight("float32 parameter", pack, data, single=True)
+def _channel_push(x: TensorType, layout: Layout, axis: int) -> dict[str, int]:
+    """Length of the channel axis; vec4s (C4) or elements (LINEAR) from a channel to the next."""
+    if layout is Layout.C4:
+        return {"inner": math.prod(x.dims[2:]), "channels": x.dims[1]}
+    channels = x.dims[axis] if x.dims else 1
+    return {"inner": math.prod(x.dims[axis + 1 :]), "channels": channels}
+
+
+def _second_parameter(emitter: Emitter, dtype: DType) -> Ref:
+    """The zero point or bias; a zero where there is none."""
+    if len(emitter.inputs) > 2 and emitter.problem.inputs[2] is not None:
+        return _parameter(emitter, 2)
+    zeros = np.zeros(4, dtype.numpy)
+    return emitter.weight(f"zero {dtype.value}", lambda: zeros, single=True)
+
+
+def _parameter(emitter: Emitter, index: int) -> Ref:
+    problem = emitter.problem
+    if not _kept_single(problem, index):
+        return emitter.input(index)
+    data = problem.constants[index]
+    assert data is not None
+    pack = functools.partial(np.ascontiguousarray, data, np.float32)
+    return emitter.weight("float32 parameter", pack, data, single=True)
 
 
 @lowers(RoundBFloat16)
 def round_bfloat16(problem: Problem) -> Sequence[Candidate]:
-    """Vector by vector, in either layout, in place where the input ends here."""
+    """A candidate in each layout, in place where the input has no other reader."""
     (x,) = problem.inputs
     assert x is not None
     return [_rounding(x, layout) for layout in PLAIN if allows(x, layout)]
 
 
 def _rounding(x: TensorType, layout: Layout) -> Candidate:
-    def emit(emitter: Emitter) -> None:
-        count = vector_count(x, layout)
-        share = grid(emitter.problem.limits, count)
-        emitter.dispatch(
-            "quantized/bfloat16",
-            [read4(emitter.input(0)), write(emitter.output())],
-            groups=share.groups,
-            local=share.local,
-            push=[count, share.chunk],
-            spec=share.spec,
-        )
-
+    emit = functools.partial(_emit_bfloat16, x=x, layout=layout)
     cost = DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST
     name = f"round_{layout.value}"
     return Candidate(name, (layout,), (layout,), emit, cost, inplace=(0,))
+
+
+def _emit_bfloat16(emitter: Emitter, x: TensorType, layout: Layout) -> None:
+    count = vector_count(x, layout)
+    share = grid(emitter.problem.limits, count)
+    emitter.dispatch(
+        "quantized/bfloat16",
+        [read4(emitter.input(0)), write(emitter.output())],
+        groups=share.groups,
+        local=share.local,
+        push={"count": count, "chunk": share.chunk},
+        spec=share.spec,
+    )

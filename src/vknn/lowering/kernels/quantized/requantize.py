@@ -1,11 +1,12 @@
-"""How kernels that convolve compute on quantized integers (shaders/quantized/sums.glsl).
+"""Requantization of sums of quantized integers in Conv and Gemm kernels.
 
-The same kernels do floats, plain integers and quantized ones; a :class:`Form` says what a dispatch
-needs besides.
+The same kernels compute on floats, plain integers and quantized integers; a
+:class:`QuantizedVariant` has what a dispatch needs for each (shaders/quantized/sums.glsl).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,30 +15,33 @@ import numpy as np
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, Candidate
 from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read4
-from vknn.lowering.kit.layouts import BYTES_UNSIGNED, Layout, allows, storage_bytes
+from vknn.lowering.kit.layouts import Layout, allows, storage_bytes
+from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary
 from vknn.ops.quantized.convolution import ROUNDINGS, Requantized
 
-_JOIN, _ROUNDING, _SIGN, _FOLDED, _OTHER_UNSIGNED = 20, 21, 22, 23, 24
-#: How constant weights lie: numbers of 32 bits each, or four of k as the bytes of one, which are
-#: multiplied one by one, or all four by an instruction.
+#: Formats of constant weights: a weight of 32 bits each; four weights along k as the bytes of an
+#: integer, multiplied one by one; the same, multiplied by an integer dot product instruction.
 NUMBERS, BYTES, DOTS = "", "bytes", "dot"
 _QUANT = {BYTES: 4, DOTS: 3}
-#: Whole numbers up to this are exact in float32.
+#: Integers up to this are exact in float32.
 _EXACT = 1 << 24
-#: What is left at least of a kernel's estimate where its tensors lie in C4B.
+#: Lower bound of a candidate's cost with tensors in C4B, as a share of that without.
 _LEAST_SHARE = 0.8
-#: The code of a product rounded twice where sums and shifts stay in these bounds.
+#: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
 
 @dataclass(frozen=True)
-class Form:
-    """What a dispatch has besides x, w and y."""
+class QuantizedVariant:
+    """Variant, specialization constants and bindings of a dispatch, by the op's arithmetic.
+
+    ``epilogue``: operand bindings of the shader's epilogue, None where the variant has none.
+    """
 
     defines: Mapping[str, int]
-    spec: Mapping[int, int | float] = field(default_factory=dict)
+    spec: Spec = field(default_factory=dict)
     bindings: tuple[Bound, ...] = ()
     epilogue: int | None = None
 
@@ -65,8 +69,8 @@ def by_floats(problem: Problem) -> bool:
     return narrow and problem.constants[1] is not None
 
 
-def byte_forms(problem: Problem) -> list[str]:
-    """Which of BYTES and DOTS the op's weights and the device allow."""
+def byte_formats(problem: Problem) -> list[str]:
+    """Those of the weight formats BYTES and DOTS that the op's weights and the device allow."""
     op, w = problem.op, problem.constants[1] if is_quantized(problem) else None
     if w is None or not by_floats(problem):
         return []
@@ -74,64 +78,71 @@ def byte_forms(problem: Problem) -> list[str]:
     moved = w.astype(np.int64) - op.weight_zero
     if moved.size == 0 or moved.min() < -128 or moved.max() > 127:
         return []
-    dots = "integer_dot" in problem.limits.features and _is_settled(problem)
+    dots = "integer_dot" in problem.limits.features and _bias_is_constant(problem)
     return [BYTES, DOTS] if dots else [BYTES]
 
 
-def _is_settled(problem: Problem) -> bool:
-    """True where the bias is known when the plan is made."""
+def _bias_is_constant(problem: Problem) -> bool:
+    """True where there is no bias, or a constant one."""
     return problem.inputs[2] is None or problem.constants[2] is not None
 
 
-def form(
-    emitter: Emitter, terms: int, packed: bool = True, lie: str = NUMBERS, folds: bool = False
-) -> Form:
-    """The form of a dispatch; ``terms``: products that a sum takes in a step of the loop.
+def quantized_variant(
+    emitter: Emitter,
+    terms: int,
+    packed: bool = True,
+    weight_format: str = NUMBERS,
+    folds: bool = False,
+) -> QuantizedVariant:
+    """The variant of a Conv or Gemm kernel for the emitter's problem.
 
-    ``packed``: constant weights come from :func:`pack`, or are whole numbers in float32 where
-    :func:`by_floats` says so. ``lie``: how they lie, one of :func:`byte_forms` or NUMBERS.
-    ``folds``: each sum meets all of its channel's weights, what is outside of x included, so that
-    the zero point of x can count in the bias.
+    ``terms``: products that a sum takes in a step of the loop. ``packed``: constant weights come
+    from :func:`pack`, or are integers in float32 where :func:`by_floats` says so.
+    ``weight_format``: one of :func:`byte_formats` or NUMBERS. ``folds``: each sum meets all weights
+    of its channel, also where x is padded, so that the bias can hold the zero point of x.
     """
     problem = emitter.problem
     if not is_quantized(problem):
         integer = not emitter.output().is_float
-        return Form({"ELEM": int(integer)}, epilogue=None if integer else 1)
+        return QuantizedVariant({"ELEM": int(integer)}, epilogue=None if integer else 1)
     op, data = problem.op, problem.inputs[0]
     assert isinstance(op, Requantized) and data is not None
     floats = packed and by_floats(problem)
-    folded = floats and folds and _is_settled(problem)
-    sizes = _sizes(problem)
-    join = _exact_steps(problem, terms, folded, sizes) if floats else _wide_steps(problem, terms)
-    rounding = _NEAR if _is_near(problem, sizes) else ROUNDINGS.index(op.rounding)
-    sign = 128 if data.dtype is DType.UINT8 and lie == DOTS else 0
-    defines = {"ELEM": 1, "QUANT": _QUANT.get(lie, 1 if floats else 2)}
-    bindings = [read4(_setting(emitter, op, folded or lie == DOTS, sign, rounding))]
+    folded = floats and folds and _bias_is_constant(problem)
+    magnitudes = _magnitudes(problem)
+    join = _join_steps(problem, terms, magnitudes, floats=floats, folded=folded)
+    rounding = _NEAR if _is_near(problem, magnitudes) else ROUNDINGS.index(op.rounding)
+    dots = weight_format == DOTS
+    sign = 128 if data.dtype is DType.UINT8 and dots else 0
+    defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1 if floats else 2)}
+    spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
+    bindings = [read4(_setting(emitter, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["TAIL"] = 1
         bindings.append(read4(emitter.operands[0]))
-    spec = {_JOIN: join, _ROUNDING: rounding, _SIGN: sign, _FOLDED: int(folded)}
     if emitter.output().is_bytes:
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
-        spec[BYTES_UNSIGNED] = int(data.dtype is DType.UINT8)
-        spec[_OTHER_UNSIGNED] = int(op.dtype is DType.UINT8)
-    return Form(defines, spec, tuple(bindings))
+        spec["BYTES_UNSIGNED"] = int(data.dtype is DType.UINT8)
+        spec["OTHER_UNSIGNED"] = int(op.dtype is DType.UINT8)
+    return QuantizedVariant(defines, spec, tuple(bindings))
 
 
 def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """The candidates that multiply in floats once more: with y in C4B, and with x there as well.
+    """Copies of candidates that multiply in floats: with y in C4B, and with x and y in C4B.
 
-    Their time is that of the others, less what the reads and stores of words save.
+    Their cost is that of the originals less what reading and storing fewer bytes saves.
     """
     x, y = problem.inputs[0], problem.outputs[0]
     if x is None or not (is_quantized(problem) and by_floats(problem) and allows(y, Layout.C4B)):
         return
     stored = 3 * storage_bytes(y, Layout.C4B) * BYTE_COST
-    forms = [("-to-bytes", Layout.C4, stored)]
+    layouts = [("-to-bytes", Layout.C4, stored)]
     if allows(x, Layout.C4B):
-        forms += [("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)]
+        layouts += [
+            ("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)
+        ]
     for candidate in found:
-        for name, source, saved in forms:
+        for name, source, saved in layouts:
             yield replace(
                 candidate,
                 name=candidate.name + name,
@@ -146,15 +157,15 @@ def pack(
     key: str,
     make: Callable[..., np.ndarray],
     sources: tuple[np.ndarray, ...],
-    lie: str = NUMBERS,
+    weight_format: str = NUMBERS,
     width: int = 0,
 ) -> Ref:
-    """Packed constant weights, in floats where the products are to be added up in floats.
+    """Packed constant weights, as float32 where products of integers are added up in floats.
 
-    ``lie``: how weights of quantized ops lie; those of bytes are made of what ``make`` gives, rows
-    of ``width`` columns of which four of k follow each other, and as many columns of bias.
+    ``make`` packs weights and bias in rows of ``width`` columns; for the other formats than NUMBERS
+    each four of its rows of weights become one and the row of bias is left out.
     """
-    if lie != NUMBERS:
+    if weight_format != NUMBERS:
         w = sources[0]
         return emitter.weight(f"{key}.bytes", lambda: as_bytes(make(w), width), w)
     if is_quantized(emitter.problem) and by_floats(emitter.problem):
@@ -164,33 +175,42 @@ def pack(
 
 
 def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
-    """Rows of ``width`` columns, every four of them as the bytes of one (int32 in and out)."""
+    """Packed weights with every four rows of ``width`` columns as the bytes of one, int32."""
     rows = packed[: packed.size // (4 * width) * 4 * width].astype(np.uint32).reshape(-1, 4, width)
     shifts = np.array([0, 8, 16, 24], np.uint32).reshape(1, 4, 1)
     joined = np.bitwise_or.reduce((rows & np.uint32(255)) << shifts, axis=1)
     return np.ascontiguousarray(joined).view(np.int32).ravel()
 
 
-def _exact_steps(problem: Problem, terms: int, folded: bool, sizes: np.ndarray | None) -> int:
-    """Steps after which float32 sums become integers; 0: they stay exact to the end."""
+def _join_steps(
+    problem: Problem, terms: int, magnitudes: np.ndarray | None, *, floats: bool, folded: bool
+) -> int:
+    """Specialization constant JOIN: steps after which sums join those of more bits."""
+    if floats:
+        return _exact_steps(problem, terms, folded, magnitudes)
+    return _wide_steps(problem, terms)
+
+
+def _exact_steps(problem: Problem, terms: int, folded: bool, magnitudes: np.ndarray | None) -> int:
+    """Steps after which float32 sums become integers; 0 where they are exact to the end."""
     op, most = problem.op, _most_data(problem, folded)
-    assert isinstance(op, Requantized) and sizes is not None
-    if most * _largest_sum(op, sizes) <= _EXACT:
+    assert isinstance(op, Requantized) and magnitudes is not None
+    if most * _largest_sum(op, magnitudes) <= _EXACT:
         return 0
-    steps = _EXACT // (terms * most * max(1, int(sizes.max())))
+    steps = _EXACT // (terms * most * max(1, int(magnitudes.max())))
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _is_near(problem: Problem, sizes: np.ndarray | None) -> bool:
-    """True where the shorter form of a product rounded twice (ROUNDING 4) gives the same."""
+def _is_near(problem: Problem, magnitudes: np.ndarray | None) -> bool:
+    """True where the shorter code for a product rounded twice (ROUNDING 4) is exact."""
     op, (bias, _, shift) = problem.op, problem.constants[2:5]
     assert isinstance(op, Requantized) and shift is not None
-    if op.rounding != "double" or sizes is None or not _is_settled(problem):
+    if op.rounding != "double" or magnitudes is None or not _bias_is_constant(problem):
         return False
     if shift.min(initial=0) < -_NEAR_SHIFT or shift.max(initial=-_NEAR_SHIFT) > -1:
         return False
     beyond = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    most = _most_data(problem, False) * _largest_sum(op, sizes) + beyond
+    most = _most_data(problem, False) * _largest_sum(op, magnitudes) + beyond
     return max(most, abs(op.zero_out) << _NEAR_SHIFT) < _NEAR_SUM
 
 
@@ -202,17 +222,17 @@ def _most_data(problem: Problem, folded: bool) -> int:
     return max(abs(int(info.min) - zero), abs(int(info.max) - zero))
 
 
-def _sizes(problem: Problem) -> np.ndarray | None:
+def _magnitudes(problem: Problem) -> np.ndarray | None:
     """The magnitudes of weights less their zero point; None where they are no constants."""
     op, w = problem.op, problem.constants[1]
     assert isinstance(op, Requantized)
     return None if w is None else np.abs(w.astype(np.int64) - op.weight_zero)
 
 
-def _largest_sum(op: Requantized, sizes: np.ndarray) -> int:
-    """The largest sum of weights' magnitudes that may meet in one output."""
-    axes = tuple(a for a in range(sizes.ndim) if a != op.weight_axis % sizes.ndim)
-    return int(sizes.sum(axis=axes).max(initial=0))
+def _largest_sum(op: Requantized, magnitudes: np.ndarray) -> int:
+    """The largest sum of the weights' magnitudes over an output channel."""
+    axes = tuple(a for a in range(magnitudes.ndim) if a != op.weight_axis % magnitudes.ndim)
+    return int(magnitudes.sum(axis=axes).max(initial=0))
 
 
 def _wide_steps(problem: Problem, terms: int) -> int:
@@ -225,54 +245,63 @@ def _wide_steps(problem: Problem, terms: int) -> int:
     return 1 << max(0, steps.bit_length() - 1)
 
 
-def _setting(emitter: Emitter, op: Requantized, folded: bool, sign: int, rounding: int) -> Ref:
-    """Zero points and range, then multipliers, shifts and bias in vec4s of output channels.
+def _setting(emitter: Emitter, folded: bool, sign: int, rounding: int) -> Ref:
+    """The buffer ``setting`` of shaders/quantized/sums.glsl.
 
-    Between them three vec4s of the sum with another tensor, where the op has such a tail.
-
-    ``folded``: the bias has what the zero point adds to the sums, as it stays in the data (less
-    ``sign``).
+    A vec4 of zero points and range; three vec4s of a fused QuantizedBinary where there is one; then
+    multipliers, shifts and bias in vec4s of output channels. ``folded``: the zero point (less
+    ``sign``) stays in the data, and the bias makes up for what it adds to the sums.
     """
-    problem = emitter.problem
+    problem, op = emitter.problem, emitter.problem.op
+    assert isinstance(op, Requantized)
     channels = problem.outputs[0].dims[op.channel_axis]
-    width = 4 * ceil_div(channels, 4)
+    head = [op.zero_in - sign, op.zero_out, op.low, op.high]
+    head += _added_numbers(problem.epilogue.quantized)
     w, bias, multiplier, shift = problem.constants[1:5]
-    assert multiplier is not None and shift is not None
-    zero = op.zero_in - sign
-    tail = _tail_numbers(problem.epilogue.quantized)
-
-    def make() -> np.ndarray:
-        rows = np.zeros((4, width), np.int64)
-        rows[0, :channels], rows[1, :channels] = multiplier, -shift if rounding == _NEAR else shift
-        if bias is not None and bias.ndim == 2:
-            rows[2:, :channels] = bias
-        elif bias is not None:
-            rows[2, :channels] = bias
-            rows[3, :channels] = bias >> 31
-        if folded:
-            assert w is not None
-            axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
-            rows[2, :channels] -= zero * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
-        head = [zero, op.zero_out, op.low, op.high, *tail]
-        return np.concatenate([head, rows.ravel()]).astype(np.int32)
-
-    numbers = (zero, op.zero_out, op.low, op.high, channels, folded, rounding == _NEAR)
-    key = f"setting {numbers} {tail}"
+    near = rounding == _NEAR
+    key = f"setting {(*head, channels, folded, near)}"
     sources = [s for s in (multiplier, shift, bias, w if folded else None) if s is not None]
+    make = functools.partial(_setting_numbers, problem, channels, head, folded, near)
     held = emitter.weight(key, make, *sources)
-    given = problem.inputs[2]
-    if given is None or bias is not None:
+    if bias is not None or problem.inputs[2] is None:
         return held
-    start = 4 + len(tail)
+    return _with_bias(emitter, held, len(head), 4 * ceil_div(channels, 4))
+
+
+def _setting_numbers(
+    problem: Problem, channels: int, head: list[int], folded: bool, near: bool
+) -> np.ndarray:
+    """``head``, then rows of multipliers, shifts, bias and its high words, int32."""
+    op, (w, bias, multiplier, shift) = problem.op, problem.constants[1:5]
+    assert isinstance(op, Requantized) and multiplier is not None and shift is not None
+    rows = np.zeros((4, 4 * ceil_div(channels, 4)), np.int64)
+    rows[0, :channels], rows[1, :channels] = multiplier, -shift if near else shift
+    if bias is not None and bias.ndim == 2:
+        rows[2:, :channels] = bias
+    elif bias is not None:
+        rows[2, :channels] = bias
+        rows[3, :channels] = bias >> 31
+    if folded:
+        assert w is not None
+        axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)
+        rows[2, :channels] -= head[0] * (w.astype(np.int64) - op.weight_zero).sum(axis=axes)
+    return np.concatenate([head, rows.ravel()]).astype(np.int32)
+
+
+def _with_bias(emitter: Emitter, held: Ref, start: int, width: int) -> Ref:
+    """A copy of the setting with a bias that is known only at run time in its third row."""
+    given = emitter.problem.inputs[2]
+    assert given is not None
     joined = emitter.scratch("setting", start + 4 * width, dtype=DType.INT32)
     emitter.copy(held, joined, 4 * (start + 4 * width))
     emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (start + 2 * width))
     return joined
 
 
-def _tail_numbers(added: QuantizedBinary | None) -> list[int]:
-    if added is None:
+def _added_numbers(op: QuantizedBinary | None) -> list[int]:
+    """Three vec4s of the fused sum with another tensor, as the shader reads them."""
+    if op is None:
         return []
-    (zero, other_zero), left, zero_out = added.zeros, added.left_shift, added.zero_out
+    (zero, other_zero), left, zero_out = op.zeros, op.left_shift, op.zero_out
     first = [zero, other_zero, left, zero_out]
-    return [*first, *added.multipliers, added.low, *added.shifts, added.high]
+    return [*first, *op.multipliers, op.low, *op.shifts, op.high]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.matmul.gemm import (
-    Product,
+    Gemm,
     allows_groups,
     choose_tile,
     fits_device,
@@ -36,7 +36,7 @@ class InputGemm:
     the packed matrix.
     """
 
-    sizes: Product
+    sizes: Gemm
     kernel: str
     width: int
 
@@ -58,7 +58,7 @@ class InputGemm:
 def input_gemm(shape: Shape, limits: DeviceLimits) -> InputGemm:
     """The GEMM of a recurrent op, with the kernel that suits it best."""
     rows, columns, inputs = shape.steps * shape.batch, shape.columns, shape.inputs
-    sizes = Product(rows, columns, inputs, inputs, 1, columns, 1, columns)
+    sizes = Gemm(rows, columns, inputs, inputs, 1, columns, 1, columns)
     shared = None
     if sizes.one_row:
         kernel, width = "row", row_split(sizes, limits).block

@@ -19,7 +19,7 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.convolution.conv import Conv, WholeConv
+from vknn.ops.convolution.conv import Conv, ExactConv
 from vknn.ops.elementwise import logic
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Expand
@@ -85,7 +85,7 @@ def convolve(
     """Convolution of ``x`` [N, C, ...] by input 1, which ``reorder`` brings to [out, in, ...].
 
     With 8-bit weights it is a convolution of integers whose sums are scaled in the order of
-    TensorFlow Lite's kernels, so that the next such layer rounds the same numbers. WholeConv keeps
+    TensorFlow Lite's kernels, so that the next such layer rounds the same numbers. ExactConv keeps
     passes from folding the scales into its weights.
     """
     if not is_hybrid(c, 1) or c.value(1).constant is None:
@@ -95,7 +95,7 @@ def convolve(
     whole = reorder(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
     counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
-    sums = c.add(WholeConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
+    sums = c.add(ExactConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
     ones = (1,) * (x.type.rank - 2)
     scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
     by = c.constant(np.ascontiguousarray(scales), "scale")
