@@ -106,7 +106,7 @@ int word_of(ivec4 v) {
 }
 
 // C4 layout: [N, ceil(C/4), spatial..., 4]. The lanes behind the last channel stay zero in every tensor.
-VEC4 zero_tail(VEC4 v, int channel4, int channels) {
+VEC4 zero_padding_lanes(VEC4 v, int channel4, int channels) {
     ivec4 kept = -ivec4(lessThan(ivec4(0, 1, 2, 3) + channel4 * 4, ivec4(channels)));
 #if ELEM == 0
     return intBitsToFloat(floatBitsToInt(v) & kept);

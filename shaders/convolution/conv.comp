@@ -119,7 +119,7 @@ void main() {
             if (pixel < p.pixels && m + j < end) {
                 int at = (image * p.m4 + m + j) * p.pixels + pixel;
                 VEC4 v = RESULT(sum, i * TM, at, m + j);
-                STORE_Y(y, at, zero_tail(v, m + j, p.channels));
+                STORE_Y(y, at, zero_padding_lanes(v, m + j, p.channels));
             }
         }
         NEXT_SUMS(sum, TN * TM)

@@ -88,7 +88,7 @@ void main() {
         int column = (first + i) * p.stride_w + phase;
         if (column < p.out_w) {
             int at = ((plane * p.out_d + layer) * p.out_h + row) * p.out_w + column;
-            STORE4(y, at, zero_tail(epilogue4(sum[i], at, c), c, p.channels));
+            STORE4(y, at, zero_padding_lanes(epilogue4(sum[i], at, c), c, p.channels));
         }
     }
 }

@@ -103,7 +103,7 @@ void main() {
         if (first + i < p.out_w) {
             int at = line * p.out_w + first + i;
             VEC4 v = RESULT(sum, i, at, c);
-            STORE_Y(y, at, zero_tail(v, c, p.channels));
+            STORE_Y(y, at, zero_padding_lanes(v, c, p.channels));
         }
     }
 }

@@ -99,5 +99,5 @@ void main() {
 #if ELEM == 0
     v = epilogue4(v, id, m);
 #endif
-    STORE4(y, id, zero_tail(v, m, p.channels));
+    STORE4(y, id, zero_padding_lanes(v, m, p.channels));
 }

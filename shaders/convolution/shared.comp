@@ -113,7 +113,7 @@ void main() {
             if (pixel < p.pixels && channel < end) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
                 vec4 v = epilogue4(sums[i * COLS + j], at, channel);
-                STORE4(y, at, zero_tail(v, channel, p.channels));
+                STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }
     }

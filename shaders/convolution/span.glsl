@@ -167,7 +167,7 @@ void main() {
             if (target[i] >= 0 && m + j < m4) {
                 int at = shift + (image * m4 + m + j) * out_plane + target[i];
                 VEC4 v = RESULT(sum, i * TM + j, at, m + j);
-                STORE4(y, at, zero_tail(v, m + j, p.channels));
+                STORE4(y, at, zero_padding_lanes(v, m + j, p.channels));
             }
         }
     }

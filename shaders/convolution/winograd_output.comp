@@ -54,7 +54,7 @@ void main() {
         [[unroll]] for (int j = 0; j < TILE; j++) {
             if (origin.x + j < size.x && origin.y + i < size.y) {
                 int at = first + i * size.x + j;
-                STORE4(y, at, zero_tail(epilogue4(d[j] + b, at, m), m, channels));
+                STORE4(y, at, zero_padding_lanes(epilogue4(d[j] + b, at, m), m, channels));
             }
         }
     }

@@ -25,7 +25,7 @@ OUTPUT4(2, y);
 
 layout(constant_id = 10) const int CODE = 0;
 layout(constant_id = 13) const int LOCATE = 0;  // the tail asks for the channel
-layout(constant_id = 14) const int TAIL = 0;    // lanes behind the last channel need zeroing
+layout(constant_id = 14) const int PADDING_LANES = 0;    // lanes behind the last channel need zeroing
 layout(constant_id = 15) const int WRAP = 0;
 
 layout(push_constant) uniform P {
@@ -51,7 +51,7 @@ void main() {
         BINARY_INTEGER(CODE, v, v, u)
         v = wrap(v, WRAP);
 #endif
-        if (TAIL != 0) v = zero_tail(v, channel, p.channels);
+        if (PADDING_LANES != 0) v = zero_padding_lanes(v, channel, p.channels);
         STORE4(y, i, v);
     }
 }

@@ -24,7 +24,7 @@ OUTPUT4I(2, y);
 #define AND 6
 #define OR 7
 layout(constant_id = 10) const int KIND = 0;
-layout(constant_id = 14) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 14) const int PADDING_LANES = 0;  // lanes behind the last channel need zeroing
 
 layout(push_constant) uniform P {
     int count, chunk, elements, spatial, blocks, channels;
@@ -49,7 +49,7 @@ void main() {
         VEC4 v, u;
         load(i, v, u);
         ivec4 truth = compared(v, u);
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
             ivec4 channel = (row - quotient(row, p.blocks) * p.blocks) * 4 + ivec4(0, 1, 2, 3);
             truth *= ivec4(lessThan(channel, ivec4(p.channels)));

@@ -16,7 +16,7 @@ INPUT1F(0, x);
 OUTPUT1F(1, y);
 #endif
 
-layout(constant_id = 10) const int TAIL = 0;  // C4: there are lanes behind the last channel
+layout(constant_id = 10) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P { int total, chunk, row, part, plane, blocks, channels; } p;
 
@@ -27,9 +27,9 @@ void main() {
         int at = outer * p.row + within;
 #if WIDE
         vec4 v = LOAD4(x, at) * m_sigmoid(LOAD4(x, at + p.part));
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int plane = quotient(i, p.plane);
-            v = zero_tail(v, plane - quotient(plane, p.blocks) * p.blocks, p.channels);
+            v = zero_padding_lanes(v, plane - quotient(plane, p.blocks) * p.blocks, p.channels);
         }
         STORE4(y, i, v);
 #else

@@ -21,7 +21,7 @@ layout(constant_id = 10) const int CODE = 0;
 layout(constant_id = 11) const float A = 0.0;
 layout(constant_id = 12) const float B = 0.0;
 layout(constant_id = 13) const int LOCATE = 0;  // the tail asks for the channel
-layout(constant_id = 14) const int TAIL = 0;    // lanes behind the last channel need zeroing
+layout(constant_id = 14) const int PADDING_LANES = 0;    // lanes behind the last channel need zeroing
 layout(constant_id = 15) const int WRAP = 0;
 
 layout(push_constant) uniform P {
@@ -43,7 +43,7 @@ void main() {
         UNARY_INTEGER(CODE, v, v, p.a, p.b)
         v = wrap(v, WRAP);
 #endif
-        if (TAIL != 0) v = zero_tail(v, channel, p.channels);
+        if (PADDING_LANES != 0) v = zero_padding_lanes(v, channel, p.channels);
         STORE4(y, i, v);
     }
 }

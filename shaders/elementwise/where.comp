@@ -17,7 +17,7 @@ INPUT1I(2, c);
 #endif
 OUTPUT4(3, y);
 
-layout(constant_id = 14) const int TAIL = 0;  // lanes behind the last channel need zeroing
+layout(constant_id = 14) const int PADDING_LANES = 0;  // lanes behind the last channel need zeroing
 
 layout(push_constant) uniform P {
     int count, chunk, elements, spatial, blocks, channels;
@@ -32,9 +32,9 @@ void main() {
         VEC4 v, u;
         load(i, v, u);
         v = mix(u, v, notEqual(chosen, ivec4(0)));
-        if (TAIL != 0) {
+        if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
-            v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
+            v = zero_padding_lanes(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }
         STORE4(y, i, v);
     }

@@ -85,7 +85,7 @@ void main() {
         int at = z * p.n4 + col;
         if (col < p.n4) {
             vec4 v = epilogue4(acc[j] + shift, at, col);
-            if (LAST != 0) v = zero_tail(v, col, 4 * p.n4 - 4 + LAST);
+            if (LAST != 0) v = zero_padding_lanes(v, col, 4 * p.n4 - 4 + LAST);
             STORE4(c, at, v);
         }
     }

@@ -88,7 +88,7 @@ void move(int i) {
         v = VEC4(LOAD1(x, source(n, c, z, h, w)), LOAD1(x, source(n, min(c + 1, last), z, h, w)),
                  LOAD1(x, source(n, min(c + 2, last), z, h, w)),
                  LOAD1(x, source(n, min(c + 3, last), z, h, w)));
-        v = zero_tail(v, block, p.out_c);
+        v = zero_padding_lanes(v, block, p.out_c);
     } else {
         // The last item may reach behind the tensor; what it puts there is never read.
         int e = i * 4, last = p.elements - 1;

@@ -27,7 +27,7 @@ layout(constant_id = 13) const int SPLIT = -1;
 layout(constant_id = 14) const int PAD = 0;       // 0 none, 1 constant, 2 edge, 3 reflect, 4 wrap, 5 symmetric
 layout(constant_id = 15) const int VALUES = 0;    // constant by channel, from `values`
 layout(constant_id = 16) const int SHUFFLE = 0;   // groups of a channel shuffle
-layout(constant_id = 17) const int TAIL = 0;      // lanes behind the last channel need zeroing
+layout(constant_id = 17) const int PADDING_LANES = 0;      // lanes behind the last channel need zeroing
 
 layout(push_constant) uniform P {
     int count, chunk, elements, base, channels, split_step, fill;
@@ -124,7 +124,7 @@ void move(int i) {
         }
         v = inside ? v : fill;
     }
-    if (TAIL != 0) v = zero_tail(v, block, p.channels);
+    if (PADDING_LANES != 0) v = zero_padding_lanes(v, block, p.channels);
     STORE4(y, i, v);
 }
 #else
@@ -161,7 +161,7 @@ void move(int i) {
         int from = source(i, inside, block), c = block * 4, last = p.channels - 1;
         v = VEC4(lane(from, inside, c), lane(from, inside, min(c + 1, last)),
                  lane(from, inside, min(c + 2, last)), lane(from, inside, min(c + 3, last)));
-        v = zero_tail(v, block, p.channels);
+        v = zero_padding_lanes(v, block, p.channels);
     } else {
         // The last item may reach behind the tensor; what it puts there is never read.
         int e = i * 4, last = p.elements - 1;

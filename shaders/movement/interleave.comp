@@ -23,6 +23,6 @@ void main() {
         VEC4 b = LOAD4(x, (first + (high >> 2)) * p.spatial + s);
         a.xy = (low & 2) != 0 ? a.zw : a.xy;
         b.xy = (high & 2) != 0 ? b.zw : b.xy;
-        STORE4(y, i, zero_tail(VEC4(a.x, b.x, a.y, b.y), block, p.channels));
+        STORE4(y, i, zero_padding_lanes(VEC4(a.x, b.x, a.y, b.y), block, p.channels));
     }
 }

@@ -39,6 +39,6 @@ void main() {
             v = VEC4(lanes.x < shift ? v.x : u.x, lanes.y < shift ? v.y : u.y,
                      lanes.z < shift ? v.z : u.z, lanes.w < shift ? v.w : u.w);
         }
-        STORE4(y, i, zero_tail(v, block, p.channels_x + p.channels_w));
+        STORE4(y, i, zero_padding_lanes(v, block, p.channels_x + p.channels_w));
     }
 }

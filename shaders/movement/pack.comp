@@ -37,14 +37,14 @@ void main() {
         row = row * (p.spatial >> 2) + s;
         VEC4 v0 = LOAD4(x, row.x), v1 = LOAD4(x, row.y), v2 = LOAD4(x, row.z), v3 = LOAD4(x, row.w);
         int at = i * 4;
-        PUT(at, zero_tail(VEC4(v0.x, v1.x, v2.x, v3.x), block, p.channels));
-        PUT(at + 1, zero_tail(VEC4(v0.y, v1.y, v2.y, v3.y), block, p.channels));
-        PUT(at + 2, zero_tail(VEC4(v0.z, v1.z, v2.z, v3.z), block, p.channels));
-        PUT(at + 3, zero_tail(VEC4(v0.w, v1.w, v2.w, v3.w), block, p.channels));
+        PUT(at, zero_padding_lanes(VEC4(v0.x, v1.x, v2.x, v3.x), block, p.channels));
+        PUT(at + 1, zero_padding_lanes(VEC4(v0.y, v1.y, v2.y, v3.y), block, p.channels));
+        PUT(at + 2, zero_padding_lanes(VEC4(v0.z, v1.z, v2.z, v3.z), block, p.channels));
+        PUT(at + 3, zero_padding_lanes(VEC4(v0.w, v1.w, v2.w, v3.w), block, p.channels));
 #else
         row = row * p.spatial + s;
         VEC4 v = VEC4(LOAD1(x, row.x), LOAD1(x, row.y), LOAD1(x, row.z), LOAD1(x, row.w));
-        PUT(i, zero_tail(v, block, p.channels));
+        PUT(i, zero_padding_lanes(v, block, p.channels));
 #endif
     }
 }

@@ -28,7 +28,7 @@ void main() {
             int c = divide(at, p.plane);
             c -= divide(c, p.c4) * p.c4;
             vec4 v = fma(LOAD4(x, at), LOAD4(w, c), LOAD4(w, p.c4 + c));
-            STORE4(y, at, zero_tail(v, c, p.channels));
+            STORE4(y, at, zero_padding_lanes(v, c, p.channels));
         }
     }
 }

@@ -57,5 +57,5 @@ void main() {
                     sum = add_squares(sum, LOAD4(x, row + x_), 4 * k, 4 * c);
             }
     vec4 v = LOAD4(x, id) * m_pow(p.bias + p.alpha * sum, vec4(-p.beta));
-    STORE4(y, id, zero_tail(v, c, p.channels));
+    STORE4(y, id, zero_padding_lanes(v, c, p.channels));
 }

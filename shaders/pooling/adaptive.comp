@@ -45,5 +45,5 @@ void main() {
     }
     if (AVERAGE) v /= float((right - left) * (bottom - top) * (back - front));
     int c = plane - divide(plane, p.c4) * p.c4;
-    STORE4(y, id, zero_tail(epilogue4(v, id, c), c, p.channels));
+    STORE4(y, id, zero_padding_lanes(epilogue4(v, id, c), c, p.channels));
 }

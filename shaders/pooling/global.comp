@@ -33,5 +33,5 @@ void main() {
     } while (from < end);
     if (AVERAGE) v /= float(p.rows * p.columns);
     int c = id - divide(id, p.c4) * p.c4;
-    STORE4(y, id, zero_tail(epilogue4(v, id, c), c, p.channels));
+    STORE4(y, id, zero_padding_lanes(epilogue4(v, id, c), c, p.channels));
 }

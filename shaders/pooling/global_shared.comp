@@ -38,5 +38,5 @@ void main() {
     v = parts[0];
     if (AVERAGE) v /= float(p.pixels);
     int c = id - divide(id, p.c4) * p.c4;
-    STORE4(y, id, zero_tail(epilogue4(v, id, c), c, p.channels));
+    STORE4(y, id, zero_padding_lanes(epilogue4(v, id, c), c, p.channels));
 }

@@ -93,6 +93,6 @@ void main() {
                              pixel(image, c, part, bottom * p.in_w + right), share_x);
             sum += mix(upper, lower, share_y);
         }
-        STORE4(y, item, zero_tail(sum / float(p.rows * p.across), c, p.channels));
+        STORE4(y, item, zero_padding_lanes(sum / float(p.rows * p.across), c, p.channels));
     }
 }

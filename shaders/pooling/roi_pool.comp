@@ -99,7 +99,7 @@ void main() {
             STORE4(parts, item, sum);
         } else {
             if (KIND != 2) sum /= bin.count * down.count;
-            STORE4(y, item, zero_tail(empty ? vec4(0.0) : sum, c, p.channels));
+            STORE4(y, item, zero_padding_lanes(empty ? vec4(0.0) : sum, c, p.channels));
         }
     }
 }

@@ -107,7 +107,7 @@ void main() {
 #if ELEM == 0
             v = epilogue4(v, at, c);
 #endif
-            STORE4(y, at, zero_tail(v, c, p.channels));
+            STORE4(y, at, zero_padding_lanes(v, c, p.channels));
         }
     }
 }

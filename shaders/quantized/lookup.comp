@@ -28,7 +28,7 @@ void main() {
         VEC4 v = VEC4(LOAD1(table, at.x), LOAD1(table, at.y), LOAD1(table, at.z), LOAD1(table, at.w));
         if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
-            v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
+            v = zero_padding_lanes(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }
         STORE4(y, i, v);
     }

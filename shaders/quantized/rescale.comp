@@ -25,7 +25,7 @@ void main() {
         v = clamp(fixed_multiply(v, ivec4(p.q), ivec4(p.shift)) + p.zero_out, p.low, p.high);
         if (PADDING_LANES != 0) {
             int row = quotient(i, p.spatial);
-            v = zero_tail(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
+            v = zero_padding_lanes(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }
         STORE4(y, i, v);
     }

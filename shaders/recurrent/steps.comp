@@ -133,7 +133,7 @@ PRODUCT(projected_sums, 1, PROJECTION_ROUNDED)
 
 void emit_h(int j, vec4 v) {
     int last = p.outputs - 4 * j, to = y_at + 4 * j;
-    PUT(h_new + j, zero_tail(v, j, p.outputs));
+    PUT(h_new + j, zero_padding_lanes(v, j, p.outputs));
     STORE1(y, to, v.x);
     if (last > 1) STORE1(y, to + 1, v.y);
     if (last > 2) STORE1(y, to + 2, v.z);
@@ -151,12 +151,12 @@ vec4 lstm_cell(int j, vec4 i, vec4 f, vec4 g, vec4 before) {
     f = COUPLED != 0 ? 1.0 - i : gate_f(f);
     vec4 c = f * before + i * g;
     if ((BOUNDED & 2) != 0) c = clamp(c, -CELL_CLIP, CELL_CLIP);
-    return zero_tail(c, j, p.units);
+    return zero_padding_lanes(c, j, p.units);
 }
 
 void lstm_out(int j, vec4 o, vec4 c, vec4 g) {
     vec4 m = gate_f(o) * (OF_CANDIDATE != 0 ? g : activation_h(c));
-    if (PROJECTION != 0) PUT(m_at + j, zero_tail(m, j, p.units));
+    if (PROJECTION != 0) PUT(m_at + j, zero_padding_lanes(m, j, p.units));
     else emit_h(j, m);
 }
 
@@ -192,7 +192,7 @@ void find_of_gate(int gate) {
     for (int k = 0; k < p.units4; ++k) sum += GET(from + k);
     float mean = dot(sum, vec4(1.0)) / units;
     for (int k = 0; k < p.units4; ++k) {
-        vec4 rest = zero_tail(GET(from + k) - mean, k, p.units);
+        vec4 rest = zero_padding_lanes(GET(from + k) - mean, k, p.units);
         squares = fma(rest, rest, squares);
     }
     of_gate[gate] = vec2(mean, inversesqrt(dot(squares, vec4(1.0)) / units + EPSILON));
@@ -232,7 +232,7 @@ void gates(int lane) {
         vec4 h = GET(h_old + j);
         if (CELL == 2) {
             PUT(z_at + j, z);
-            PUT(m_at + j, zero_tail(r * h, j, p.units));
+            PUT(m_at + j, zero_padding_lanes(r * h, j, p.units));
         } else {
             vec4 n = gate_g(of_input(2, j) + r * (sums[2] + extra(0, j)));
             emit_h(j, (1.0 - z) * n + z * h);

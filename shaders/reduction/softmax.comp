@@ -79,7 +79,7 @@ void main() {
     for (int k = lane; k < p.count; k += LANES) {
         vec4 v = element(base, k) - most;
         v = LOGARITHM != 0 ? v - sum : m_exp(v) / sum;
-        if (PADDING_LANES != 0) v = zero_tail(v, ACROSS != 0 ? k : block, p.channels);
+        if (PADDING_LANES != 0) v = zero_padding_lanes(v, ACROSS != 0 ? k : block, p.channels);
 #if WIDE
         STORE4(y, base + k * p.inner, v);
 #else

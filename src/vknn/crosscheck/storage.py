@@ -25,7 +25,7 @@ _SINGLE_PARAMETERS = (BatchNormalization, QuantizeLinear, DequantizeLinear)
 
 def as_held(op: Op, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
     """The inputs of an op as a device holds them in float16; integers as they are."""
-    parameters = isinstance(op, _SINGLE_PARAMETERS)  # these take no tail
+    parameters = isinstance(op, _SINGLE_PARAMETERS)  # these take no epilogue
     return [x if parameters and i > 0 else rounded(x) for i, x in enumerate(inputs)]
 
 

@@ -16,7 +16,7 @@ are accumulated, and a *factor*, how many units of rounding they may gather:
   F(4x4, 3x3) stays below two thirds of that in simulation, whatever the distribution of pixels and
   taps.
 - Elementwise ops: the result's own size, and *conditioning*: how far the result moves when the
-  inputs move by a few units, which is what a log near 1 or a step function needs. A fused tail
+  inputs move by a few units, which is what a log near 1 or a step function needs. A fused epilogue
   carries the allowance of what is before it through its steps in the same way.
 - Ops that only move or compare elements, and integers: nothing is allowed.
 
@@ -208,7 +208,7 @@ def _fused(
 
 
 def _gain(spread: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Factor by which a step of a tail changes an error of its input."""
+    """Factor by which a step of an epilogue changes an error of its input."""
     return np.where(allowed > 0, spread / np.where(allowed > 0, allowed, 1), 1.0)
 
 

@@ -16,9 +16,9 @@ from vknn.graph.types import TensorType
 
 @dataclass(frozen=True)
 class Fusion:
-    """How an elementwise tail may join an op (see :class:`vknn.ops.elementwise.Fused`).
+    """Fusion of elementwise steps, an epilogue, with an op (:class:`vknn.ops.elementwise.Fused`).
 
-    ``operands``: extra tensors the tail may read. ``channel_axis``: axis of the output along which
+    ``operands``: extra tensors that the steps may read. ``channel_axis``: output axis along which
     such a tensor may be a vector (None: it has the shape of the output).
     """
 
@@ -33,7 +33,7 @@ class Op(Attributes, ABC):
     for inputs that do not fit; a dimension of its result is None where it depends on data.
     """
 
-    #: None: the op takes no elementwise tail.
+    #: None: the op takes no epilogue.
     fusion: ClassVar[Fusion | None] = None
     #: False: two runs on the same inputs may differ (random ops, state); never folded.
     deterministic: ClassVar[bool] = True

@@ -36,7 +36,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
     """Folds BatchNormalization, and Mul, Add, Sub, Div by per-channel constants, into the weights
     of the Conv, ConvTranspose, MatMul or BatchNormalization before, or the Conv or MatMul behind.
 
-    A BatchNormalization that stays becomes Mul and Add, which can join a tail or take one.
+    A BatchNormalization that stays becomes Mul and Add, which can join an epilogue or take one.
     """
     graph = sweep(graph, _fold, (BatchNormalization, Mul, Add, Sub, Div))
     return sweep(graph, _split, (BatchNormalization,))

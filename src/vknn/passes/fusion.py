@@ -24,7 +24,7 @@ def fuse_elementwise(graph: Graph) -> Graph:
     """Turns base, f, g... into Fused(base, f, g...) where nothing else reads what lies between.
 
     The second operand of a binary step is a number, a tensor of the shape of the result, or a
-    vector along the base's channel axis. Of two possible bases the later one takes the tail, so
+    vector along the base's channel axis. Of two possible bases the later one takes the steps, so
     that the other's result is ready when it runs. A quantized convolution takes the sum with
     another quantized tensor of its own type.
     """
@@ -57,10 +57,10 @@ def _fuse(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
     if not isinstance(node.op, Unary | Binary | QuantizedBinary):
         return None
     of = _Tail.of_sum if isinstance(node.op, QuantizedBinary) else _Tail.of
-    tails = [of(rewriter, node, index) for index in range(len(node.inputs))]
-    found = [t for t in tails if t is not None]
-    for tail in sorted(found, key=lambda t: rewriter.position(t.base), reverse=True):
-        results = tail.extend(rewriter, node)
+    targets = [of(rewriter, node, index) for index in range(len(node.inputs))]
+    found = [t for t in targets if t is not None]
+    for target in sorted(found, key=lambda t: rewriter.position(t.base), reverse=True):
+        results = target.extend(rewriter, node)
         if results is not None:
             return results
     return None
@@ -76,7 +76,7 @@ class _Tail:
     @classmethod
     def of(cls, rewriter: Rewriter, node: Node, index: int) -> _Tail | None:
         base = rewriter.sole_producer(node.inputs[index])
-        if base is None or not _takes_tail(base.op):
+        if base is None or not _takes_steps(base.op):
             return None
         type_ = base.outputs[0].type
         fits = type_.is_static and type_.dtype is DType.FLOAT32 and type_ == node.outputs[0].type
@@ -94,7 +94,7 @@ class _Tail:
         return cls(base, index) if len(types) == 1 and node.outputs[0].type.is_static else None
 
     def extend(self, rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
-        """The node as a step of the base's tail; None where its other operand does not fit."""
+        """The node as a step of the base's epilogue; None where its other operand does not fit."""
         op, inputs = self.base.op, list(self.base.inputs)
         if isinstance(node.op, QuantizedBinary):
             added = Fused(op, (FusedStep(node.op, operand=0, reverse=self.index == 1),))
@@ -153,7 +153,7 @@ def _operand_shape(
     return tuple(size if a == axis else 1 for a in range(target.rank))
 
 
-def _takes_tail(op: Op) -> bool:
+def _takes_steps(op: Op) -> bool:
     return type(op.base if isinstance(op, Fused) else op).fusion is not None
 
 

@@ -18,7 +18,7 @@ def cancel_transposes(graph: Graph) -> Graph:
     """Merges neighbouring Transposes and Reshapes and moves them where they meet or vanish.
 
     A Transpose sinks below ops that can do without it (see ``sinking``), a Reshape below functions
-    of one input: there it may meet its inverse, and above it these ops join the tail of the op that
+    of one input: there it may meet its inverse, and above it these ops join the epilogue of what
     computes their input. A Transpose that moves only axes of size 1 is a Reshape; one of a matrix
     operand becomes a flag of MatMul.
     """

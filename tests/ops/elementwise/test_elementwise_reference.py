@@ -346,7 +346,7 @@ def test_fused_tail() -> None:
 
 def test_fused_refuses_what_is_no_tail() -> None:
     relu, x = Relu(), f32(2, 3)
-    refuses(lambda: Fused(Identity()), x, match="takes no tail")
+    refuses(lambda: Fused(Identity()), x, match="takes no epilogue")
     refuses(lambda: Fused(Fused(relu)), x, match="base of another")
     refuses(lambda: Fused(relu, (FusedStep(Add()),)), x, match="needs an operand or a scalar")
     refuses(lambda: Fused(relu, (FusedStep(Relu(), 0),)), x, x, match="takes no operand")

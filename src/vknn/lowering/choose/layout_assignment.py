@@ -28,7 +28,7 @@ def wanted_layouts(node: Node, candidate: Candidate) -> list[tuple[Value, Layout
         for value, layout in zip(base, candidate.inputs, strict=True)
         if value is not None and layout is not None
     ]
-    # A tail's operands are read with the output's own indices, so they share its layout.
+    # An epilogue's operands are read with the output's own indices, so they share its layout.
     extra = node.inputs[len(base) :]
     return pairs + [(v, candidate.outputs[0]) for v in extra if v is not None]
 

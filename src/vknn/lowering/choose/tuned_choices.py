@@ -25,7 +25,7 @@ LONGEST_ATTRIBUTE = 200
 def problem_key(problem: Problem) -> str:
     """Key of a problem: text of all that its running time depends on, the same in every process.
 
-    Op and attributes, types, which inputs are constants, the tail's operations, precision and
+    Op and attributes, types, which inputs are constants, the epilogue's operations, precision and
     arithmetic; not the data, and not the device.
     """
     inputs = ", ".join(
@@ -35,7 +35,7 @@ def problem_key(problem: Problem) -> str:
     outputs = ", ".join(str(t) for t in problem.outputs)
     precision = " in fp16" if problem.options.half else ""
     precision += " by fp16" if problem.options.half_sums else ""
-    return f"{_op(problem.op)}: {inputs} -> {outputs}{_tail(problem.epilogue)}{precision}"
+    return f"{_op(problem.op)}: {inputs} -> {outputs}{_steps(problem.epilogue)}{precision}"
 
 
 def form_of(candidate: Candidate) -> str:
@@ -103,7 +103,7 @@ def _type(type_: TensorType | None, constant: bool) -> str:
     return f"{type_} constant" if constant else str(type_)
 
 
-def _tail(epilogue: Epilogue) -> str:
+def _steps(epilogue: Epilogue) -> str:
     """Codes and modes (operand, by channel, reverse) of the steps; their numbers cost nothing."""
     if epilogue.quantized is not None:
         return f" + {epilogue.quantized.kind}"

@@ -226,13 +226,13 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "elementwise/binary": (
         "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6]",
-        "CODE=10 LOCATE=13 TAIL=14 WRAP=15 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 "
-        "SPLAT_W=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99 ep_code_0?=100 ep_a_0:float?=101 "
-        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
-        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
-        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
-        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
-        "ep_b_5:float?=122 ep_mode_5?=123",
+        "CODE=10 LOCATE=13 PADDING_LANES=14 WRAP=15 RANK=16 DIRECT_X=17 DIRECT_W=18 "
+        "SPLAT_X=19 SPLAT_W=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99 ep_code_0?=100 "
+        "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
+        "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
+        "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
+        "ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 "
+        "ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "elementwise/cast": (
         "count chunk low:float high:float int_low int_high",
@@ -240,16 +240,16 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "elementwise/compare": (
         "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6]",
-        "KIND=10 TAIL=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
+        "KIND=10 PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "elementwise/glu": (
         "total chunk row part plane blocks channels",
-        "TAIL=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "elementwise/unary": (
         "count chunk spatial blocks channels a b",
-        "CODE=10 A:float=11 B:float=12 LOCATE=13 TAIL=14 WRAP=15 BYTES_UNSIGNED?=98 "
+        "CODE=10 A:float=11 B:float=12 LOCATE=13 PADDING_LANES=14 WRAP=15 BYTES_UNSIGNED?=98 "
         "FEW_ITEMS?=99 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
         "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
         "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
@@ -259,8 +259,8 @@ KERNELS: dict[str, tuple[str, str]] = {
     "elementwise/where": (
         "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6] "
         "stride_c[6]",
-        "TAIL=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 DIRECT_C=21 SPLAT_C=22 "
-        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 DIRECT_C=21 "
+        "SPLAT_C=22 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "indexing/arg_extreme": (
         "rows count inner plane blocks channels",
@@ -415,7 +415,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "movement/gather": (
         "count chunk elements base channels split_step fill size[6] stride[6] before[6] "
         "extent[6]",
-        "RANK=10 CHANNEL=11 OUT_C4=12 SPLIT=13 PAD=14 VALUES=15 SHUFFLE=16 TAIL=17 "
+        "RANK=10 CHANNEL=11 OUT_C4=12 SPLIT=13 PAD=14 VALUES=15 SHUFFLE=16 PADDING_LANES=17 "
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "movement/interleave": (

@@ -6,14 +6,14 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType
 from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
-from vknn.lowering.kit.parameters import Number, Push, parameters_of
+from vknn.lowering.kit.parameters import Number, Push, Spec, parameters_of
 from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Role, View
 
@@ -200,11 +200,11 @@ class Emitter:
         *,
         groups: tuple[int, int, int],
         local: tuple[int, int, int],
-        push: Push | Sequence[int | float] = (),
-        spec: Mapping[Any, Number | None] | None = None,
+        push: Push | Sequence[Number] | None = None,
+        spec: Spec | None = None,
         defines: Mapping[str, int | str] | None = None,
         epilogue: int | None = None,
-        tail: bool = True,
+        with_steps: bool = True,
         access: str | None = None,
         flops: int = 0,
         label: str | None = None,
@@ -212,27 +212,33 @@ class Emitter:
     ) -> None:
         """One dispatch of shaders/<kernel>.comp.
 
-        ``bindings`` in order of binding number. ``epilogue``: how many operand bindings the
-        shader's epilogue declares (they come after the others); 4 with the tail's constants is
-        done here. None: the shader has no epilogue. ``tail=False``: it has one, but the steps are
-        left to a later dispatch. ``epilogue_scalar`` shaders say so through
-        ``defines`` containing EPILOGUE_SCALAR or by name; operands then bind as scalars.
-        ``access``: how inputs are read; by default the device's preference where they fit.
-        HALF=1 is added to ``defines`` where a buffer holds float16 and they do not name it.
-        ``push`` and ``spec``: push constants and specialization constants by the names that the
-        shader declares (see vknn.lowering.kit.parameters); ValueError for unknown and missing ones.
-        ``source``: the GLSL where ``kernel`` is not one of vknn's; its ``push`` is a sequence.
+        ``bindings`` in order of binding number. ``epilogue``: number of operand bindings that the
+        shader's epilogue declares (they come after the others, and are bound here); None: the
+        shader has no epilogue. ``with_steps`` False: it has one, but the steps are left to a later
+        dispatch. Operands bind as scalars where ``defines`` has EPILOGUE_SCALAR or the kernel's
+        name ends with "_scalar". ``access``: how inputs are read; by default the device's
+        preference where they fit. HALF=1 is added to ``defines`` where a buffer holds float16 and
+        they do not name it. ``push`` and ``spec``: push constants and specialization constants by
+        the names that the shader declares (see vknn.lowering.kit.parameters); ValueError for
+        unknown and missing ones. ``source``: the GLSL where ``kernel`` is a user's own; its
+        ``push`` is a sequence, in the order of the shader's block, and it has no ``spec``.
         """
         bound = list(bindings)
         named = dict(spec or {})
         if epilogue is not None:
-            named.update(epilogue_constants(self.problem.epilogue) if tail else {})
+            named.update(epilogue_constants(self.problem.epilogue) if with_steps else {})
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)
         half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
         variant = {"ACCESS": ACCESS_MODES[mode][0], **half, **(defines or {})}
-        constants, payload = _parameters(kernel, local, named, push)
+        constants: dict[int, Number] = dict(enumerate(local))
+        if source is None:
+            parameters = parameters_of(kernel)
+            constants.update(parameters.specialization(named))
+            payload = parameters.pack(cast("Push", push or {}))
+        else:
+            payload = _pack_sequence(kernel, cast("Sequence[Number]", push or ()))
         if len(payload) > self.problem.limits.max_push_constants:
             raise ValueError(f"{kernel}: {len(payload)} bytes of push constants are too many")
         self._check_groups(kernel, groups, local)
@@ -292,31 +298,8 @@ class Emitter:
             raise ShapeError(f"{kernel}: {groups} workgroups of {local} exceed the device's limits")
 
 
-def _parameters(
-    kernel: str,
-    local: tuple[int, int, int],
-    spec: Mapping[Any, Number | None],
-    push: Push | Sequence[int | float],
-) -> tuple[dict[int, Number], bytes]:
-    """Specialization constants by id, the workgroup's size first, and the push constants' bytes."""
-    constants: dict[int, Number] = dict(enumerate(local))
-    if all(isinstance(name, str) for name in spec) and spec:
-        constants.update(parameters_of(kernel).specialization(spec))
-    else:
-        numbered = parameters_of(kernel).constants if spec else {}
-        constants.update(
-            {
-                (numbered[n].id if isinstance(n, str) else n): v
-                for n, v in spec.items()
-                if v is not None
-            }
-        )
-    if isinstance(push, Mapping):
-        return constants, parameters_of(kernel).pack(push)
-    return constants, _pack(kernel, push)
-
-
-def _pack(kernel: str, push: Sequence[int | float]) -> bytes:
+def _pack_sequence(kernel: str, push: Sequence[Number]) -> bytes:
+    """Push constants of a user's own kernel, whose names are not known."""
     try:
         return b"".join(struct.pack("<f" if isinstance(p, float) else "<i", p) for p in push)
     except (struct.error, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Epilogue: the steps of a fused elementwise tail as a kernel's specialization constants."""
+"""Epilogue: fused elementwise steps as a kernel's specialization constants."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _encode(
     if operand.size == output.size:
         return EpilogueStep(code, mode=mode)
     if axis is None or not _along(operand, axis, output):
-        raise ShapeError(f"{step.op.type_name}: no tail can read {operand} for {output}")
+        raise ShapeError(f"{step.op.type_name}: no epilogue can read {operand} for {output}")
     return EpilogueStep(code, mode=mode | CHANNEL_FLAG)
 
 

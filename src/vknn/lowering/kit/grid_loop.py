@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from vknn.lowering.kit.workgroups import spread
 from vknn.plan import DeviceLimits
@@ -29,7 +28,7 @@ class Grid:
     groups: tuple[int, int, int]
     local: tuple[int, int, int]
     chunk: int
-    spec: dict[Any, int]
+    spec: dict[str, int]
 
 
 def group_size(limits: DeviceLimits) -> int:

@@ -60,7 +60,7 @@ class EpilogueStep:
 class Epilogue:
     """Fused elementwise steps, and the types of the tensors they read (in the output's layout).
 
-    ``quantized``: the tail of a quantized op, in place of steps: its sum with the one operand.
+    ``quantized``: the epilogue of a quantized op, in place of steps: its sum with the one operand.
     """
 
     steps: tuple[EpilogueStep, ...] = ()
@@ -72,7 +72,7 @@ class Epilogue:
 class Problem:
     """An op on concrete types. ``constants`` holds the data of inputs that are constants.
 
-    For a fused op, ``op``, ``inputs`` and ``outputs`` are those of the base op; the tail is in
+    For a fused op, ``op``, ``inputs`` and ``outputs`` are those of the base op; the steps are in
     ``epilogue`` (never None where the op's class sets ``fusion``).
     """
 

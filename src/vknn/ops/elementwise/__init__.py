@@ -1,7 +1,7 @@
 """Elementwise operators: unary, binary, activations, comparisons, Fused.
 
 The ops themselves stand in ``unary`` (mathematical functions), ``activation``, ``binary`` (with
-Cast) and ``fused`` (an op with an elementwise tail).
+Cast) and ``fused`` (an op with an epilogue of elementwise steps).
 """
 
 from vknn.ops.elementwise.activation import (

@@ -36,7 +36,7 @@ class FusedStep:
         elif isinstance(self.op, Unary):
             require(given == 0 and not self.reverse, f"{self.op.type_name} takes no operand")
         else:
-            raise ShapeError(f"{type(self.op).__name__} cannot be a step of a tail")
+            raise ShapeError(f"{type(self.op).__name__} cannot be a step of an epilogue")
 
 
 @attributes
@@ -52,7 +52,7 @@ class Fused(Op):
 
     def __post_init__(self) -> None:
         require(not isinstance(self.base, Fused), "a Fused op cannot be the base of another")
-        require(type(self.base).fusion is not None, f"{self.base.type_name} takes no tail")
+        require(type(self.base).fusion is not None, f"{self.base.type_name} takes no epilogue")
 
     @property
     def type_name(self) -> str:
@@ -72,11 +72,11 @@ class Fused(Op):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         own, extra = self.split(inputs)
-        return (self._tail(self.base.infer(*own), extra),)
+        return (self._stepped(self.base.infer(*own), extra),)
 
     def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         own, extra = self.split(inputs)
-        return (self._tail(self.base.bound(*own), extra),)
+        return (self._stepped(self.base.bound(*own), extra),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         own, extra = self.split(inputs)
@@ -86,8 +86,8 @@ class Fused(Op):
             (value,) = step.op.reference(*arguments)
         return (value,)
 
-    def _tail(self, results: tuple[TensorType, ...], extra: tuple[Any, ...]) -> TensorType:
-        require(len(results) == 1, f"{self.base.type_name} has {len(results)} outputs: no tail")
+    def _stepped(self, results: tuple[TensorType, ...], extra: tuple[Any, ...]) -> TensorType:
+        require(len(results) == 1, f"{self.base.type_name} has {len(results)} outputs: no epilogue")
         (value,) = results
         for step in self.steps:
             other: TensorType | None = None

@@ -7,25 +7,13 @@ OpDecorate SpecId).
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vknn.errors import ShaderError
+from vknn.runtime.spirv import words as spv
 
-_MAGIC, _HEADER_WORDS = 0x07230203, 5
-_SPEC_ID, _OFFSET = 1, 35  # decorations
 _PUSH_CONSTANT = 9  # storage class
-
-
-class Opcode:
-    """Opcodes of the SPIR-V specification, 3.42."""
-
-    NAME, MEMBER_NAME, FUNCTION = 5, 6, 54
-    TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_ARRAY, TYPE_STRUCT, TYPE_POINTER = 20, 21, 22, 28, 30, 32
-    CONSTANT = 43
-    SPEC_CONSTANT_TRUE, SPEC_CONSTANT_FALSE, SPEC_CONSTANT = 48, 49, 50
-    DECORATE, MEMBER_DECORATE = 71, 72
 
 
 @dataclass(frozen=True)
@@ -64,11 +52,15 @@ def interface(spirv: bytes) -> Interface:
     Raises :class:`ShaderError` for what is no SPIR-V, and for members that are no 32-bit
     scalars or arrays of them.
     """
-    module = _Declarations()
-    for opcode, operands in _instructions(spirv):
-        if opcode == Opcode.FUNCTION:
+    module, words = _Declarations(), spv.unpacked(spirv)
+    if len(words) < spv.HEADER_WORDS or words[0] != spv.MAGIC:
+        raise ShaderError("a module is not SPIR-V")
+    for opcode, operands in spv.instructions(words):
+        if opcode == spv.FUNCTION:
             break
         module.note(opcode, operands)
+    else:
+        raise ShaderError("a SPIR-V module is cut off")
     return Interface(module.push(), module.constants())
 
 
@@ -87,33 +79,31 @@ class _Declarations:
     typed: dict[int, int] = field(default_factory=dict)
     block: int | None = None
 
-    def note(self, opcode: int, operands: tuple[int, ...]) -> None:
+    def note(self, opcode: int, operands: Sequence[int]) -> None:
         match opcode:
-            case Opcode.NAME:
+            case spv.NAME:
                 self.names[operands[0]] = _text(operands[1:])
-            case Opcode.MEMBER_NAME:
+            case spv.MEMBER_NAME:
                 self.members[operands[0], operands[1]] = _text(operands[2:])
-            case Opcode.DECORATE if operands[1] == _SPEC_ID:
+            case spv.DECORATE if operands[1] == spv.SPEC_ID:
                 self.spec_ids[operands[0]] = operands[2]
-            case Opcode.MEMBER_DECORATE if operands[2] == _OFFSET:
+            case spv.MEMBER_DECORATE if operands[2] == spv.OFFSET:
                 self.offsets[operands[0], operands[1]] = operands[3]
-            case Opcode.TYPE_BOOL:
+            case spv.TYPE_BOOL:
                 self.types[operands[0]] = "bool"
-            case Opcode.TYPE_INT if operands[1] == 32:
+            case spv.TYPE_INT if operands[1] == 32:
                 self.types[operands[0]] = "int" if operands[2] else "uint"
-            case Opcode.TYPE_FLOAT if operands[1] == 32:
+            case spv.TYPE_FLOAT if operands[1] == 32:
                 self.types[operands[0]] = "float"
-            case Opcode.CONSTANT:
+            case spv.CONSTANT:
                 self.lengths[operands[1]] = operands[2]
-            case Opcode.TYPE_ARRAY:
+            case spv.TYPE_ARRAY:
                 self.arrays[operands[0]] = operands[1], self.lengths.get(operands[2], 0)
-            case Opcode.TYPE_STRUCT:
-                self.structs[operands[0]] = operands[1:]
-            case Opcode.TYPE_POINTER if (
-                operands[1] == _PUSH_CONSTANT and operands[2] in self.structs
-            ):
+            case spv.TYPE_STRUCT:
+                self.structs[operands[0]] = tuple(operands[1:])
+            case spv.TYPE_POINTER if operands[1] == _PUSH_CONSTANT and operands[2] in self.structs:
                 self.block = operands[2]
-            case Opcode.SPEC_CONSTANT_TRUE | Opcode.SPEC_CONSTANT_FALSE | Opcode.SPEC_CONSTANT:
+            case spv.SPEC_CONSTANT_TRUE | spv.SPEC_CONSTANT_FALSE | spv.SPEC_CONSTANT:
                 self.typed[operands[1]] = operands[0]
 
     def push(self) -> tuple[Member, ...]:
@@ -137,18 +127,5 @@ class _Declarations:
         }
 
 
-def _instructions(spirv: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-    words = struct.unpack(f"<{len(spirv) // 4}I", spirv[: len(spirv) // 4 * 4])
-    if len(words) < _HEADER_WORDS or words[0] != _MAGIC:
-        raise ShaderError("a module is not SPIR-V")
-    at = _HEADER_WORDS
-    while at < len(words):
-        size = words[at] >> 16
-        if size == 0 or at + size > len(words):
-            raise ShaderError("a SPIR-V module is cut off")
-        yield words[at] & 0xFFFF, words[at + 1 : at + size]
-        at += size
-
-
-def _text(words: tuple[int, ...]) -> str:
-    return struct.pack(f"<{len(words)}I", *words).partition(b"\0")[0].decode()
+def _text(words: Sequence[int]) -> str:
+    return spv.packed(words).partition(b"\0")[0].decode()

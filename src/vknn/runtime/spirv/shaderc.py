@@ -3,8 +3,8 @@
 Compiles compute shaders for Vulkan 1.1. Needed to develop vknn's own shaders,
 to build the package and for users' own GLSL; a wheel's shaders are compiled already.
 
-Modules are not optimised: that would inline every operator of a tail at every place that names it
-(twice the size, ten times the compile time), and merge the branches that
+Modules are not optimised: that would inline every operator of an epilogue wherever it is
+named (twice the size, ten times the compile time), and merge the branches that
 :mod:`vknn.runtime.spirv.specialize` cuts. The driver optimises what is left.
 
 Debian 12's libshaderc.so.1 lacks symbols that only its glslc brings along, so there it is always

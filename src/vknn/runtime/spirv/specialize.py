@@ -1,6 +1,6 @@
 """Specialization: the branches of a SPIR-V module that its constants decide, cut.
 
-A kernel's elementwise tail names every operator there is; a pipeline uses one or two. Drivers
+A kernel's epilogue names every operator there is; a pipeline uses one or two. Drivers
 fold the rest away, but some (Mesa) only after they have inlined all of it: 250 ms a pipeline, at
 every start, instead of 1 ms. So a selection whose condition is a specialization constant, or
 computed from some, is replaced by a jump to the side taken before a driver sees the module. What

@@ -64,7 +64,7 @@ def _emit(emitter: Emitter, shape: ConvShape) -> None:
             spec={"HAS_BIAS": int(has_bias(emitter.problem))},
             defines={"ELEM": int(not y.is_float), "ADD": int(first > 0)},
             epilogue=1 if y.is_float else None,
-            tail=first + count == shape.group_in,
+            with_steps=first + count == shape.group_in,
             flops=shape.flops * count // shape.group_in,
         )
 

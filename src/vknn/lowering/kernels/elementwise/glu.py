@@ -82,7 +82,7 @@ def _emit(emitter: Emitter, rows: _Rows, output: TensorType, layout: Layout) -> 
             "blocks": ceil_div(channels, 4),
             "channels": channels,
         },
-        spec=share.spec | {"TAIL": int(channels % 4 != 0 and layout is Layout.C4)},
+        spec=share.spec | {"PADDING_LANES": int(channels % 4 != 0 and layout is Layout.C4)},
         defines={"WIDE": int(rows.wide)},
         flops=24 * total,
     )

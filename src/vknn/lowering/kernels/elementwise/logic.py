@@ -81,7 +81,7 @@ def _emit(emitter: Emitter, op: Op, y: TensorType, layout: Layout, plan: Broadca
     if layout is Layout.C4:
         location = channel_location(y, layout)
     read = read4 if plan.wide else read1
-    spec = share.spec | plan.constants | {"TAIL": int(location["channels"] % 4 != 0)}
+    spec = share.spec | plan.constants | {"PADDING_LANES": int(location["channels"] % 4 != 0)}
     selects = isinstance(op, logic.Where)
     emitter.dispatch(
         "elementwise/where" if selects else "elementwise/compare",

@@ -113,7 +113,7 @@ def _shared_constants(
     padded = layout is Layout.C4 and output.dims[1] % 4 != 0
     return {
         "LOCATE": int(by_channel or padded),
-        "TAIL": int(padded),
+        "PADDING_LANES": int(padded),
         "WRAP": _WRAPS.get(output.dtype, 0),
     }
 

@@ -115,7 +115,7 @@ def gather(
         "PAD": PAD_MODES[what.mode],
         "VALUES": int(values is not None),
         "SHUFFLE": what.shuffle if program.split >= 0 else 0,
-        "TAIL": int(wide and to_c4 and channels % 4 != 0),
+        "PADDING_LANES": int(wide and to_c4 and channels % 4 != 0),
     }
     emitter.dispatch(
         "movement/gather",

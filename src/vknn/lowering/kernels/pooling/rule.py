@@ -204,6 +204,6 @@ def _dispatch_adaptive(
         },
         spec={"AVERAGE": _averages(emitter)},
         epilogue=1,
-        tail=epilogue,
+        with_steps=epilogue,
         flops=4 * source.dims[0] * ceil_div(source.dims[1], 4) * math.prod(size_in),
     )

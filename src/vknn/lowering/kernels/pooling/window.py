@@ -197,7 +197,7 @@ def _dispatch(
         },
         defines={"ELEM": int(not y.is_float)},
         epilogue=1 if y.is_float else None,
-        tail=epilogue,
+        with_steps=epilogue,
         flops=4 * window.batch * window.c4 * math.prod((*window.size_out, *window.kernel)),
     )
 
