@@ -1,4 +1,4 @@
-"""Few long rows: how they are cut into parts, and what it costs to leave them whole."""
+"""Parts of few long rows, and the estimated cost of rows that are not cut into parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Parts:
 
 
 def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> Parts | None:
-    """Enough parts to keep a device busy; None where whole rows do, or are too short to be cut."""
+    """Parts enough to keep a device busy; None where there are enough rows, or they are short."""
     wanted = min(_BUSY // max(1, axes.rows), axes.count // _WORTHWHILE)
     if wanted < 2:
         return None
