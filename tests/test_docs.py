@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+
 def blocks(page: Path, language: str) -> list[str]:
     return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
 
