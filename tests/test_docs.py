@@ -29,6 +29,7 @@ BLOCK = re.compile(
 )
 
 
+
 def blocks(page: Path, language: str) -> list[str]:
     return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
 
