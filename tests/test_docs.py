@@ -29,7 +29,6 @@ BLOCK = re.compile(
 )
 
 
-
 def blocks(page: Path, language: str) -> list[str]:
     return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
 
