@@ -42,6 +42,9 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 
+# A macro's line continuation is GLSL, which Pygments' lexer does not know.
+suppress_warnings = ["misc.highlighting_failure"]
+
 nitpicky = True
 # Names of Python, NumPy and rich in signatures: their inventories would have to be fetched.
 nitpick_ignore = [

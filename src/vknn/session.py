@@ -41,7 +41,7 @@ class Session:
             first under the same stem.
         device: "auto" (the best Vulkan device, or NumPy without one), "vulkan" (as auto, but an
             error without one), "vulkan:1", part of a device's name, "numpy" or "cpu" (the
-            reference), or an open :class:`vknn.runtime.Device` to share.
+            reference), or an open :class:`vknn.Device` to share.
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products

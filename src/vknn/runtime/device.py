@@ -50,7 +50,7 @@ _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 
 
 class Device(Closing):
-    """An opened device, made by :func:`vknn.runtime.open_device`. A context manager.
+    """An opened device, made by :func:`vknn.open_device`. A context manager.
 
     Several sessions may share one. Pipelines and staging memory are shared with everybody who has
     the same device open. Closing it closes the executables and weight pools that were made with it.

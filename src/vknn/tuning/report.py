@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Result of :func:`vknn.tuning.tune`. ``print`` shows it as a table.
+    """Result of :func:`vknn.tune`. ``print`` shows it as a table.
 
     Attributes:
         model: The file, or the name of the graph.
