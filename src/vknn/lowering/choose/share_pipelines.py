@@ -21,7 +21,7 @@ _NUMBERS = frozenset(("pads", "group", "output_size"))
 
 
 def with_fewer_pipelines(
-    choice: Mapping[Node, Candidate], offers: Mapping[Node, Sequence[Candidate]]
+    choice: Mapping[Node, Candidate], candidates: Mapping[Node, Sequence[Candidate]]
 ) -> dict[Node, Candidate]:
     """Choice of candidates in which nodes of a kind share one where that costs next to nothing.
 
@@ -29,11 +29,11 @@ def with_fewer_pipelines(
     """
     kinds: dict[Hashable, list[Node]] = {}
     for node, candidate in choice.items():
-        if len(offers[node]) > 1 and not candidate.parts:
+        if len(candidates[node]) > 1 and not candidate.parts:
             kinds.setdefault((_kind(node), candidate.inputs, candidate.outputs), []).append(node)
     result = dict(choice)
     for nodes in kinds.values():
-        while moved := _cheapest_move(nodes, result, offers):
+        while moved := _cheapest_move(nodes, result, candidates):
             result.update(moved)
     return result
 
@@ -47,7 +47,7 @@ def _kind(node: Node) -> Hashable:
 def _cheapest_move(
     nodes: Sequence[Node],
     choice: Mapping[Node, Candidate],
-    offers: Mapping[Node, Sequence[Candidate]],
+    candidates: Mapping[Node, Sequence[Candidate]],
 ) -> dict[Node, Candidate]:
     """All nodes on one name moved to another's; nothing where that costs too much."""
     users: dict[str, list[Node]] = {}
@@ -56,7 +56,7 @@ def _cheapest_move(
     best: dict[Node, Candidate] = {}
     least = PIPELINE_WORTH
     for old, new in itertools.permutations(users, 2):
-        taken = {node: _alike(offers[node], choice[node], new) for node in users[old]}
+        taken = {node: _alike(candidates[node], choice[node], new) for node in users[old]}
         found = {node: candidate for node, candidate in taken.items() if candidate is not None}
         extra = sum(candidate.cost - choice[node].cost for node, candidate in found.items())
         if len(found) == len(taken) and extra < least:
@@ -64,7 +64,7 @@ def _cheapest_move(
     return best
 
 
-def _alike(offers: Sequence[Candidate], chosen: Candidate, name: str) -> Candidate | None:
+def _alike(candidates: Sequence[Candidate], chosen: Candidate, name: str) -> Candidate | None:
     form = (chosen.inputs, chosen.outputs, chosen.view, chosen.view_offset)
-    alike = (c for c in offers if (c.inputs, c.outputs, c.view, c.view_offset) == form)
+    alike = (c for c in candidates if (c.inputs, c.outputs, c.view, c.view_offset) == form)
     return next((c for c in alike if c.name == name and not c.parts), None)

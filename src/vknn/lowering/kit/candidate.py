@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout
 
-#: Most products that are added up in float16 (shaders/matmul/half_sums.glsl, blocks.glsl).
+#: Most products that are added up in float16 (half_sums.glsl, shared_memory_tiles.glsl).
 HALF_TERMS = 16
 
 #: Estimated microseconds of a dispatch, and of moving a byte; of a floating point operation.

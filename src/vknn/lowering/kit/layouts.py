@@ -27,8 +27,6 @@ class Layout(Term):
 #: The layouts that kernels of any kind may take.
 PLAIN = (Layout.LINEAR, Layout.C4)
 
-#: Specialization constant of kernels that read C4B: 1 where the bytes are those of uint8.
-BYTES_UNSIGNED = 98
 
 #: dtypes that a device buffer can hold (int64 has no 32-bit form that keeps its range).
 DEVICE_DTYPES = frozenset(
