@@ -121,7 +121,7 @@ def allowances(
 
 
 def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
-    """With the rounding of the result to what it is stored in."""
+    """Bound with the rounding of the result to its storage type."""
     if not storage or y.dtype.kind != "f":
         return allowance
     rounding = storage * _finite(np.abs(y.astype(np.float64))) + HALF_TINY

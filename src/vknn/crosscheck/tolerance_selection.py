@@ -25,7 +25,7 @@ def _exact(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _scattered(op: ScatterND, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Of sums and products: as many roundings as there are tuples, at the most."""
+    """Magnitude of sums and products: as many roundings as there are tuples, at the most."""
     x, indices, updates = inputs
     if op.reduction not in ("add", "mul") or x is None or indices is None or updates is None:
         return _exact(op, inputs, y)

@@ -207,7 +207,7 @@ def _copies(meter: _Meter, nbytes: int) -> dict[str, float]:
 
 
 def _overheads(meter: _Meter) -> dict[str, float]:
-    """By differences of whole runs: timestamps would cost more than what they are to time."""
+    """Times by differences of whole runs: timestamps would cost more than what they time."""
     meter.step("submit")
     limits = meter.limits
     submit = meter.submit_seconds(plans.fill())

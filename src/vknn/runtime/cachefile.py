@@ -30,7 +30,7 @@ def device_key(snapshot: Snapshot) -> str:
 
 
 def cache_file(folder: Path, snapshot: Snapshot) -> Path:
-    """Where the cache of this device with this driver version lies."""
+    """Path of the cache of this device with this driver version."""
     return folder / "pipelines" / f"{device_key(snapshot)}.bin"
 
 

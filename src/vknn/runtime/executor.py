@@ -97,7 +97,7 @@ class Executable(Closing):
         return outputs
 
     def profile(self, feeds: Mapping[str, np.ndarray]) -> PlanProfile:
-        """As :meth:`run`, submit by submit, with timestamps around each command.
+        """Run as of :meth:`run`, submit by submit, with timestamps around each command.
 
         Raises DeviceError where the device has no timestamps.
         """

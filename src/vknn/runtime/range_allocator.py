@@ -39,7 +39,7 @@ class RangeAllocator:
         return None
 
     def give(self, start: int) -> None:
-        """Takes back a range by its start."""
+        """Release of a range by its start."""
         self._free.append((start, self._used.pop(start)))
         self._free.sort()
         merged: list[tuple[int, int]] = []

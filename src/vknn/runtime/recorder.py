@@ -29,7 +29,7 @@ TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a buffer of the plan lies: ``nbytes`` from ``offset`` of a native buffer."""
+    """Place of a plan's buffer: ``nbytes`` from ``offset`` of a native buffer."""
 
     memory: Allocation
     offset: int

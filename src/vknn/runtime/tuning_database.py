@@ -35,7 +35,7 @@ class TuningEntry:
 
 
 def database_file(folder: Path, snapshot: Snapshot) -> Path:
-    """Where the results for this device with this driver version lie."""
+    """File of the results for this device with this driver version."""
     return folder / "tuning" / f"{device_key(snapshot)}.json"
 
 

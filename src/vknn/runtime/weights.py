@@ -95,7 +95,7 @@ class WeightPool(Closing):
         return taken
 
     def release(self, weights: Iterable[Weight]) -> None:
-        """Gives copies back."""
+        """Release of copies of weights."""
         with self._lock:
             self._drop(weights)
 

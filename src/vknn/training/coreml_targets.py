@@ -13,7 +13,7 @@ from vknn.training.task import CROSS_ENTROPY, Loss
 
 
 class Targets:
-    """Finds the targets among an example's features.
+    """Targets among an example's features.
 
     A target goes by the loss's own name for it, by the name of the label that a classifier
     predicts, or by that of a training input that is no input of the network.

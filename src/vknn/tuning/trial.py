@@ -32,7 +32,7 @@ class Result:
 
     @property
     def winner(self) -> str | None:
-        """Of the candidates that are as good as the fastest, the one of the lowest estimate.
+        """Winner: of the candidates as good as the fastest, the one of the lowest estimate.
 
         None where all were struck off.
         """

@@ -191,7 +191,7 @@ def _names(refs: Sequence[Ref]) -> dict[Ref, str]:
 def _spans(
     pending: Sequence[PendingCommand], refs: Sequence[Ref], owners: Mapping[Ref, Ref]
 ) -> dict[Ref, list[Lifetime]]:
-    """Which bytes of each root that owns any are alive when; other roots' bytes are among them."""
+    """Lifetimes of the bytes of each root that owns any; other roots' bytes are among them."""
     life = _lifetimes(pending)
     parts: dict[Ref, list[Lifetime]] = {}
     for ref in refs:

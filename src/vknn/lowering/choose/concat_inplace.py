@@ -66,7 +66,7 @@ class PartCosts:
         )
 
     def saved_around(self, node: Node, choice: Mapping[Node, Candidate]) -> float:
-        """As :meth:`saved`, for the node and for those that join its outputs."""
+        """Copies saved (:meth:`saved`) by the node and by those that join its outputs."""
         owners = (self._owner[v][0] for v in node.outputs if v in self._owner)
         return sum(self.saved(n, choice) for n in dict.fromkeys((node, *owners)))
 

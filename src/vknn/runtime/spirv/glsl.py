@@ -38,7 +38,7 @@ def checkout_root() -> Path | None:
 
 
 def source_root() -> Path:
-    """Where shader sources lie: the checkout's shaders/ folder or the package's copy of it."""
+    """Folder of the shader sources: the checkout's shaders/ or the package's copy of it."""
     return checkout_root() or INSTALLED / "sources"
 
 

@@ -109,7 +109,7 @@ class Core:
         return Native(self, kind, handle[0])
 
     def check(self, code: int, what: str) -> None:
-        """As vk_result.check; remembers that the device is lost."""
+        """Check of a VkResult as of vk_result.check; remembers that the device is lost."""
         if code:
             error = result_error(code, what)
             if isinstance(error, DeviceLostError):

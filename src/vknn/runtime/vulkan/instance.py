@@ -89,7 +89,7 @@ def acquire() -> Instance:
 
 
 def release() -> None:
-    """Gives back what :func:`acquire` gave; the last one destroys the instance."""
+    """Release of what :func:`acquire` gave; the last one destroys the instance."""
     global _current, _users
     with _lock:
         _users -= 1

@@ -102,13 +102,13 @@ class Allocation:
             self._range = structs.make("VkMappedMemoryRange", memory=memory, size=WHOLE_SIZE)
 
     def flush(self) -> None:
-        """Makes the host's writes reach the device; nothing to do on coherent memory."""
+        """Flush of the host's writes to the device; nothing to do on coherent memory."""
         if not self.coherent:
             code = lib.vkFlushMappedMemoryRanges(self.core.device, 1, self._range.ptr)
             self.core.check(code, "flushing memory")
 
     def invalidate(self) -> None:
-        """Makes the device's writes reach the host."""
+        """Invalidation that makes the device's writes reach the host."""
         if not self.coherent:
             code = lib.vkInvalidateMappedMemoryRanges(self.core.device, 1, self._range.ptr)
             self.core.check(code, "invalidating memory")

@@ -27,7 +27,7 @@ _callback: Any = None
 
 
 def pending() -> list[str]:
-    """Takes the messages collected so far."""
+    """Messages collected so far, which are then forgotten."""
     with _lock:
         taken = list(collected)
         collected.clear()

@@ -12,7 +12,7 @@ from vknn.training.scope import Scope
 
 @gradient(MatMul)
 def matmul(g: Scope, dy: Value) -> tuple[Value | None, ...]:
-    """With A, B the matrices that are multiplied: dy B^T, A^T dy, and the sums of the columns."""
+    """Gradients dy B^T, A^T dy and the column sums of dy, with A, B the matrices multiplied."""
     bias = g.optional(2)
     da = g.fitted(_of_a(g, dy), g.x(0).type) if g.wants(0) else None
     db = g.fitted(_of_b(g, dy), g.x(1).type) if g.wants(1) else None

@@ -89,7 +89,7 @@ class BoxLists:
         return min(128, limits.max_group_invocations, limits.max_group_size[0])
 
     def _rounds(self, limits: DeviceLimits) -> int:
-        """Of a lane that compares one box with those behind it."""
+        """Loop rounds of a lane that compares one box with those behind it."""
         return 1 + ceil_div(self.most, self._lanes(limits) * _AT_ONCE)
 
     def new_scores(self, emitter: Emitter) -> Ref:

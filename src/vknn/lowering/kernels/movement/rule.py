@@ -250,7 +250,7 @@ def _emit_copy(emitter: Emitter, offset: int) -> None:
 
 
 def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
-    """Where in the buffer a slice begins that lies there in a row; None where it does not."""
+    """Element at which a contiguous slice begins in the buffer; None where it is not one."""
     cut = [a for a, axis in enumerate(axes) if axis.size != x.dims[a]]
     if not cut:
         return 0 if all(axis.step == 1 for axis in axes) else None

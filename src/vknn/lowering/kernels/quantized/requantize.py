@@ -70,7 +70,7 @@ def by_floats(problem: Problem) -> bool:
 
 
 def byte_formats(problem: Problem) -> list[str]:
-    """Those of the weight formats BYTES and DOTS that the op's weights and the device allow."""
+    """Weight formats, of BYTES and DOTS, that the op's weights and the device allow."""
     op, w = problem.op, problem.constants[1] if is_quantized(problem) else None
     if w is None or not by_floats(problem):
         return []

@@ -163,7 +163,7 @@ def convolve(c: Context[Any]) -> Value:
 
 
 def _leading_weights(c: Context[Any], x: Value, array: np.ndarray) -> np.ndarray:
-    """As many of the weights, in the order of memory, as the channels of ``x`` need."""
+    """Weights, in memory order, as many as the channels of ``x`` need."""
     outputs, inputs, *kernel = array.shape
     channels, groups = shape(x)[0], c.params.groups
     if channels % groups or channels > inputs * groups:
