@@ -1,7 +1,7 @@
 """Remedies that error messages name: every text under src/vknn that tells the user what to do.
 
-A text is found by its words, a formatted value in it reads ``{}``. Docstrings, help of options and
-the table of environment switches are no messages.
+A text is found by its words, a formatted value in it reads ``{}``. Docstrings, help of options, the
+table of environment switches and lines of GLSL's preprocessor are no messages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def remedies() -> dict[str, str]:
         if "generated" in name or name.endswith("_pb2.py"):
             continue
         for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
-            if " " in text and REMEDY.search(text):
+            if " " in text and not text.startswith("#") and REMEDY.search(text):
                 found[text] = name
     return found
 

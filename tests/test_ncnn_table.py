@@ -44,7 +44,7 @@ def test_what_the_page_says() -> None:
     rows = dict(re.findall(r"^\| (\w+) \| (.*) \|$", text, re.MULTILINE))
     assert len(rows) >= 111  # the head counts
     assert rows["Tile"].startswith("yes | yes | yes |  | `tests/peers/ncnn/test_rearrange.py`")
-    assert "- **Tile**: a 1-D blob is repeated whatever axis says" in text
+    assert "- **Tile**: a 1-D blob is repeated whatever axis is" in text
     assert "- **RNN, GRU and LSTM**: " in text  # of a module of layers
 
 

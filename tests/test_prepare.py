@@ -133,7 +133,15 @@ def test_the_whole_suite_must_find_a_device(tool: Any) -> None:
     code, prepared, stages = tool("-k", "name")
     assert code == 0
     assert prepared == ["packages", "environment ['dev']"]
-    assert list(stages) == ["ruff", "format", "mypy", "imports", "pytest"]
+    assert list(stages) == [
+        "ruff",
+        "format",
+        "mypy",
+        "mypy of the examples",
+        "imports",
+        "docs",
+        "pytest",
+    ]
     command, environment = stages["pytest"]
     assert command[0] == "pytest"
     assert command[-2:] == ["-k", "name"]
@@ -194,7 +202,7 @@ def test_without_device_and_compiler(tmp_path: Path, required: str, outcome: str
     """Skips with a reason; errors where the machine has been prepared for all of the tests."""
     (tmp_path / "test_marked.py").write_text(MARKED)
     (tmp_path / "conftest.py").write_text(
-        "from vknn.runtime import shaderc\n"
+        "from vknn.runtime.spirv import shaderc\n"
         "shaderc._LIBRARIES = ()\n"
         "from tests.conftest import pytest_runtest_setup\n"
     )

@@ -23,9 +23,10 @@ from small_model import SHAPE, write_small_model
 from vknn import environment, tool_inputs
 from vknn.cli import devices, info, main
 from vknn.cli.main import COMMANDS
-from vknn.formats import custom, load
+from vknn.formats import load
 from vknn.graph import GraphBuilder, TensorType
 from vknn.ops.indexing.topk import TopK
+from vknn.precision import ARITHMETICS, PRECISIONS, usable_arithmetic, usable_precision
 from vknn.profiling import bench, peer, profile
 from vknn.runtime import open_device, tuning_database
 from vknn.runtime.device_selection import choose, is_host
@@ -33,7 +34,6 @@ from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.spirv import modules, shaderc
 from vknn.runtime.vulkan import instance, vk_result, vulkan_api
 from vknn.runtime.vulkan.instance import Instance
-from vknn.session import ARITHMETICS, PRECISIONS, _usable_arithmetic, _usable_precision
 from vknn.training import coreml_targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -280,7 +280,8 @@ def raised(error: Exception) -> Callable[[Place], None]:
 HOST = ("--device", "cpu")
 GLSL = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
 DEVICE = Snapshot(0, "llvmpipe", "cpu", driver=13, driver_name="llvmpipe")
-ENTRIES = {"key": tuning_database.Entry("gemm", 1.0, {"gemm": 1.0})}
+FORMATS = ("ncnn", "tflite", "coreml", "openvino")
+ENTRIES = {"key": tuning_database.TuningEntry("gemm", 1.0, {"gemm": 1.0})}
 LONE_ACTIVATION = {"data": np.ones((2, 3, 4), np.float32)}
 
 CASES = [
@@ -339,7 +340,7 @@ CASES = [
     Case(
         "register_layer: no format {}; known: {}",
         lambda p: registered(lambda: None, "onnx"),
-        lambda p: [registered(lambda: None, format) for format in custom.FORMATS],
+        lambda p: [registered(lambda: None, format) for format in FORMATS],
         ValueError,
     ),
     Case(
@@ -467,19 +468,19 @@ CASES = [
     Case(
         "{} has no 16-bit storage (storageBuffer16BitAccess), which precision='fp16' needs; "
         "use precision='fp32' or another device",
-        lambda p: _usable_precision("fp16", stub(), frozenset()),
+        lambda p: usable_precision("fp16", stub(), frozenset()),
         lambda p: [
-            _usable_precision("fp32", stub(), frozenset()),
-            _usable_precision("fp16", stub("fp16_storage"), frozenset()),
+            usable_precision("fp32", stub(), frozenset()),
+            usable_precision("fp16", stub("fp16_storage"), frozenset()),
         ],
     ),
     Case(
         "{} has no 16-bit arithmetic (shaderFloat16), which arithmetic='fp16' needs; "
         "use arithmetic='fp32' (precision='fp16' may stay) or another device",
-        lambda p: _usable_arithmetic("fp16", "fp16", stub("fp16_storage")),
+        lambda p: usable_arithmetic("fp16", "fp16", stub("fp16_storage")),
         lambda p: [
-            _usable_arithmetic("fp32", "fp16", stub("fp16_storage")),
-            _usable_arithmetic("fp16", "fp16", stub("fp16_storage", "fp16_arithmetic")),
+            usable_arithmetic("fp32", "fp16", stub("fp16_storage")),
+            usable_arithmetic("fp16", "fp16", stub("fp16_storage", "fp16_arithmetic")),
         ],
     ),
     Case(

@@ -11,7 +11,7 @@ from vknn.graph import DType, GraphBuilder, Op, TensorType
 from vknn.lowering import Layout, LoweringOptions, candidates, lower
 from vknn.lowering.kernels.quantized.requantize import as_bytes
 from vknn.ops.elementwise import Cast
-from vknn.ops.quantized.arithmetic import fixed_point as fp
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import (
     QuantizedConv,
     QuantizedConvTranspose,

@@ -10,8 +10,8 @@ from tests.ops.quantized.test_convolution import GEOMETRIES, conv, operands
 from vknn.graph import DType
 from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.elementwise import Fused, FusedStep
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import QuantizedBinary
-from vknn.ops.quantized.arithmetic import fixed_point as fp
 from vknn.plan import DeviceLimits
 
 UNIT = {"int8": (DType.INT8, -128, 127), "uint8": (DType.UINT8, 0, 255)}

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers import check_op
 
 from vknn.graph import DType
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import (
     KINDS,
     FloatRescale,
@@ -16,7 +17,6 @@ from vknn.ops.quantized.arithmetic import (
     Rescale,
     TableLookup,
 )
-from vknn.ops.quantized.arithmetic import fixed_point as fp
 
 SHAPES = [(3,), (2, 7, 3), (1, 6, 5, 3)]
 

@@ -8,7 +8,7 @@ from tests.helpers import check_op
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
-from vknn.ops.quantized.arithmetic import fixed_point as fp
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import bias_words
 from vknn.ops.quantized.matmul import QuantizedGemm
 

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import check_op
 
 from vknn.graph import DType
-from vknn.ops.quantized.arithmetic import fixed_point as fp
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.rows import (
     FixedSoftmax,
     QuantizedL2Normalization,

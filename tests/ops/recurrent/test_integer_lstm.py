@@ -11,8 +11,8 @@ from tests.helpers import check_op, shared_device, single_op_graph
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
 from vknn.lowering import LoweringOptions, candidates
-from vknn.ops.quantized.arithmetic import fixed_point as fp
-from vknn.ops.quantized.arithmetic import gemmlowp as ff
+from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized import gemmlowp as ff
 from vknn.ops.recurrent.integer_lstm import IntegerLSTM
 
 Arrays = list[np.ndarray | None]
