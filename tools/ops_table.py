@@ -99,11 +99,11 @@ def _default(value: Any) -> str:
 
 
 def _kernels(op: type[Op]) -> str:
-    from vknn.lowering.kit.registry import rule_for
+    from vknn.lowering.kernels import find_rule
 
     if op.__name__ == "Fused":
         return "those of its base"
-    rule = rule_for(op)
+    rule = find_rule(op)
     return rule.__module__.removeprefix("vknn.lowering.kernels.") if rule else "host"
 
 

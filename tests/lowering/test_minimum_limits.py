@@ -32,7 +32,7 @@ from tests.lowering.op_cases import FAMILIES, Case, conv, transposed, with_tails
 
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, op_classes
 from vknn.lowering import LoweringOptions, lower
-from vknn.lowering.kit.registry import rule_for
+from vknn.lowering.kernels import find_rule
 from vknn.ops import elementwise as ew
 from vknn.ops.attention import Attention
 from vknn.ops.custom import Custom
@@ -171,7 +171,7 @@ def test_every_op_with_a_rule_is_covered() -> None:
     covered = {type(case.op) for family in FAMILIES.values() for case in family()}
     own = {op for op in op_classes() if op.__module__.startswith("vknn.ops.")}
     own -= {Custom}  # its kernels are the users': tests/formats/test_custom.py
-    assert {op.__name__ for op in own if rule_for(op)} == {op.__name__ for op in covered}
+    assert {op.__name__ for op in own if find_rule(op)} == {op.__name__ for op in covered}
 
 
 def test_shared_memory_is_known_for_every_kernel_that_has_some() -> None:

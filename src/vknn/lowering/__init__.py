@@ -1,6 +1,5 @@
 """Lowering: from a graph and a device's limits to a plan. Knows no Vulkan handle."""
 
-from vknn.lowering import kernels as kernels  # registers every rule
 from vknn.lowering.assemble.check import PlanError, check_plan
 from vknn.lowering.assemble.plan_text import format_plan
 from vknn.lowering.choose.candidates import candidates

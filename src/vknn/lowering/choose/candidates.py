@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from vknn.errors import ShapeError
 from vknn.graph import Node, TensorType
 from vknn.lowering.choose.tuned_choices import chosen
+from vknn.lowering.kernels import find_rule
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.epilogue import encode_steps
 from vknn.lowering.kit.layouts import Layout, on_device, storage_bytes
 from vknn.lowering.kit.problem import LoweringOptions, Problem
-from vknn.lowering.kit.registry import rule_for
 from vknn.ops.elementwise import Fused
 from vknn.plan import DeviceLimits
 
@@ -36,7 +36,7 @@ def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> 
 def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:
     """Candidates of a node on the device, filtered by ``options``; none: it runs on the host."""
     base = node.op.base if isinstance(node.op, Fused) else node.op
-    rule = rule_for(type(base))
+    rule = find_rule(type(base))
     if rule is None or not _possible(node):
         return []
     problem = make_problem(node, limits, options)

@@ -1,7 +1,46 @@
-"""Kernel rules, a package or module a family; importing this registers all of them."""
+"""Kernel rules, a package or module a family. A family is imported when an op of it is lowered."""
 
+from __future__ import annotations
+
+import functools
 import importlib
+import importlib.util
 import pkgutil
 
-for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)
+from vknn.graph import Op
+from vknn.lowering.kit.registry import Rule, rule_for
+
+_OPS = "vknn.ops."
+
+
+def find_rule(op: type[Op]) -> Rule | None:
+    """The rule of an op class, or None: the op runs on the host.
+
+    Most rules are in the family that their op's module is of; where one is not, every family is
+    imported. Importing all of them takes longer than planning most networks.
+    """
+    rule = rule_for(op)
+    if rule is None and op.__module__.startswith(_OPS):
+        _import_family(op.__module__.removeprefix(_OPS).split(".")[0])
+        rule = rule_for(op)
+    if rule is None:
+        import_all()
+        rule = rule_for(op)
+    return rule
+
+
+@functools.cache
+def import_all() -> None:
+    """Registers the rules of every family."""
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
+
+
+@functools.cache
+def _import_family(family: str) -> None:
+    name = f"{__name__}.{family}"
+    if importlib.util.find_spec(name) is None:
+        return
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{name}."):
+        importlib.import_module(module.name)
