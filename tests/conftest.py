@@ -39,6 +39,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files all of whose tests need a device, where such tests are not wanted.
+
+    Collecting them would take as long as many of the tests that are wanted.
+    """
+    if "not (device" not in (config.option.markexpr or "") or collection_path.suffix != ".py":
+        return None
+    if not _by_folder(collection_path.relative_to(ROOT / "tests")):
+        return None
+    return True if "mark.host" not in collection_path.read_text(encoding="utf-8") else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="slow; runs with --slow")
     for item in items:

@@ -254,6 +254,7 @@ def test_an_elementwise_op(checkout: Checkout) -> None:
     assert "Conv+ThresholdedRelu" in printed
 
 
+@pytest.mark.long
 def test_the_rest(checkout: Checkout) -> None:
     """Tables, imports and format of what has been added; the tests that hold them."""
     checkout.follow(section("The rest"), but=None if find_spec("ruff") else "ruff")

@@ -21,6 +21,7 @@ def rows() -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in rest.split("|")] for name, rest in found}
 
 
+@pytest.mark.long
 def test_the_page_is_current() -> None:
     current = (ROOT / "docs" / "coreml.md").read_text(encoding="utf-8")
     assert table.page() == current, "run tools/coreml_table.py"

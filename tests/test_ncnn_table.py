@@ -25,6 +25,7 @@ def table() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_page_is_current(table: ModuleType) -> None:
     current = (ROOT / "docs" / "ncnn.md").read_text(encoding="utf-8")
     assert table.page() == current, "run tools/ncnn_table.py"

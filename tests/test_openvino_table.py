@@ -29,6 +29,7 @@ def rows(page: str) -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in found[1:]}
 
 
+@pytest.mark.long
 def test_the_page_is_current(page: str) -> None:
     current = (ROOT / "docs" / "openvino.md").read_text(encoding="utf-8")
     assert page == current, "run tools/openvino_table.py"

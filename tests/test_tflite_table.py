@@ -20,6 +20,7 @@ def rows() -> dict[str, dict[str, str]]:
     return {name: dict(zip(table.KINDS, rest.split(" | "), strict=False)) for name, rest in found}
 
 
+@pytest.mark.long
 def test_the_page_is_current() -> None:
     current = (ROOT / "docs" / "tflite.md").read_text(encoding="utf-8")
     assert table.page() == current, "run tools/tflite_table.py"

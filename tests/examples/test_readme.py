@@ -69,6 +69,7 @@ def test_help_explains(path: Path, run: Run, capsys: pytest.CaptureFixture[str])
     assert "--device" in text
 
 
+@pytest.mark.long
 def test_a_script_runs_by_itself(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / "classify.py"), "--device", "numpy",
                str(EXAMPLES / "data/digits.mlmodel"), str(EXAMPLES / "data/digit.png")]  # fmt: skip

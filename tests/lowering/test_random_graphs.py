@@ -17,6 +17,8 @@ from vknn.ops.elementwise import Add, Exp, Sigmoid
 from vknn.ops.movement.shape import ChannelShuffle, Concat, Reshape, Slice
 from vknn.ops.pooling.pool import MaxPool
 
+pytestmark = pytest.mark.long
+
 POOL = MaxPool(kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
 STEPS = ("conv", "slice", "concat", "concat", "sigmoid", "add", "pool", "reshape", "shuffle")
 SWITCHES = ("concat", "aliasing", "layouts", "texel")

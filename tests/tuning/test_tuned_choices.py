@@ -45,6 +45,7 @@ def test_the_key_of_a_convolution() -> None:
     assert key(CONV, (1, 3, 7, 7)) == CONV_KEY
 
 
+@pytest.mark.long
 def test_a_key_is_the_same_in_another_process() -> None:
     code = (
         "import numpy as np; from tests.tuning.test_tuned_choices import CONV, key;"

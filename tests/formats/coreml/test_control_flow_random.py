@@ -89,6 +89,7 @@ def _rounds(blob: str, limit: int, most: int, body: list[Statement], held: dict[
             return
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
 def test_random_programs(backend: str, pytestconfig: pytest.Config) -> None:
     count = 60 if backend == "numpy" else 15

@@ -11,6 +11,8 @@ from tools import coreml_schema
 
 from vknn.formats.coreml import coreml_pb2 as pb
 
+pytestmark = pytest.mark.long
+
 #: Of ML programs, which vknn does not read.
 LEFT_OUT = {"functions", "defaultFunctionName", "state", "stateType"}
 BYTES, MESSAGE = 12, 11

@@ -17,6 +17,8 @@ from vknn.formats.openvino.reader import parse_net
 from vknn.formats.openvino.validation import check
 from vknn.graph import TensorType, validate
 
+pytestmark = pytest.mark.long
+
 #: A vector of each of these layers, the one with the smallest file.
 FOLDER = ("vectors", "openvino")
 SECONDS = 2.0

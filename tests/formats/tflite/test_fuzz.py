@@ -17,6 +17,8 @@ from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
 from vknn.graph import TensorType, validate
 
+pytestmark = pytest.mark.long
+
 #: Small models of many kinds: options, quantization, sparsity, strings, subgraphs, custom ones.
 SEEDS = (
     "add/i8*", "conv_2d/*", "densify/*", "while/swap_1", "if/*", "call/*",
