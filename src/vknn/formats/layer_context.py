@@ -24,11 +24,12 @@ class NeedsData(Exception):
     """A converter needs the data of ``value``, which are computed at run time.
 
     The graph ends before this layer then; the rest is built when the data are known. ``key`` tells
-    apart the inputs of layers that share a value.
+    apart the inputs of layers that share a value. ``value`` None: the data are needed by a layer of
+    a subgraph that this layer calls.
     """
 
-    def __init__(self, value: Value, key: Hashable = None) -> None:
-        super().__init__(value.name)
+    def __init__(self, value: Value | None, key: Hashable = None) -> None:
+        super().__init__("a called subgraph" if value is None else value.name)
         self.value, self.key = value, key
 
 

@@ -215,6 +215,7 @@ def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:
     constants = {n: v.constant for n, v in values.items() if v.constant is not None}
     takes = {n: v for n, v in values.items() if v.constant is None}
     if need is not None:
+        assert need.value is not None
         takes[_DECISIVE] = need.value
     rest = _Continuation(
         source, position, build.as_declared, tuple(takes), constants,

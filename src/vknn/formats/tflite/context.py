@@ -6,22 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
 from vknn.graph import GraphBuilder, Origin, Value
-
-
-class NeedsData(Exception):
-    """Raised where an operator has to wait for data that are computed at run time.
-
-    These are the data of ``value``; None: data of an operator in a subgraph that it calls.
-    """
-
-    def __init__(self, value: Value | None) -> None:
-        super().__init__("a called subgraph" if value is None else value.name)
-        self.value = value
 
 
 @dataclass(frozen=True)
@@ -54,22 +41,6 @@ class Context(LayerContext):
         ends = [i for i in (*self.operator.inputs[:1], *self.operator.outputs[:1]) if i != -1]
         return any(tensors[i].is_quantized for i in ends)
 
-    @property
-    def x(self) -> Value:
-        """The first input."""
-        return self.value(0)
-
-    def value(self, number: int) -> Value:
-        """Input ``number``; Malformed where the operator lacks it."""
-        value = self.optional(number)
-        if value is None:
-            self.fail(f"input {number} is missing")
-        return value
-
-    def optional(self, number: int) -> Value | None:
-        """Input ``number``, or None where the operator lacks it."""
-        return self.inputs[number] if number < len(self.inputs) else None
-
     def source(self, number: int) -> TensorRecord:
         """The file's record of input ``number``."""
         self.value(number)
@@ -95,17 +66,6 @@ class Context(LayerContext):
         record = self.source(number)
         self.require(record.variable, f"writes input {number}, which is not a variable")
         self.assigned[record.index] = value
-
-    def data(self, number: int) -> np.ndarray:
-        """Array of an input whose data are needed while the graph is built.
-
-        Raises NeedsData where they are computed at run time: the graph then ends before this
-        operator (see ``subgraph_builder``).
-        """
-        value = self.value(number)
-        if value.constant is None:
-            raise NeedsData(value)
-        return value.constant
 
     def ints(self, number: int, what: str) -> list[int]:
         """Elements of an integer input, flattened; errors call it ``what``. See :meth:`data`."""

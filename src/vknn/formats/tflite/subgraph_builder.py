@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
-from vknn.formats.layer_context import unfold
+from vknn.formats.layer_context import NeedsData, unfold
 from vknn.formats.layer_errors import STRAY, Malformed, Unsupported
-from vknn.formats.tflite.context import Context, NeedsData
+from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord

@@ -30,7 +30,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Constant:
+class SpecConstant:
     """A specialization constant: its id and its type ("int", "uint", "float" or "bool")."""
 
     id: int
@@ -39,11 +39,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a host passes to a kernel besides buffers. Constants without a name (the size of the
+    """Parameters that a host passes to a kernel besides buffers. Constants without a name (the size of the
     workgroup) are left out."""
 
     push: tuple[Member, ...]
-    constants: dict[str, Constant]
+    constants: dict[str, SpecConstant]
 
 
 def interface(spirv: bytes) -> Interface:
@@ -119,9 +119,9 @@ class _Declarations:
             found.append(Member(name, self.types[scalar], self.offsets[block, number], count))
         return tuple(found)
 
-    def constants(self) -> dict[str, Constant]:
+    def constants(self) -> dict[str, SpecConstant]:
         return {
-            self.names[result]: Constant(spec_id, self.types[self.typed[result]])
+            self.names[result]: SpecConstant(spec_id, self.types[self.typed[result]])
             for result, spec_id in self.spec_ids.items()
             if self.names.get(result)
         }
