@@ -43,7 +43,7 @@ class QueueFamily:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Properties and abilities that a physical device reports. The defaults are what Vulkan 1.1 guarantees.
+    """Properties that a physical device reports. The defaults are what Vulkan 1.1 guarantees.
 
     Attributes:
         index: Its place in the loader's list.

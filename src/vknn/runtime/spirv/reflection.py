@@ -39,8 +39,10 @@ class SpecConstant:
 
 @dataclass(frozen=True)
 class Interface:
-    """Parameters that a host passes to a kernel besides buffers. Constants without a name (the size of the
-    workgroup) are left out."""
+    """Parameters that a host passes to a kernel besides buffers.
+
+    Constants without a name (the size of the workgroup) are left out.
+    """
 
     push: tuple[Member, ...]
     constants: dict[str, SpecConstant]
