@@ -3,6 +3,7 @@
 from vknn.lowering.assemble.check import PlanError, check_plan
 from vknn.lowering.assemble.plan_text import format_plan
 from vknn.lowering.choose.candidates import candidates
+from vknn.lowering.kernels import import_common
 from vknn.lowering.kit.emitter import WeightCache
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import LoweringOptions
@@ -18,3 +19,5 @@ __all__ = [
     "format_plan",
     "lower",
 ]
+
+import_common()

@@ -1,4 +1,8 @@
-"""Kernel rules, a package or module a family. A family is imported when an op of it is lowered."""
+"""Kernel rules, a package or module a family.
+
+The families that most networks need are imported with vknn.lowering, before anybody waits for an
+answer; the others when an op of theirs is lowered.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,10 @@ from vknn.graph import Op
 from vknn.lowering.kit.registry import Rule, rule_for
 
 _OPS = "vknn.ops."
+#: Imported at once. Any other family is found all the same, only later.
+_COMMON = (
+    "convolution", "elementwise", "matmul", "movement", "normalization", "pooling", "reduction",
+)  # fmt: skip
 
 
 def find_rule(op: type[Op]) -> Rule | None:
@@ -27,6 +35,12 @@ def find_rule(op: type[Op]) -> Rule | None:
         import_all()
         rule = rule_for(op)
     return rule
+
+
+def import_common() -> None:
+    """Registers the rules of the families that most networks need."""
+    for family in _COMMON:
+        _import_family(family)
 
 
 @functools.cache
