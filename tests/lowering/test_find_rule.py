@@ -16,7 +16,8 @@ from vknn.ops.{module} import {op}
 rule = find_rule({op})
 prefix = "vknn.lowering.kernels."
 families = {{m.removeprefix(prefix).split(".")[0] for m in sys.modules if m.startswith(prefix)}}
-print(rule.__module__.removeprefix(prefix), "recurrent" in families)
+found = rule.__module__.removeprefix(prefix) if rule else "none"
+print(found, "detection" in families, "recurrent" in families)
 """
 
 
@@ -27,13 +28,21 @@ def loaded(module: str, op: str) -> list[str]:
 
 
 def test_only_the_ops_own_family_is_imported() -> None:
-    assert loaded("convolution.conv", "Conv") == ["convolution.rule", "False"]
-    assert loaded("elementwise.activation", "Relu") == ["elementwise.rule", "False"]
+    assert loaded("convolution.conv", "Conv") == ["convolution.rule", "False", "False"]
+    assert loaded("detection.ssd", "PriorBox") == ["detection.ssd", "True", "False"]
 
 
 def test_a_rule_in_another_family_is_found() -> None:
     """Convolutions of quantized integers are ops of the family quantized."""
-    assert loaded("quantized.convolution", "QuantizedConv") == ["convolution.rule", "True"]
+    assert loaded("quantized.convolution", "QuantizedConv") == [
+        "convolution.rule",
+        "False",
+        "False",
+    ]
+
+
+def test_every_family_is_looked_through_for_an_op_without_a_rule() -> None:
+    assert loaded("text.skip_gram", "SkipGram") == ["none", "True", "True"]
 
 
 def test_every_op_finds_the_rule_that_is_registered_for_it() -> None:
