@@ -19,6 +19,9 @@ from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Ro
 
 ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
 EPILOGUE_STEPS = 6
+_STEP_CONSTANTS = [
+    (f"ep_code_{n}", f"ep_a_{n}", f"ep_b_{n}", f"ep_mode_{n}") for n in range(EPILOGUE_STEPS)
+]
 
 
 @dataclass(eq=False)
@@ -311,11 +314,9 @@ def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
     if len(epilogue.steps) > EPILOGUE_STEPS:
         raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
     constants: dict[str, Number] = {}
-    for number, step in enumerate(epilogue.steps):
-        constants[f"ep_code_{number}"] = step.code
-        constants[f"ep_a_{number}"] = float(step.a)
-        constants[f"ep_b_{number}"] = float(step.b)
-        constants[f"ep_mode_{number}"] = step.mode
+    for (code, a, b, mode), step in zip(_STEP_CONSTANTS, epilogue.steps, strict=False):
+        constants[code], constants[mode] = step.code, step.mode
+        constants[a], constants[b] = float(step.a), float(step.b)
     return constants
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.errors import ShapeError
@@ -48,6 +48,8 @@ class KernelParameters:
     either: int | None
     constants: Mapping[str, Constant]
     required: frozenset[str]
+    #: Constants by the names that were found right once: rules name the same ones again and again.
+    _checked: dict[tuple[str, ...], tuple[Constant, ...]] = field(default_factory=dict)
 
     def pack(self, values: Push) -> bytes:
         """The bytes of the push-constant block.
@@ -55,9 +57,12 @@ class KernelParameters:
         Raises ValueError for a name that is unknown or missing and for arrays of another size,
         ShapeError for an integer that does not fit 32 bits.
         """
-        if len(values) != len(self.push) or not all(name in values for name in self.push):
+        try:
+            words: list[Any] = [values[name] for name in self.push]
+        except KeyError:
+            words = []
+        if not len(words) == len(values) == len(self.push):
             self._differ("push constants", values, self.push, self.push)
-        words: list[Any] = [values[name] for name in self.push]
         if self.arrays:
             words = [word for name in self.push for word in self._words(name, values[name])]
         try:
@@ -69,13 +74,14 @@ class KernelParameters:
 
     def specialization(self, values: Spec) -> dict[int, Number]:
         """Values by constant id. Raises ValueError for a name that is unknown or missing."""
-        constants = self.constants
-        if not self.required <= values.keys() or not values.keys() <= constants.keys():
-            self._differ("specialization constants", values, constants, self.required)
+        names = tuple(values)
+        if names not in self._checked:
+            if not self.required <= values.keys() or not values.keys() <= self.constants.keys():
+                self._differ("specialization constants", values, self.constants, self.required)
+            self._checked[names] = tuple(self.constants[name] for name in names)
         found: dict[int, Number] = {}
-        for name, value in values.items():
+        for constant, value in zip(self._checked[names], values.values(), strict=True):
             if value is not None:
-                constant = constants[name]
                 found[constant.id] = float(value) if constant.is_float else value
         return found
 
