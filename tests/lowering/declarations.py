@@ -1,14 +1,14 @@
-"""What a SPIR-V module declares at each binding, to be held against what a plan binds there."""
+"""Declarations of a SPIR-V module by binding, to be held against the buffers that a plan binds."""
 
 from __future__ import annotations
 
 import functools
-
-import numpy as np
+from collections.abc import Sequence
 
 from vknn.plan import Dispatch, Format, View
 from vknn.runtime.spirv import modules
 from vknn.runtime.spirv.glsl import Variant
+from vknn.runtime.spirv.words import instructions, unpacked
 
 # Opcodes and decorations of the SPIR-V specification.
 _INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLED_IMAGE = 21, 22, 23, 25, 27
@@ -50,25 +50,20 @@ def check_declarations(dispatch: Dispatch) -> None:
 
 @functools.cache
 def _declarations(kernel: str, variant: Variant) -> dict[int, tuple[View, object]]:
-    words = np.frombuffer(modules.spirv(kernel, variant), np.uint32).tolist()
-    types: dict[int, tuple[int, list[int]]] = {}
+    types: dict[int, tuple[int, Sequence[int]]] = {}
     places: dict[int, int] = {}
     variables: list[tuple[int, int]] = []
-    at = 5
-    while at < len(words):
-        size, code = words[at] >> 16, words[at] & 0xFFFF
-        operands = words[at + 1 : at + size]
+    for code, operands in instructions(unpacked(modules.spirv(kernel, variant))):
         if code in (_INT, _FLOAT, _VECTOR, _IMAGE, _SAMPLED_IMAGE, _ARRAY, _STRUCT, _POINTER):
             types[operands[0]] = code, operands[1:]
         elif code == _DECORATE and operands[1] == _BINDING:
             places[operands[0]] = operands[2]
         elif code == _VARIABLE:
             variables.append((operands[1], operands[0]))
-        at += size
     return {places[v]: _described(types, pointer) for v, pointer in variables if v in places}
 
 
-def _described(types: dict[int, tuple[int, list[int]]], pointer: int) -> tuple[View, object]:
+def _described(types: dict[int, tuple[int, Sequence[int]]], pointer: int) -> tuple[View, object]:
     code, operands = types[types[pointer][1][1]]
     if code == _SAMPLED_IMAGE:
         return View.TEXEL, None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 from vknn.graph import DType, TensorType
+from vknn.lowering.kit.parameters import parameters_of
 from vknn.plan import (
     Access,
     Barrier,
@@ -49,7 +49,9 @@ def fma(limits: DeviceLimits, chains: int, steps: int, groups: int) -> Plan:
         kernel="profiling/fma",
         variant=(("STEPS", str(steps)), ("VECTORS", str(chains))),
         specialization=_local(lanes_),
-        push=struct.pack("<iff", rounds, 0.999, 0.001),
+        push=parameters_of("profiling/fma").pack(
+            {"rounds": rounds, "factor": 0.999, "summand": 0.001}
+        ),
         bindings=(Binding(RESULT, Access.WRITE),),
         groups=(groups, 1, 1),
         flops=2 * 4 * chains * steps * rounds * lanes_ * groups,
@@ -68,7 +70,10 @@ def copy(limits: DeviceLimits, view: View, items: int, nbytes: int) -> Plan:
     dispatch = Dispatch(
         kernel="profiling/copy",
         variant=(("ACCESS", ACCESS[view]),),
-        specialization=(*_local(lanes(limits)), (10, items)),
+        specialization=(
+            *_local(lanes(limits)),
+            *parameters_of("profiling/copy").specialization({"ITEMS": items}).items(),
+        ),
         push=b"",
         bindings=(Binding(SOURCE, Access.READ, view), Binding(TARGET, Access.WRITE)),
         groups=(width, height, 1),
