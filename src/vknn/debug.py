@@ -18,7 +18,7 @@ Results = dict[str, np.ndarray]
 
 
 def traced(level: int) -> Callable[[Segment, Results], Results]:
-    """Runs a segment and says what it did, in as much detail as ``level`` (VKNN_DEBUG) asks for."""
+    """Runner of segments that says what each did, in the detail of ``level`` (VKNN_DEBUG)."""
 
     def execute(segment: Segment, feeds: Results) -> Results:
         start = time.perf_counter()
@@ -36,14 +36,14 @@ def traced(level: int) -> Callable[[Segment, Results], Results]:
 
 
 def say_plan(segment: Segment) -> None:
-    """Prints a segment's plan."""
+    """Output of a segment's plan."""
     if segment.plan is not None:
         for line in format_plan(segment.plan).splitlines():
             say(line)
 
 
 def say(line: str) -> None:
-    """Prints a line."""
+    """Output of a line."""
     print(f"vknn: {line}", file=sys.stderr)
 
 

@@ -75,13 +75,13 @@ class Engine:
         return {**self._checked(self.model.complete(feeds)), **self._state}
 
     def reset_state(self) -> None:
-        """Sets what the model keeps between runs (if it does) back to what it was at first."""
+        """Reset of what the model keeps between runs (if it does) to what it was at first."""
         with self.lock:
             first = self.model.first_state
             self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
 
     def forget(self) -> None:
-        """Closes all programs, and lets go of packed weights: the next run builds its own."""
+        """Closing of all programs, and loss of packed weights: the next run builds its own."""
         self.latest = None
         self._encoder.forget()
         for program in self._programs.values():
@@ -90,12 +90,12 @@ class Engine:
         self.target.weights = WeightCache()
 
     def check_open(self) -> None:
-        """Raises VknnError once the engine is closed."""
+        """Check: VknnError once the engine is closed."""
         if self._closed:
             raise VknnError("the session is closed")
 
     def close(self) -> None:
-        """Frees all device objects but the device; may be called twice."""
+        """Release of all device objects but the device; may be called twice."""
         with self.lock:
             if self._closed:
                 return

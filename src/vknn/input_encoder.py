@@ -14,7 +14,7 @@ Plain = tuple[str, np.dtype, tuple[int, ...], tuple[int, ...]]
 
 
 class InputEncoder:
-    """Encodes the inputs of a model; knows arrays like the last ones again and then only reshapes.
+    """Encoder of a model's inputs; knows arrays like the last ones again and only reshapes them.
 
     A run on the device with small inputs takes less time than looking at each of them anew.
     """
@@ -30,7 +30,7 @@ class InputEncoder:
         return {s.name: model.encode(s.name, np.asarray(feeds[s.name])) for s in model.inputs}
 
     def remember(self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Notes what :meth:`encode` made of these, where that depends on their types alone."""
+        """Note of what :meth:`encode` made of these, where that depends on their types alone."""
         self._plain = None
         if self._model.value_inputs or not all(self._is_plain(n, feeds[n], arrays) for n in arrays):
             return
@@ -55,7 +55,7 @@ class InputEncoder:
         return arrays
 
     def forget(self) -> None:
-        """Notes nothing any more."""
+        """Removal of what was noted."""
         self._plain = None
 
     def _is_plain(self, name: str, given: Any, arrays: Mapping[str, np.ndarray]) -> bool:

@@ -95,7 +95,7 @@ class Access(enum.Enum):
 
 
 class View(Term):
-    """How a shader sees a buffer: the descriptor type."""
+    """Descriptor type by which a shader sees a buffer."""
 
     STORAGE = "storage"  # storage buffer
     TEXEL = "texel"  # uniform texel buffer, texelFetch
@@ -173,7 +173,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copies ``nbytes`` from the start of ``source`` plus offset to ``target`` plus offset."""
+    """Copy of ``nbytes`` from the start of ``source`` plus offset to ``target`` plus offset."""
 
     source: int
     target: int
@@ -186,7 +186,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """Sets every 32-bit word of a buffer to ``word``."""
+    """Fill of every 32-bit word of a buffer with ``word``."""
 
     buffer: int
     word: int = 0
@@ -196,7 +196,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Makes all earlier writes visible to all later work; ``buffers`` made it necessary."""
+    """Barrier: all earlier writes are visible to all later work; ``buffers`` made it necessary."""
 
     buffers: tuple[int, ...]
 

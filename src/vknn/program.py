@@ -95,7 +95,7 @@ class Program:
         return outputs
 
     def close(self) -> None:
-        """Frees the device objects of all segments and subprograms."""
+        """Release of the device objects of all segments and subprograms."""
         with self._lock:
             for segment in self.segments:
                 segment.close()

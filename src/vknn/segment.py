@@ -31,7 +31,7 @@ class Segment:
         return reference.run(self.graph, feeds)
 
     def close(self) -> None:
-        """Frees the device objects; may be called twice."""
+        """Release of the device objects; may be called twice."""
         if self.executable is not None:
             self.executable.close()
             self.executable = None

@@ -102,7 +102,7 @@ class ModelFiles:
 
 
 def run_layer_files(args: argparse.Namespace) -> None:
-    """Runs the Python files given with --layers."""
+    """Run of the Python files given with --layers."""
     for path in args.layers:
         if not path.is_file():
             raise VknnError(f"--layers: there is no file {path}")

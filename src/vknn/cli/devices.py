@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Lists the devices; the one that "auto" means is marked."""
+    """List of the devices; the one that "auto" means is marked."""
     found = list_devices()
     if not found and not args.json:
         raise DeviceError("there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)")

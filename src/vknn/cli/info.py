@@ -44,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Shows the model. Only --plan and --coverage open a device."""
+    """Display of the model. Only --plan and --coverage open a device."""
     with opened(args, device=None if args.plan or args.coverage else "numpy") as session:
         graph = _graph(args, session)
         if args.plan or args.graph:

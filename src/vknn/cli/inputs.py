@@ -19,7 +19,7 @@ ORDERS = ("rgb", "bgr", "gray")
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How a picture becomes an array: (value - mean) / std of values 0 to 255, by channel.
+    """Conversion of a picture to an array: (value - mean) / std of values 0 to 255, by channel.
 
     ``size`` (width, height) None: the size the model asks for, or the picture's own. ``resize``:
     "stretch", "crop" (the middle, in the right proportions) or "pad" (the whole picture, mean

@@ -29,7 +29,7 @@ FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and gives the exit code."""
+    """Command line: runs a command and gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
     try:

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs the model once and shows or writes what comes out."""
+    """Run of the model once and shows or writes what comes out."""
     labels = _labels(args.labels)
     with opened(args) as session:
         feeds = read_feeds(args, session)

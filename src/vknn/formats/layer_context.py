@@ -66,11 +66,11 @@ class LayerContext:
         return value.constant
 
     def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds an op with one output. An op whose inputs are all constants is computed at once."""
+        """Addition of an op with one output. An op of constant inputs is computed at once."""
         return self.add_many(op, *inputs)[0]
 
     def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
-        """Adds an op with any number of outputs."""
+        """Addition of an op with any number of outputs."""
         folded = _folded(op, inputs)
         if folded is not None:
             return tuple(self.constant(array, op.type_name) for array in folded)
@@ -108,16 +108,16 @@ class LayerContext:
         return axis % rank
 
     def require(self, condition: bool, message: str) -> None:
-        """Raises Malformed with ``message`` unless ``condition`` holds."""
+        """Check: Malformed with ``message`` unless ``condition`` holds."""
         if not condition:
             self.fail(message)
 
     def fail(self, message: str) -> NoReturn:
-        """Raises Malformed: the layer contradicts itself or its inputs."""
+        """Malformed error: the layer contradicts itself or its inputs."""
         raise Malformed(message)
 
     def refuse(self, what: str) -> NoReturn:
-        """Raises Unsupported: vknn cannot run the layer with these parameters or inputs."""
+        """Unsupported error: vknn cannot run the layer with these parameters or inputs."""
         raise Unsupported(what)
 
 

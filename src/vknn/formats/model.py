@@ -101,7 +101,7 @@ class Model(ABC):
         raise VknnError("only Core ML models can be written")
 
     def check_names(self, given: Mapping[str, object]) -> None:
-        """Raises InputError, naming them, for inputs that ``given`` lacks and for unknown names."""
+        """Check: InputError, naming them, for inputs that ``given`` lacks and for unknown names."""
         known = {spec.name for spec in self.inputs}
         if given.keys() == known:
             return

@@ -13,7 +13,7 @@ from vknn.graph.types import TensorType
 
 
 class GraphBuilder:
-    """Collects nodes; infers and checks the types of each as it is added. Knows no op by name."""
+    """Collector of nodes, whose types it infers and checks as they are added; knows no op."""
 
     def __init__(self, name: str = "graph") -> None:
         self._name = name
@@ -42,7 +42,7 @@ class GraphBuilder:
         name: str | None = None,
         names: tuple[str, ...] | None = None,
     ) -> Value:
-        """Adds a node with one output and gives that; ``names`` names the output values."""
+        """Addition of a node with one output, which it gives; ``names`` names the output values."""
         outputs = self.add_many(op, *inputs, origin=origin, name=name, names=names)
         if len(outputs) != 1:
             raise ValueError(f"{op.type_name} has {len(outputs)} outputs: use add_many")
@@ -56,7 +56,7 @@ class GraphBuilder:
         name: str | None = None,
         names: tuple[str, ...] | None = None,
     ) -> tuple[Value, ...]:
-        """Adds a node and gives all its outputs. Raises ShapeError, naming the layer."""
+        """Addition of a node; gives all its outputs. Raises ShapeError, naming the layer."""
         stem = name or (origin.name if origin else op.type_name)
         origin = origin or Origin(stem, op.type_name)
         try:

@@ -7,7 +7,7 @@ from vknn.graph.graph import Graph, Node, Value
 
 
 def validate(graph: Graph) -> None:
-    """Raises ShapeError unless each value is made once, before it is read, as its op infers."""
+    """Check: ShapeError unless each value is made once, before it is read, as its op infers."""
     made: set[Value] = set(graph.inputs)
     for node in graph.nodes:
         for value in node.inputs:

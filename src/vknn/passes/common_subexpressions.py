@@ -7,7 +7,7 @@ from vknn.passes.rewriter import Rewriter, sweep
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
-    """Merges nodes of equal deterministic ops on the same values (constants: the same array)."""
+    """Merging of nodes of equal deterministic ops on the same values (or constant arrays)."""
     seen: dict[tuple[object, ...], Node] = {}
 
     def merge(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:

@@ -14,7 +14,7 @@ SMALL = 1 << 16
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Replaces deterministic nodes of constant inputs by their results, unless those are large."""
+    """Folding of deterministic nodes of constant inputs into results that are not large."""
     return sweep(graph, _fold)
 
 

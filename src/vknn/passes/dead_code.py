@@ -7,5 +7,5 @@ from vknn.passes.rewriter import sweep
 
 
 def remove_dead_code(graph: Graph) -> Graph:
-    """Drops nodes whose results nobody reads. The inputs of the graph stay."""
+    """Removal of nodes whose results nobody reads. The inputs of the graph stay."""
     return sweep(graph, lambda rewriter, node: None)

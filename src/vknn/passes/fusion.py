@@ -21,7 +21,7 @@ MAX_STEPS = 6
 
 
 def fuse_elementwise(graph: Graph) -> Graph:
-    """Turns base, f, g... into Fused(base, f, g...) where nothing else reads what lies between.
+    """Fusion of base, f, g... into Fused(base, f, g...) where nothing else reads what lies between.
 
     The second operand of a binary step is a number, a tensor of the shape of the result, or a
     vector along the base's channel axis. Of two possible bases the later one takes the steps, so

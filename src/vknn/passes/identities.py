@@ -24,7 +24,7 @@ from vknn.passes.rewriter import Rewriter, sweep
 
 
 def remove_identities(graph: Graph) -> Graph:
-    """Replaces the result of a no-op (Identity, Reshape to the same shape, x * 1) by its input."""
+    """Replacement of a no-op's result (Identity, Reshape to the same shape, x * 1) by its input."""
     return sweep(graph, _remove, tuple(_TESTS))
 
 

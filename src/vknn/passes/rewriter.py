@@ -60,7 +60,7 @@ class Rewriter:
         origin: Origin,
         replacing: Node | None = None,
     ) -> tuple[Value, ...]:
-        """Adds a node and gives its outputs.
+        """Addition of a node; gives its outputs.
 
         The outputs of ``replacing`` become the new node's outputs where their types still hold,
         so that names survive; without it they are named after ``origin``.

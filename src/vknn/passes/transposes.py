@@ -15,7 +15,7 @@ Results = tuple[Value, ...] | None
 
 
 def cancel_transposes(graph: Graph) -> Graph:
-    """Merges neighbouring Transposes and Reshapes and moves them where they meet or vanish.
+    """Merging of neighbouring Transposes and Reshapes, moved to where they meet or vanish.
 
     A Transpose sinks below ops that can do without it (see ``sinking``), a Reshape below functions
     of one input: there it may meet its inverse, and above it these ops join the epilogue of what

@@ -57,7 +57,7 @@ class NcnnPeer:
         return {name: self._extract(extractor, name) for name in self._outputs}
 
     def close(self) -> None:
-        """Frees the network."""
+        """Release of the network."""
         self._net.clear()
 
     def _extract(self, extractor: Any, name: str) -> np.ndarray:

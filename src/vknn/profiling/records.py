@@ -69,7 +69,7 @@ class TimedRun:
     seconds: float = 0.0
 
     def execute(self, segment: Segment, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs a segment with timestamps, or op by op on the host."""
+        """Run of a segment with timestamps, or op by op on the host."""
         start = time.perf_counter() - self.began
         if segment.executable is None or segment.plan is None:
             return self._on_host(segment, feeds, start)

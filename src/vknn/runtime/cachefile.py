@@ -61,7 +61,7 @@ def read(path: Path) -> bytes:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces the file in one step; a cache that cannot be written is no error."""
+    """Replacement of the file in one step; a cache that cannot be written is no error."""
     if not data or len(data) > MAX_BYTES - _HEADER.size:
         return
     with contextlib.suppress(OSError):
@@ -69,7 +69,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, raw: bytes) -> None:
-    """Writes a file in one step: readers see all of it or what was there before."""
+    """Writing of a file in one step: readers see all of it or what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:

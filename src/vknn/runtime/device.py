@@ -35,7 +35,7 @@ class Shared:
         self.users = 0
 
     def destroy(self) -> None:
-        """Releases everything, in reverse order."""
+        """Release of everything, in reverse order."""
         self.precompiler.destroy()
         self.transfer.destroy()
         self.pipelines.destroy()
@@ -97,7 +97,7 @@ class Device(Closing):
         self.shared.core.peak = self.shared.core.allocated
 
     def adopt(self, child: Closing) -> None:
-        """Has ``child`` closed with the device."""
+        """Adoption of ``child``, which is closed with the device."""
         self._children.add(child)
 
     def close(self) -> None:

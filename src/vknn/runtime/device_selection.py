@@ -32,7 +32,7 @@ def is_host(selector: str) -> bool:
 
 
 def refuse_host(selector: str) -> None:
-    """Raises DeviceError for a selector of the NumPy reference."""
+    """Check: DeviceError for a selector of the NumPy reference."""
     if is_host(selector):
         raise DeviceError(f"{selector!r} is the NumPy reference; a Vulkan device is needed here")
 

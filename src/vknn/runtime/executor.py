@@ -119,7 +119,7 @@ class Executable(Closing):
             return self._transfer.download(place.memory, place.offset, place.nbytes)
 
     def check_guards(self) -> None:
-        """Raises ValidationError where a kernel wrote into one of ``plan.guards``."""
+        """Check: ValidationError where a kernel wrote into one of ``plan.guards``."""
         with self._lock:
             self._ready()
             self._memory.check_guards()
@@ -130,7 +130,7 @@ class Executable(Closing):
         return self._memory.nbytes
 
     def close(self) -> None:
-        """Releases everything, after work that is still going on; may be called twice."""
+        """Release of everything, after work that is still going on; may be called twice."""
         with self._lock:
             if self._closed:
                 return

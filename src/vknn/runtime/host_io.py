@@ -37,11 +37,11 @@ class HostBuffers:
         ]
 
     def copy_in(self, target: Any) -> None:
-        """Records the copies from staging to device memory."""
+        """Recording of the copies from staging to device memory."""
         self._copy(target, inwards=True)
 
     def copy_out(self, target: Any) -> None:
-        """Records the copies from device to staging memory."""
+        """Recording of the copies from device to staging memory."""
         self._copy(target, inwards=False)
 
     def destroy(self) -> None:
@@ -97,20 +97,20 @@ class HostIO:
         self._counts = {index: seen[index][:4].view(np.int32) for index in counts}
 
     def before(self, target: Any) -> None:
-        """Records what comes before the first step."""
+        """Recording of what comes before the first step."""
         if self._into.staged:
             self._into.copy_in(target)
             self._barriers.device(target)
 
     def after(self, target: Any) -> None:
-        """Records what comes behind the last step."""
+        """Recording of what comes behind the last step."""
         if self._out.staged:
             self._barriers.device(target)
             self._out.copy_out(target)
         self._barriers.host(target)
 
     def check(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Raises InputError where names, shapes or dtypes do not fit."""
+        """Check: InputError where names, shapes or dtypes do not fit."""
         if len(feeds) != len(self._expected):
             raise InputError(_name_mismatch(feeds, self.plan.inputs))
         for name, shape, dtype in self._expected:
@@ -126,7 +126,7 @@ class HostIO:
                 )
 
     def store(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Copies the inputs in, converting to the device's dtypes as it goes."""
+        """Copy of the inputs in, converted to the device's dtypes."""
         if self._narrows:  # numbers beyond float16's range become infinite, without a warning
             with np.errstate(over="ignore"):  # errstate takes longer than a small copy
                 self._copy_in(feeds)
@@ -136,7 +136,7 @@ class HostIO:
             memory.flush()
 
     def load(self) -> dict[str, np.ndarray]:
-        """Copies the outputs out, in the host's dtypes and cut to their counts."""
+        """Copy of the outputs out, in the host's dtypes and cut to their counts."""
         for memory in self._out.incoherent:
             memory.invalidate()
         outputs = {}

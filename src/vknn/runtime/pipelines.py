@@ -92,7 +92,7 @@ class Pipelines:
             return [self._pipelines[key] for key in keys]
 
     def destroy(self) -> None:
-        """Saves the cache and releases everything."""
+        """Release of everything; saves the cache."""
         with self._lock:
             if self._cache is not None and self._core.lost is None:
                 self._save(self._cache)

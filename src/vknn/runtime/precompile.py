@@ -88,7 +88,7 @@ class Precompiler:
         keys: Sequence[PipelineKey],
         places: Sequence[Place],
     ) -> Batch | None:
-        """Has workers start on what the driver has never seen; None where that is too little."""
+        """Start of workers on what the driver has never seen; None where that is too little."""
         if self._path is None or len(keys) < LEAST_TASKS or _cores() < 2:
             return None
         known = _digests(cachefile.read(self._path))
@@ -112,7 +112,7 @@ class Precompiler:
         return batch
 
     def finish(self, batch: Batch, pipelines: Pipelines, places: Sequence[Place]) -> None:
-        """Compiles what is left of a batch, and waits for what workers have begun."""
+        """Compilation of what is left of a batch; waits for what workers have begun."""
         try:
             with contextlib.suppress(VknnError), _DryDispatcher(self._core) as dispatcher:
                 while (task := self._take(batch)) is not None:
@@ -127,14 +127,14 @@ class Precompiler:
             cachefile.write(self._path, b"".join([*known][-_MOST_DIGESTS:]))
 
     def drop(self, batch: Batch) -> None:
-        """Takes the batch from the workers: none begins another task of it."""
+        """Withdrawal of the batch from the workers: none begins another task of it."""
         with self._changed:
             batch.tasks.clear()
             with contextlib.suppress(ValueError):
                 self._batches.remove(batch)
 
     def destroy(self) -> None:
-        """Waits for the workers, which end after what they have begun."""
+        """Wait for the workers, which end after what they have begun."""
         with self._changed:
             self._closed = True
             self._batches.clear()
@@ -142,7 +142,7 @@ class Precompiler:
             thread.join()
 
     def abandon(self) -> None:
-        """Forgets the workers, which a forked child does not have."""
+        """Loss of the workers, which a forked child does not have."""
         self._changed = threading.Condition()
         self._batches.clear()
         self._workers.clear()

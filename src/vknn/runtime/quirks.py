@@ -63,7 +63,7 @@ def usable_features(
 
 
 def preferred_access(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> str:
-    """How shaders best read tensors: "storage", "texel" or "image"."""
+    """Access mode by which shaders best read tensors: "storage", "texel" or "image"."""
     if "texel" in disabled:
         return "storage"
     # Measured: both texel forms read more than twice as fast as storage buffers, and in the inner

@@ -9,7 +9,7 @@ def align_up(value: int, alignment: int) -> int:
 
 
 class RangeAllocator:
-    """Hands out aligned byte ranges of a block of ``size`` bytes."""
+    """Allocator of aligned byte ranges of a block of ``size`` bytes."""
 
     def __init__(self, size: int, alignment: int) -> None:
         self.size, self.alignment = size, alignment

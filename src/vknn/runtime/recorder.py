@@ -46,7 +46,7 @@ class _Bound:
 
 
 class Recorder:
-    """Holds the descriptor sets and buffer views of a plan, and records its commands."""
+    """Recorder of a plan's commands, with its descriptor sets and buffer views."""
 
     def __init__(
         self, core: Core, plan: Plan, places: Sequence[Place], pipelines: Sequence[Pipeline]
@@ -75,7 +75,7 @@ class Recorder:
         after: Callable[[Any], None] | None = None,
         queries: Any = None,
     ) -> None:
-        """Records ``steps`` (start, end). ``before`` and ``after`` add the copies in and out.
+        """Recording of ``steps`` (start, end). ``before`` and ``after`` add the copies in and out.
 
         With ``queries`` (a VkQueryPool) each command writes its two timestamps; the queries are
         numbered through the whole plan.

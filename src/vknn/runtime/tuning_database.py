@@ -63,7 +63,7 @@ def load(path: Path) -> dict[str, TuningEntry]:
 
 
 def store(path: Path, entries: Mapping[str, TuningEntry]) -> None:
-    """Adds entries to a database, in place of those with the same keys. Raises VknnError."""
+    """Addition of entries to a database, in place of those with the same keys. Raises VknnError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a damaged file is replaced here
         merged = {**load(path), **entries}

@@ -100,7 +100,7 @@ class WeightPool(Closing):
             self._drop(weights)
 
     def close(self) -> None:
-        """Frees everything, whoever uses it; may be called twice."""
+        """Release of everything, whoever uses it; may be called twice."""
         with self._lock:
             self._closed = True
             self._weights.clear()

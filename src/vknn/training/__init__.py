@@ -33,7 +33,7 @@ def train(
     given: Mapping[str, object],
     progress: Callback | bool | None = None,
 ) -> UpdateResult:
-    """Trains a model on a target; see :meth:`vknn.session.Session.update`."""
+    """Training of a model on a target; see :meth:`vknn.session.Session.update`."""
     return update(_task(model, target), target, batches, given, progress)
 
 

@@ -29,7 +29,7 @@ _FLAT: set[type[Op]] = set()
 
 
 def gradient(*ops: type[Op]) -> Callable[[Rule], Rule]:
-    """Registers a rule: ``rule(g, dy, ...)``, one gradient for each output of the node."""
+    """Registration of a rule: ``rule(g, dy, ...)``, one gradient for each output of the node."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
@@ -42,7 +42,7 @@ def gradient(*ops: type[Op]) -> Callable[[Rule], Rule]:
 
 
 def decomposition(*ops: type[Op]) -> Callable[[Decomposition], Decomposition]:
-    """Registers what an op of one output stands for, in ops that have rules."""
+    """Registration of what an op of one output stands for, in ops that have rules."""
 
     def register(make: Decomposition) -> Decomposition:
         for op in ops:
@@ -55,7 +55,7 @@ def decomposition(*ops: type[Op]) -> Callable[[Decomposition], Decomposition]:
 
 
 def flat(*ops: type[Op]) -> None:
-    """Registers ops whose derivative is 0 wherever there is one: they pass no gradient on."""
+    """Registration of ops whose derivative is 0 wherever there is one: they pass no gradient on."""
     gradient(*ops)(lambda g, *dys: None)
     _FLAT.update(ops)
 

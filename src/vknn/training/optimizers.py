@@ -10,14 +10,14 @@ import numpy as np
 
 
 class Optimizer(ABC):
-    """Keeps what it needs from step to step. Weights and gradients go by name."""
+    """Optimizer: keeps what it needs from step to step. Weights and gradients go by name."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = learning_rate
 
     @abstractmethod
     def step(self, weights: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> None:
-        """Changes the weights in place."""
+        """Change of the weights in place."""
 
 
 class SGD(Optimizer):

@@ -20,7 +20,7 @@ AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 class Scope:
-    """Adds nodes on behalf of ``node``. ``wanted``: values whose gradient is asked for.
+    """Writer of nodes on behalf of ``node``. ``wanted``: values whose gradient is asked for.
 
     Arithmetic takes values or numbers, broadcasts, and gives values.
     """
@@ -60,11 +60,11 @@ class Scope:
         return value is not None and value in self._wanted
 
     def add_many(self, op: Op, *inputs: Value | None) -> tuple[Value, ...]:
-        """Adds a node; gives all its outputs."""
+        """Addition of a node; gives all its outputs."""
         return self._builder.add_many(op, *inputs, origin=self._origin, name=self._name)
 
     def add(self, op: Op, *inputs: Value | None) -> Value:
-        """Adds a node of one output; gives it."""
+        """Addition of a node of one output; gives it."""
         return self._builder.add(op, *inputs, origin=self._origin, name=self._name)
 
     def constant(self, array: np.ndarray) -> Value:

@@ -187,7 +187,7 @@ def _cut(
 
 
 def check_whole(graph: Graph) -> None:
-    """Raises UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
+    """Check: UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
     if graph.continuation is not None:
         layers = graph.continuation.layers
         what = f"one of the layers {', '.join(dict.fromkeys(layers))}" if layers else "a layer"

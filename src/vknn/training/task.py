@@ -73,4 +73,4 @@ class Task(ABC):
 
     @abstractmethod
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Puts trained weights into the model."""
+        """Transfer of trained weights into the model."""

@@ -62,7 +62,7 @@ class Child:
         return dict(json.loads(line))
 
     def close(self) -> None:
-        """Lets the process end; it writes its pipeline cache on the way out."""
+        """End of the process; it writes its pipeline cache on the way out."""
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -71,7 +71,7 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """Ends the process now."""
+        """End of the process now."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._errors):

@@ -41,7 +41,7 @@ class Result:
 
 
 class Trials:
-    """Measures jobs on a device, in a worker that is replaced when it fails. A context manager.
+    """Measurement of jobs on a device, in a worker replaced when it fails. A context manager.
 
     ``timeout``: seconds that a candidate may take to be made ready, checked and run.
     """
@@ -62,7 +62,7 @@ class Trials:
             self._child = None
 
     def run(self, job: Job, contest: Contest) -> Result:
-        """Measures in rounds in which every candidate runs once: the machine is then alike for all.
+        """Rounds in which every candidate runs once: the machine is then alike for all.
 
         Raises DeviceError where the device cannot be opened.
         """

@@ -91,7 +91,7 @@ def tune_jobs(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Report:
-    """Measures jobs on a device and remembers the winners as they come."""
+    """Measurement of jobs on a device; remembers the winners as they come."""
     tell = progress or (lambda done, total, what: None)
     path = database_file(environment.read().cache_path(), device.snapshot)
     before = tuning_choices(device.snapshot)

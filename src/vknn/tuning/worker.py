@@ -41,7 +41,7 @@ FATAL = (DeviceLostError, DeviceTimeoutError)
 
 @dataclass(frozen=True)
 class Open:
-    """Opens the device of this selector, which must have this UUID. ``timeout``: of a run."""
+    """Opening of the device of this selector, which must have this UUID. ``timeout``: of a run."""
 
     selector: str
     uuid: bytes
@@ -83,7 +83,7 @@ class _Posed:
 
 
 class Worker:
-    """Answers requests."""
+    """Worker that answers requests."""
 
     def __init__(self) -> None:
         self._device: Device | None = None
@@ -192,7 +192,7 @@ def _describe(error: Exception) -> str:
 
 
 def main() -> None:
-    """Answers until standard input ends or the device is of no more use."""
+    """Loop of answers until standard input ends or the device is of no more use."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries print must not mix with the answers
     worker = Worker()

@@ -57,7 +57,7 @@ class Input(ABC):
 
     @abstractmethod
     def blob(self, builder: GraphBuilder, type: TensorType) -> Value:
-        """Adds a graph input for a user's array of this type; the value that the layers see."""
+        """Value that the layers see, of a new graph input for a user's array of this type."""
 
 
 class ArrayInput(Input):
@@ -170,7 +170,7 @@ class ImageInput(Input):
         return np.ascontiguousarray(array, np.uint8)
 
     def check(self, shape: Sequence[int]) -> None:
-        """Raises InputError unless an image of this shape fits."""
+        """Check: InputError unless an image of this shape fits."""
         kind = "height x width" if self.gray else "height x width x 3"
         fits = len(shape) == (2 if self.gray else 3) and (self.gray or shape[2] == 3)
         if not fits or 0 in shape:

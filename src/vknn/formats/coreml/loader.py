@@ -12,7 +12,7 @@ from vknn.formats.model import Model
 
 
 def load(path: Path, weights: Path | None = None) -> Model:
-    """Reads a .mlmodel file. Raises ModelFormatError and UnsupportedLayerError."""
+    """Reading of a .mlmodel file. Raises ModelFormatError and UnsupportedLayerError."""
     file = str(path)
     if weights is not None:
         raise ModelFormatError(

@@ -30,7 +30,7 @@ class FeatureModel(Model):
     message: Any
 
     def set_inputs(self, features: Iterable[Input]) -> None:
-        """Sets the inputs of the model."""
+        """Assignment of the inputs of the model."""
         self.features = {feature.name: feature for feature in features}
         self.inputs = tuple(feature.spec for feature in self.features.values())
         self.shape_hints = {
@@ -58,7 +58,7 @@ class FeatureModel(Model):
         return feature.encode(np.asarray(array))
 
     def save(self, path: Path) -> None:
-        """Writes a .mlmodel with the present weights."""
+        """Writing of a .mlmodel with the present weights."""
         path.write_bytes(self.message.SerializeToString())
 
 
@@ -134,7 +134,7 @@ class CoremlModel(FeatureModel):
 
 
 def check_features(description: Any, file: str | None) -> None:
-    """Raises ModelFormatError unless all inputs and outputs have names, each a different one."""
+    """Check: ModelFormatError unless all inputs and outputs have names, each a different one."""
     for features, what in ((description.input, "input"), (description.output, "output")):
         names = [feature.name for feature in features]
         if not all(names) or any("\0" in name for name in names):

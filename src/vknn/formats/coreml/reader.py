@@ -54,7 +54,7 @@ def parse_model(data: bytes, file: str | None = None) -> Any:
 
 
 def check_kind(model: Any, file: str | None = None, place: str = "", depth: int = 0) -> None:
-    """Raises as :func:`parse_model` unless the model is a neural network or a pipeline of them."""
+    """Check: as :func:`parse_model` unless the model is a neural network or a pipeline of them."""
     kind = model.WhichOneof("Type")
     if kind is None:
         raise ModelFormatError(

@@ -56,7 +56,7 @@ class NetworkRecord:
 
     @functools.cached_property
     def reads(self) -> tuple[frozenset[str], ...]:
-        """For each layer the blobs that it and later layers may read; the last entry is empty."""
+        """Blobs, for each layer, that it and later layers may read; the last entry is empty."""
         found: list[frozenset[str]] = [frozenset()]
         for layer in reversed(self.layers):
             found.append(found[-1].union(*_read(layer)))

@@ -83,7 +83,7 @@ class Stage:
         self._copies = 0
 
     def run(self) -> End:
-        """Converts as many layers as possible."""
+        """Conversion of as many layers as possible."""
         while self._next():
             pass
         return self._end()

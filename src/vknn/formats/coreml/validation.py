@@ -17,7 +17,7 @@ _CONTROL_INPUTS: dict[str, Arity] = {
 
 
 def check_layers(network: NetworkRecord, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError, naming all unknown layers, or ModelFormatError."""
+    """Check: UnsupportedLayerError, naming all unknown layers, or ModelFormatError."""
     unknown = []
     for layer in network.all_layers():
         if layer.type in CONTROL:
@@ -57,7 +57,7 @@ def _check_control(layer: LayerRecord, file: str | None) -> None:
 def check_blobs(
     network: NetworkRecord, inputs: set[str], outputs: dict[str, str], file: str | None = None
 ) -> None:
-    """Raises ModelFormatError for blobs that are read but written on no path to the reader.
+    """Check: ModelFormatError for blobs that are read but written on no path to the reader.
 
     ``outputs``: blob -> what it is for, for those needed at the end. Within one network no blob is
     written twice but by copy layers.

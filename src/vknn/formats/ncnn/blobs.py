@@ -7,7 +7,7 @@ from vknn.formats.ncnn.records import LayerRecord, NetRecord
 
 
 def check_blobs(net: NetRecord, file: str | None = None) -> None:
-    """Raises ModelFormatError unless each blob is produced once, and before any layer reads it."""
+    """Check: ModelFormatError unless each blob is produced once, and before any layer reads it."""
     all_blobs = set(net.blobs())
     producers: dict[str, str] = {}
     for layer in net.layers:

@@ -44,7 +44,7 @@ class Context(LayerContext, Generic[P]):
     def add_many(
         self, op: Op, *inputs: Value | None, parts: Sequence[str] = ("",)
     ) -> tuple[Value, ...]:
-        """Adds an op with an output for each of ``parts``, which tell apart the outputs' names.
+        """Addition of an op with an output for each of ``parts``, which tell their names apart.
 
         Unlike those of other formats the node has the layer's name, and ops on constants are left
         to the passes.

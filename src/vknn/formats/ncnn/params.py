@@ -53,7 +53,7 @@ class Params(Attributes):
         return params
 
     def check(self) -> None:
-        """Raises Malformed for values that no input could suit, Unsupported for what vknn lacks."""
+        """Check: Malformed for values that no input could suit, Unsupported for what vknn lacks."""
 
 
 @functools.cache
@@ -63,13 +63,13 @@ def _kinds(cls: type[Params]) -> dict[str, Any]:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises Malformed unless ``condition`` holds."""
+    """Check: Malformed unless ``condition`` holds."""
     if not condition:
         raise Malformed(message)
 
 
 def require_axes(axes: Sequence[int]) -> None:
-    """Raises Malformed unless these are at most four axes from -4 to 3, as ncnn demands."""
+    """Check: Malformed unless these are at most four axes from -4 to 3, as ncnn demands."""
     require(len(axes) <= 4, f"axes {list(axes)} are more than four")
     require(all(-4 <= a < 4 for a in axes), f"axes {list(axes)} are not all from -4 to 3")
 

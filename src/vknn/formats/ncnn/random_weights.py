@@ -42,7 +42,7 @@ def random_weights(net: NetRecord, seed: int = 0) -> dict[str, dict[str, np.ndar
 
 
 def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
-    """Writes a .bin of random weights for a .param or .param.bin.
+    """Writing of a .bin of random weights for a .param or .param.bin.
 
     Raises as :func:`loader.load` does.
     """

@@ -206,7 +206,7 @@ class _Parser:
 
 
 def check_names_fit(net: NetRecord, blob_count: int, file: str | None) -> None:
-    """Raises ModelFormatError where there are more blobs than the header says."""
+    """Check: ModelFormatError where there are more blobs than the header says."""
     distinct = len(set(net.blobs()).union(*(layer.bottoms for layer in net.layers)))
     if distinct > blob_count:
         message = f"{distinct} blobs are named but the header says {blob_count}"

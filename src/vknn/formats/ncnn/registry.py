@@ -71,7 +71,7 @@ def layer(
     index: int | None = None,
     may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: (),
 ) -> Callable[[Convert], Convert]:
-    """Registers the decorated function as the converter of layer ``name``; see :class:`LayerType`.
+    """Registration of a function as the converter of layer ``name``; see :class:`LayerType`.
 
     Layers that are not ``batched`` are added once for each item of a batch. Raises ValueError for
     a name that is registered already.

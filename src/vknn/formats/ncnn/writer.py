@@ -41,7 +41,7 @@ def save(
     bin_path: Path | None = None,
     storage: Storage = "fp32",
 ) -> None:
-    """Writes both files; the .bin beside the .param unless named.
+    """Writing of both files; the .bin beside the .param unless named.
 
     Raises ShapeError where an array is missing or does not have its layer's shape.
     """

@@ -53,7 +53,7 @@ class GraphBuild:
         return self.source.weights
 
     def count_layers(self, name: str, coming: int = 0) -> None:
-        """Counts one converted layer.
+        """Count of one converted layer.
 
         Raises ShapeError if that many and ``coming`` more exceed MAX_LAYERS.
         """

@@ -159,7 +159,7 @@ class Context(LayerContext, AttributeReader):
         return self.build.states[id_]
 
     def write_state(self, id_: str, value: Value) -> None:
-        """Makes ``value`` the state of this Memory id that the next run reads."""
+        """Assignment of ``value`` to the state of this Memory id, which the next run reads."""
         held = self.build.states[id_]
         if value.type.shape != held.type.shape:
             self.fail(f"writes {value.type} where {held.type} is read")

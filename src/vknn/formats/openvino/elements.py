@@ -26,7 +26,7 @@ class ElementReader:
     nesting: int = 0
 
     def fail(self, message: str, layer: str | None = None) -> NoReturn:
-        """Raises the error for a file that contradicts itself."""
+        """Error for a file that contradicts itself."""
         raise ModelFormatError(message, file=self.file, layer=layer)
 
     def number(self, element: Element, name: str, layer: str | None = None) -> int:

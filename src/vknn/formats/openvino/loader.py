@@ -12,7 +12,7 @@ from vknn.formats.openvino.xml import MAX_BYTES
 
 
 def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
-    """Reads a net; ``weights``: by default the .bin of the same stem, which is memory-mapped.
+    """Reading of a net; ``weights``: by default the .bin of the same stem, which is memory-mapped.
 
     Raises ModelFormatError and UnsupportedLayerError.
     """

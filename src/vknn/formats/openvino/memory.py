@@ -55,7 +55,7 @@ def _memories(net: Net) -> list[LayerRecord]:
 
 
 def check_memories(net: Net, file: str | None = None) -> None:
-    """Raises ModelFormatError unless each id is written at most once and fits what is read."""
+    """Check: ModelFormatError unless each id is written at most once and fits what is read."""
     written: dict[str, LayerRecord] = {}
     layers = _memories(net)
     for layer in layers:

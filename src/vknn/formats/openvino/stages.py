@@ -54,12 +54,12 @@ class Stage:
         self.fed = dict(fed or {})
 
     def run(self, start: int = 0) -> None:
-        """Converts all layers from ``start`` on whose values are not known yet."""
+        """Conversion of all layers from ``start`` on whose values are not known yet."""
         for position in range(start, len(self.net.layers)):
             self.convert(self.net.layers[position])
 
     def convert(self, layer: LayerRecord) -> None:
-        """Adds a layer to the graph. Raises NeedsData and NeedsShape where it must wait."""
+        """Addition of a layer to the graph. Raises NeedsData and NeedsShape where it must wait."""
         if layer.outputs and all((layer.id, p.id) in self.known for p in layer.outputs):
             return
         self.build.count_layers(layer.name)

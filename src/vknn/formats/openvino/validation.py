@@ -37,7 +37,7 @@ def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
 
 
 def check_layers(net: Net, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError, naming all layers of unknown types."""
+    """Check: UnsupportedLayerError, naming all layers of unknown types."""
     unknown: list[str] = []
     for layer in net.all_layers():
         found = known_type(layer.type)
@@ -50,7 +50,7 @@ def check_layers(net: Net, file: str | None = None) -> None:
 
 
 def check_inputs(net: Net, file: str | None = None) -> None:
-    """Raises ModelFormatError for input ports of the net itself that no edge leads to."""
+    """Check: ModelFormatError for input ports of the net itself that no edge leads to."""
     layers = net.by_id()
     for id_, port in body_inputs(net):
         if layers[id_].inputs:

@@ -39,7 +39,7 @@ class Weights:
         return 0 if self._data is None else len(self._data)
 
     def check(self, blob: Blob, what: str, layer: str) -> None:
-        """Raises ModelFormatError unless the blob lies inside the file."""
+        """Check: ModelFormatError unless the blob lies inside the file."""
         if blob.offset + blob.size > self.size:
             raise ModelFormatError(
                 f"{what}: {blob.size} bytes at {blob.offset} do not lie inside the file of "

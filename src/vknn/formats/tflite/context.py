@@ -62,7 +62,7 @@ class Context(LayerContext):
         return tensor.quant
 
     def assign_variable(self, number: int, value: Value) -> None:
-        """Assigns ``value`` to the variable tensor that is input ``number``."""
+        """Assignment of ``value`` to the variable tensor that is input ``number``."""
         record = self.source(number)
         self.require(record.variable, f"writes input {number}, which is not a variable")
         self.assigned[record.index] = value

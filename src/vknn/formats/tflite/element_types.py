@@ -75,7 +75,7 @@ _SUB_BYTE = {
 
 
 def check_element_types(c: Context) -> None:
-    """Raises Unsupported or Malformed for tensors of types that the operator's kernels lack."""
+    """Check: Unsupported or Malformed for tensors of types that the operator's kernels lack."""
     _check_sub_byte(c)
     taken = _TAKEN.get(c.operator.code)
     if taken is not None and c.x.type.dtype not in taken:

@@ -36,7 +36,7 @@ def load(path: Path, weights: Path | None = None) -> TfliteModel:
 
 
 def check_operators(record: ModelRecord, file: str | None = None) -> None:
-    """Raises UnsupportedLayerError listing all operators that vknn does not have."""
+    """Check: UnsupportedLayerError listing all operators that vknn does not have."""
     unknown: list[str] = []
     for graph in record.subgraphs:
         for operator in graph.operators:
@@ -72,7 +72,7 @@ _CALLS = {
 
 
 def check_calls(record: ModelRecord, file: str | None = None) -> None:
-    """Raises ModelFormatError for calls that are recursive or name subgraphs that do not fit."""
+    """Check: ModelFormatError for calls that are recursive or name subgraphs that do not fit."""
     called: dict[int, set[int]] = {}
     for graph in record.subgraphs:
         for operator in graph.operators:

@@ -44,7 +44,7 @@ def operator(
     takes_quantized: bool = False,
     custom: bool = False,
 ) -> Callable[[Convert], Convert]:
-    """Registers the decorated function as the converter of these operators, each taken once.
+    """Registration of the decorated function as the converter of these operators, each taken once.
 
     ``takes_quantized``: the function converts operators on quantized tensors too. For others
     :func:`quantized` registers a second function.
@@ -63,7 +63,7 @@ def operator(
 
 
 def quantized(*names: str) -> Callable[[Convert], Convert]:
-    """Registers the decorated function as the converter of quantized forms of these operators."""
+    """Registration of a function as the converter of quantized forms of these operators."""
 
     def register(convert: Convert) -> Convert:
         for name in names:

@@ -28,7 +28,7 @@ class Damaged(ValueError):
 
 
 def verify(data: bytes | memoryview) -> None:
-    """Raises Damaged unless every offset of the model in ``data`` stays inside it."""
+    """Check: Damaged unless every offset of the model in ``data`` stays inside it."""
     _Verifier(data).run()
 
 

@@ -38,14 +38,14 @@ def find_rule(op: type[Op]) -> Rule | None:
 
 
 def import_common() -> None:
-    """Registers the rules of the families that most networks need."""
+    """Registration of the rules of the families that most networks need."""
     for family in _COMMON:
         _import_family(family)
 
 
 @functools.cache
 def import_all() -> None:
-    """Registers the rules of every family."""
+    """Registration of the rules of every family."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
 

@@ -264,12 +264,12 @@ class Emitter:
     def copy(
         self, source: Ref, target: Ref, nbytes: int, source_offset: int = 0, target_offset: int = 0
     ) -> None:
-        """Copies bytes from buffer to buffer (offsets and size: whole elements)."""
+        """Copy of bytes from buffer to buffer (offsets and size: whole elements)."""
         step = Copy(0, 1, nbytes, source_offset, target_offset, self.nodes, self.label)
         self.commands.append((step, [source, target]))
 
     def fill(self, ref: Ref, word: int = 0) -> None:
-        """Sets every 32-bit word of a buffer."""
+        """Fill of every 32-bit word of a buffer."""
         self.commands.append((Fill(0, word, self.nodes, self.label), [ref]))
 
     def _operand_bindings(self, count: int, scalar: bool) -> list[Bound]:

@@ -29,27 +29,27 @@ def arguments(op: Op, inputs: Sequence[Any], required: int, optional: int = 0) -
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises ShapeError unless ``condition``."""
+    """Check: ShapeError unless ``condition``."""
     if not condition:
         raise ShapeError(message)
 
 
 def require_float(op: Op, *types: TensorType | None) -> None:
-    """Raises ShapeError unless all present types are floating point."""
+    """Check: ShapeError unless all present types are floating point."""
     for type_ in types:
         if type_ is not None and not type_.dtype.is_float:
             raise ShapeError(f"{type(op).__name__} wants floating point, not {type_}")
 
 
 def require_dtype(op: Op, dtype: DType, *types: TensorType | None) -> None:
-    """Raises ShapeError unless all present types have the element type ``dtype``."""
+    """Check: ShapeError unless all present types have the element type ``dtype``."""
     for type_ in types:
         if type_ is not None and type_.dtype is not dtype:
             raise ShapeError(f"{type(op).__name__} wants {dtype.value}, not {type_}")
 
 
 def require_vector(op: Op, what: str, type_: TensorType | None, length: int | None) -> None:
-    """Raises ShapeError unless ``type_`` is absent or a vector of ``length`` elements."""
+    """Check: ShapeError unless ``type_`` is absent or a vector of ``length`` elements."""
     if type_ is None:
         return
     if type_.rank != 1 or not fits(type_.shape[0], length):

@@ -13,7 +13,7 @@ from vknn.graph import Op, Shape
 
 
 def check_window(op: Op, axes: int, **attributes: Sequence[int] | None) -> None:
-    """Raises ShapeError unless the window's attributes fit ``axes`` spatial axes."""
+    """Check: ShapeError unless the window's attributes fit ``axes`` spatial axes."""
     name = type(op).__name__
     for what, value in attributes.items():
         if value is None:

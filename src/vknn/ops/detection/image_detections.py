@@ -14,7 +14,7 @@ LOWEST = np.finfo(np.float32).min
 
 @attributes
 class ImageDetections(Op):
-    """Decodes SSD's boxes for each of N images; boxes go that overlap a better one of their class.
+    """Decoding of SSD's boxes of N images; boxes go that overlap a better one of their class.
 
     Inputs: location [N, P * L * 4], four numbers for each of P priors and L lists of boxes (1, or
     with ``own_boxes`` one for each class); confidence [N, P * C] of C classes, the class fastest;

@@ -12,7 +12,7 @@ from vknn.ops.common.checks import arguments, fits, require, require_dtype
 
 @attributes
 class NonMaxSuppression(Op):
-    """For each class the boxes that stay, best first, at most ``max_output`` of them.
+    """Boxes of each class that stay, best first, at most ``max_output`` of them.
 
     Inputs boxes [b, n, 4] (two opposite corners each) and scores [b, c, n]. Boxes with a score
     above ``score_threshold`` (``score_inclusive``: or equal) are candidates. The best of them,

@@ -61,7 +61,7 @@ class PriorBox(Op):
 
 @attributes
 class DetectionOutput(Op):
-    """Decodes SSD's boxes, and in each class suppresses those that overlap a better one.
+    """Decoding of SSD's boxes, and in each class suppresses those that overlap a better one.
 
     Inputs: location [1, P * 4], x, y, w, h of each of P boxes; confidence [1, P * C] of C classes,
     the class fastest, or with ``class_major`` the box; priors [1, 2 * P * 4], x1, y1, x2, y2 of

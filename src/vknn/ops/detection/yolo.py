@@ -12,7 +12,7 @@ from vknn.ops.elementwise.activation import sigmoid
 
 @attributes
 class YoloDetection(Op):
-    """Decodes YOLO feature maps and suppresses overlapping boxes, as ncnn's layers do.
+    """Decoding of YOLO feature maps and suppresses overlapping boxes, as ncnn's layers do.
 
     Inputs: map b is [1, num_box * (5 + num_class), h, w]; of each box the channels are x, y, w, h,
     objectness and the class scores. Box k of map b has anchor ``mask[b * num_box + k]``, whose

@@ -61,7 +61,7 @@ class Fused(Op):
 
     @property
     def operand_count(self) -> int:
-        """How many extra inputs the steps read."""
+        """Number of extra inputs that the steps read."""
         return max((s.operand + 1 for s in self.steps if s.operand is not None), default=0)
 
     def split(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

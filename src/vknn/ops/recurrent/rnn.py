@@ -82,7 +82,7 @@ class Recurrent(Op):
         return self.direction == "reverse" or direction == 1
 
     def check(self) -> None:
-        """Raises ShapeError for attributes out of range."""
+        """Check: ShapeError for attributes out of range."""
         name, wanted = self.type_name, len(self.default_activations)
         require(self.direction in DIRECTIONS, f"{name}: no direction {self.direction!r}")
         require(self.layout in (0, 1), f"{name}: no layout {self.layout}")

@@ -177,7 +177,7 @@ def _packaged(kernel: str, variant: Variant, source_hash: str) -> bytes:
 
 
 def build(root: Path, target: Path, workers: int | None = None) -> int:
-    """Compiles every listed variant of every kernel under ``root`` into an archive in ``target``.
+    """Compilation of every variant of every kernel under ``root`` into an archive in ``target``.
 
     Copies the sources beside it, for the check against staleness and for users' includes. Returns
     the number of modules. Raises :class:`ShaderError` for the first one that does not compile.

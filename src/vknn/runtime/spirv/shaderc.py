@@ -86,7 +86,7 @@ class Compiler(Protocol):
 
     @property
     def identity(self) -> str:
-        """Changes whenever the compiler or its options do, for keys of caches."""
+        """Identity of the compiler and its options, for keys of caches."""
 
     def compile(self, jobs: Sequence[ShaderJob]) -> list[bytes]:
         """SPIR-V of each job; :class:`ShaderError` with the compiler's own messages."""

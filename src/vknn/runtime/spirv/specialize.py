@@ -94,7 +94,7 @@ class Module:
 
     @classmethod
     def parse(cls, spirv: bytes) -> Module:
-        """Reads a module; one that is not SPIR-V or not whole gets nothing folded."""
+        """Reading of a module; one that is not SPIR-V or not whole gets nothing folded."""
         module = cls(np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32))
         if len(module.code) > words.HEADER_WORDS and module.code[0] == words.MAGIC:
             module._scan()

@@ -72,14 +72,14 @@ def submit_info(commands: Any) -> Struct:
 
 
 def begin(core: Core, commands: Any, once: bool = False) -> None:
-    """Starts recording."""
+    """Start of recording."""
     flags = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT if once else 0
     info = structs.make("VkCommandBufferBeginInfo", flags=flags)
     core.check(lib.vkBeginCommandBuffer(commands, info.ptr), "recording commands")
 
 
 def end(core: Core, commands: Any) -> None:
-    """Ends recording."""
+    """End of recording."""
     core.check(lib.vkEndCommandBuffer(commands), "recording commands")
 
 
@@ -108,7 +108,7 @@ def _barrier(commands: Any, before: int, after: int, barrier: Struct) -> None:
 
 
 def copy(commands: Any, source: Any, target: Any, regions: list[tuple[int, int, int]]) -> None:
-    """Copies (source offset, target offset, bytes) regions from buffer to buffer."""
+    """Copy of (source offset, target offset, bytes) regions from buffer to buffer."""
     if regions:
         entries = [{"srcOffset": s, "dstOffset": t, "size": n} for s, t, n in regions]
         native = structs.array("VkBufferCopy", entries)
@@ -116,5 +116,5 @@ def copy(commands: Any, source: Any, target: Any, regions: list[tuple[int, int, 
 
 
 def fill(commands: Any, buffer: Any, offset: int, nbytes: int, word: int) -> None:
-    """Sets 32-bit words."""
+    """Fill of 32-bit words."""
     lib.vkCmdFillBuffer(commands, buffer, offset, nbytes, word & 0xFFFFFFFF)

@@ -117,7 +117,7 @@ class Core:
             raise error
 
     def ensure_alive(self) -> None:
-        """Raises DeviceLostError where the device was lost before."""
+        """Check: DeviceLostError where the device was lost before."""
         if self.lost is not None:
             raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
 
@@ -129,7 +129,7 @@ class Core:
             self.check(code, "submitting work")
 
     def wait(self, fence: Any, timeout: float) -> bool:
-        """Waits for a fence (a VkFence array of one); False when ``timeout`` seconds passed."""
+        """Wait for a fence (a VkFence array of one); False when ``timeout`` seconds passed."""
         left = int(timeout * 1e9)
         while left > 0:
             slice_ = min(left, _WAIT_SLICE)
@@ -142,19 +142,19 @@ class Core:
         return False
 
     def idle(self) -> None:
-        """Waits until the device has nothing to do, or is lost."""
+        """Wait until the device has nothing to do, or is lost."""
         if not self.abandoned:
             with self._queue_lock:
                 lib.vkDeviceWaitIdle(self.device)
 
     def account(self, nbytes: int) -> None:
-        """Notes that device memory was allocated (or, negative, freed)."""
+        """Account of device memory that was allocated (or, negative, freed)."""
         with self._account_lock:
             self.allocated += nbytes
             self.peak = max(self.peak, self.allocated)
 
     def destroy(self) -> None:
-        """Releases the device; its objects must be gone."""
+        """Release of the device; its objects must be gone."""
         if not self.abandoned:
             self.idle()
             lib.vkDestroyDevice(self.device, ffi.NULL)

@@ -50,7 +50,7 @@ class Instance:
         return list(handles)[: count[0]]
 
     def destroy(self) -> None:
-        """Releases the instance; every device made from it must be gone."""
+        """Release of the instance; every device made from it must be gone."""
         if self._messenger is not None:
             self.function("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, ffi.NULL)
             live_objects.destroyed("messenger")
@@ -99,7 +99,7 @@ def release() -> None:
 
 
 def abandon() -> None:
-    """Forgets the instance without a call to the driver (in a forked child)."""
+    """Loss of the instance without a call to the driver (in a forked child)."""
     global _current, _users
     _current, _users = None, 0
 

@@ -21,7 +21,7 @@ class Closing:
     _closed = True  # until the constructor is through
 
     def close(self) -> None:
-        """Releases everything; may be called twice."""
+        """Release of everything; may be called twice."""
         raise NotImplementedError
 
     def __enter__(self: _Self) -> _Self:
@@ -36,7 +36,7 @@ class Closing:
 
 
 def sweep() -> None:
-    """Closes what was dropped without being closed."""
+    """Closing of what was dropped without being closed."""
     while _forgotten:
         batch = [_forgotten.popleft() for _ in range(len(_forgotten))]
         for entry in sorted(batch, key=lambda e: e.close_order):

@@ -10,13 +10,13 @@ _lock = threading.RLock()
 
 
 def created(kind: str, count: int = 1) -> None:
-    """Notes that native objects came into being."""
+    """Count of native objects that came into being."""
     with _lock:
         _counts[kind] += count
 
 
 def destroyed(kind: str, count: int = 1) -> None:
-    """Notes that native objects were destroyed."""
+    """Count of native objects that were destroyed."""
     with _lock:
         _counts[kind] -= count
 

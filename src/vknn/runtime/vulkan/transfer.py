@@ -58,7 +58,7 @@ class Transfer:
         self._barriers = commands.Barriers()
 
     def upload(self, target: Allocation, offset: int, data: np.ndarray) -> None:
-        """Writes the bytes of ``data`` (contiguous) into a buffer; offset a multiple of 4."""
+        """Writing of the bytes of ``data`` (contiguous) into a buffer; offset a multiple of 4."""
         raw = data.reshape(-1).view(np.uint8)
         if target.mapped is not None:
             target.mapped[offset : offset + raw.size] = raw

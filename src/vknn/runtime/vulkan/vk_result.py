@@ -55,7 +55,7 @@ def result_error(code: int, what: str) -> DeviceError:
 
 
 def check(code: int, what: str) -> None:
-    """Raises the matching exception unless ``code`` is VK_SUCCESS."""
+    """Check: the matching exception unless ``code`` is VK_SUCCESS."""
     if code != SUCCESS:
         raise result_error(code, what)
 

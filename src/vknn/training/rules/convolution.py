@@ -29,7 +29,7 @@ Three = tuple[Value | None, Value | None, Value | None]
 
 @dataclass(frozen=True)
 class Window:
-    """How windows lie in an image: taps, and pads as begins, then ends."""
+    """Geometry of windows in an image: taps, and pads as begins, then ends."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -37,7 +37,7 @@ class Window:
     dilations: tuple[int, ...]
 
     def left_over(self, image: tuple[int, ...], places: tuple[int, ...]) -> tuple[int, ...]:
-        """How many elements at the ends of the padded image no window reaches."""
+        """Number of elements at the ends of the padded image that no window reaches."""
         axes = range(len(image))
         ends = [
             (places[i] - 1) * self.strides[i] + (self.kernel[i] - 1) * self.dilations[i] + 1

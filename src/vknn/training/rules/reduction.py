@@ -18,7 +18,7 @@ Share = Callable[[Scope, Value, Value], Value]
 
 
 def reduces(*ops: type[Op]) -> Callable[[Share], Share]:
-    """Registers the rule of a reduction by the share of the gradient that each element gets."""
+    """Registration of a reduction's rule: the share of the gradient that each element gets."""
 
     def register(share: Share) -> Share:
         @gradient(*ops)

@@ -15,7 +15,7 @@ Derivative = Callable[[Scope], Value]
 
 
 def derivative(*ops: type[Op]) -> Callable[[Derivative], Derivative]:
-    """Registers the derivative of elementwise functions of one input."""
+    """Registration of the derivative of elementwise functions of one input."""
 
     def register(make: Derivative) -> Derivative:
         @gradient(*ops)

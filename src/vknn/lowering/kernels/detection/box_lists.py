@@ -105,7 +105,7 @@ class BoxLists:
     def select(
         self, emitter: Emitter, scores: Ref, rows: Ref, results: Sequence[tuple[int, Ref, Ref]]
     ) -> None:
-        """Writes the boxes that stay to ``results``: row contents, rows' buffer, count's buffer."""
+        """Boxes that stay, written to ``results``: row contents, rows' buffer, count's buffer."""
         ordered, kept = self.choose(emitter, scores, rows)
         for form, y, count in results:
             over_lanes(

@@ -171,7 +171,7 @@ def concat(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(ops.ChannelShuffle)
 def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
-    """In LINEAR a transpose of [group, C / group], in C4 a gather by lanes."""
+    """A transpose of [group, C / group] in LINEAR, a gather by lanes in C4."""
     (x,), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and isinstance(op, ops.ChannelShuffle)
     n, channels, *rest = x.dims

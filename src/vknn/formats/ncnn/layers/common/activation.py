@@ -12,7 +12,7 @@ _PARAMETERS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 0, 5: 0, 6: 2}
 
 
 def check_activation(kind: int, parameters: tuple[float, ...]) -> None:
-    """Raises Malformed for an unknown activation or one that lacks parameters."""
+    """Check: Malformed for an unknown activation or one that lacks parameters."""
     require(kind in _PARAMETERS, f"unknown activation type {kind}")
     needed = _PARAMETERS[kind]
     require(

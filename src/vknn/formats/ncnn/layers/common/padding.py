@@ -16,7 +16,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def check_pads(pads: Sequence[int]) -> None:
-    """Raises Malformed for negative pads beside positive ones; negative pads alone mean none."""
+    """Check: Malformed for negative pads beside positive ones; negative pads alone mean none."""
     good = min(pads) >= 0 or max(pads) <= 0
     require(good, f"negative padding {list(pads)} (left, right, top, bottom)")
 

@@ -128,7 +128,7 @@ class WeightedWindow(ConvWindow1D):
         return [*specs, WeightSpec("bias", (self.num_output,))] if self.bias_term else specs
 
     def check_window(self) -> None:
-        """Raises Malformed for sizes that no input could suit."""
+        """Check: Malformed for sizes that no input could suit."""
         require(min(*self.strides, *self.dilations) > 0, "strides and dilations must be positive")
         require(self.groups > 0, f"group {self.groups} must be positive")
         if self.dynamic:
@@ -167,7 +167,7 @@ def padded_sizes(sizes: Sequence[int], pads: Pads) -> list[int]:
 
 
 def check_extents(c: Context[Any], padded: Sequence[int], extents: Sequence[int]) -> None:
-    """Raises Malformed where a window is larger than the padded input."""
+    """Check: Malformed where a window is larger than the padded input."""
     c.require(
         all(n >= e for n, e in zip(padded, extents, strict=True)),
         f"the kernel covers {list(extents)} cells: larger than the padded input {list(padded)}",
@@ -187,7 +187,7 @@ def as_spatial(c: Context[Any], x: Value, axes: int) -> Value:
 
 
 def check_channels(c: Context[Any], x: Value, expected: int) -> None:
-    """Raises Malformed unless ``x`` has as many channels as the weights are for."""
+    """Check: Malformed unless ``x`` has as many channels as the weights are for."""
     c.require(
         shape(x)[0] == expected,
         f"its weights are for {expected} input channels, the input has {shape(x)[0]}",

@@ -20,7 +20,7 @@ _LIMIT = 127
 
 
 def check_term(term: int) -> None:
-    """Raises Malformed unless ``term`` is an int8_scale_term."""
+    """Check: Malformed unless ``term`` is an int8_scale_term."""
     require(term in TERMS, f"unknown int8_scale_term {term}")
 
 

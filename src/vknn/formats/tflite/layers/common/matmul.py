@@ -48,6 +48,6 @@ def zero_depth_output(c: Context, units: int) -> Value:
 
 
 def check_matrices(c: Context) -> None:
-    """Raises Malformed for operands of BATCH_MATMUL of ranks that its kernels do not take."""
+    """Check: Malformed for operands of BATCH_MATMUL of ranks that its kernels do not take."""
     for value in (c.x, c.value(1)):
         c.require(2 <= value.type.rank <= _MAX_RANK, f"multiplies {value.type}")

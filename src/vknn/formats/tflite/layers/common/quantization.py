@@ -52,7 +52,7 @@ def output_quant(c: Context, number: int = 0) -> Quant:
 
 
 def check_symmetric_int16(c: Context) -> None:
-    """Raises Malformed for int16 tensors with a zero point, as TensorFlow Lite's kernels do."""
+    """Check: Malformed for int16 tensors with a zero point, as TensorFlow Lite's kernels do."""
     if c.x.type.dtype is DType.INT16:
         quants = [c.quant(i) for i in range(len(c.inputs))] + [output_quant(c)]
         zeros = [zero_of(q) for q in quants]

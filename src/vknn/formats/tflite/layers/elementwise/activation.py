@@ -35,7 +35,7 @@ def leaky_relu(c: Context) -> Value:
 
 
 def check_slopes(c: Context) -> None:
-    """Raises Malformed for slopes of PRELU that would broadcast the input to another shape."""
+    """Check: Malformed for slopes of PRELU that would broadcast the input to another shape."""
     x, slope = c.x.type, c.value(1).type
     try:
         fits = np.broadcast_shapes(x.dims, slope.dims) == x.dims

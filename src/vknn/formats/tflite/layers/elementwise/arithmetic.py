@@ -70,7 +70,7 @@ def arithmetic(c: Context) -> Value:
 
 
 def check_divisor(c: Context, zero: int = 0) -> None:
-    """Raises Malformed for integer division by a constant that holds ``zero``, the code of 0."""
+    """Check: Malformed for integer division by a constant that holds ``zero``, the code of 0."""
     values = c.value(1).constant
     real = c.x.type.dtype.is_float and c.operator.code != "FLOOR_DIV"
     if values is not None and not real:

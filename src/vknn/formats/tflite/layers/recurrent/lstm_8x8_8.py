@@ -73,7 +73,7 @@ def int8_state(c: Context, batch: int) -> Value:
 
 
 def assign_int8_state(c: Context, h: Value) -> None:
-    """Assigns h to its variable tensor, in the type of that."""
+    """Assignment of h to its variable tensor, in the type of that."""
     held = c.value(18).type.dtype
     assign_state(c, 18, c.add(ew.Cast(held), h) if held is DType.INT16 else h)
 

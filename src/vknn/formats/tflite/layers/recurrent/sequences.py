@@ -86,7 +86,7 @@ def rows_of(c: Context, value: Value, batch: int) -> Value:
 
 
 def assign_state(c: Context, number: int, value: Value) -> None:
-    """Assigns a last state to the variable tensor at input ``number``, in the shape of that."""
+    """Assignment of a last state to the variable tensor at input ``number``, in its shape."""
     c.assign_variable(number, c.reshape(value, c.value(number).type.dims))
 
 

@@ -39,7 +39,7 @@ def matrix(c: Context, number: int, columns: int | None = None) -> np.ndarray:
 
 
 def check_cell(c: Context, first: int, norm: int | None = None, diagonal: bool = False) -> None:
-    """Raises Malformed for an LSTM cell with incomplete gates.
+    """Check: Malformed for an LSTM cell with incomplete gates.
 
     ``first``, ``norm``: numbers of the input weights and layer norm weights of the gate i.
     ``diagonal``: recurrent weights may be vectors, the diagonals of matrices.
