@@ -33,7 +33,7 @@ class _Affine:
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """Folding of BatchNormalization and per-channel Mul, Add, Sub, Div by constants into the weights
+    """Folding of BatchNormalization and per-channel Mul, Add, Sub, Div by constants into weights
     of the Conv, ConvTranspose, MatMul or BatchNormalization before, or the Conv or MatMul behind.
 
     A BatchNormalization that stays becomes Mul and Add, which can join an epilogue or take one.
