@@ -1,4 +1,4 @@
-"""Classifies a picture: which classes a network thinks it shows, and how sure it is.
+"""Classification of a picture: the classes that a network sees in it, and how sure it is.
 
     python examples/classify.py examples/data/digits.mlmodel examples/data/digit.png
 

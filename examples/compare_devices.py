@@ -1,4 +1,4 @@
-"""Compares what two devices compute from the same arrays, and names the first layer that is wrong.
+"""Comparison of what two devices compute from the same arrays; names the first layer that is wrong.
 
     python examples/compare_devices.py tools/demo_model/digits.param --shape image=1,8,8 \\
         --devices vulkan numpy
@@ -47,7 +47,7 @@ def difference(one: np.ndarray, other: np.ndarray) -> str:
 
 
 def check(session: vknn.Session, options: argparse.Namespace) -> bool:
-    """Holds every operator against NumPy and prints what came of it; True where all agree."""
+    """Comparison of every operator with NumPy, printed; True where all agree."""
     report = vknn.verify(session, feeds_for(session, options), tolerance=options.tolerance)
     print(report.summary())
     row = report.first_failure

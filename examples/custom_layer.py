@@ -1,4 +1,4 @@
-"""Adds a layer that vknn does not have, and runs it with NumPy and on the device.
+"""Custom layer: one that vknn does not have, run with NumPy and on the device.
 
     python examples/custom_layer.py --picture examples/data/squares.png --output clean.png
 
@@ -95,7 +95,7 @@ def push(
 
 
 def register() -> None:
-    """Makes the layer known to ncnn files."""
+    """Registration of the layer for ncnn files."""
     vknn.register_layer(
         "ncnn",
         "Median",

@@ -1,4 +1,4 @@
-"""Detects objects in a picture and draws a box around each.
+"""Object detection: the objects in a picture, with a box drawn around each.
 
     python examples/detect.py examples/data/squares.param examples/data/squares.png \\
         --std 255 --labels examples/data/squares.txt --output boxes.png

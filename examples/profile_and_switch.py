@@ -1,4 +1,4 @@
-"""Finds the layers that take longest, switches something, and compares before and after.
+"""Profile of a network: the layers that take longest, a switch, and before against after.
 
     python examples/profile_and_switch.py tools/demo_model/digits.param --shape image=1,8,8 \\
         --disable winograd,fusion
@@ -46,7 +46,7 @@ def by_layers(session: vknn.Session, feeds: Mapping[str, np.ndarray], runs: int)
 def layers_in_turn(
     sessions: Sequence[vknn.Session], feeds: Mapping[str, np.ndarray], runs: int
 ) -> list[Times]:
-    """As ``by_layers`` for each session: the least of what rounds in turn give for its layers."""
+    """Times of layers, as ``by_layers``, for each session: the least of rounds in turn."""
     found: list[Times] = [{} for _ in sessions]
     for _ in range(ROUNDS):
         for session, times in zip(sessions, found, strict=True):

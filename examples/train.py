@@ -1,4 +1,4 @@
-"""Trains an updatable Core ML classifier on pictures, saves it, and opens what it saved.
+"""Training of an updatable Core ML classifier on pictures; the result is saved and opened again.
 
     python examples/train.py --model examples/data/digits.mlmodel \\
         --samples tools/demo_model/held_out.npz --save learned.mlmodel

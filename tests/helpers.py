@@ -74,7 +74,7 @@ def variants(
 def run_graph(
     graph: Graph, limits: DeviceLimits, options: LoweringOptions, feeds: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Runs a graph as one plan on the shared device, sentinels and zero tails checked."""
+    """Runs a graph as one plan on the shared device, sentinels and zero padding lanes checked."""
     plan = lower(graph, limits, options)
     check_plan(plan)
     device = shared_device()
@@ -98,9 +98,9 @@ def _check_tail(value: Value, plan: Plan, executable: Executable, width: int) ->
         return
     raw = executable.read(names.index(name)).view(f"u{width}")
     shape = packed_shape(value.type, Layout.C4)
-    tail = raw[: math.prod(shape)].reshape(shape)[:, -1, ..., value.type.dims[1] % 4 :]
+    lanes = raw[: math.prod(shape)].reshape(shape)[:, -1, ..., value.type.dims[1] % 4 :]
     # Shifted: -0.0 is a zero too.
-    assert not (tail << (width > 1)).any(), f"{value.name}: lanes behind the last channel not zero"
+    assert not (lanes << (width > 1)).any(), f"{value.name}: lanes behind the last channel not zero"
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float, context: str) -> None:

@@ -1,4 +1,4 @@
-"""What an example of a Core ML layer is, and how one is made."""
+"""Examples of Core ML layers: their parts, and functions that make them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes coreml_pb2.py from coreml.proto.
+"""Generator of coreml_pb2.py from coreml.proto.
 
 python tools/coreml_schema.py    (needs protoc, from protobuf-compiler, version 3.20 or 21)
 
@@ -40,7 +40,7 @@ def usable_protoc() -> bool:
 
 
 def main() -> int:
-    """Writes the generated file."""
+    """Writing of the generated file."""
     if not usable_protoc():
         sys.exit("protoc 3.20 or 21 is not installed (Debian: apt-get install protobuf-compiler)")
     GENERATED.write_text(generated())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/coreml.md: Core ML's layers, what of each vknn has, what it does not read.
+"""Writer of docs/coreml.md: Core ML's layers, what of each vknn has, what it does not read.
 
 tools/coreml_table.py            writes docs/coreml.md
 tools/coreml_table.py --check    exits 1 when docs/coreml.md is not what would be written
@@ -81,7 +81,7 @@ _NETWORKS = {"ifBranch", "elseBranch", "conditionNetwork", "bodyNetwork"}
 
 @dataclasses.dataclass
 class Found:
-    """What became of the examples of a row."""
+    """Results of the examples of a row."""
 
     problems: list[str] = dataclasses.field(default_factory=list)
     hosted: set[str] = dataclasses.field(default_factory=set)
@@ -199,7 +199,7 @@ def unread(name: str, read: set[str]) -> list[str]:
 
 
 def attempts() -> tuple[dict[str, Found], dict[str, set[str]]]:
-    """What became of each row, and the parameters that are read of each type of layer."""
+    """Results of each row, and the parameters that are read of each type of layer."""
     rows: dict[str, Found] = {}
     read: dict[str, set[str]] = {}
     for example in examples():
@@ -213,7 +213,7 @@ def attempts() -> tuple[dict[str, Found], dict[str, set[str]]]:
 
 
 def attempt(example: Example, read: dict[str, set[str]]) -> set[str]:
-    """Runs a network; gives the ops that a device may have no kernel for."""
+    """Run of a network; the ops that a device may have no kernel for."""
     hosted: set[str] = set()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Writes docs/environment.md from the table in src/vknn/environment.py."""
+"""Writer of docs/environment.md from the table in src/vknn/environment.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes examples/data/: pictures and small models for the scripts in examples/.
+"""Writer of examples/data/: pictures and small models for the scripts in examples/.
 
     python tools/examples_data.py [FOLDER]
 

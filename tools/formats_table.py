@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/formats.md: every layer of the four formats and the operators that it becomes.
+"""Writer of docs/formats.md: every layer of the four formats and the operators that it becomes.
 
 tools/formats_table.py            writes docs/formats.md
 tools/formats_table.py --check    exits 1 when docs/formats.md is not what would be written

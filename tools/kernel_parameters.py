@@ -1,4 +1,4 @@
-"""Writes the table of kernel parameters, src/vknn/lowering/generated/kernel_parameters.py.
+"""Writer of the table of kernel parameters, src/vknn/lowering/generated/kernel_parameters.py.
 
 Push constants and specialization constants of every kernel under shaders/, read from its compiled
 modules. Needs a GLSL compiler (libshaderc or glslc).

@@ -1,4 +1,4 @@
-"""Which ops of a graph have a kernel on a device that allows no more than Vulkan 1.1 guarantees."""
+"""Ops of a graph that have no kernel on a device that allows only what Vulkan 1.1 guarantees."""
 
 from __future__ import annotations
 

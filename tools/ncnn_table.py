@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ncnn.md: ncnn's layers, what of each vknn has, and where ncnn is unlike its papers.
+"""Writer of docs/ncnn.md: ncnn's layers, what of each vknn has, where ncnn is unlike its papers.
 
 tools/ncnn_table.py            writes docs/ncnn.md
 tools/ncnn_table.py --record   first takes new examples from tests/peers/ncnn (a minute)
@@ -199,7 +199,7 @@ class _Recorder:
 
 
 def record() -> None:
-    """Runs the peer tests and keeps their smallest networks of each layer."""
+    """Smallest networks of each layer among those of the peer tests, which are run."""
     import pytest
 
     recorder = _Recorder()

@@ -1,4 +1,4 @@
-"""Writes shaders/common/opcode_numbers.glsl from the opcodes of vknn.lowering.kit.opcodes."""
+"""Writer of shaders/common/opcode_numbers.glsl from the opcodes of vknn.lowering.kit.opcodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/openvino.md: the layers of OpenVINO IR and what of each vknn has.
+"""Writer of docs/openvino.md: the layers of OpenVINO IR and what of each vknn has.
 
 tools/openvino_table.py            writes docs/openvino.md
 tools/openvino_table.py --check    exits 1 when docs/openvino.md is not what would be written
@@ -81,7 +81,7 @@ _HALF = (
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What became of a layer's examples.
+    """Results of a layer's examples.
 
     ``ops`` are those that it becomes, ``hosted`` and ``hosted_half`` those without a kernel,
     ``problem`` is the error of an example that does not run, ``asked`` the attributes looked for.
@@ -145,7 +145,7 @@ def _row(name: str, type_: LayerType | None, found: Found, attributes: tuple[str
 
 
 def tried(name: str) -> Found:
-    """Converts and computes all examples of a layer."""
+    """Results of all examples of a layer, converted and computed."""
     ops: set[str] = set()
     hosted: tuple[set[str], set[str]] = (set(), set())
     asked: set[str] = set()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/ops.md, the table of canonical ops: meaning, attributes, kernels, layers.
+"""Writer of docs/ops.md, the table of canonical ops: meaning, attributes, kernels, layers.
 
 tools/ops_table.py            writes docs/ops.md
 tools/ops_table.py --check    exits 1 when docs/ops.md is not what would be written
@@ -34,8 +34,8 @@ computed in float64 and rounded once where that matters, integers exactly. Axis 
 axis 1 the channels; negative axes count from the end.
 
 *Kernels* is the module of `vknn.lowering` whose rule turns the op into dispatches ("host": only the
-reference runs it). Ops marked + take an elementwise tail: see Fused. *ncnn* lists the layers that
-may be read as the op, alone or among others.
+reference runs it). Ops marked + take an elementwise epilogue: see Fused. *ncnn* lists the layers
+that may be read as the op, alone or among others.
 
 This page is written by `tools/ops_table.py`; a test fails when it is out of date.
 """

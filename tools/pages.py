@@ -1,4 +1,4 @@
-"""What the tools that write pages of docs/ have in common."""
+"""Helpers of the tools that write pages of docs/."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def array(given: dict[str, Any]) -> np.ndarray:
 def main(
     path: Path, tool: str, page: Callable[[], str], record: Callable[[], None] | None = None
 ) -> int:
-    """Writes what ``page`` gives to ``path``, or with --check compares; gives the exit code."""
+    """Exit code of a tool that writes ``page()`` to ``path``, or with --check compares them."""
     parser = argparse.ArgumentParser(description=f"Writes {path.name}.")
     if record is not None:
         parser.add_argument("--record", action="store_true", help="take new examples first")

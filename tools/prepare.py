@@ -1,4 +1,4 @@
-"""What tools/test and tools/demo need before their job: system packages and a virtual environment.
+"""Preparation for tools/test and tools/demo: system packages and a virtual environment.
 
 Runs on a bare Python >= 3.10: standard library only. Does nothing twice.
 """
@@ -37,7 +37,7 @@ def say(text: str) -> None:
 
 
 def run(command: Sequence[str | Path], **options: object) -> None:
-    """Runs a command quietly; shows its output and exits where it fails."""
+    """Quiet run of a command; shows its output and exits where it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ def missing_packages(*, testing: bool) -> list[str]:
 
 
 def system_packages(*, testing: bool) -> None:
-    """Installs the missing Debian packages, or exits with the line that does so."""
+    """Installation of the missing Debian packages, or an exit with the line that does so."""
     packages = missing_packages(testing=testing)
     if not packages:
         return
@@ -103,7 +103,7 @@ def system_packages(*, testing: bool) -> None:
 
 
 def virtual_environment(extras: Sequence[str]) -> None:
-    """Makes .venv with vknn (editable) and its extras, unless that has been done."""
+    """Creation of .venv with vknn (editable) and its extras, unless that has been done."""
     stamp_file = VENV / "prepared.json"
     stamp = {"project": _project_hash(), "extras": sorted(extras)}
     try:

@@ -52,7 +52,7 @@ def operators() -> list[str]:
 
 
 def record() -> None:
-    """Keeps the smallest model of each operator and element type."""
+    """Smallest model of each operator and element type, kept."""
     kept: dict[str, dict[str, tuple[int, Example]]] = {}
     for file in sorted(VECTORS.glob("*/*.npz")):
         with np.load(file, allow_pickle=True) as data:

@@ -1,4 +1,4 @@
-"""Makes the accessors and the table layouts of TensorFlow Lite files from tflite.fbs.
+"""Generator of the accessors and the table layouts of TensorFlow Lite files from tflite.fbs.
 
 python tools/tflite_schema.py           writes both (needs flatc, from flatbuffers-compiler)
 python tools/tflite_schema.py --layout  writes the layouts alone
@@ -98,7 +98,7 @@ def accessors() -> str:
 
 
 def main() -> int:
-    """Writes the generated files."""
+    """Writing of the generated files."""
     GENERATED.mkdir(exist_ok=True)
     (GENERATED / "__init__.py").write_text(
         '"""Made by tools/tflite_schema.py from tflite.fbs."""\n'

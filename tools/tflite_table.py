@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/tflite.md: TensorFlow Lite's operators, what of each vknn has, where it differs.
+"""Writer of docs/tflite.md: TensorFlow Lite's operators, what of each vknn has, where it differs.
 
 tools/tflite_table.py            writes docs/tflite.md
 tools/tflite_table.py --record   first takes new examples from shared/vectors/tflite
@@ -107,7 +107,7 @@ _SOURCES = ("float32", "int8", "uint8", "int16", "bool", "string", "hybrid", "in
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What became of an example: ``state`` as on the page, ``problem`` where it is "no", the ops
+    """Result of an example: ``state`` as on the page, ``problem`` where it is "no", the ops
     without a kernel where it is "host"."""
 
     state: str
@@ -186,7 +186,7 @@ def _types() -> dict[str, tuple[str, ...]]:
 def attempts(
     name: str, examples: Mapping[str, Example], wanted: Sequence[str]
 ) -> tuple[dict[str, Found], list[str]]:
-    """What vknn has of an operator by element type, and the options that nothing reads."""
+    """Coverage of an operator by element type, and the options that nothing reads."""
     found: dict[str, Found] = {}
     fields: set[str] = set()
     read: set[str] = set()
@@ -268,7 +268,7 @@ def _cast(data: np.ndarray, after: DType) -> np.ndarray:
 
 
 def attempt(record: ModelRecord, feeds: Mapping[str, np.ndarray]) -> Found:
-    """Runs a model with NumPy and asks for kernels of the ops that the operator became."""
+    """Run of a model with NumPy, and the kernels of the ops that the operator became."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

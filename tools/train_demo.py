@@ -1,4 +1,4 @@
-"""Trains the demo's network and writes it to tools/demo_model/ (ncnn files and held-out samples).
+"""Training of the demo's network, written to tools/demo_model/ (ncnn files, held-out samples).
 
     python tools/train_demo.py
 
@@ -185,7 +185,7 @@ def accuracy(layers: list[Layer], images: Array, labels: Array) -> float:
 
 
 def export(layers: list[Layer], path: Path) -> None:
-    """Writes ``path`` (.param) and the .bin beside it, ending in a softmax."""
+    """Writing of ``path`` (.param), ending in a softmax, and the .bin beside it."""
     records = [LayerRecord("Input", "image", (), ("image",), {0: 8, 1: 8, 2: 1})]
     weights: dict[str, dict[str, Array]] = {}
     blob = "image"

@@ -49,7 +49,7 @@ def overhead(job: Job) -> dict[str, Any]:
 
 
 def steady(job: Job) -> dict[str, Any]:
-    """Runs in turn; then the CPU, whose threads may spin on, alone; then our kernels."""
+    """Times of runs in turn; then the CPU, whose threads may spin on, alone; then our kernels."""
     feeds, errors = _feeds(job), []
     runs: dict[str, list[float]] = {}
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Starts the processes that measure, and gathers what they find."""
+"""Processes that measure: started, and their findings gathered."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Workplace:
 
 
 def measure_network(place: Workplace, prepared: Prepared, cold: bool, say: Say) -> Network:
-    """All of a network; what fails is left out and said in ``errors``."""
+    """Measurements of a network; what fails is left out and said in ``errors``."""
     errors: list[str] = []
     settings = place.settings
     files = asdict(prepared)

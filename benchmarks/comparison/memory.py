@@ -15,7 +15,7 @@ SOURCE = Path(__file__).with_name("memory_layer.c")
 
 
 def build_layer(folder: Path) -> Path | None:
-    """Compiles the layer into ``folder``; None where there is no C compiler, or not for this."""
+    """Path of the layer, compiled into ``folder``; None without a C compiler for this machine."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None or os.name != "posix":
         return None
@@ -40,7 +40,7 @@ def build_layer(folder: Path) -> Path | None:
 
 
 def layer_environment(layer: Path, log: Path) -> dict[str, str]:
-    """What a process must find in its environment to be counted into ``log``."""
+    """Environment of a process whose memory is counted into ``log``."""
     return {"VK_LAYER_PATH": str(layer), "VK_INSTANCE_LAYERS": NAME, LOG: str(log)}
 
 

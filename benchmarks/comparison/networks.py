@@ -41,8 +41,8 @@ class Prepared:
 
 
 def prepare(name: str, source: Path, folder: Path) -> Prepared:
-    """Writes random weights and inputs into ``folder``. Raises VknnError where the file is missing
-    or cannot be read."""
+    """Random weights and inputs, written into ``folder``. Raises VknnError where the file cannot
+    be read."""
     param = source / f"{name}.param"
     if not param.exists():
         raise VknnError(f"{param} does not exist")

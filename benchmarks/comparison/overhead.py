@@ -1,4 +1,4 @@
-"""What the host adds to a run: a chain of small convolutions, a dispatch each."""
+"""Overhead of the host in a run: a chain of small convolutions, a dispatch each."""
 
 from __future__ import annotations
 

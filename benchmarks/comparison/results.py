@@ -1,4 +1,4 @@
-"""What was measured, the figures that follow from it, and the goals they are held against."""
+"""Results of a comparison, the figures that follow from them, and the goals."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Comparison:
         return [*_speed_goals(self), *_share_goals(self.networks), _overhead_goal(self.overhead)]
 
     def to_json(self) -> str:
-        """Everything, with the figures that follow, as JSON; times in seconds."""
+        """JSON of everything, with the figures that follow; times in seconds."""
         document = asdict(self)
         for entry, network in zip(document["networks"], self.networks, strict=True):
             entry["least_ratio"] = network.least_ratio
@@ -142,7 +142,7 @@ def read(path: Path) -> Comparison:
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:
-    """Of those that are known and positive; None without any."""
+    """Geometric mean of those that are known and positive; None without any."""
     known = [math.log(r) for r in ratios if r is not None and r > 0]
     return math.exp(statistics.fmean(known)) if known else None
 

@@ -55,7 +55,7 @@ def sheets(comparison: Comparison, kernels: int | None = None) -> list[Sheet]:
 
 
 def show(comparison: Comparison, kernels: int = KERNELS) -> RenderableType:
-    """Everything for a terminal."""
+    """Tables of everything for a terminal."""
     parts: list[RenderableType] = [_headline(comparison)]
     parts += [sheet.rich() for sheet in sheets(comparison, kernels)]
     parts += [f"{n.name}: {error}" for n in comparison.networks for error in n.errors]
@@ -63,7 +63,7 @@ def show(comparison: Comparison, kernels: int = KERNELS) -> RenderableType:
 
 
 def text(comparison: Comparison) -> str:
-    """As :func:`show`, without colours."""
+    """Text of :func:`show`, without colours."""
     console = Console(width=160, color_system=None)
     with console.capture() as capture:
         console.print(show(comparison))
@@ -77,7 +77,7 @@ def markdown(comparison: Comparison) -> str:
 
 
 def update_page(page: Path, comparison: Comparison) -> None:
-    """Puts the tables between the markers of a page. Raises ValueError where it has none."""
+    """Update of a page: the tables between its markers. Raises ValueError where it has none."""
     before, begin, rest = page.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-// The elementwise tail of a kernel: up to six steps given by specialization constants, so that the
+// The epilogue of a kernel: up to six steps given by specialization constants, so that the
 // driver folds everything that a pipeline does not use.
 //
 // Before the include: #define EPILOGUE_BINDING n       first binding of the operands

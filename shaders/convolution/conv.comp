@@ -3,13 +3,13 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0,1 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
-#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2
-#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2,3,4
-#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2
-#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 TAIL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 RESIDUAL=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE

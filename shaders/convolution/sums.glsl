@@ -4,7 +4,7 @@
 // INPUT4W declares the weights. TAKE converts a loaded vec4 of x to an INPUT_FACTOR and needs ZERO_POINT
 // before it; OUTSIDE is the INPUT_FACTOR of padding. BIAS is the vec4 that sums begin with. RESULT is
 // the result of sum `k` of the array, for place `at` of y, vec4 `m` of the `m4` of output channels; it
-// needs READ_SETTING before it. With QUANT and TAIL it is the sum with `other`, another quantized tensor
+// needs READ_SETTING before it. With QUANT and RESIDUAL it is the sum with `other`, another quantized tensor
 // of the shape of y (binding 4).
 
 #ifndef VKNN_CONVOLUTION_SUMS_GLSL
@@ -40,7 +40,7 @@
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
 #define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4, head_);
-#if TAIL
+#if RESIDUAL
 #define RESULT(sums, k, at, m) \
     added(requantized(TOTAL(sums, k), HIGH(k), requantizer_), LOAD_OTHER(at), requantizer_)
 #else

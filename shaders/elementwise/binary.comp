@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// y = op(x, w) and a tail, with broadcasting, in either layout. An item is a vec4 of the output.
+// y = op(x, w) and an epilogue, with broadcasting, in either layout. An item is a vec4 of the output.
 #if WIDE
 INPUT4(0, x);
 INPUT4(1, w);
@@ -24,7 +24,7 @@ OUTPUT4(2, y);
 #endif
 
 layout(constant_id = 10) const int CODE = 0;
-layout(constant_id = 13) const int LOCATE = 0;  // the tail asks for the channel
+layout(constant_id = 13) const int LOCATE = 0;  // the epilogue asks for the channel
 layout(constant_id = 14) const int PADDING_LANES = 0;    // lanes behind the last channel need zeroing
 layout(constant_id = 15) const int WRAP = 0;
 

@@ -5,7 +5,7 @@
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// y = op(x) and a tail, in either layout: an item is a vec4.
+// y = op(x) and an epilogue, in either layout: an item is a vec4.
 INPUT4(0, x);
 OUTPUT4(1, y);
 #if ELEM == 0
@@ -20,7 +20,7 @@ OUTPUT4(1, y);
 layout(constant_id = 10) const int CODE = 0;
 layout(constant_id = 11) const float A = 0.0;
 layout(constant_id = 12) const float B = 0.0;
-layout(constant_id = 13) const int LOCATE = 0;  // the tail asks for the channel
+layout(constant_id = 13) const int LOCATE = 0;  // the epilogue asks for the channel
 layout(constant_id = 14) const int PADDING_LANES = 0;    // lanes behind the last channel need zeroing
 layout(constant_id = 15) const int WRAP = 0;
 

@@ -11,7 +11,7 @@
 // QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
 //
 // `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
-// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias. With TAIL
+// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias. With RESIDUAL
 // three more vec4s stand behind the first: (zero points of the result and of `other`, shift to the
 // left, zero point of the sum), (their multipliers and the sum's, lowest), (their shifts, highest).
 
@@ -23,8 +23,8 @@
 
 #include "quantized/fixed_point.glsl"
 
-#ifndef TAIL
-#define TAIL 0
+#ifndef RESIDUAL
+#define RESIDUAL 0
 #endif
 #ifndef SHUFFLE
 #define SHUFFLE 0
@@ -46,14 +46,14 @@ INPUT4I(SETTING_BINDING, setting);
 #if BYTES
 layout(constant_id = 24) const int OTHER_UNSIGNED = 0;  // 1 where `other` is unsigned
 #endif
-#if TAIL && BYTES
+#if RESIDUAL && BYTES
 INPUT1I(SETTING_BINDING + 1, other);
 #define LOAD_OTHER(i) bytes_of(LOAD1(other, i), OTHER_UNSIGNED)
-#elif TAIL
+#elif RESIDUAL
 INPUT4I(SETTING_BINDING + 1, other);
 #define LOAD_OTHER(i) LOAD4(other, i)
 #endif
-#define HEAD_ROWS (TAIL != 0 ? 4 : 1)
+#define HEAD_ROWS (RESIDUAL != 0 ? 4 : 1)
 
 // vec4s of weights that a vec4 of k takes for a vec4 of output channels.
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
@@ -192,7 +192,7 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
 // for rounding, plus the zero point of y in that unit.
 struct Requantizer {
     ivec4 head, q, shift, bias, bias_high, rounded;
-#if TAIL
+#if RESIDUAL
     ivec4 zeros, multipliers, shifts;
 #endif
 };
@@ -204,7 +204,7 @@ Requantizer requantizer(int m, int m4, ivec4 head) {
     r.head = head;
 #if SHUFFLE
     int lane = int(gl_LocalInvocationID.x) & 7;
-    ivec4 own = LOAD4(setting, lane < 4 ? HEAD_ROWS + lane * m4 + m : TAIL != 0 ? lane - 3 : 0);
+    ivec4 own = LOAD4(setting, lane < 4 ? HEAD_ROWS + lane * m4 + m : RESIDUAL != 0 ? lane - 3 : 0);
 #define NUMBERS(lane, place) subgroupShuffle(own, lane)
 #else
 #define NUMBERS(lane, place) LOAD4(setting, place)
@@ -214,7 +214,7 @@ Requantizer requantizer(int m, int m4, ivec4 head) {
     r.bias = NUMBERS(2, HEAD_ROWS + 2 * m4 + m);
     if (ROUNDING == 1) r.bias_high = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
     if (ROUNDING == 4) r.rounded = ((ivec4(1) << r.shift) >> 1) + (ivec4(head.y) << r.shift);
-#if TAIL
+#if RESIDUAL
     r.zeros = NUMBERS(4, 1);
     r.multipliers = NUMBERS(5, 2);
     r.shifts = NUMBERS(6, 3);
@@ -246,7 +246,7 @@ ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
     return clamp(v + r.head.y, r.head.z, r.head.w);
 }
 
-#if TAIL
+#if RESIDUAL
 // v + other, each on its scale (QuantizedBinary "add").
 ivec4 added(ivec4 v, ivec4 other_, Requantizer r) {
     ivec4 a = fixed_multiply((v - r.zeros.x) << r.zeros.z, ivec4(r.multipliers.x), ivec4(r.shifts.x));

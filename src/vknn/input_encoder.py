@@ -67,5 +67,5 @@ class InputEncoder:
             and given.flags.c_contiguous
             and made.flags.c_contiguous
             and np.may_share_memory(given, made)
-            and name not in self._model.ranged
+            and name not in self._model.range_checked
         )

@@ -102,7 +102,7 @@ class View(Term):
     IMAGE = "image"  # storage texel buffer, imageLoad
 
 
-class Format(enum.Enum):
+class TexelFormat(enum.Enum):
     """Element format of a texel view; the Vulkan names."""
 
     R32_SFLOAT = "r32_sfloat"
@@ -119,12 +119,12 @@ class Format(enum.Enum):
 
 
 _TEXEL_BYTES = {
-    Format.R32_SFLOAT: 4,
-    Format.RGBA32_SFLOAT: 16,
-    Format.R32_SINT: 4,
-    Format.RGBA32_SINT: 16,
-    Format.R16_SFLOAT: 2,
-    Format.RGBA16_SFLOAT: 8,
+    TexelFormat.R32_SFLOAT: 4,
+    TexelFormat.RGBA32_SFLOAT: 16,
+    TexelFormat.R32_SINT: 4,
+    TexelFormat.RGBA32_SINT: 16,
+    TexelFormat.R16_SFLOAT: 2,
+    TexelFormat.RGBA16_SFLOAT: 8,
 }
 
 
@@ -145,7 +145,7 @@ class Binding:
     buffer: int
     access: Access
     view: View = View.STORAGE
-    format: Format = Format.RGBA32_SFLOAT
+    format: TexelFormat = TexelFormat.RGBA32_SFLOAT
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ def test_inputs_are_rounded_but_for_scales_and_statistics() -> None:
     q = as_held(QuantizeLinear(), [x, v, np.zeros(3, np.int8)])
     assert q[1] is v
     fused = Fused(Conv((1, 1), (0, 0, 0, 0), (1, 1)), (FusedStep(Add(), 0),))
-    tail = as_held(fused, [x, floats(3, 3, 1, 1), None, x])
-    assert tail[2] is None
-    np.testing.assert_array_equal(tail[3], held[0])
+    arrays = as_held(fused, [x, floats(3, 3, 1, 1), None, x])
+    assert arrays[2] is None
+    np.testing.assert_array_equal(arrays[3], held[0])
 
 
 def test_what_is_beyond_float16_is_infinite() -> None:

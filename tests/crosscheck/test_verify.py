@@ -10,7 +10,7 @@ import pytest
 
 import vknn
 from small_model import SHAPE, write_small_model
-from vknn.crosscheck import Report
+from vknn.crosscheck import VerifyReport
 from vknn.errors import InputError
 from vknn.ops.elementwise import Fused, Relu
 from vknn.ops.pooling.pool import GlobalAveragePool
@@ -22,12 +22,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(model: Path) -> Report:
+def report(model: Path) -> VerifyReport:
     return vknn.verify(model, device="vulkan")
 
 
 @pytest.mark.device
-def test_a_network_agrees_with_numpy(report: Report) -> None:
+def test_a_network_agrees_with_numpy(report: VerifyReport) -> None:
     assert report.ok, str(report)
     assert report.first_failure is None
     assert [r.layer for r in report.rows][:2] == ["conv1", "dw+sum"]
@@ -37,7 +37,7 @@ def test_a_network_agrees_with_numpy(report: Report) -> None:
 
 
 @pytest.mark.device
-def test_the_report_as_text_json_and_arrays(report: Report, tmp_path: Path) -> None:
+def test_the_report_as_text_json_and_arrays(report: VerifyReport, tmp_path: Path) -> None:
     text = str(report)
     assert "conv1" in text
     assert "operators agree" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from vknn.plan import Dispatch, Format, View
+from vknn.plan import Dispatch, TexelFormat, View
 from vknn.runtime.spirv import modules
 from vknn.runtime.spirv.glsl import Variant
 from vknn.runtime.spirv.words import instructions, unpacked
@@ -16,20 +16,20 @@ _ARRAY, _STRUCT, _POINTER = 29, 30, 32
 _VARIABLE, _DECORATE, _BINDING = 59, 71, 33
 
 _ELEMENTS = {
-    Format.R32_SFLOAT: "float32",
-    Format.RGBA32_SFLOAT: "float32",
-    Format.R32_SINT: "int32",
-    Format.RGBA32_SINT: "int32",
-    Format.R16_SFLOAT: "float16",
-    Format.RGBA16_SFLOAT: "float16",
+    TexelFormat.R32_SFLOAT: "float32",
+    TexelFormat.RGBA32_SFLOAT: "float32",
+    TexelFormat.R32_SINT: "int32",
+    TexelFormat.RGBA32_SINT: "int32",
+    TexelFormat.R16_SFLOAT: "float16",
+    TexelFormat.RGBA16_SFLOAT: "float16",
 }
 #: SPIR-V's ImageFormat, 0 where a uniform texel buffer takes any.
 _IMAGE_FORMATS = {
-    1: Format.RGBA32_SFLOAT,
-    2: Format.RGBA16_SFLOAT,
-    3: Format.R32_SFLOAT,
-    21: Format.RGBA32_SINT,
-    24: Format.R32_SINT,
+    1: TexelFormat.RGBA32_SFLOAT,
+    2: TexelFormat.RGBA16_SFLOAT,
+    3: TexelFormat.R32_SFLOAT,
+    21: TexelFormat.RGBA32_SINT,
+    24: TexelFormat.R32_SINT,
 }
 
 

@@ -254,8 +254,8 @@ def _recurrent() -> Iterator[Case]:
         yield Case(integer, (*given, *states, *rest), (1, 2, 3, 4, 7, 8, 9, 10, 11))
 
 
-def with_tails(cases: list[Case]) -> Iterator[Case]:
-    """Cases whose op takes a tail, with one that has an operand like the output and by channel."""
+def with_epilogues(cases: list[Case]) -> Iterator[Case]:
+    """Cases whose op takes an epilogue, with operands like the output and by channel in it."""
     for case in cases:
         arrays = [_array(i) for i in case.inputs]
         fusion = type(case.op).fusion

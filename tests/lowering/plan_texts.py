@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lowering.limits import DEVICES, DISCRETE
-from tests.lowering.op_cases import FAMILIES, with_tails
+from tests.lowering.op_cases import FAMILIES, with_epilogues
 
 from vknn.formats import load
 from vknn.graph import DType, Graph, TensorType
@@ -55,7 +55,7 @@ def of_family(family: str, target: str) -> Iterator[tuple[str, str]]:
     """Case and candidate, with the plan that the candidate makes."""
     limits, precision, arithmetic = TARGETS[target]
     cases = list(FAMILIES[family]())
-    for number, case in enumerate([*cases, *with_tails(cases)]):
+    for number, case in enumerate([*cases, *with_epilogues(cases)]):
         graph = case.graph()
         plain = LoweringOptions(precision=precision, arithmetic=arithmetic)
         for candidate in candidates(graph.nodes[0], limits, plain):

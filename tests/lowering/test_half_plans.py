@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.lowering.declarations import check_declarations
 from tests.lowering.limits import check_limits
-from tests.lowering.op_cases import FAMILIES, with_tails
+from tests.lowering.op_cases import FAMILIES, with_epilogues
 from tests.lowering.test_plans import CPU, DEVICES, NETWORKS
 
 from vknn.graph import GraphBuilder, TensorType
@@ -17,7 +17,7 @@ from vknn.lowering.kit.layouts import pack, storage_bytes, vector_count
 from vknn.ops.elementwise import Relu
 from vknn.ops.movement.shape import Slice
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
-from vknn.plan import Format, Plan, Role, View
+from vknn.plan import Plan, Role, TexelFormat, View
 from vknn.runtime.spirv import glsl
 
 HALF = LoweringOptions(precision="fp16")
@@ -56,9 +56,9 @@ def test_fp32_is_the_default() -> None:
 def test_texel_formats() -> None:
     plan = half_plan("classifier", "cpu", "image")
     bindings = [b for d in plan.dispatches for b in d.bindings if b.view is not View.STORAGE]
-    assert {b.format for b in bindings} <= {Format.RGBA16_SFLOAT, Format.R16_SFLOAT}
+    assert {b.format for b in bindings} <= {TexelFormat.RGBA16_SFLOAT, TexelFormat.R16_SFLOAT}
     # Devices need not have storage texel buffers of 16-bit scalars.
-    scalars = [b for b in bindings if b.format is Format.R16_SFLOAT]
+    scalars = [b for b in bindings if b.format is TexelFormat.R16_SFLOAT]
     assert all(b.view is View.TEXEL for b in scalars)
 
 
@@ -107,7 +107,7 @@ def test_every_kernel_declares_what_it_is_given(
     """Every candidate of every op: a buffer's elements are those that the shader reads there."""
     limits = dataclasses.replace(LIMITS[device], preferred_access=access)
     cases = list(FAMILIES[family]())
-    for case in [*cases, *with_tails(cases)]:
+    for case in [*cases, *with_epilogues(cases)]:
         graph = case.graph()
         found = candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
         scales = isinstance(case.op, QuantizeLinear | DequantizeLinear) and not case.constants

@@ -28,7 +28,7 @@ from tests.lowering.limits import (
     offers,
     source,
 )
-from tests.lowering.op_cases import FAMILIES, Case, conv, transposed, with_tails
+from tests.lowering.op_cases import FAMILIES, Case, conv, transposed, with_epilogues
 
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, op_classes
 from vknn.lowering import LoweringOptions, lower
@@ -66,7 +66,7 @@ def thinned(names: Iterable[str], kept: str) -> list[Any]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_op_fits_the_device(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())
-    for case in [*cases, *with_tails(cases)]:
+    for case in [*cases, *with_epilogues(cases)]:
         assert lower_each(case, DEVICES[device]), f"{case}: no candidate"
 
 
@@ -74,7 +74,7 @@ def test_every_op_fits_the_device(family: str, device: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_does_not_fit_is_left_to_the_host(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())
-    for case in [*cases, *with_tails(cases)]:
+    for case in [*cases, *with_epilogues(cases)]:
         lower_each(case, NARROW[device])
 
 

@@ -176,9 +176,9 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     check(MatMul(), x, w, bias, constants=(1, 2))
     check(MatMul(), x, w, bias, access=("image", "storage"))
     check(MatMul(transpose_b=True), x, np.ascontiguousarray(np.swapaxes(w, -1, -2)))
-    tail = (FusedStep(ew.Relu(), None), FusedStep(ew.Add(), 0))
+    steps = (FusedStep(ew.Relu(), None), FusedStep(ew.Add(), 0))
     y = MatMul().reference(x, w)[0]
-    check(Fused(MatMul(), tail), x, w, bias, floats(*y.shape))
+    check(Fused(MatMul(), steps), x, w, bias, floats(*y.shape))
     check(MatMul(), x, w, constants=(1,), kind="discrete", access=("storage",))
 
 

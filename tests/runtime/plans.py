@@ -17,12 +17,12 @@ from vknn.plan import (
     Binding,
     Buffer,
     Dispatch,
-    Format,
     Guard,
     Plan,
     Port,
     Role,
     Step,
+    TexelFormat,
     View,
 )
 
@@ -62,8 +62,8 @@ def scale(
         specialization=((0, 8), (1, 1), (2, 1), (10, float(factor)), (11, negate)),
         push=struct.pack("<if", count, offset),
         bindings=(
-            Binding(x, Access.READ, view, Format.RGBA32_SFLOAT),
-            Binding(w, Access.READ, view, Format.RGBA32_SFLOAT),
+            Binding(x, Access.READ, view, TexelFormat.RGBA32_SFLOAT),
+            Binding(w, Access.READ, view, TexelFormat.RGBA32_SFLOAT),
             Binding(y, Access.WRITE),
         ),
         groups=(-(-count // 8), 1, 1),

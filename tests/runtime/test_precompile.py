@@ -71,16 +71,18 @@ def wait_for_workers() -> None:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[precompile.CompileTask]:
     """What workers have compiled; each finds everything in the cache."""
     tasks: list[precompile.CompileTask] = []
-    dispatch = precompile._Worker._seconds
+    dispatch = precompile._CompileWorker._seconds
 
     def seconds(
-        self: precompile._Worker, task: precompile.CompileTask, pipelines: precompile.Pipelines
+        self: precompile._CompileWorker,
+        task: precompile.CompileTask,
+        pipelines: precompile.Pipelines,
     ) -> float:
         dispatch(self, task, pipelines)
         tasks.append(task)
         return 0.0 if sum(t is task for t in tasks) > 1 else 1.0
 
-    monkeypatch.setattr(precompile._Worker, "_seconds", seconds)
+    monkeypatch.setattr(precompile._CompileWorker, "_seconds", seconds)
     return tasks
 
 
@@ -100,7 +102,7 @@ def test_workers_compile_every_pipeline(
 def test_the_run_compiles_what_nobody_began(late: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     dispatched = []
     dispatch = precompile._DryDispatcher.dispatch
-    monkeypatch.setattr(precompile._Worker, "__enter__", lambda self: 1 / 0)
+    monkeypatch.setattr(precompile._CompileWorker, "__enter__", lambda self: 1 / 0)
     monkeypatch.setattr(
         precompile._DryDispatcher,
         "dispatch",
@@ -119,7 +121,9 @@ def test_a_worker_gives_up_where_nothing_is_found_again(
 ) -> None:
     monkeypatch.setattr(precompile, "_cores", lambda: 2)
     timed = []
-    monkeypatch.setattr(precompile._Worker, "_seconds", lambda *args: timed.append(args) or 1.0)
+    monkeypatch.setattr(
+        precompile._CompileWorker, "_seconds", lambda *args: timed.append(args) or 1.0
+    )
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         wait_for_workers()
         assert len(timed) == 3  # two, and the first again
@@ -134,7 +138,7 @@ def test_errors_of_workers_are_none(
     def broken(*args: object) -> bool:
         raise error
 
-    monkeypatch.setattr(precompile._Worker, "compile", broken)
+    monkeypatch.setattr(precompile._CompileWorker, "compile", broken)
     with Executable(late, factors_plan(), shaders=shaders) as executable:
         check_factors(executable)
 
@@ -186,12 +190,12 @@ def test_closing_does_not_wait_for_the_rest(late: Device, monkeypatch: pytest.Mo
     held, began = threading.Event(), threading.Event()
     begun = []
 
-    def slow(self: precompile._Worker, task: precompile.CompileTask) -> bool:
+    def slow(self: precompile._CompileWorker, task: precompile.CompileTask) -> bool:
         begun.append(task)
         began.set()
         return held.wait(60)
 
-    monkeypatch.setattr(precompile._Worker, "compile", slow)
+    monkeypatch.setattr(precompile._CompileWorker, "compile", slow)
     with Executable(late, factors_plan(), shaders=shaders):
         assert began.wait(60)
     closer = threading.Thread(target=late.close)

@@ -17,7 +17,7 @@ from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
 from vknn.runtime.tuning_database import TuningEntry, database_file, load, store
-from vknn.tuning import Report, tune
+from vknn.tuning import TuneReport, tune
 from vknn.tuning.jobs import find_jobs
 from vknn.tuning.trial import MARGIN, Result
 from vknn.tuning.tune import tune_jobs
@@ -93,7 +93,7 @@ def test_a_session_takes_what_the_database_says(net: Path, monkeypatch: pytest.M
         assert labels(session) == usual
 
 
-def misbehave(broken: bool = False) -> Report:
+def misbehave(broken: bool = False) -> TuneReport:
     builder = GraphBuilder()
     x = builder.input("x", TensorType((1, 64)))
     graph = builder.finish({"y": builder.add(Misbehaving(broken), x)})

@@ -58,10 +58,10 @@ def test_a_key_is_the_same_in_another_process() -> None:
     assert found.stdout.strip() == CONV_KEY
 
 
-def test_data_and_numbers_of_a_tail_are_not_part_of_it() -> None:
-    tail = [Fused(CONV, (FusedStep(LeakyRelu(a)),)) for a in (0.1, 0.2)]
-    assert key(tail[0], (1, 3, 7, 7)) == key(tail[1], (1, 3, 7, 7), weight=2 * WEIGHT)
-    assert key(tail[0], (1, 3, 7, 7)) == f"{CONV_KEY} + [37:0] of 0"
+def test_data_and_numbers_of_an_epilogue_are_not_part_of_its_key() -> None:
+    fused = [Fused(CONV, (FusedStep(LeakyRelu(a)),)) for a in (0.1, 0.2)]
+    assert key(fused[0], (1, 3, 7, 7)) == key(fused[1], (1, 3, 7, 7), weight=2 * WEIGHT)
+    assert key(fused[0], (1, 3, 7, 7)) == f"{CONV_KEY} + [37:0] of 0"
 
 
 def test_what_time_depends_on_is_part_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Reads the command line and runs a command.
+"""Command line: its arguments are read and a command is run.
 
 Exit codes: 0 well, 1 a check failed, 2 the user's error, 3 an error of vknn itself, 130 stopped.
 """

@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures; the exit code is 1 where no kernel of some layer gave right results."""
+    """Measurement; the exit code is 1 where no kernel of some layer gave right results."""
     with opened(args) as session, progress("tune", args.json) as tell:
         report = tune(
             session,

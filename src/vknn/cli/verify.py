@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compares; the exit code is 1 where something is out of tolerance."""
+    """Comparison; the exit code is 1 where something is out of tolerance."""
     with opened(args) as session, progress("verify", args.json) as tell:
         report = verify(
             session,

@@ -11,7 +11,7 @@ from vknn.crosscheck.tolerance import Allowance
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArrayComparison:
     """Comparison of an array with the reference's.
 
     Attributes:
@@ -35,22 +35,22 @@ class Comparison:
     problem: str | None = None
 
 
-def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> Comparison:
+def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> ArrayComparison:
     """The comparison of two arrays; NaN and infinities must stand at the same places in both."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return _unlike(actual, expected)
     if expected.size == 0:
-        return Comparison(True)
+        return ArrayComparison(True)
     if expected.dtype.kind not in "fiub":
         same = bool(np.array_equal(actual, expected))
-        return Comparison(same, problem=None if same else "the arrays differ")
+        return ArrayComparison(same, problem=None if same else "the arrays differ")
     error = _errors(actual, expected)
     with np.errstate(all="ignore"):
         excess = _ratio(error, allowance.allowed)
         relative = _ratio(error, allowance.magnitude)
     flat = int(np.argmax(np.where(np.isinf(excess), np.minimum(error, 1e300) + 1e300, excess)))
     worst = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
-    return Comparison(
+    return ArrayComparison(
         ok=bool(excess.flat[flat] <= 1.0),
         max_abs=float(error.max()),
         max_rel=float(relative.max()),
@@ -61,12 +61,12 @@ def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> C
     )
 
 
-def _unlike(actual: np.ndarray, expected: np.ndarray) -> Comparison:
+def _unlike(actual: np.ndarray, expected: np.ndarray) -> ArrayComparison:
     problem = (
         f"came out as {actual.dtype}{list(actual.shape)}, "
         f"not {expected.dtype}{list(expected.shape)}"
     )
-    return Comparison(False, math.inf, math.inf, math.inf, problem=problem)
+    return ArrayComparison(False, math.inf, math.inf, math.inf, problem=problem)
 
 
 def _errors(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:

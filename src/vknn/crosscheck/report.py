@@ -14,11 +14,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vknn.crosscheck.comparison import Comparison
+from vknn.crosscheck.comparison import ArrayComparison
 
 
 @dataclass(frozen=True)
-class Row:
+class VerifyRow:
     """One output of one operator.
 
     Attributes:
@@ -40,8 +40,8 @@ class Row:
     placement: str
     output: str
     type: str
-    isolated: Comparison | None
-    cumulative: Comparison | None
+    isolated: ArrayComparison | None
+    cumulative: ArrayComparison | None
 
     @property
     def ok(self) -> bool:
@@ -50,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class VerifyReport:
     """Result of :func:`vknn.verify`. ``print`` shows it as a table.
 
     Attributes:
@@ -64,8 +64,8 @@ class Report:
 
     model: str
     device: str
-    rows: tuple[Row, ...]
-    outputs: tuple[tuple[str, Comparison], ...] = ()
+    rows: tuple[VerifyRow, ...]
+    outputs: tuple[tuple[str, ArrayComparison], ...] = ()
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
@@ -74,7 +74,7 @@ class Report:
         return all(r.ok for r in self.rows) and all(c.ok for _, c in self.outputs)
 
     @property
-    def first_failure(self) -> Row | None:
+    def first_failure(self) -> VerifyRow | None:
         """The first operator out of tolerance by itself; else the first that is so cumulatively."""
         alone = [r for r in self.rows if r.isolated is not None and not r.isolated.ok]
         return next(iter(alone or [r for r in self.rows if not r.ok]), None)
@@ -142,7 +142,7 @@ class Report:
         return capture.get()
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: VerifyRow) -> list[str]:
     alone, after = row.isolated, row.cumulative
     shown = after if alone is None or (alone.ok and after is not None and not after.ok) else alone
     return [
@@ -163,7 +163,7 @@ def _short_type(type_: str) -> str:
     return type_.replace("float32", "").replace(", ", "x").strip("[]").replace("[", " ")
 
 
-def _worst(result: Comparison | None) -> str:
+def _worst(result: ArrayComparison | None) -> str:
     if result is None or result.problem is not None or result.worst is None:
         return (result.problem or "") if result else ""
     if result.max_abs == 0:
@@ -172,7 +172,7 @@ def _worst(result: Comparison | None) -> str:
     return at if result.ok else f"{at}: {result.actual:.7g} for {result.expected:.7g}"
 
 
-def _describe(result: Comparison | None) -> str:
+def _describe(result: ArrayComparison | None) -> str:
     assert result is not None
     if result.problem is not None:
         return result.problem

@@ -11,8 +11,8 @@ import numpy as np
 
 from vknn import reference
 from vknn.compile import compile_graph
-from vknn.crosscheck.comparison import Comparison, compare
-from vknn.crosscheck.report import Report, Row
+from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.report import VerifyReport, VerifyRow
 from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Continuation, Graph, Node, TensorType, Value
@@ -40,7 +40,7 @@ def verify(
     passes: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> Report:
+) -> VerifyReport:
     """Comparison of every operator of a model on the device with NumPy.
 
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
@@ -94,17 +94,17 @@ class _Check:
     cumulative_tolerance: float
     progress: ProgressCallback | None
     passes: bool
-    rows: list[Row] = field(default_factory=list)
+    rows: list[VerifyRow] = field(default_factory=list)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     makers: dict[str, Node] = field(default_factory=dict)
     #: Graphs checked so far; those behind the first one come of continuations.
     stages: int = 0
 
-    def report(self, model: str) -> Report:
+    def report(self, model: str) -> VerifyReport:
         arrays = self.session._engine.encode(self.feeds)
         results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
-        return Report(model, device, tuple(self.rows), self._outputs(results), self.arrays)
+        return VerifyReport(model, device, tuple(self.rows), self._outputs(results), self.arrays)
 
     def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compares all operators of a graph and what follows it; its outputs by the reference."""
@@ -184,7 +184,7 @@ class _Check:
         known: Mapping[Value, np.ndarray],
         after: Mapping[Value, np.ndarray],
         placement: str,
-    ) -> Iterator[Row]:
+    ) -> Iterator[VerifyRow]:
         expected = [known[v] for v in node.outputs]
         inputs = [known[v] if v is not None else None for v in node.inputs]
         goals, bounds = self._goals(node, inputs, expected)
@@ -199,7 +199,7 @@ class _Check:
                 wide = _widened(bound, right, self.cumulative_tolerance)
                 cumulative = compare(chained, right, wide)
             self._keep(value.name, right, single, chained)
-            yield Row(
+            yield VerifyRow(
                 node=node.name,
                 layer=node.origin.name,
                 op=node.op.type_name,
@@ -263,7 +263,7 @@ class _Check:
         if isolated is not None:
             self.arrays[f"{name}/isolated"] = isolated
 
-    def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, Comparison], ...]:
+    def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, ArrayComparison], ...]:
         """The outputs of a plain run, compared: the only run here whose tensors share memory."""
         found = []
         actual = {name: np.asarray(a) for name, a in self.session._engine.run(self.feeds).items()}

@@ -43,7 +43,7 @@ class Model(ABC):
     #: Inputs on whose data shapes depend: :meth:`build` makes constants of their arrays.
     value_inputs: frozenset[str] = frozenset()
     #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
-    ranged: frozenset[str] = frozenset()
+    range_checked: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free; tools use them by default.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     #: Inputs that are images, height x width or height x width x 3 in RGB, values 0 to 255.
@@ -82,7 +82,7 @@ class Model(ABC):
         """The array that the graph takes for the user's array of an input. Raises InputError.
 
         Only the shape of an array that has the graph's dtype is checked, unless the input is in
-        ``ranged``.
+        ``range_checked``.
         """
 
     @abstractmethod

@@ -82,7 +82,7 @@ class Benchmark:
         return self.ours.median / self.peer.median if self.peer is not None else None
 
     def to_json(self) -> str:
-        """Everything as JSON; times in seconds."""
+        """JSON of everything; times in seconds."""
         document = {
             "model": self.model,
             "device": self.device,

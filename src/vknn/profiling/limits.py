@@ -68,7 +68,7 @@ class Limits:
         return max(forms, default=0.0)
 
     def to_json(self) -> str:
-        """Everything as JSON; times in seconds."""
+        """JSON of everything; times in seconds."""
         peaks = {"gflops": self.gflops, "gbytes": self.gbytes, "shader_gbytes": self.shader_gbytes}
         return json.dumps({**asdict(self), **peaks}, indent=2)
 

@@ -94,7 +94,7 @@ class Profile:
         return {"wall": float(np.median(self.plain)) * 1e6, **parts}
 
     def to_json(self) -> str:
-        """Everything as JSON; times in microseconds."""
+        """JSON of everything; times in microseconds."""
         document = {
             "model": self.model,
             "device": self.device,

@@ -17,7 +17,7 @@ OLDEST_API = (1, 1)
 
 
 def rejection(snapshot: Snapshot) -> str | None:
-    """Why this device cannot be used; None where it can."""
+    """Reason why this device cannot be used; None where it can."""
     if snapshot.api_version[:2] < OLDEST_API:
         version = ".".join(map(str, snapshot.api_version))
         return f"its driver has Vulkan {version}; 1.1 is needed"

@@ -11,7 +11,7 @@ from vknn.plan import Guard, Plan, Role
 from vknn.runtime.device import Device
 from vknn.runtime.recorder import Place
 from vknn.runtime.vulkan.memory import Allocation
-from vknn.runtime.weights import Weight, WeightPool
+from vknn.runtime.weights import DeviceWeight, WeightPool
 
 GUARD_BYTE = 0xA5
 #: Word that fills arenas under VKNN_VALIDATE before the first run: NaN as a float32 and as two
@@ -25,7 +25,7 @@ class PlanMemory:
     def __init__(self, device: Device, plan: Plan, pool: WeightPool | None) -> None:
         self._core, self._transfer = device.shared.core, device.shared.transfer
         self._plan = plan
-        self._weights: dict[int, Weight] = {}
+        self._weights: dict[int, DeviceWeight] = {}
         self._arenas: dict[Role, Allocation] = {}
         self._undo = ExitStack()
         with ExitStack() as undo:

@@ -166,7 +166,7 @@ class Precompiler:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        with contextlib.suppress(Exception), _Worker(self._core) as worker:
+        with contextlib.suppress(Exception), _CompileWorker(self._core) as worker:
             while (found := self._next()) is not None:
                 batch, task = found
                 try:
@@ -222,7 +222,7 @@ class _DryDispatcher:
             raise
 
 
-class _Worker:
+class _CompileWorker:
     """A device of its own, with buffers that stand in for the real ones."""
 
     def __init__(self, like: Core) -> None:
@@ -230,7 +230,7 @@ class _Worker:
         self._undo = ExitStack()
         self._timed: list[tuple[CompileTask, float]] = []
 
-    def __enter__(self) -> _Worker:
+    def __enter__(self) -> _CompileWorker:
         with ExitStack() as undo:
             core = Core(self._like.snapshot, Environment(disabled=self._like.disabled))
             undo.callback(core.destroy)

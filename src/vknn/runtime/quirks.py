@@ -47,7 +47,7 @@ _DISABLES = {
 
 
 def unusable(snapshot: Snapshot, quirks: tuple[Quirk, ...] = QUIRKS) -> str | None:
-    """Why the driver must not be used; None where it may."""
+    """Reason why the driver must not be used; None where it may."""
     return next((q.reason for q in quirks if q.unusable and q.applies(snapshot)), None)
 
 

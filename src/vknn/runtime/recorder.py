@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from vknn.plan import Barrier, Binding, Copy, Dispatch, Fill, Format, Plan, View
+from vknn.plan import Barrier, Binding, Copy, Dispatch, Fill, Plan, TexelFormat, View
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, Pipeline
 from vknn.runtime.vulkan import commands, structs
 from vknn.runtime.vulkan.core import Core, Native
@@ -16,12 +16,12 @@ from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 #: Format -> VkFormat
 VK_FORMATS = {
-    Format.R32_SFLOAT: 100,
-    Format.RGBA32_SFLOAT: 109,
-    Format.R32_SINT: 99,
-    Format.RGBA32_SINT: 108,
-    Format.R16_SFLOAT: 76,
-    Format.RGBA16_SFLOAT: 97,
+    TexelFormat.R32_SFLOAT: 100,
+    TexelFormat.RGBA32_SFLOAT: 109,
+    TexelFormat.R32_SINT: 99,
+    TexelFormat.RGBA32_SINT: 108,
+    TexelFormat.R16_SFLOAT: 76,
+    TexelFormat.RGBA16_SFLOAT: 97,
 }
 BIND_COMPUTE = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
 TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bound:
+class _BoundDispatch:
     """A dispatch ready to be recorded."""
 
     pipeline: Pipeline
@@ -54,7 +54,7 @@ class Recorder:
         self.core, self.plan, self.places = core, plan, places
         self.barriers = commands.Barriers()
         self._natives: list[Native] = []
-        self._views: dict[tuple[int, Format], Any] = {}
+        self._views: dict[tuple[int, TexelFormat], Any] = {}
         self._push: dict[bytes, Any] = {}
         try:
             self._bound = self._bind(plan.dispatches, pipelines)
@@ -111,7 +111,7 @@ class Recorder:
             number += 1
 
     def _dispatch(
-        self, target: Any, step: Dispatch, bound: _Bound, current: Pipeline | None
+        self, target: Any, step: Dispatch, bound: _BoundDispatch, current: Pipeline | None
     ) -> Pipeline:
         pipeline = bound.pipeline
         if pipeline is not current:
@@ -139,8 +139,10 @@ class Recorder:
         )
         commands.copy(target, source.memory.handle, goal.memory.handle, [region])
 
-    def _bind(self, dispatches: Sequence[Dispatch], pipelines: Sequence[Pipeline]) -> list[_Bound]:
-        wanted: dict[tuple[Any, tuple[tuple[int, View, Format], ...]], Any] = {}
+    def _bind(
+        self, dispatches: Sequence[Dispatch], pipelines: Sequence[Pipeline]
+    ) -> list[_BoundDispatch]:
+        wanted: dict[tuple[Any, tuple[tuple[int, View, TexelFormat], ...]], Any] = {}
         keys = []
         for dispatch, pipeline in zip(dispatches, pipelines, strict=True):
             views = tuple((b.buffer, b.view, b.format) for b in dispatch.bindings)
@@ -149,7 +151,7 @@ class Recorder:
         sets = dict(zip(wanted, self._allocate(wanted), strict=True)) if wanted else {}
         self._write(wanted, sets)
         return [
-            _Bound(pipeline, sets[key], self._push_block(dispatch.push))
+            _BoundDispatch(pipeline, sets[key], self._push_block(dispatch.push))
             for key, dispatch, pipeline in zip(keys, dispatches, pipelines, strict=True)
         ]
 
@@ -208,7 +210,7 @@ class Recorder:
         info = {"buffer": place.memory.handle, "offset": place.offset, "range": place.nbytes}
         return {"pBufferInfo": [info]}
 
-    def _view(self, buffer: int, format_: Format) -> Any:
+    def _view(self, buffer: int, format_: TexelFormat) -> Any:
         if (buffer, format_) not in self._views:
             place = self.places[buffer]
             info = structs.make(

@@ -29,7 +29,7 @@ class _Block:
 
 
 @dataclass(eq=False)
-class Weight:
+class DeviceWeight:
     """An array on the device: ``nbytes`` from ``offset`` of ``block``."""
 
     block: _Block
@@ -56,7 +56,7 @@ class WeightPool(Closing):
         self._core, self._transfer = device.shared.core, device.shared.transfer
         self._lock = threading.Lock()
         self._blocks: list[_Block] = []
-        self._weights: dict[int, Weight] = {}
+        self._weights: dict[int, DeviceWeight] = {}
         self._closed = False
         device.adopt(self)
 
@@ -70,12 +70,12 @@ class WeightPool(Closing):
         """Bytes that weights take of it."""
         return sum(block.ranges.used for block in self._blocks)
 
-    def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[Weight]:
+    def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[DeviceWeight]:
         """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
 
         Bytes behind an array, up to what is wanted, are zero.
         """
-        taken: list[Weight] = []
+        taken: list[DeviceWeight] = []
         with self._lock:
             if self._closed:
                 raise DeviceError("the weight pool was closed")
@@ -94,7 +94,7 @@ class WeightPool(Closing):
                 raise
         return taken
 
-    def release(self, weights: Iterable[Weight]) -> None:
+    def release(self, weights: Iterable[DeviceWeight]) -> None:
         """Release of copies of weights."""
         with self._lock:
             self._drop(weights)
@@ -108,7 +108,7 @@ class WeightPool(Closing):
                 block.memory.destroy()
             self._blocks.clear()
 
-    def _find(self, array: np.ndarray, nbytes: int) -> Weight | None:
+    def _find(self, array: np.ndarray, nbytes: int) -> DeviceWeight | None:
         # An id can be that of an array that is gone: the weak reference tells.
         weight = self._weights.get(id(array))
         known = weight is not None and weight.source() is array and weight.nbytes >= nbytes
@@ -125,7 +125,7 @@ class WeightPool(Closing):
                 sizes.append(size)
         return sizes
 
-    def _place(self, array: np.ndarray, nbytes: int, coming: Sequence[int]) -> Weight:
+    def _place(self, array: np.ndarray, nbytes: int, coming: Sequence[int]) -> DeviceWeight:
         data = np.ascontiguousarray(array)
         size = max(nbytes, data.nbytes)
         block, offset = self._reserve(size, coming)
@@ -134,7 +134,7 @@ class WeightPool(Closing):
         except BaseException:
             block.ranges.give(offset)
             raise
-        weight = Weight(block, offset, size, weakref.ref(array))
+        weight = DeviceWeight(block, offset, size, weakref.ref(array))
         self._weights[id(array)] = weight
         return weight
 
@@ -154,13 +154,13 @@ class WeightPool(Closing):
     def _purpose(self) -> str:
         return "unified" if self._core.limits.unified_memory else "device"
 
-    def _drop(self, weights: Iterable[Weight]) -> None:
+    def _drop(self, weights: Iterable[DeviceWeight]) -> None:
         for weight in weights:
             weight.users -= 1
             if weight.users == 0 and weight.block in self._blocks:
                 self._forget(weight)
 
-    def _forget(self, weight: Weight) -> None:
+    def _forget(self, weight: DeviceWeight) -> None:
         weight.block.ranges.give(weight.offset)
         for key in [k for k, w in self._weights.items() if w is weight]:
             del self._weights[key]

@@ -13,7 +13,7 @@ from vknn.formats.coreml import executor
 from vknn.formats.coreml import weights as decoder
 from vknn.formats.coreml.model import CoremlModel
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord, blobs_read, blobs_written
-from vknn.formats.coreml.stages import Source
+from vknn.formats.coreml.stages import NetworkSource
 from vknn.formats.layer_errors import Malformed
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
 from vknn.training.coreml_settings import read_losses, read_settings
@@ -69,7 +69,7 @@ class CoremlTask(Task):
         builder = GraphBuilder("coreml")
         blobs = {name: builder.input(name, type_) for name, type_ in types.items()}
         wanted = {loss.input: loss.input for loss in self.losses}
-        source = Source(self._network, tuple(wanted), model.rank5, model.file)
+        source = NetworkSource(self._network, tuple(wanted), model.rank5, model.file)
         graph = executor.first_graph(source, builder, blobs, wanted)
         check_whole(graph)
         return graph

@@ -14,7 +14,7 @@ from vknn.graph import Graph
 from vknn.training.losses import LOSS, rows_name, targets_of
 from vknn.training.step import (
     Forward,
-    Parts,
+    TrainingParts,
     alone,
     as_one,
     forward,
@@ -145,7 +145,9 @@ class Runner:
             for number, targets in enumerate(self._targets):
                 _check_target(loss.kind, targets[index], width, f"example {number}")
 
-    def _prepared(self, parts: Parts, examples: Sequence[Example]) -> dict[str, list[np.ndarray]]:
+    def _prepared(
+        self, parts: TrainingParts, examples: Sequence[Example]
+    ) -> dict[str, list[np.ndarray]]:
         """The inputs of the steps for each example: those of the network, or what is frozen."""
         count, task = self._network.count, self._task
         joins = bool(self._network.axes)

@@ -88,7 +88,7 @@ def _axis(type_: TensorType, more: TensorType, count: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Parts:
+class TrainingParts:
     """A training cut in two.
 
     ``frozen`` gives, from the network's inputs, inputs of ``step``; it is None where it would be
@@ -103,7 +103,7 @@ class Parts:
     axes: Mapping[str, int | None]
 
 
-def training(task: Task, network: Forward, weights: Sequence[str], examples: int) -> Parts:
+def training(task: Task, network: Forward, weights: Sequence[str], examples: int) -> TrainingParts:
     """The graphs for a network with these weights, for so many examples in all."""
     graph = network.graph
     axes = [network.axes.get(graph.outputs[loss.input]) for loss in task.losses]
@@ -117,7 +117,7 @@ def training(task: Task, network: Forward, weights: Sequence[str], examples: int
     boundary = _boundary(both, frozen)
     size = sum(v.type.size * v.type.dtype.itemsize for v in boundary) * examples // network.count
     if not _worth(frozen) or size > KEPT_BYTES:
-        return Parts(None, both, {v.name: network.axes.get(v) for v in data})
+        return TrainingParts(None, both, {v.name: network.axes.get(v) for v in data})
     return _cut(both, data, frozen, boundary, network.axes)
 
 
@@ -172,7 +172,7 @@ def _cut(
     frozen: Sequence[Node],
     boundary: Sequence[Value],
     axes: Mapping[Value, int],
-) -> Parts:
+) -> TrainingParts:
     inside = set(frozen)
     rest = [n for n in graph.nodes if n not in inside]
     read = {v for n in rest for v in n.inputs}
@@ -183,7 +183,9 @@ def _cut(
     others = [v for v in graph.inputs if v not in data]
     before = Graph(list(data), {name: v for v, name in names.items()}, list(frozen), graph.name)
     after = Graph([*fresh.values(), *others], dict(graph.outputs), rest, graph.name)
-    return Parts(before, after.replace(rest, fresh), {n: axes.get(v) for v, n in names.items()})
+    return TrainingParts(
+        before, after.replace(rest, fresh), {n: axes.get(v) for v, n in names.items()}
+    )
 
 
 def check_whole(graph: Graph) -> None:

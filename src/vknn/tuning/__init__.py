@@ -1,6 +1,6 @@
 """Kernels chosen by measurement: every candidate timed on the device, the fastest remembered."""
 
-from vknn.tuning.report import Report, Row
+from vknn.tuning.report import TuneReport, TuneRow
 from vknn.tuning.tune import tune
 
-__all__ = ["Report", "Row", "tune"]
+__all__ = ["TuneReport", "TuneRow", "tune"]

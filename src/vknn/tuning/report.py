@@ -13,7 +13,7 @@ from rich.text import Text
 
 
 @dataclass(frozen=True)
-class Row:
+class TuneRow:
     """A problem in one form (the layouts that go in and come out).
 
     Attributes:
@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class TuneReport:
     """Result of :func:`vknn.tune`. ``print`` shows it as a table.
 
     Attributes:
@@ -65,10 +65,10 @@ class Report:
     model: str
     device: str
     database: str
-    rows: tuple[Row, ...]
+    rows: tuple[TuneRow, ...]
 
     @property
-    def changed(self) -> tuple[Row, ...]:
+    def changed(self) -> tuple[TuneRow, ...]:
         """The rows whose winner is another than what was taken before."""
         return tuple(r for r in self.rows if r.winner not in (None, r.previous))
 
@@ -117,7 +117,7 @@ class Report:
         return capture.get()
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: TuneRow) -> dict[str, Any]:
     return {
         "op": row.op,
         "layers": list(row.layers),
@@ -131,12 +131,12 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _candidates(row: Row) -> str:
+def _candidates(row: TuneRow) -> str:
     times = ", ".join(f"{name} {time:,.1f}" for name, time in row.times.items())
     return "\n".join([times, *(f"{name}: {why}" for name, why in row.failures.items())]).strip()
 
 
-def _style(row: Row) -> str | None:
+def _style(row: TuneRow) -> str | None:
     if row.winner is None:
         return "red"
     return "green" if row.winner != row.previous else None

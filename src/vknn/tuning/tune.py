@@ -16,7 +16,7 @@ from vknn.runtime.tuning_database import FAILED, TuningEntry, database_file, sto
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 from vknn.tuning.jobs import Contest, Job, find_jobs
-from vknn.tuning.report import Report, Row
+from vknn.tuning.report import TuneReport, TuneRow
 from vknn.tuning.trial import Result, Trials
 
 
@@ -33,7 +33,7 @@ def tune(
     shapes: Shapes | None = None,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> Report:
+) -> TuneReport:
     """Measurement of every kernel that could run a layer; later sessions take the fastest.
 
     Each distinct problem is measured alone, on random data, with all its candidates in turn; the
@@ -90,7 +90,7 @@ def tune_jobs(
     timeout: float = 60.0,
     seed: int = 0,
     progress: ProgressCallback | None = None,
-) -> Report:
+) -> TuneReport:
     """Measurement of jobs on a device; remembers the winners as they come."""
     tell = progress or (lambda done, total, what: None)
     path = database_file(environment.read().cache_path(), device.snapshot)
@@ -103,7 +103,7 @@ def tune_jobs(
             store(path, {job.choice_key(c): _entry(r) for c, r in results if r.winner is not None})
             rows += [_row(job, contest, result, before) for contest, result in results]
     tell(len(jobs), len(jobs), "done")
-    return Report(model, device.name, str(path), tuple(rows))
+    return TuneReport(model, device.name, str(path), tuple(rows))
 
 
 def _device(session: Session) -> Device:
@@ -128,9 +128,9 @@ def _entry(result: Result) -> TuningEntry:
     return TuningEntry(result.winner, result.times[result.winner], tried)
 
 
-def _row(job: Job, contest: Contest, result: Result, before: Mapping[str, str]) -> Row:
+def _row(job: Job, contest: Contest, result: Result, before: Mapping[str, str]) -> TuneRow:
     ordered = dict(sorted(result.times.items(), key=lambda item: item[1]))
-    return Row(
+    return TuneRow(
         op=job.op.type_name,
         layers=tuple(job.layers),
         key=job.key,

@@ -82,7 +82,7 @@ class _Posed:
         return {f"x{i}": a for i, (a, c) in enumerate(pairs) if a is not None and c is None}
 
 
-class Worker:
+class TuningWorker:
     """Worker that answers requests."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ def main() -> None:
     """Loop of answers until standard input ends or the device is of no more use."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries print must not mix with the answers
-    worker = Worker()
+    worker = TuningWorker()
     while head := sys.stdin.buffer.read(HEAD.size):
         raw = sys.stdin.buffer.read(HEAD.unpack(head)[0])
         answer = _answer(worker, raw)
@@ -204,7 +204,7 @@ def main() -> None:
             os._exit(1)  # closing would wait for a device that does not answer
 
 
-def _answer(worker: Worker, raw: bytes) -> dict[str, Any]:
+def _answer(worker: TuningWorker, raw: bytes) -> dict[str, Any]:
     try:
         request = pickle.loads(raw)
     except Exception as error:  # an op's module may be out of reach

@@ -19,7 +19,7 @@ from vknn.formats.coreml.records import LayerRecord
 from vknn.formats.coreml.stages import (
     End,
     Fixed,
-    Source,
+    NetworkSource,
     Stage,
     missing_output,
 )
@@ -50,7 +50,7 @@ class _EndMarker(Continuation):
 
 
 def first_graph(
-    source: Source,
+    source: NetworkSource,
     builder: GraphBuilder,
     blobs: Mapping[str, Value],
     outputs: Mapping[str, str],
@@ -78,7 +78,7 @@ class NetworkContinuation(Continuation):
     ``live``: blobs that the first graph computed; ``fixed``: blobs whose data it knew.
     """
 
-    source: Source
+    source: NetworkSource
     outputs: Mapping[str, str]
     end: End
     live: tuple[str, ...]
@@ -108,7 +108,7 @@ class _Executor:
     Blobs are ``live`` (inputs of graphs) or ``fixed`` (possibly constants in graphs).
     """
 
-    source: Source
+    source: NetworkSource
     stack: Stack
     live: dict[str, np.ndarray]
     fixed: dict[str, Fixed]
@@ -217,7 +217,7 @@ class _Executor:
 
 
 def _segment(
-    source: Source,
+    source: NetworkSource,
     stack: Stack,
     types: Mapping[str, TensorType],
     constants: Mapping[str, np.ndarray],

@@ -16,7 +16,7 @@ from vknn.formats.coreml.inputs import ImageInput, Input, read_input
 from vknn.formats.coreml.outputs import ClassifierOutput, Output, read_output
 from vknn.formats.coreml.reader import read_network
 from vknn.formats.coreml.records import COUNTER, NetworkRecord
-from vknn.formats.coreml.stages import COUNTER_TYPE, Source
+from vknn.formats.coreml.stages import COUNTER_TYPE, NetworkSource
 from vknn.formats.coreml.validation import check_blobs, check_layers
 from vknn.formats.model import Model
 from vknn.graph import Graph, GraphBuilder, TensorType
@@ -112,7 +112,7 @@ class CoremlModel(FeatureModel):
         if self.state:
             blobs[COUNTER] = builder.input(COUNTER, COUNTER_TYPE)
         wanted = tuple(self.blobs.values())
-        source = Source(self.network, wanted, self.rank5, self.file, self._constants)
+        source = NetworkSource(self.network, wanted, self.rank5, self.file, self._constants)
         return executor.first_graph(source, builder, blobs, self.blobs)
 
     def decode(self, name: str, array: np.ndarray) -> Any:

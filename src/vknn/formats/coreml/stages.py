@@ -35,7 +35,7 @@ COUNTER_TYPE = TensorType((1,), DType.INT32)
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class NetworkSource:
     """A network to build graphs of.
 
     ``outputs``: the blobs that are results; ``constants``: those of all its graphs.
@@ -74,7 +74,7 @@ class Stage:
     """Conversion of layers to one graph, up to a layer that needs data or to the network's end."""
 
     def __init__(
-        self, source: Source, builder: GraphBuilder, blobs: Mapping[str, Value], stack: Stack
+        self, source: NetworkSource, builder: GraphBuilder, blobs: Mapping[str, Value], stack: Stack
     ) -> None:
         self.source, self.builder, self.stack = source, builder, stack
         self.blobs = dict(blobs)

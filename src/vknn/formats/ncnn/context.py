@@ -12,7 +12,7 @@ from vknn.errors import ShapeError
 from vknn.formats.layer_context import MAX_ELEMENTS, LayerContext
 from vknn.formats.ncnn.params import P
 from vknn.formats.ncnn.records import LayerRecord
-from vknn.formats.ncnn.weights import Weight
+from vknn.formats.ncnn.weights import FileWeight
 from vknn.graph import GraphBuilder, Op, Origin, Value
 from vknn.ops.movement.shape import Slice
 
@@ -28,7 +28,7 @@ class Context(LayerContext, Generic[P]):
     builder: GraphBuilder
     record: LayerRecord
     params: P
-    weights: Mapping[str, Weight]
+    weights: Mapping[str, FileWeight]
     inputs: Sequence[Value]
     reserved: Collection[str] = ()
 

@@ -15,7 +15,7 @@ from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import LayerType
-from vknn.formats.ncnn.weights import BinReader, Weight
+from vknn.formats.ncnn.weights import BinReader, FileWeight
 
 #: Far beyond any model: the largest text files have some thousand lines.
 _MAX_PARAM_BYTES = 1 << 28
@@ -116,5 +116,5 @@ def _check_arity(record: LayerRecord, type_: LayerType) -> None:
 
 def _read_weights(
     reader: BinReader, record: LayerRecord, type_: LayerType, params: Params
-) -> Mapping[str, Weight]:
+) -> Mapping[str, FileWeight]:
     return {spec.name: reader.read(spec, record.name) for spec in type_.weights(params)}

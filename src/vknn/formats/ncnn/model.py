@@ -17,7 +17,7 @@ from vknn.formats.ncnn.layers.sources import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.registry import INT32, LayerType, Result
-from vknn.formats.ncnn.weights import Weight
+from vknn.formats.ncnn.weights import FileWeight
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Concat, Slice
 
@@ -31,7 +31,7 @@ class BoundLayer:
     record: LayerRecord
     type: LayerType
     params: Params
-    weights: Mapping[str, Weight]
+    weights: Mapping[str, FileWeight]
 
 
 class NcnnModel(Model):

@@ -38,7 +38,7 @@ class WeightSpec:
 
 
 @dataclass(frozen=True)
-class Weight:
+class FileWeight:
     """A view of an array in the file: float32, float16, int8, or bytes that index ``table``."""
 
     stored: np.ndarray
@@ -79,24 +79,24 @@ class BinReader:
         except (OSError, ValueError) as error:
             raise ModelFormatError(f"cannot be read: {error}", file=str(self._path)) from error
 
-    def read(self, spec: WeightSpec, layer: str) -> Weight:
+    def read(self, spec: WeightSpec, layer: str) -> FileWeight:
         """The next array. Raises ModelFormatError when the file is too short for it."""
         if any(n <= 0 for n in spec.shape):
             raise self._error(f"{spec.name} would have the shape {spec.shape}", layer)
         if not spec.tagged and spec.int8:
-            return Weight(self._take(spec, "i1", spec.count, layer), spec.shape)
+            return FileWeight(self._take(spec, "i1", spec.count, layer), spec.shape)
         if not spec.tagged:
-            return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
+            return FileWeight(self._take(spec, "<f4", spec.count, layer), spec.shape)
         tag = int(self._take(spec, "<u4", 1, layer)[0])
         if tag == TAG_FLOAT16:
-            return Weight(self._take(spec, "<f2", spec.count, layer), spec.shape)
+            return FileWeight(self._take(spec, "<f2", spec.count, layer), spec.shape)
         if tag == TAG_INT8:
-            return Weight(self._take(spec, "i1", spec.count, layer), spec.shape)
+            return FileWeight(self._take(spec, "i1", spec.count, layer), spec.shape)
         if tag in (0, TAG_FLOAT32_SCALED):
-            return Weight(self._take(spec, "<f4", spec.count, layer), spec.shape)
+            return FileWeight(self._take(spec, "<f4", spec.count, layer), spec.shape)
         # Any other tag stands for a codebook of 256 float32 and an index for each element.
         table = self._take(spec, "<f4", _TABLE_ENTRIES, layer)
-        return Weight(self._take(spec, "u1", spec.count, layer), spec.shape, table)
+        return FileWeight(self._take(spec, "u1", spec.count, layer), spec.shape, table)
 
     def _take(self, spec: WeightSpec, dtype: str, count: int, layer: str) -> np.ndarray:
         """``count`` elements from the current position, which moves on to a multiple of 4."""

@@ -17,7 +17,7 @@ MAX_LAYERS = 200_000
 
 
 @dataclass(frozen=True)
-class Source:
+class NetSource:
     """A net and its weights, to build graphs of.
 
     ``outputs``: name -> port, ``states``: Memory id -> the graph input that holds it.
@@ -40,7 +40,7 @@ class GraphBuild:
     """
 
     builder: GraphBuilder
-    source: Source
+    source: NetSource
     as_declared: bool
     given: Mapping[Hashable, np.ndarray] = field(default_factory=dict)
     states: Mapping[str, Value] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import numpy as np
 from vknn.formats.layer_context import LayerContext, NeedsData
 from vknn.formats.openvino.attributes import AttributeReader
 from vknn.formats.openvino.build import GraphBuild
-from vknn.formats.openvino.records import LayerRecord, Port
+from vknn.formats.openvino.records import LayerPort, LayerRecord
 from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
@@ -114,7 +114,7 @@ class Context(LayerContext, AttributeReader):
         same = (v.type.shape == p.dims for v, p in zip(self.inputs, self.layer.inputs, strict=True))
         return all(same) and (bool(self.inputs) or self.build.as_declared)
 
-    def port(self, number: int = 0) -> Port:
+    def port(self, number: int = 0) -> LayerPort:
         """The file's record of an output port."""
         ports = self.layer.outputs
         return ports[number] if number < len(ports) else self.fail(f"has no output {number}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.errors import ModelFormatError
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.attributes import AttributeReader
-from vknn.formats.openvino.records import LayerRecord, Net, Port
+from vknn.formats.openvino.records import LayerPort, LayerRecord, Net
 from vknn.graph import TensorType
 
 
@@ -46,7 +46,7 @@ def state_types(net: Net) -> dict[str, TensorType]:
     return types
 
 
-def _type(port: Port) -> TensorType:
+def _type(port: LayerPort) -> TensorType:
     return TensorType(port.dims, port.graph_dtype)
 
 

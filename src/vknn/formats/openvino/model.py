@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
-from vknn.formats.openvino.build import Source
+from vknn.formats.openvino.build import NetSource
 from vknn.formats.openvino.memory import state_types
 from vknn.formats.openvino.records import LayerRecord, Net, PortRef, PreProcess
 from vknn.formats.openvino.stages import build_graph
@@ -56,7 +56,7 @@ class OpenvinoModel(Model):
             as_declared = as_declared and dims == port.dims
             fed[layer.id, port.id] = TensorType(dims, port.graph_dtype)
             names[layer.id, port.id] = name
-        source = Source(self.net, self.weights, self._outputs, self._state_names, self.file)
+        source = NetSource(self.net, self.weights, self._outputs, self._state_names, self.file)
         states = {id_: self.state[name] for id_, name in self._state_names.items()}
         means = self._means(fed)
         return build_graph(source, fed, states, names, as_declared, means)

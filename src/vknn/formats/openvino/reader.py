@@ -16,9 +16,9 @@ from vknn.formats.openvino.preprocess import read_pre_process
 from vknn.formats.openvino.records import (
     STORED,
     Blob,
+    LayerPort,
     LayerRecord,
     Net,
-    Port,
     PortRef,
 )
 from vknn.formats.openvino.topological_order import topological_order
@@ -122,8 +122,8 @@ def _attributes(element: Element) -> Mapping[str, str]:
 
 def _ports(
     reader: ElementReader, elements: Iterable[Element], precision: str, layer: str
-) -> tuple[Port, ...]:
-    ports: dict[int, Port] = {}
+) -> tuple[LayerPort, ...]:
+    ports: dict[int, LayerPort] = {}
     for child in elements:
         id_ = reader.number(child, "id", layer)
         if id_ in ports:
@@ -133,7 +133,7 @@ def _ports(
             reader.fail(f"port {id_} has {len(dims)} dims", layer)
         if math.prod(dims) >= MAX_ELEMENTS:
             reader.fail(f"port {id_} of shape {list(dims)} is absurdly large", layer)
-        ports[id_] = Port(id_, dims, reader.precision_of(child, precision, layer))
+        ports[id_] = LayerPort(id_, dims, reader.precision_of(child, precision, layer))
     return tuple(ports[i] for i in sorted(ports))
 
 
@@ -145,7 +145,11 @@ def _dim(reader: ElementReader, element: Element, layer: str) -> int:
 
 
 def _blobs(
-    reader: ElementReader, element: Element, precision: str, outputs: tuple[Port, ...], layer: str
+    reader: ElementReader,
+    element: Element,
+    precision: str,
+    outputs: tuple[LayerPort, ...],
+    layer: str,
 ) -> Mapping[str, Blob]:
     """Blobs in <blobs>, or <weights> and <biases> in the layer, as in the first versions."""
     default = outputs[0].precision if outputs else precision
@@ -186,7 +190,9 @@ def _edges(
     return sources
 
 
-def _end(reader: ElementReader, layers: Mapping[int, LayerRecord], ref: PortRef, side: str) -> Port:
+def _end(
+    reader: ElementReader, layers: Mapping[int, LayerRecord], ref: PortRef, side: str
+) -> LayerPort:
     """The port at one end of an edge."""
     layer = layers.get(ref[0])
     if layer is None:

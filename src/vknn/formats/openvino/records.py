@@ -24,7 +24,7 @@ STORED: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Port:
+class LayerPort:
     """A port. ``precision``: its own or, where it states none, that of its layer or net."""
 
     id: int
@@ -89,8 +89,8 @@ class LayerRecord:
     type: str
     precision: str
     attributes: Mapping[str, str] = field(default_factory=dict)
-    inputs: tuple[Port, ...] = ()
-    outputs: tuple[Port, ...] = ()
+    inputs: tuple[LayerPort, ...] = ()
+    outputs: tuple[LayerPort, ...] = ()
     blobs: Mapping[str, Blob] = field(default_factory=dict)
     iteration: Iteration | None = None
 

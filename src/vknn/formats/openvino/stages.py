@@ -15,10 +15,10 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.layer_context import NeedsData, unfold
 from vknn.formats.layer_errors import Malformed, errors_of
-from vknn.formats.openvino.build import GraphBuild, Source
+from vknn.formats.openvino.build import GraphBuild, NetSource
 from vknn.formats.openvino.context import SMALL_INTEGERS, Context
 from vknn.formats.openvino.custom import known_type
-from vknn.formats.openvino.records import LayerRecord, Net, Port, PortRef
+from vknn.formats.openvino.records import LayerPort, LayerRecord, Net, PortRef
 from vknn.graph import (
     Arrays,
     Call,
@@ -76,7 +76,7 @@ class Stage:
         """The layer's name and type for errors."""
         return f"layer {self.scope + layer.name!r} ({layer.type})"
 
-    def _input(self, layer: LayerRecord, port: Port) -> Value:
+    def _input(self, layer: LayerRecord, port: LayerPort) -> Value:
         ref = (layer.id, port.id)
         source = self.net.sources.get(ref)
         value = self.fed[ref] if source is None else self.known[source]
@@ -116,7 +116,7 @@ class Stage:
             return context.rounded(value, declared)
         return self._add(layer, Cast(declared), value)
 
-    def _as_declared(self, layer: LayerRecord, port: Port, value: Value, number: int) -> Value:
+    def _as_declared(self, layer: LayerRecord, port: LayerPort, value: Value, number: int) -> Value:
         """The value in the file's shape, from which only axes of size 1 may deviate."""
         if not self.build.as_declared or not value.type.is_static:
             return value
@@ -154,7 +154,7 @@ class NeedsShape(Exception):
 
 
 def build_graph(
-    source: Source,
+    source: NetSource,
     types: Mapping[PortRef, TensorType],
     states: Mapping[str, TensorType],
     names: Mapping[PortRef, str],
@@ -231,7 +231,7 @@ _DECISIVE = "decisive"
 class _Continuation(Continuation):
     """Conversion and execution of the layers from ``position`` on."""
 
-    source: Source
+    source: NetSource
     position: int
     as_declared: bool
     takes: tuple[str, ...]

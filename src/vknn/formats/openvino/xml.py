@@ -42,7 +42,7 @@ class Element:
         return (port for side in self.all(tag) for port in side.all("port"))
 
 
-class _Target:
+class _TreeTarget:
     """Parser target that builds the tree of Elements."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ def parse(data: bytes) -> Element:
     """The root element of a document. Raises ModelFormatError, without a file name."""
     if len(data) > MAX_BYTES:
         raise ModelFormatError(f"larger than {MAX_BYTES} bytes, which no net is")
-    target = _Target()
+    target = _TreeTarget()
     try:
         parser = DefusedXMLParser(
             target=target, forbid_dtd=True, forbid_entities=True, forbid_external=True

@@ -15,7 +15,7 @@ from vknn.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from vknn.formats.tflite.subgraph_builder import Source, build_graph
+from vknn.formats.tflite.subgraph_builder import FileSource, build_graph
 from vknn.graph import DType, Graph, TensorType
 
 
@@ -49,7 +49,9 @@ class TfliteModel(Model):
             name: tensors[index]
             for name, index in zip(self._input_names, self.main.inputs, strict=True)
         }
-        self.ranged = frozenset(n for n, t in self._records.items() if t.sub_byte is not None)
+        self.range_checked = frozenset(
+            n for n, t in self._records.items() if t.sub_byte is not None
+        )
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
         made = dict(zip(self._output_names, self.main.outputs, strict=True))
         self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
@@ -87,7 +89,7 @@ class TfliteModel(Model):
             self._check_shape(name, types[name].dims)
             fed[record.index] = TensorType(types[name].dims, record.dtype)
             names[record.index] = name
-        return build_graph(Source(self.record, self.file), 0, fed, outputs, names)
+        return build_graph(FileSource(self.record, self.file), 0, fed, outputs, names)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """``array`` in the dtype of input ``name``. Raises InputError where values do not fit."""

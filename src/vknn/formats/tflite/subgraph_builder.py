@@ -29,7 +29,7 @@ MAX_ITERATIONS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSource:
     """The records of a file and its name for error messages."""
 
     model: ModelRecord
@@ -42,7 +42,7 @@ class Source:
 
 
 def build_graph(
-    source: Source,
+    source: FileSource,
     number: int,
     types: Mapping[int, TensorType],
     outputs: Mapping[str, int],
@@ -87,7 +87,7 @@ class _Converter:
     """
 
     def __init__(
-        self, source: Source, graph: SubgraphRecord, builder: GraphBuilder, known: Known
+        self, source: FileSource, graph: SubgraphRecord, builder: GraphBuilder, known: Known
     ) -> None:
         self.source, self.graph, self.builder, self.known = source, graph, builder, known
         self.stopped: int | None = None
@@ -208,7 +208,7 @@ class _Continuation(Continuation):
     ``live`` are the tensors that the graph before gives, ``constants`` the arrays known by then.
     """
 
-    source: Source
+    source: FileSource
     graph: SubgraphRecord
     position: int
     decisive: tuple[int, ...]
@@ -258,7 +258,7 @@ class _Continuation(Continuation):
 
 
 def run_control(
-    source: Source, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
+    source: FileSource, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
 ) -> list[np.ndarray]:
     """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError."""
     options = operator.options
@@ -304,7 +304,7 @@ def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
 
 
 def run_subgraph(
-    source: Source,
+    source: FileSource,
     number: int,
     arrays: Sequence[np.ndarray],
     call: Call,

@@ -15,7 +15,7 @@ from vknn.graph import DType
 from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
 from vknn.lowering.kit.parameters import Number, Push, Spec, parameters_of
 from vknn.lowering.kit.problem import Epilogue, Problem
-from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Format, Role, View
+from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Role, TexelFormat, View
 
 ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
 EPILOGUE_STEPS = 6
@@ -82,7 +82,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundBuffer:
     """A buffer bound to a shader; made by :func:`read4` and its kin, in order of binding number."""
 
     ref: Ref
@@ -90,24 +90,24 @@ class Bound:
     texels: int  # scalars in a texel: 4 or 1
 
 
-def read4(ref: Ref) -> Bound:
+def read4(ref: Ref) -> BoundBuffer:
     """Binding of an INPUT4: read as vec4s."""
-    return Bound(ref, Access.READ, 4)
+    return BoundBuffer(ref, Access.READ, 4)
 
 
-def read1(ref: Ref) -> Bound:
+def read1(ref: Ref) -> BoundBuffer:
     """Binding of an INPUT1: read as scalars."""
-    return Bound(ref, Access.READ, 1)
+    return BoundBuffer(ref, Access.READ, 1)
 
 
-def write(ref: Ref) -> Bound:
+def write(ref: Ref) -> BoundBuffer:
     """Binding of an OUTPUT4 or OUTPUT1: written."""
-    return Bound(ref, Access.WRITE, 4)
+    return BoundBuffer(ref, Access.WRITE, 4)
 
 
-def update(ref: Ref) -> Bound:
+def update(ref: Ref) -> BoundBuffer:
     """Binding of an INOUT1: read and written by the same dispatch."""
-    return Bound(ref, Access.READ_WRITE, 4)
+    return BoundBuffer(ref, Access.READ_WRITE, 4)
 
 
 @dataclass(eq=False)
@@ -199,7 +199,7 @@ class Emitter:
     def dispatch(
         self,
         kernel: str,
-        bindings: Sequence[Bound],
+        bindings: Sequence[BoundBuffer],
         *,
         groups: tuple[int, int, int],
         local: tuple[int, int, int],
@@ -272,7 +272,7 @@ class Emitter:
         """Fill of every 32-bit word of a buffer."""
         self.commands.append((Fill(0, word, self.nodes, self.label), [ref]))
 
-    def _operand_bindings(self, count: int, scalar: bool) -> list[Bound]:
+    def _operand_bindings(self, count: int, scalar: bool) -> list[BoundBuffer]:
         read = read1 if scalar else read4
         used = [read(r) for r in self.operands]
         if len(used) > count:
@@ -281,7 +281,7 @@ class Emitter:
         spare = next((r for r in self.inputs if r is not None and r.is_float), self.outputs[0])
         return used + [read(spare)] * (count - len(used))
 
-    def _access(self, wanted: str | None, bound: Sequence[Bound]) -> str:
+    def _access(self, wanted: str | None, bound: Sequence[BoundBuffer]) -> str:
         limits, disabled = self.problem.limits, self.problem.options.disabled
         mode = wanted or limits.preferred_access
         reads = [b for b in bound if b.access is Access.READ]
@@ -325,7 +325,7 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _binding(index: int, bound: Bound, mode: str) -> Binding:
+def _binding(index: int, bound: BoundBuffer, mode: str) -> Binding:
     view = ACCESS_MODES[mode][1] if bound.access is Access.READ else View.STORAGE
     if view is View.IMAGE and bound.ref.half and bound.texels == 1:
         view = View.TEXEL  # shaders/common/half.glsl says why
@@ -341,13 +341,13 @@ def _element(ref: Ref) -> str:
 
 
 _FORMATS = {
-    ("float", 1): Format.R32_SFLOAT,
-    ("float", 4): Format.RGBA32_SFLOAT,
-    ("half", 1): Format.R16_SFLOAT,
-    ("half", 4): Format.RGBA16_SFLOAT,
-    ("int", 1): Format.R32_SINT,
-    ("int", 4): Format.RGBA32_SINT,
-    ("bytes", 4): Format.R32_SINT,
+    ("float", 1): TexelFormat.R32_SFLOAT,
+    ("float", 4): TexelFormat.RGBA32_SFLOAT,
+    ("half", 1): TexelFormat.R16_SFLOAT,
+    ("half", 4): TexelFormat.RGBA16_SFLOAT,
+    ("int", 1): TexelFormat.R32_SINT,
+    ("int", 4): TexelFormat.RGBA32_SINT,
+    ("bytes", 4): TexelFormat.R32_SINT,
 }
 
 

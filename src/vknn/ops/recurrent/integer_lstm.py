@@ -21,7 +21,7 @@ Multipliers = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class IntegerLSTMSizes:
     """Sizes of an IntegerLSTM. ``units``: of a gate; ``outputs``: length of h."""
 
     steps: int
@@ -67,11 +67,11 @@ class IntegerLSTM(Op):
     projection_clip: int = 0
     layout: int = 0
 
-    def sizes(self, x: Any, w: Any, r: Any) -> Sizes:
+    def sizes(self, x: Any, w: Any, r: Any) -> IntegerLSTMSizes:
         """Sizes from arrays or types whose shapes have been checked."""
         steps, batch = x.shape[:2] if self.layout == 0 else x.shape[1::-1]
         gates = len(self.input_multipliers)
-        return Sizes(steps, batch, x.shape[2], w.shape[0] // gates, r.shape[1], gates)
+        return IntegerLSTMSizes(steps, batch, x.shape[2], w.shape[0] // gates, r.shape[1], gates)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         given = arguments(self, inputs, 7, optional=5)
@@ -140,7 +140,9 @@ class IntegerLSTM(Op):
             c.astype(np.int16),
         )
 
-    def _step(self, s: Sizes, given: Any, tables: np.ndarray, x: Any, h: Any, c: Any) -> Any:
+    def _step(
+        self, s: IntegerLSTMSizes, given: Any, tables: np.ndarray, x: Any, h: Any, c: Any
+    ) -> Any:
         _, w, r, shift_w, shift_r = given[:5]
         first, second = x @ w.T + shift_w, h @ r.T + shift_r
         sums = [

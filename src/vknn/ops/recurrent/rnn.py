@@ -34,7 +34,7 @@ DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 
 @dataclass(frozen=True)
-class Sizes:
+class RecurrentSizes:
     """Sizes of a recurrent op. ``hidden``: units of a gate; ``outputs``: length of h."""
 
     steps: int
@@ -97,14 +97,14 @@ class Recurrent(Op):
         known = self.state_rounding in ROUNDINGS
         require(known, f"{name}: no rounding {self.state_rounding!r}")
 
-    def sizes(self, *inputs: Any) -> Sizes:
+    def sizes(self, *inputs: Any) -> RecurrentSizes:
         """Sizes from the inputs (arrays or types), whose shapes have been checked."""
         x, w, r = inputs[:3]
         steps, batch = x.shape[:2] if self.layout == 0 else x.shape[1::-1]
         hidden = w.shape[1] // self.gates
-        return Sizes(steps, batch, x.shape[2], self.directions, hidden, r.shape[2])
+        return RecurrentSizes(steps, batch, x.shape[2], self.directions, hidden, r.shape[2])
 
-    def _check_inputs(self, sizes: Sizes, *inputs: TensorType | None) -> None:
+    def _check_inputs(self, sizes: RecurrentSizes, *inputs: TensorType | None) -> None:
         """``inputs``: x, W, R, B, then the initial states as far as there are any."""
         x, w, r, b = inputs[:4]
         assert x is not None
@@ -123,7 +123,7 @@ class Recurrent(Op):
             message = f"{self.type_name}: {what} is {type_}, not of shape {shape}"
             require(type_.shape == shape, message)
 
-    def _open(self, *inputs: TensorType | None) -> Sizes:
+    def _open(self, *inputs: TensorType | None) -> RecurrentSizes:
         """Sizes from types whose ranks are checked first."""
         self.check()
         for name, type_ in zip(("x", "W", "R"), inputs, strict=False):
@@ -135,11 +135,11 @@ class Recurrent(Op):
             require(type_.is_static, f"{self.type_name}: {name} is {type_}, of no known shape")
         return self.sizes(*inputs)
 
-    def _state_shape(self, s: Sizes, width: int) -> tuple[int, ...]:
+    def _state_shape(self, s: RecurrentSizes, width: int) -> tuple[int, ...]:
         both = (s.directions, s.batch) if self.layout == 0 else (s.batch, s.directions)
         return (*both, width)
 
-    def _results(self, x: TensorType, s: Sizes) -> tuple[TensorType, TensorType]:
+    def _results(self, x: TensorType, s: RecurrentSizes) -> tuple[TensorType, TensorType]:
         """Types of Y and Y_h."""
         if self.layout == 0:
             y = (s.steps, s.directions, s.batch, s.outputs)

@@ -10,7 +10,7 @@ _forgotten: deque[Closing] = deque()
 
 
 class Closing:
-    """Something that must be closed; a context manager.
+    """Context manager of an object that must be closed.
 
     An object that is dropped while open is not closed there and then: the garbage collector may
     run in the midst of anything, under any lock. It is put aside, and :func:`sweep` closes it.

@@ -28,7 +28,7 @@ Three = tuple[Value | None, Value | None, Value | None]
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowGeometry:
     """Geometry of windows in an image: taps, and pads as begins, then ends."""
 
     kernel: tuple[int, ...]
@@ -50,7 +50,7 @@ class Window:
 def conv(g: Scope, dy: Value) -> Three:
     """A transposed convolution, the weight's gradient, and sums over all but the channels."""
     op, x, w = g.op(Conv), g.x(0), g.x(1)
-    window = Window(w.type.dims[2:], op.strides, op.pads, op.dilations)
+    window = WindowGeometry(w.type.dims[2:], op.strides, op.pads, op.dilations)
     dx = spread(g, dy, w, window, op.group, x.type.dims[2:]) if g.wants(0) else None
     dw = filter_gradient(g, x, dy, window, op.group) if g.wants(1) else None
     return dx, dw, _bias(g, dy)
@@ -60,7 +60,7 @@ def conv(g: Scope, dy: Value) -> Three:
 def conv_transpose(g: Scope, dy: Value) -> Three:
     """A convolution, the weight's gradient with the images changed, and sums as for Conv."""
     op, x, w = g.op(ConvTranspose), g.x(0), g.x(1)
-    window = Window(w.type.dims[2:], op.strides, op.pads, op.dilations)
+    window = WindowGeometry(w.type.dims[2:], op.strides, op.pads, op.dilations)
     dx = dw = None
     if g.wants(0):
         dx = g.add(Conv(op.strides, op.pads, op.dilations, op.group), dy, w)
@@ -88,7 +88,7 @@ def col2im(g: Scope, dy: Value) -> Value:
 
 
 def spread(
-    g: Scope, dy: Value, w: Value, window: Window, group: int, image: tuple[int, ...]
+    g: Scope, dy: Value, w: Value, window: WindowGeometry, group: int, image: tuple[int, ...]
 ) -> Value:
     """The gradient of an image [N, C, *image] from that of its convolution with ``w``."""
     extra = window.left_over(image, dy.type.dims[2:])
@@ -96,7 +96,7 @@ def spread(
     return g.add(op, dy, w)
 
 
-def filter_gradient(g: Scope, x: Value, dy: Value, window: Window, group: int) -> Value:
+def filter_gradient(g: Scope, x: Value, dy: Value, window: WindowGeometry, group: int) -> Value:
     """dw [M, C/group, kernel...]: sums over n, p of dy[n, m, p] x[n, c, window k of p].
 
     x is [N, C, spatial...], dy [N, M, windows...].
@@ -108,7 +108,7 @@ def filter_gradient(g: Scope, x: Value, dy: Value, window: Window, group: int) -
     return _as_convolution(g, x, dy, window, group)
 
 
-def _as_product(g: Scope, x: Value, dy: Value, window: Window, group: int) -> Value:
+def _as_product(g: Scope, x: Value, dy: Value, window: WindowGeometry, group: int) -> Value:
     x, window = _reached(g, x, window, dy.type.dims[2:])
     n, channels = x.type.dims[:2]
     maps, places = dy.type.dims[1], math.prod(dy.type.dims[2:])
@@ -119,7 +119,9 @@ def _as_product(g: Scope, x: Value, dy: Value, window: Window, group: int) -> Va
     return g.reshape(product, maps, channels // group, *window.kernel)
 
 
-def _reached(g: Scope, x: Value, window: Window, places: tuple[int, ...]) -> tuple[Value, Window]:
+def _reached(
+    g: Scope, x: Value, window: WindowGeometry, places: tuple[int, ...]
+) -> tuple[Value, WindowGeometry]:
     """The image cut at ends that no window reaches but that have room for further windows."""
     image = x.type.dims[2:]
     before, after = window.pads[: len(image)], list(window.pads[len(image) :])
@@ -131,7 +133,7 @@ def _reached(g: Scope, x: Value, window: Window, places: tuple[int, ...]) -> tup
     return x, replace(window, pads=(*before, *after))
 
 
-def columns_of(g: Scope, x: Value, window: Window, value: float = 0.0) -> Value:
+def columns_of(g: Scope, x: Value, window: WindowGeometry, value: float = 0.0) -> Value:
     """The windows of x [N, C, (H,) W] as columns [N, C * kernel, windows], padded by ``value``."""
     n, channels, *image = x.type.dims
     pads = window.pads
@@ -143,7 +145,7 @@ def columns_of(g: Scope, x: Value, window: Window, value: float = 0.0) -> Value:
     return g.add(Im2Col(*flattened(window), value), x)
 
 
-def flattened(window: Window) -> Flat:
+def flattened(window: WindowGeometry) -> Flat:
     """Kernel, strides, pads and dilations over two axes; a single axis is the second of them."""
     top, left, bottom, right = window.pads if len(window.pads) == 4 else _interleaved(window.pads)
     return (
@@ -162,7 +164,7 @@ def _pair(numbers: tuple[int, ...]) -> tuple[int, int]:
     return first, second
 
 
-def _as_convolution(g: Scope, x: Value, dy: Value, window: Window, group: int) -> Value:
+def _as_convolution(g: Scope, x: Value, dy: Value, window: WindowGeometry, group: int) -> Value:
     n, channels, *image = x.type.dims
     axes = tuple(range(2, 2 + len(image)))
     # [N, group, C/group, ...] -> [C/group, group * N, ...]: a batch of channels, N channels a group

@@ -167,7 +167,7 @@ def matrix_diag(g: Scope, dy: Value) -> Value:
 
 @gradient(Resize)
 def resize(g: Scope, dy: Value) -> Value:
-    """Each axis is a product with a matrix; the gradient is that with its transpose."""
+    """Gradient by axes: each is a product with a matrix, whose transpose takes dy back."""
     op, x = g.op(Resize), g.x()
     for axis in reversed(range(len(op.sizes))):
         size = x.type.dims[axis + 2]

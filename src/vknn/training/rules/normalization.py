@@ -112,7 +112,7 @@ def mean_variance_normalization(g: Scope) -> Value:
 
 @decomposition(NormalizeL2)
 def normalize_l2(g: Scope) -> Value:
-    """Over the root of the sum of the squares."""
+    """Quotient by the root of the sum of the squares."""
     op, x = g.op(NormalizeL2), g.x()
     squares = g.add(ReduceSum(op.axes), g.unary(e.Square(), x))
     return divided(g, x, squares, op.epsilon, op.epsilon_mode)
@@ -120,7 +120,7 @@ def normalize_l2(g: Scope) -> Value:
 
 @decomposition(RMSNormalization)
 def rms_normalization(g: Scope) -> Value:
-    """Over the root of the mean of the squares, times the scale."""
+    """Quotient by the root of the mean of the squares, times the scale."""
     op, x = g.op(RMSNormalization), g.x()
     axes = range(op.axis % x.type.rank, x.type.rank)
     y = divided(g, x, mean_square(g, x, axes), op.epsilon, "add")

@@ -13,7 +13,7 @@ from vknn.ops.indexing.topk import ArgMax
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from vknn.ops.reduction import ReduceMean
 from vknn.training.gradients import decomposition, gradient
-from vknn.training.rules.convolution import Window, columns_of, flattened, spread
+from vknn.training.rules.convolution import WindowGeometry, columns_of, flattened, spread
 from vknn.training.scope import Scope
 
 #: Padding that is never the largest of a window.
@@ -22,7 +22,7 @@ LOWEST = float(np.finfo(np.float32).min)
 
 @decomposition(MaxPool)
 def max_pool_3d(g: Scope) -> Value | None:
-    """Over three axes: over the last two, then over the first."""
+    """Maximum over three axes: over the last two, then over the first."""
     op, x = g.op(MaxPool), g.x()
     if len(op.kernel) < 3:
         return None
@@ -41,7 +41,7 @@ def max_pool(g: Scope, dy: Value) -> Value:
     """dy to the largest element of each window, of equal ones the first (as PyTorch has it)."""
     op, x = g.op(MaxPool), g.x()
     n, c, *image = x.type.dims
-    window = Window(op.kernel, op.strides, op.pads, op.dilations or (1,) * len(op.kernel))
+    window = WindowGeometry(op.kernel, op.strides, op.pads, op.dilations or (1,) * len(op.kernel))
     taps, places = math.prod(op.kernel), math.prod(dy.type.dims[2:])
     columns = g.reshape(columns_of(g, x, window, LOWEST), n * c, taps, places)
     share = _to_first(g, columns, g.reshape(dy, n * c, 1, places))
@@ -73,7 +73,7 @@ def average_pool(g: Scope, dy: Value) -> Value:
         part = means.reference(whole)[0] * math.prod(op.kernel)
         share = g.over(dy, g.constant(part))
     taps = g.constant(np.ones((channels, 1, *op.kernel), np.float32))
-    window = Window(op.kernel, op.strides, op.pads, ones)
+    window = WindowGeometry(op.kernel, op.strides, op.pads, ones)
     return spread(g, share, taps, window, channels, tuple(image))
 
 

@@ -34,7 +34,7 @@ _MODES = ("constant", "edge", "reflect")
 
 
 @attributes
-class WindowParams(Params):
+class SignalParams(Params):
     """Parameters of both layers; ``None`` stands for a default that depends on n_fft."""
 
     n_fft: int = param(0)
@@ -102,7 +102,7 @@ class WindowParams(Params):
 
 
 @attributes
-class SpectrogramParams(WindowParams):
+class SpectrogramParams(SignalParams):
     """Parameters of Spectrogram."""
 
     power: int = param(1)
@@ -116,7 +116,7 @@ class SpectrogramParams(WindowParams):
 
 
 @attributes
-class InverseParams(WindowParams):
+class InverseParams(SignalParams):
     """Parameters of InverseSpectrogram; ``returns``: 0 both parts, 1 the real, 2 the imaginary."""
 
     returns: int = param(1)
@@ -193,7 +193,7 @@ def _analysis(p: SpectrogramParams) -> np.ndarray:
     return _by_blocks(p, parts.reshape(-1, n))
 
 
-def _by_blocks(p: WindowParams, rows: np.ndarray) -> np.ndarray:
+def _by_blocks(p: SignalParams, rows: np.ndarray) -> np.ndarray:
     """Rows of n_fft numbers as weights [rows, block, taps]."""
     filled = np.pad(rows, [(0, 0), (0, p.taps * p.block - p.n_fft)])
     blocked = filled.reshape(len(rows), p.taps, p.block).swapaxes(1, 2)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.common.windows import Window, window
+from vknn.formats.openvino.layers.common.windows import SlidingWindow, window
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
@@ -25,7 +25,7 @@ from vknn.ops.movement.shape import Pad, Slice
 class _Parameters:
     """Parameters that all convolutions have. ``outputs``: the number of output channels."""
 
-    window: Window
+    window: SlidingWindow
     outputs: int
     group: int
     channels: int

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.emitter import (
+    BoundBuffer,
+    Emitter,
+    Ref,
+    ceil_div,
+    read1,
+    read4,
+    update,
+    write,
+)
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.plan import DeviceLimits
@@ -220,7 +229,7 @@ class BoxLists:
 def over_lanes(
     emitter: Emitter,
     kernel: str,
-    bindings: Sequence[Bound],
+    bindings: Sequence[BoundBuffer],
     count: int,
     push: Push,
     spec: Spec | None = None,

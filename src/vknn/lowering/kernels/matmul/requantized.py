@@ -37,7 +37,7 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Form:
     """A QuantizedGemm by one format of its b.
 
     ``packed``: b is a constant, in panels of ``weight_format``; else b is read as it is.
@@ -85,7 +85,7 @@ class _Plan:
         return {NUMBERS: 1.0, BYTES: 0.8, DOTS: 0.9 if slow else 0.4}[self.weight_format]
 
 
-def _emit(emitter: Emitter, plan: _Plan) -> None:
+def _emit(emitter: Emitter, plan: _Form) -> None:
     gemm, packed = plan.gemm, plan.packed
     variant = quantized_variant(emitter, 4 if packed else 1, packed, plan.weight_format)
     b = read4(_packed(emitter, plan)) if packed else read1(emitter.input(1))
@@ -101,7 +101,7 @@ def _emit(emitter: Emitter, plan: _Plan) -> None:
     )
 
 
-def _push(plan: _Plan) -> dict[str, int]:
+def _push(plan: _Form) -> dict[str, int]:
     gemm, op = plan.gemm, plan.problem.op
     assert isinstance(op, QuantizedGemm)
     rows = ceil_div(gemm.k, 4) if plan.weight_format else gemm.k
@@ -109,7 +109,7 @@ def _push(plan: _Plan) -> dict[str, int]:
     return {**gemm.push(), **panels, "zero_b": op.zero_b}
 
 
-def _packed(emitter: Emitter, plan: _Plan) -> Ref:
+def _packed(emitter: Emitter, plan: _Form) -> Ref:
     """The constant b in panels, less its zero point."""
     op, b = plan.problem.op, plan.problem.constants[1]
     assert isinstance(op, QuantizedGemm) and b is not None
@@ -144,8 +144,8 @@ def quantized_gemm(problem: Problem) -> Sequence[Candidate]:
     shared = problem.constants[1] is not None and b.size == gemm.k * gemm.n
     small = b.dtype is not DType.INT16
     tile = choose_tile(gemm, problem.limits)
-    plans = [_Plan(problem, gemm, tile, False)]
+    plans = [_Form(problem, gemm, tile, False)]
     if shared and small:
         formats = [NUMBERS, *byte_formats(problem)]
-        plans = [*(_Plan(problem, gemm, tile, True, name) for name in formats), *plans]
+        plans = [*(_Form(problem, gemm, tile, True, name) for name in formats), *plans]
     return [plan.candidate() for plan in plans if plan.fits]

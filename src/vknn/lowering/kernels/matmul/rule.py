@@ -46,7 +46,7 @@ __all__ = ["Packed", "emit_row", "emit_scalar", "emit_tile", "row_split", "scala
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _Form:
     """A MatMul by one of the kernels of ``_EMIT``. ``shared``: the tile of the kernel "shared"."""
 
     problem: Problem
@@ -165,7 +165,7 @@ class _Plan:
         emit(emitter, self.gemm, emitter.input(0), b, c, bias=bias, epilogue=epilogue)
 
 
-def _emit_matmul(emitter: Emitter, plan: _Plan) -> None:
+def _emit_matmul(emitter: Emitter, plan: _Form) -> None:
     problem = plan.problem
     bias = None
     if len(problem.inputs) > 2 and problem.inputs[2] and not plan.packs_bias:
@@ -193,7 +193,7 @@ def _emit_epilogue(emitter: Emitter, gemm: Gemm, plain: Ref) -> None:
     )
 
 
-def _packed(emitter: Emitter, plan: _Plan) -> Packed:
+def _packed(emitter: Emitter, plan: _Form) -> Packed:
     """The constant b in panels, then the bias where it is constant too."""
     gemm, block, b = plan.gemm, plan.block, plan.problem.constants[1]
     assert b is not None
@@ -256,15 +256,15 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
     gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []
-    packed = _Plan(problem, gemm, "scalar").packs_b
-    plans = [_Plan(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
+    packed = _Form(problem, gemm, "scalar").packs_b
+    plans = [_Form(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
-        plans += [_Plan(problem, gemm, "shared", tile) for tile in tiles]
+        plans += [_Form(problem, gemm, "shared", tile) for tile in tiles]
     return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
 
 
-def _candidate(plan: _Plan, place: int) -> Candidate:
+def _candidate(plan: _Form, place: int) -> Candidate:
     emit = functools.partial(_emit_matmul, plan=plan)
     return Candidate(plan.name, plan.inputs(), (Layout.LINEAR,), emit, plan.cost(place))
 

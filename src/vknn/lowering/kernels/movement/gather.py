@@ -22,7 +22,7 @@ PAD_MODES = {"none": 0, "constant": 1, "edge": 2, "reflect": 3, "wrap": 4, "symm
 
 
 @dataclass(frozen=True)
-class Axis:
+class GatherAxis:
     """An axis of the output: index i < ``size`` is place start + step * i of input axis ``source``.
 
     ``source`` None: the input has no such axis. ``padded``: places outside the input's axis are
@@ -37,13 +37,13 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Gather:
+class GatherMap:
     """Source of each element, by axes. ``fill``: constant of mode "constant"; ``shuffle``: channel
     groups."""
 
     input: TensorType
     output: TensorType
-    axes: tuple[Axis, ...]
+    axes: tuple[GatherAxis, ...]
     mode: str = "none"
     fill: float = 0.0
     shuffle: int = 0
@@ -64,7 +64,7 @@ class _Dim:
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ShaderMap:
     dims: tuple[_Dim, ...]
     base: int
     wide: bool
@@ -84,21 +84,21 @@ def input_strides(type_: TensorType, layout: Layout) -> list[int]:
     return [blocks * spatial * 4, spatial * 4, *(4 * s for s in inner[2:])]
 
 
-def can_gather(what: Gather, source: Layout, target: Layout) -> bool:
+def can_gather(what: GatherMap, source: Layout, target: Layout) -> bool:
     """True where the shader has room for the axes (after merging what can be merged)."""
-    return len(_program(what, source, target, False).dims) <= MAX_AXES
+    return len(_shader_map(what, source, target, False).dims) <= MAX_AXES
 
 
 def gather(
     emitter: Emitter,
-    what: Gather,
+    what: GatherMap,
     source: Layout,
     target: Layout,
     values: Ref | None = None,
 ) -> None:
     """One dispatch that makes output 0 from input 0. ``values``: constants by channel."""
     wide = is_wide(what, source, target)
-    program = _program(what, source, target, wide)
+    program = _shader_map(what, source, target, wide)
     lead = MAX_AXES - len(program.dims)
     dims = (*[_Dim(1, 0)] * lead, *program.dims)
     channels = what.output.dims[1] if what.output.rank > 1 else 1
@@ -148,7 +148,7 @@ def _fill_bits(value: float, dtype: DType) -> int:
     return int(dtype.numpy.type(value))
 
 
-def is_wide(what: Gather, source: Layout, target: Layout) -> bool:
+def is_wide(what: GatherMap, source: Layout, target: Layout) -> bool:
     """True where whole vec4s of the input become vec4s of the output."""
     lane_in = 1 if source is Layout.C4 else what.input.rank - 1
     lane_out = 1 if target is Layout.C4 else what.output.rank - 1
@@ -164,7 +164,7 @@ def is_wide(what: Gather, source: Layout, target: Layout) -> bool:
     return fits_in and (target is Layout.C4 or axis.size % 4 == 0)
 
 
-def _program(what: Gather, source: Layout, target: Layout, wide: bool) -> _Program:
+def _shader_map(what: GatherMap, source: Layout, target: Layout, wide: bool) -> _ShaderMap:
     strides = input_strides(what.input, source)
     unit = 4 if wide else 1
     lane_in = 1 if source is Layout.C4 else what.input.rank - 1
@@ -192,11 +192,11 @@ def _program(what: Gather, source: Layout, target: Layout, wide: bool) -> _Progr
         if is_split:
             split, split_step = len(dims) - 1, axis.step
     assert base % unit == 0
-    return _Program(tuple(dims), base // unit, wide, channel, split, split_step)
+    return _ShaderMap(tuple(dims), base // unit, wide, channel, split, split_step)
 
 
 def _dim(
-    what: Gather, axis: Axis, size: int, strides: Sequence[int], is_split: bool
+    what: GatherMap, axis: GatherAxis, size: int, strides: Sequence[int], is_split: bool
 ) -> tuple[_Dim, int]:
     """The axis for the shader, and what it adds to the base address."""
     if axis.source is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
-from vknn.lowering.kernels.movement.gather import Axis, Gather, by_field, input_strides
+from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, by_field, input_strides
 from vknn.lowering.kernels.movement.rule import SCALAR_PENALTY, gather_candidates, view_candidates
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
@@ -38,8 +38,10 @@ def tile(problem: Problem) -> Sequence[Candidate]:
     assert x is not None and isinstance(op, ops.Tile)
     if x.size == y.size:
         return view_candidates(problem)
-    axes = tuple(Axis(size, axis, padded=size != x.dims[axis]) for axis, size in enumerate(y.dims))
-    return gather_candidates(Gather(x, y, axes, "wrap"))
+    axes = tuple(
+        GatherAxis(size, axis, padded=size != x.dims[axis]) for axis, size in enumerate(y.dims)
+    )
+    return gather_candidates(GatherMap(x, y, axes, "wrap"))
 
 
 @lowers(ops.DepthToSpace, ops.SpaceToDepth)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.movement.concat import concat_candidates
-from vknn.lowering.kernels.movement.gather import Axis, Gather, can_gather, gather, is_wide
+from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, can_gather, gather, is_wide
 from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
@@ -107,10 +107,10 @@ def expand(problem: Problem) -> Sequence[Candidate]:
     if x.size == y.size:
         return view_candidates(problem)
     lead = y.rank - x.rank
-    axes = [Axis(size, None) for size in y.dims[:lead]]
+    axes = [GatherAxis(size, None) for size in y.dims[:lead]]
     for axis, size in enumerate(y.dims[lead:]):
-        axes.append(Axis(size, axis, step=int(x.dims[axis] == size)))
-    return gather_candidates(Gather(x, y, tuple(axes)))
+        axes.append(GatherAxis(size, axis, step=int(x.dims[axis] == size)))
+    return gather_candidates(GatherMap(x, y, tuple(axes)))
 
 
 @lowers(ops.Transpose)
@@ -123,8 +123,8 @@ def transpose(problem: Problem) -> Sequence[Candidate]:
     if order == sorted(order):
         both = op.perm[:2] == (0, 1)
         views = [c for c in view_candidates(problem) if both or c.outputs[0] is Layout.LINEAR]
-    axes = tuple(Axis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
-    return [*views, *gather_candidates(Gather(x, y, axes))]
+    axes = tuple(GatherAxis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
+    return [*views, *gather_candidates(GatherMap(x, y, axes))]
 
 
 @lowers(ops.Slice)
@@ -136,13 +136,13 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
     axes = []
     for axis, size in enumerate(x.dims):
         start, _, step = ranges.get(axis, slice(None)).indices(size)
-        axes.append(Axis(y.dims[axis], axis, start, step if y.dims[axis] > 1 else 1))
+        axes.append(GatherAxis(y.dims[axis], axis, start, step if y.dims[axis] > 1 else 1))
     views = []
     for layout in PLAIN:
         place = _row_start(x, axes, layout) if allows(x, layout) else None
         if place is not None:
             views.append(_view(problem, layout, problem.element_bytes(x) * place))
-    return [*views, *gather_candidates(Gather(x, y, tuple(axes)))]
+    return [*views, *gather_candidates(GatherMap(x, y, tuple(axes)))]
 
 
 @lowers(ops.Pad)
@@ -158,8 +158,8 @@ def pad(problem: Problem) -> Sequence[Candidate]:
     axes = []
     for axis, size in enumerate(y.dims):
         before, after = op.pads[axis], op.pads[axis + rank]
-        axes.append(Axis(size, axis, -before, padded=before + after > 0))
-    what = Gather(x, y, tuple(axes), op.mode, op.value)
+        axes.append(GatherAxis(size, axis, -before, padded=before + after > 0))
+    what = GatherMap(x, y, tuple(axes), op.mode, op.value)
     return gather_candidates(what, None if values is None else Layout.LINEAR)
 
 
@@ -178,12 +178,14 @@ def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
     if op.group in (1, channels):
         return view_candidates(problem)
     per, spatial = channels // op.group, math.prod(rest)
-    seen = Gather(
+    seen = GatherMap(
         x.with_shape((n, op.group, per, spatial)),
         x.with_shape((n, per, op.group, spatial)),
-        (Axis(n, 0), Axis(per, 2), Axis(op.group, 1), Axis(spatial, 3)),
+        (GatherAxis(n, 0), GatherAxis(per, 2), GatherAxis(op.group, 1), GatherAxis(spatial, 3)),
     )
-    blocks = Gather(x, y, tuple(Axis(s, a) for a, s in enumerate(x.dims)), shuffle=op.group)
+    blocks = GatherMap(
+        x, y, tuple(GatherAxis(s, a) for a, s in enumerate(x.dims)), shuffle=op.group
+    )
     pairs = op.group == 2 and per % 2 == 0
     return [
         _candidate(seen, Layout.LINEAR, Layout.LINEAR),
@@ -249,7 +251,7 @@ def _emit_copy(emitter: Emitter, offset: int) -> None:
     emitter.copy(source, target, length, source_offset=offset)
 
 
-def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | None:
+def _row_start(x: TensorType, axes: Sequence[GatherAxis], layout: Layout) -> int | None:
     """Element at which a contiguous slice begins in the buffer; None where it is not one."""
     cut = [a for a, axis in enumerate(axes) if axis.size != x.dims[a]]
     if not cut:
@@ -272,7 +274,7 @@ def _row_start(x: TensorType, axes: Sequence[Axis], layout: Layout) -> int | Non
     return start * math.prod(dims[axis + 1 :]) * 4 if outer == 1 else None
 
 
-def gather_candidates(what: Gather, values: Layout | None = None) -> list[Candidate]:
+def gather_candidates(what: GatherMap, values: Layout | None = None) -> list[Candidate]:
     """Candidates for every pair of layouts. ``values``: the layout of a second input."""
     return [
         _candidate(what, source, target, values)
@@ -284,7 +286,7 @@ def gather_candidates(what: Gather, values: Layout | None = None) -> list[Candid
 
 
 def _candidate(
-    what: Gather, source: Layout, target: Layout, values: Layout | None = None
+    what: GatherMap, source: Layout, target: Layout, values: Layout | None = None
 ) -> Candidate:
     moved = storage_bytes(what.output, target) * BYTE_COST * 2
     cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
@@ -294,6 +296,6 @@ def _candidate(
     return Candidate(name, inputs, (target,), emit, cost)
 
 
-def _emit_gather(emitter: Emitter, what: Gather, source: Layout, target: Layout) -> None:
+def _emit_gather(emitter: Emitter, what: GatherMap, source: Layout, target: Layout) -> None:
     values = emitter.inputs[1] if len(emitter.inputs) > 1 else None
     gather(emitter, what, source, target, values)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import TensorType
-from vknn.lowering.kernels.reduction.parts import Parts, parts_of, whole_row_cost
+from vknn.lowering.kernels.reduction.parts import RowParts, parts_of, whole_row_cost
 from vknn.lowering.kernels.reduction.reduction_axes import (
     ReductionAxes,
     along_axes,
@@ -22,7 +22,7 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
 )
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -71,7 +71,7 @@ class RowNormalization:
     share: float
     affine: Affine | None
 
-    def push(self, parts: Parts, shifts: int) -> dict[str, int | float]:
+    def push(self, parts: RowParts, shifts: int) -> dict[str, int | float]:
         """Push constants of normalize.comp; ``shifts``: where the shifts begin."""
         affine = self.affine or Affine(False, _BY_PLACE, 1, 1)
         return {
@@ -233,7 +233,7 @@ def pack_affine(vectors: Sequence[np.ndarray | None], padded: int) -> np.ndarray
     return packed
 
 
-def _affine_reads(emitter: Emitter, affine: Affine | None) -> tuple[list[Bound], int]:
+def _affine_reads(emitter: Emitter, affine: Affine | None) -> tuple[list[BoundBuffer], int]:
     """The binding of scales and shifts, if any; where the shifts begin."""
     if affine is None:
         return [], 0
@@ -250,14 +250,14 @@ def _emit_whole(emitter: Emitter, norm: RowNormalization, shape: RowShape) -> No
         [axes.read(emitter.input(0)), write(emitter.output()), *bindings],
         groups=shape.groups(axes.rows, emitter.problem.limits),
         local=shape.local,
-        push=norm.push(Parts(1, axes.count), shifts),
+        push=norm.push(RowParts(1, axes.count), shifts),
         spec=norm.spec(shape),
         defines=norm.defines(0),
         flops=24 * axes.rows * axes.count,
     )
 
 
-def _parts_fit(axes: ReductionAxes, parts: Parts, limits: DeviceLimits) -> bool:
+def _parts_fit(axes: ReductionAxes, parts: RowParts, limits: DeviceLimits) -> bool:
     count, lanes = axes.rows * parts.parts, lane_count(limits)
     return (
         fits_buffer(limits, 12 * count)
@@ -267,7 +267,7 @@ def _parts_fit(axes: ReductionAxes, parts: Parts, limits: DeviceLimits) -> bool:
     )
 
 
-def _emit_parts(emitter: Emitter, norm: RowNormalization, parts: Parts) -> None:
+def _emit_parts(emitter: Emitter, norm: RowNormalization, parts: RowParts) -> None:
     """Three dispatches: moments of parts of the rows, moments of the rows, the result."""
     rows = norm.axes.rows
     of_parts = emitter.scratch("parts", 12 * rows * parts.parts)
@@ -278,7 +278,7 @@ def _emit_parts(emitter: Emitter, norm: RowNormalization, parts: Parts) -> None:
 
 
 def _emit_part_moments(
-    emitter: Emitter, norm: RowNormalization, parts: Parts, of_parts: Ref
+    emitter: Emitter, norm: RowNormalization, parts: RowParts, of_parts: Ref
 ) -> None:
     axes, limits = norm.axes, emitter.problem.limits
     shape, count = parts.shape(axes, limits), axes.rows * parts.parts
@@ -295,7 +295,7 @@ def _emit_part_moments(
 
 
 def _emit_moments(
-    emitter: Emitter, norm: RowNormalization, parts: Parts, of_parts: Ref, moments: Ref
+    emitter: Emitter, norm: RowNormalization, parts: RowParts, of_parts: Ref, moments: Ref
 ) -> None:
     rows, limits = norm.axes.rows, emitter.problem.limits
     lanes = lane_count(limits)
@@ -323,7 +323,7 @@ def _emit_result(emitter: Emitter, norm: RowNormalization, moments: Ref) -> None
         [axes.read(emitter.input(0)), write(emitter.output()), read4(moments), *bindings],
         groups=share.groups,
         local=share.local,
-        push=norm.push(Parts(1, share.chunk), shifts),
+        push=norm.push(RowParts(1, share.chunk), shifts),
         spec=norm.spec(RowShape(1, 1)),
         defines=norm.defines(2),
         flops=8 * axes.rows * axes.count,

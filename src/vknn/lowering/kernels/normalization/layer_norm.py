@@ -11,7 +11,7 @@ import numpy as np
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -76,7 +76,7 @@ def _emit_layer_norm(emitter: Emitter, rows: _Rows, shape: RowShape) -> None:
     )
 
 
-def _affine_reads(emitter: Emitter, rows: _Rows) -> list[Bound]:
+def _affine_reads(emitter: Emitter, rows: _Rows) -> list[BoundBuffer]:
     """The bindings of scale and bias; none where neither is given."""
     if all(t is None for t in emitter.problem.inputs[1:]):
         return []

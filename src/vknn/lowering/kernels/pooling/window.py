@@ -32,7 +32,7 @@ MOST_SPAN = 24
 
 
 @dataclass(frozen=True)
-class Window:
+class PoolingWindow:
     """Sizes of a windowed pooling; every tuple is (depth, height, width), ``pads`` the begins."""
 
     batch: int
@@ -79,7 +79,7 @@ class Window:
         groups = ceil_div(self.lanes(width), lane_count(limits))
         return fits(groups, limits) and fits_loops(limits, *loops)
 
-    def along_rows(self) -> Window:
+    def along_rows(self) -> PoolingWindow:
         """The part of a window within a row: the pooling of each row by itself."""
         depth, height, _ = self.size_in
         return replace(
@@ -91,7 +91,7 @@ class Window:
             pads=(0, 0, self.pads[2]),
         )
 
-    def across_rows(self) -> Window:
+    def across_rows(self) -> PoolingWindow:
         """The part of a window across rows: the pooling of what :meth:`along_rows` gives."""
         return replace(
             self,
@@ -103,12 +103,12 @@ class Window:
         )
 
 
-def pool_window(problem: Problem) -> Window:
+def pool_window(problem: Problem) -> PoolingWindow:
     """The window of a MaxPool or AveragePool of one to three axes."""
     op, x = problem.op, problem.inputs[0]
     assert isinstance(op, MaxPool | AveragePool) and x is not None
     dilations = op.dilations if isinstance(op, MaxPool) else None
-    return Window(
+    return PoolingWindow(
         batch=x.dims[0],
         channels=x.dims[1],
         size_in=triple(x.dims[2:], 1),
@@ -120,7 +120,7 @@ def pool_window(problem: Problem) -> Window:
     )
 
 
-def window_candidates(problem: Problem, window: Window) -> list[Candidate]:
+def window_candidates(problem: Problem, window: PoolingWindow) -> list[Candidate]:
     """Candidates: lanes of one to four pixels; two dispatches where a lane's loops are too long."""
     limits = problem.limits
     found = []
@@ -144,7 +144,7 @@ def _candidate(name: str, emit: functools.partial[None], cost: float) -> Candida
     return Candidate(name, (Layout.C4,), (Layout.C4,), emit, cost)
 
 
-def _cost(limits: DeviceLimits, window: Window, width: int) -> float:
+def _cost(limits: DeviceLimits, window: PoolingWindow, width: int) -> float:
     reads = window.span(width) if window.unrolled(width) else window.kernel[2]
     return pooling_cost(limits, window.lanes(width), 70 * window.rows * reads + 60 * width + 150)
 
@@ -157,11 +157,13 @@ def pooling_cost(limits: DeviceLimits, lanes: int, instructions: int) -> float:
     return DISPATCH_COST + max(1.0, lanes / 16384) * instructions * 2e-4
 
 
-def _emit_window(emitter: Emitter, window: Window, width: int) -> None:
+def _emit_window(emitter: Emitter, window: PoolingWindow, width: int) -> None:
     _dispatch(emitter, window, width, emitter.input(0), emitter.output())
 
 
-def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int) -> None:
+def _emit_separate(
+    emitter: Emitter, first: PoolingWindow, second: PoolingWindow, between: int
+) -> None:
     """Maxima of the rows' maxima, or means of their means: each row has as many inputs."""
     x, y = emitter.input(0), emitter.output()
     source = emitter.problem.inputs[0]
@@ -172,7 +174,7 @@ def _emit_separate(emitter: Emitter, first: Window, second: Window, between: int
 
 
 def _dispatch(
-    emitter: Emitter, window: Window, width: int, x: Ref, y: Ref, *, epilogue: bool = True
+    emitter: Emitter, window: PoolingWindow, width: int, x: Ref, y: Ref, *, epilogue: bool = True
 ) -> None:
     op, limits = emitter.problem.op, emitter.problem.limits
     lanes, total = lane_count(limits), window.lanes(width)
@@ -202,7 +204,7 @@ def _dispatch(
     )
 
 
-def _window_push(window: Window) -> dict[str, int]:
+def _window_push(window: PoolingWindow) -> dict[str, int]:
     """Push constants; strides and dilations within a row are specialization constants."""
     (stride_d, stride_h, _), (dilation_d, dilation_h, _) = window.strides, window.dilations
     return {

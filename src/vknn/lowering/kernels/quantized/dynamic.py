@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, ceil_div, read1, read4, write
 from vknn.lowering.kit.grid_loop import group_size
 from vknn.lowering.kit.layouts import Layout, allows, packed_shape
 from vknn.lowering.kit.problem import Problem
@@ -70,7 +70,7 @@ class _Rows:
         return Candidate(name, (self.layout,), (self.layout, *steps), emit, cost)
 
 
-def _step_bindings(emitter: Emitter, op: DynamicRound) -> list[Bound]:
+def _step_bindings(emitter: Emitter, op: DynamicRound) -> list[BoundBuffer]:
     """Bindings of the outputs for the rows' steps."""
     return [write(emitter.output(i)) for i in (1, 2)] if op.counts else []
 

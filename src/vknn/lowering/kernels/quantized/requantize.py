@@ -14,7 +14,7 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read4
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read4
 from vknn.lowering.kit.layouts import Layout, allows, storage_bytes
 from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
@@ -42,7 +42,7 @@ class QuantizedVariant:
 
     defines: Mapping[str, int]
     spec: Spec = field(default_factory=dict)
-    bindings: tuple[Bound, ...] = ()
+    bindings: tuple[BoundBuffer, ...] = ()
     epilogue: int | None = None
 
 
@@ -118,7 +118,7 @@ def quantized_variant(
     spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
     bindings = [read4(_setting(emitter, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
-        defines["TAIL"] = 1
+        defines["RESIDUAL"] = 1
         bindings.append(read4(emitter.operands[0]))
     if emitter.output().is_bytes:
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2

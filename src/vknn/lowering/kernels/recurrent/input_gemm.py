@@ -22,7 +22,12 @@ from vknn.lowering.kernels.matmul.kernels import (
     row_split,
     scalar_tile,
 )
-from vknn.lowering.kernels.recurrent.shape import Shape, gemm_size, input_bias, input_matrix
+from vknn.lowering.kernels.recurrent.shape import (
+    RecurrentShape,
+    gemm_size,
+    input_bias,
+    input_matrix,
+)
 from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
 from vknn.plan import DeviceLimits
@@ -55,7 +60,7 @@ class InputGemm:
         return groups_fit and loops and fits_device(sizes, limits) and fits_buffer(limits, packed)
 
 
-def input_gemm(shape: Shape, limits: DeviceLimits) -> InputGemm:
+def input_gemm(shape: RecurrentShape, limits: DeviceLimits) -> InputGemm:
     """The GEMM of a recurrent op, with the kernel that suits it best."""
     rows, columns, inputs = shape.steps * shape.batch, shape.columns, shape.inputs
     sizes = Gemm(rows, columns, inputs, inputs, 1, columns, 1, columns)
@@ -71,7 +76,7 @@ def input_gemm(shape: Shape, limits: DeviceLimits) -> InputGemm:
     return InputGemm(sizes, kernel, min(width, sizes.n // 4))
 
 
-def emit_input_gemm(emitter: Emitter, shape: Shape, gemm: InputGemm) -> Ref:
+def emit_input_gemm(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> Ref:
     """Dispatches the GEMM; its result is float32."""
     x, sizes = emitter.input(0), gemm.sizes
     packed = _packed(emitter, shape, gemm)
@@ -85,7 +90,7 @@ def emit_input_gemm(emitter: Emitter, shape: Shape, gemm: InputGemm) -> Ref:
     return c
 
 
-def _packed(emitter: Emitter, shape: Shape, gemm: InputGemm) -> Packed:
+def _packed(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> Packed:
     """W and the biases; a normalized LSTM adds its biases behind the normalization."""
     constants = emitter.problem.constants
     w, bias = constants[1], constants[3] if len(constants) > 3 else None
@@ -102,6 +107,8 @@ def _packed(emitter: Emitter, shape: Shape, gemm: InputGemm) -> Packed:
     return Packed(ref, gemm.width, panel, -1 if bias is None else gemm.panels * panel)
 
 
-def _columns(shape: Shape, width: int, w: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+def _columns(
+    shape: RecurrentShape, width: int, w: np.ndarray, bias: np.ndarray | None
+) -> np.ndarray:
     shift = None if bias is None else input_bias(shape, bias)
     return pack_columns(input_matrix(shape, w), shift, width)

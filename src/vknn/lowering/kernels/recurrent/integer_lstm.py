@@ -10,14 +10,14 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, update, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, update, write
 from vknn.lowering.kit.grid_loop import group_size
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, rounds, spread
-from vknn.ops.recurrent.integer_lstm import IntegerLSTM, Sizes, gate_tables
+from vknn.ops.recurrent.integer_lstm import IntegerLSTM, IntegerLSTMSizes, gate_tables
 from vknn.plan import DeviceLimits
 
 #: Inputs that are weights.
@@ -60,7 +60,7 @@ class _Shape:
     """An IntegerLSTM whose weights are constants."""
 
     op: IntegerLSTM
-    sizes: Sizes
+    sizes: IntegerLSTMSizes
     peepholes: bool
     normalized: bool
     projection: bool
@@ -212,7 +212,7 @@ def _state_bytes(shape: _Shape) -> tuple[int, int]:
     return 4 * s.batch * s.outputs, 4 * s.batch * s.units
 
 
-def _emit_start(emitter: Emitter, shape: _Shape, state: Ref) -> list[Bound]:
+def _emit_start(emitter: Emitter, shape: _Shape, state: Ref) -> list[BoundBuffer]:
     """Copies h and c into the state; the bindings of recurrent/integer."""
     of_h, of_c = _state_bytes(shape)
     emitter.copy(emitter.input(5), state, of_h)

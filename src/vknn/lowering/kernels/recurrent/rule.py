@@ -17,7 +17,7 @@ from vknn.lowering.kernels.recurrent.shape import (
     RNN_CELL,
     WEIGHTS,
     Lanes,
-    Shape,
+    RecurrentShape,
     find_shape,
     gemm_size,
     loop_lanes,
@@ -26,7 +26,16 @@ from vknn.lowering.kernels.recurrent.shape import (
     step_lanes,
 )
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Bound, Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.emitter import (
+    BoundBuffer,
+    Emitter,
+    Ref,
+    ceil_div,
+    read1,
+    read4,
+    update,
+    write,
+)
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import Push, Spec
@@ -72,31 +81,31 @@ def recurrent(problem: Problem) -> Sequence[Candidate]:
     return found
 
 
-def _buffers_fit(shape: Shape, limits: DeviceLimits) -> bool:
+def _buffers_fit(shape: RecurrentShape, limits: DeviceLimits) -> bool:
     state = 4 * shape.entries * shape.slots
     largest = max(packed_size(shape), gemm_size(shape), state)
     return fits_buffer(limits, largest) and fits(max(state, shape.steps * shape.batch), limits)
 
 
-def _loop_fits(shape: Shape, limits: DeviceLimits) -> bool:
+def _loop_fits(shape: RecurrentShape, limits: DeviceLimits) -> bool:
     shared = loop_lanes(shape, limits).shared_bytes(shape, state=True)
     return shared <= limits.shared_memory and _steps_at_once(shape, limits) > 0
 
 
-def _loop_cost(shape: Shape, limits: DeviceLimits) -> float:
+def _loop_cost(shape: RecurrentShape, limits: DeviceLimits) -> float:
     idle = max(1.0, _IDLE.get(limits.kind, _IDLE["other"]) / shape.entries)
     work = shape.steps * shape.flops * FLOP_COST * idle * _SHARED_COST
     return ceil_div(shape.steps, _steps_at_once(shape, limits)) * DISPATCH_COST + work
 
 
-def _steps_at_once(shape: Shape, limits: DeviceLimits) -> int:
+def _steps_at_once(shape: RecurrentShape, limits: DeviceLimits) -> int:
     """Steps that one dispatch of the loop may take, as a lane's loops allow."""
     lanes = loop_lanes(shape, limits)
     room = limits.max_loop_rounds - shape.copy_rounds(lanes) - 1
     return min(shape.steps, room // (1 + shape.step_rounds(lanes)))
 
 
-def _steps_fit(shape: Shape, limits: DeviceLimits) -> bool:
+def _steps_fit(shape: RecurrentShape, limits: DeviceLimits) -> bool:
     lanes = step_lanes(shape, limits)
     longest = max(shape.sum_rounds(phase, lanes) for phase in shape.phases)
     groups = max(shape.entries * shape.blocks(phase, lanes) for phase in shape.phases)
@@ -111,12 +120,12 @@ class _Buffers:
     ``fresh``: there are no initial states, so that the state begins with zeros.
     """
 
-    bindings: Sequence[Bound]
+    bindings: Sequence[BoundBuffer]
     state: Ref
     fresh: bool
 
 
-def _emit_loop(emitter: Emitter, shape: Shape, gemm: InputGemm) -> None:
+def _emit_loop(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> None:
     """A workgroup takes an entry through many steps, in dispatches of about equal length."""
     limits, buffers = emitter.problem.limits, _emit_start(emitter, shape, gemm)
     lanes, most = loop_lanes(shape, limits), _steps_at_once(shape, limits)
@@ -136,7 +145,7 @@ def _emit_loop(emitter: Emitter, shape: Shape, gemm: InputGemm) -> None:
     _emit_states(emitter, shape, buffers.state, load=False)
 
 
-def _emit_steps(emitter: Emitter, shape: Shape, gemm: InputGemm) -> None:
+def _emit_steps(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> None:
     """A dispatch for each phase of each step."""
     limits, buffers = emitter.problem.limits, _emit_start(emitter, shape, gemm)
     lanes = step_lanes(shape, limits)
@@ -158,7 +167,7 @@ def _emit_steps(emitter: Emitter, shape: Shape, gemm: InputGemm) -> None:
     _emit_states(emitter, shape, buffers.state, load=False)
 
 
-def _emit_start(emitter: Emitter, shape: Shape, gemm: InputGemm) -> _Buffers:
+def _emit_start(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> _Buffers:
     """Dispatches before the steps: the GEMM, and the initial states into the buffer."""
     products = emit_input_gemm(emitter, shape, gemm)
     state = emitter.scratch("state", 4 * shape.entries * shape.slots)
@@ -170,7 +179,7 @@ def _emit_start(emitter: Emitter, shape: Shape, gemm: InputGemm) -> _Buffers:
     return _Buffers(bindings, state, fresh)
 
 
-def _state_weights(emitter: Emitter, shape: Shape) -> Ref:
+def _state_weights(emitter: Emitter, shape: RecurrentShape) -> Ref:
     """The packed weights that multiply the state."""
     constants = emitter.problem.constants
     r = constants[2]
@@ -182,7 +191,7 @@ def _state_weights(emitter: Emitter, shape: Shape) -> Ref:
     return emitter.weight(key, lambda: state_matrix(shape, r, *others), *sources)
 
 
-def _emit_states(emitter: Emitter, shape: Shape, state: Ref, *, load: bool) -> None:
+def _emit_states(emitter: Emitter, shape: RecurrentShape, state: Ref, *, load: bool) -> None:
     """Initial states into the buffer, or final ones out of it."""
     lstm = isinstance(shape.op, LSTM)
     width = shape.outputs + (shape.hidden if lstm else 0)
@@ -214,7 +223,7 @@ def _emit_states(emitter: Emitter, shape: Shape, state: Ref, *, load: bool) -> N
 
 def _state_bindings(
     emitter: Emitter, state: Ref, lstm: bool, load: bool
-) -> tuple[list[Bound], Spec]:
+) -> tuple[list[BoundBuffer], Spec]:
     """Bindings of recurrent/states; which of the initial states there are."""
     if not load:
         outputs = [write(ref) for ref in emitter.outputs[1:]]
@@ -226,7 +235,7 @@ def _state_bindings(
     return [write(state), *given], {"HAS_H": int(h is not None), "HAS_C": int(c is not None)}
 
 
-def _push(shape: Shape, *, first: int, count: int, blocks: int, fresh: bool) -> Push:
+def _push(shape: RecurrentShape, *, first: int, count: int, blocks: int, fresh: bool) -> Push:
     """Push constants of recurrent/steps: ``count`` steps from ``first`` on."""
     directions, outputs, batch_first = shape.op.directions, shape.outputs, shape.op.layout == 1
     row = shape.columns // 4
@@ -253,7 +262,7 @@ def _push(shape: Shape, *, first: int, count: int, blocks: int, fresh: bool) -> 
     }
 
 
-def _spec(shape: Shape, lanes: Lanes) -> dict[str, int | float | None]:
+def _spec(shape: RecurrentShape, lanes: Lanes) -> dict[str, int | float | None]:
     """Specialization constants of recurrent/steps but for PHASE and SLOTS."""
     op = shape.op
     lstm = op if isinstance(op, LSTM) else LSTM()
@@ -281,7 +290,7 @@ def _bounds_spec(*bounds: float) -> dict[str, int | float]:
     return {n: float(b) for n, b in zip(names, bounds, strict=True)} | {"BOUNDED": present}
 
 
-def _activations_spec(shape: Shape) -> dict[str, int | float | None]:
+def _activations_spec(shape: RecurrentShape) -> dict[str, int | float | None]:
     """The activations F, G, H; an RNN's only one is G, that of the candidate."""
     letters = "G" if shape.cell == RNN_CELL else "FGH"
     spec: dict[str, int | float | None]

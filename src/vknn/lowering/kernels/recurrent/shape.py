@@ -23,7 +23,7 @@ _GATES, _NEW, _PROJECTION, _CELL, _OUT = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecurrentShape:
     """A recurrent op whose weights are constants. ``hidden``: units; ``outputs``: length of h."""
 
     op: Recurrent
@@ -140,13 +140,13 @@ class Lanes:
     def local(self) -> tuple[int, int, int]:
         return self.x, self.y, 1
 
-    def shared_bytes(self, shape: Shape, *, state: bool) -> int:
+    def shared_bytes(self, shape: RecurrentShape, *, state: bool) -> int:
         """Shared memory of recurrent/steps, with the state in it or without."""
         partial = self.count * FIRST_GATES[shape.cell] if self.y > 1 else 1
         return 16 * (partial + (shape.slots if state else 0))
 
 
-def loop_lanes(shape: Shape, limits: DeviceLimits) -> Lanes:
+def loop_lanes(shape: RecurrentShape, limits: DeviceLimits) -> Lanes:
     """Lanes of a workgroup that has an entry to itself."""
     if limits.kind == "cpu":
         return Lanes(group_size(limits), 1)
@@ -155,7 +155,7 @@ def loop_lanes(shape: Shape, limits: DeviceLimits) -> Lanes:
     return Lanes(x, _along_sums(shape, limits, most // x))
 
 
-def step_lanes(shape: Shape, limits: DeviceLimits) -> Lanes:
+def step_lanes(shape: RecurrentShape, limits: DeviceLimits) -> Lanes:
     """Lanes of one of many workgroups that share an entry."""
     if limits.kind == "cpu":
         return Lanes(group_size(limits), 1)
@@ -163,7 +163,7 @@ def step_lanes(shape: Shape, limits: DeviceLimits) -> Lanes:
     return Lanes(min(8, most), _along_sums(shape, limits, most // min(8, most)))
 
 
-def _along_sums(shape: Shape, limits: DeviceLimits, most: int) -> int:
+def _along_sums(shape: RecurrentShape, limits: DeviceLimits, most: int) -> int:
     return max(1, min(most, limits.max_group_size[1], 16, _power(shape.h4)))
 
 
@@ -172,7 +172,7 @@ def _power(count: int) -> int:
     return 1 << max(0, count - 1).bit_length()
 
 
-def find_shape(problem: Problem) -> Shape | None:
+def find_shape(problem: Problem) -> RecurrentShape | None:
     """The shape of a recurrent op; None where there is nothing to do or a weight is no constant."""
     op = problem.op
     assert isinstance(op, Recurrent)
@@ -184,7 +184,7 @@ def find_shape(problem: Problem) -> Shape | None:
         return None
     s = op.sizes(*given)
     lstm = isinstance(op, LSTM)
-    return Shape(
+    return RecurrentShape(
         op,
         s.steps,
         s.batch,
@@ -205,13 +205,13 @@ WEIGHTS: dict[type, tuple[int, ...]] = {
 }
 
 
-def input_matrix(shape: Shape, w: np.ndarray) -> np.ndarray:
+def input_matrix(shape: RecurrentShape, w: np.ndarray) -> np.ndarray:
     """W as a matrix: [D, G H, I] as [I, D G 4 units4]."""
     parts = w.reshape(shape.op.directions, shape.op.gates, shape.hidden, shape.inputs)
     return _padded(parts, {2: 4 * shape.units4}).reshape(-1, shape.inputs).T
 
 
-def input_bias(shape: Shape, b: np.ndarray) -> np.ndarray:
+def input_bias(shape: RecurrentShape, b: np.ndarray) -> np.ndarray:
     """The bias of the input's GEMM: both halves of B, but for R's of n."""
     parts = b.reshape(shape.op.directions, 2, shape.op.gates, shape.hidden).astype(np.float32)
     if shape.cell == RESET_LAST_CELL:
@@ -221,7 +221,7 @@ def input_bias(shape: Shape, b: np.ndarray) -> np.ndarray:
 
 
 def state_matrix(
-    shape: Shape,
+    shape: RecurrentShape,
     r: np.ndarray,
     b: np.ndarray | None,
     p: np.ndarray | None,
@@ -255,11 +255,11 @@ def _padded(array: Any, sizes: dict[int, int]) -> np.ndarray:
     return np.pad(np.asarray(array, np.float32), widths)
 
 
-def packed_size(shape: Shape) -> int:
+def packed_size(shape: RecurrentShape) -> int:
     """Scalars of the weights that multiply the state."""
     return shape.op.directions * shape.state_weights
 
 
-def gemm_size(shape: Shape) -> int:
+def gemm_size(shape: RecurrentShape) -> int:
     """Scalars of the result of the input's GEMM."""
     return math.prod((shape.steps, shape.batch, shape.columns))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.emitter import Bound, Ref, ceil_div, read1, read4
+from vknn.lowering.kit.emitter import BoundBuffer, Ref, ceil_div, read1, read4
 from vknn.lowering.kit.layouts import Layout, allows
 
 
@@ -25,7 +25,7 @@ class AxisRows:
     wide: bool
     across: bool = False
 
-    def read(self, x: Ref) -> Bound:
+    def read(self, x: Ref) -> BoundBuffer:
         """The binding of a buffer of the rows' items."""
         return read4(x) if self.wide else read1(x)
 

@@ -17,7 +17,7 @@ _BUSY, _WORTHWHILE = 256, 256
 
 
 @dataclass(frozen=True)
-class Parts:
+class RowParts:
     """A row cut into ``parts`` of ``chunk`` items."""
 
     parts: int
@@ -32,13 +32,13 @@ class Parts:
         return row_shape(axes.rows * self.parts, self.chunk, limits)
 
 
-def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> Parts | None:
+def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> RowParts | None:
     """Parts enough to keep a device busy; None where there are enough rows, or they are short."""
     wanted = min(_BUSY // max(1, axes.rows), axes.count // _WORTHWHILE)
     if wanted < 2:
         return None
     chunk = ceil_div(axes.count, wanted)
-    return Parts(ceil_div(axes.count, chunk), chunk)
+    return RowParts(ceil_div(axes.count, chunk), chunk)
 
 
 def whole_row_cost(axes: ReductionAxes, shape: RowShape, limits: DeviceLimits) -> float:

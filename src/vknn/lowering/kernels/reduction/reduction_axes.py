@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.emitter import Bound, Ref, ceil_div, read1, read4
+from vknn.lowering.kit.emitter import BoundBuffer, Ref, ceil_div, read1, read4
 from vknn.lowering.kit.grid_loop import FEW
 from vknn.lowering.kit.layouts import Layout, allows
 from vknn.lowering.kit.workgroups import lane_count
@@ -20,7 +20,7 @@ MAX_AXES = 3
 
 
 @dataclass(frozen=True)
-class Axis:
+class ReductionAxis:
     """``size`` steps of ``step`` vec4s (or scalars, where rows are not wide)."""
 
     size: int
@@ -49,8 +49,8 @@ class ReductionAxes:
     neighbouring rows. ``channels``: in C4.
     """
 
-    kept: tuple[Axis, ...]
-    reduced: tuple[Axis, ...]
+    kept: tuple[ReductionAxis, ...]
+    reduced: tuple[ReductionAxis, ...]
     wide: bool
     across: bool
     channels: ChannelBlocks | None = None
@@ -84,7 +84,7 @@ class ReductionAxes:
             return alone
         return row_shape(self.rows, self.count, limits)
 
-    def read(self, x: Ref) -> Bound:
+    def read(self, x: Ref) -> BoundBuffer:
         """The binding of a buffer of the rows' items."""
         return read4(x) if self.wide else read1(x)
 
@@ -115,9 +115,9 @@ class ReductionAxes:
         }
 
 
-def _axes_push(kind: str, axes: Sequence[Axis]) -> dict[str, int]:
+def _axes_push(kind: str, axes: Sequence[ReductionAxis]) -> dict[str, int]:
     """Sizes of the inner two of three axes, steps of all; axes that are missing come first."""
-    padded = [*[Axis(1, 0)] * (MAX_AXES - len(axes)), *axes]
+    padded = [*[ReductionAxis(1, 0)] * (MAX_AXES - len(axes)), *axes]
     sizes = {f"{kind}{i}": padded[i].size for i in range(1, MAX_AXES)}
     return sizes | {f"{kind}_step{i}": axis.step for i, axis in enumerate(padded)}
 
@@ -183,11 +183,13 @@ def _merged(
 ) -> ReductionAxes | None:
     """Axes of size 1 dropped, neighbours of one kind joined."""
     steps = [math.prod(sizes[a + 1 :]) for a in range(len(sizes))]
-    axes = [(r, Axis(n, s)) for r, n, s in zip(reduced, sizes, steps, strict=True) if n != 1]
-    found: dict[bool, list[Axis]] = {False: [], True: []}
+    axes = [
+        (r, ReductionAxis(n, s)) for r, n, s in zip(reduced, sizes, steps, strict=True) if n != 1
+    ]
+    found: dict[bool, list[ReductionAxis]] = {False: [], True: []}
     for kind, run in itertools.groupby(axes, key=lambda pair: pair[0]):
         members = [axis for _, axis in run]
-        found[kind].append(Axis(math.prod(a.size for a in members), members[-1].step))
+        found[kind].append(ReductionAxis(math.prod(a.size for a in members), members[-1].step))
     if max(map(len, found.values())) > MAX_AXES:
         return None
     return ReductionAxes(tuple(found[False]), tuple(found[True]), wide, across)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.graph import DType, Op, TensorType
-from vknn.lowering.kernels.reduction.parts import Parts, parts_of, whole_row_cost
+from vknn.lowering.kernels.reduction.parts import RowParts, parts_of, whole_row_cost
 from vknn.lowering.kernels.reduction.reduction_axes import (
-    Axis,
     ChannelBlocks,
     ReductionAxes,
+    ReductionAxis,
     along_axes,
 )
 from vknn.lowering.kernels.reduction.rows import RowShape
@@ -165,15 +165,15 @@ def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> l
 
 def _axes_of_parts(axes: ReductionAxes, parts: int) -> ReductionAxes:
     """The rows of the second stage: results of parts, side by side and across as the whole ones."""
-    kept = (Axis(axes.rows, parts),) if axes.rows > 1 else ()
+    kept = (ReductionAxis(axes.rows, parts),) if axes.rows > 1 else ()
     channels = None
     if axes.channels is not None and not axes.across:
         old = axes.channels
         channels = ChannelBlocks(parts * old.rows, old.blocks, old.channels)
-    return ReductionAxes(kept, (Axis(parts, 1),), True, axes.across, channels)
+    return ReductionAxes(kept, (ReductionAxis(parts, 1),), True, axes.across, channels)
 
 
-def _parts_fit(reduction: _RowReduction, parts: Parts, limits: DeviceLimits) -> bool:
+def _parts_fit(reduction: _RowReduction, parts: RowParts, limits: DeviceLimits) -> bool:
     count = reduction.axes.rows * parts.parts
     second = _axes_of_parts(reduction.axes, parts.parts)
     return (
@@ -192,7 +192,7 @@ def _emit_whole(emitter: Emitter, reduction: _RowReduction) -> None:
         [axes.read(x), write(emitter.output())],
         groups=shape.groups(axes.rows, limits),
         local=shape.local,
-        push={**axes.push(), **Parts(1, axes.count).push(), "factor": reduction.factor},
+        push={**axes.push(), **RowParts(1, axes.count).push(), "factor": reduction.factor},
         spec={**axes.spec(shape), **reduction.spec},
         defines=_defines(x, wide=axes.wide, in_fours=reduction.in_fours, stage=0),
         access=None if x.is_float else "storage",
@@ -200,7 +200,7 @@ def _emit_whole(emitter: Emitter, reduction: _RowReduction) -> None:
     )
 
 
-def _emit_parts(emitter: Emitter, reduction: _RowReduction, parts: Parts) -> None:
+def _emit_parts(emitter: Emitter, reduction: _RowReduction, parts: RowParts) -> None:
     """A vec4 of each part of a row, then the results of those."""
     dtype = DType.FLOAT32 if emitter.input(0).is_float else DType.INT32
     count = 4 * reduction.axes.rows * parts.parts
@@ -209,7 +209,7 @@ def _emit_parts(emitter: Emitter, reduction: _RowReduction, parts: Parts) -> Non
     _emit_second(emitter, reduction, parts, middle)
 
 
-def _emit_first(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle: Ref) -> None:
+def _emit_first(emitter: Emitter, reduction: _RowReduction, parts: RowParts, middle: Ref) -> None:
     axes, limits, x = reduction.axes, emitter.problem.limits, emitter.input(0)
     shape, count = parts.shape(axes, limits), axes.rows * parts.parts
     emitter.dispatch(
@@ -225,7 +225,7 @@ def _emit_first(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle
     )
 
 
-def _emit_second(emitter: Emitter, reduction: _RowReduction, parts: Parts, middle: Ref) -> None:
+def _emit_second(emitter: Emitter, reduction: _RowReduction, parts: RowParts, middle: Ref) -> None:
     limits, axes = emitter.problem.limits, _axes_of_parts(reduction.axes, parts.parts)
     shape = axes.shape(limits)
     emitter.dispatch(
@@ -233,7 +233,7 @@ def _emit_second(emitter: Emitter, reduction: _RowReduction, parts: Parts, middl
         [read4(middle), write(emitter.output())],
         groups=shape.groups(axes.rows, limits),
         local=shape.local,
-        push={**axes.push(), **Parts(1, axes.count).push(), "factor": reduction.factor},
+        push={**axes.push(), **RowParts(1, axes.count).push(), "factor": reduction.factor},
         spec={**axes.spec(shape), **reduction.spec},
         defines=_defines(middle, wide=True, in_fours=reduction.in_fours, stage=2),
         access="storage",

@@ -18,7 +18,7 @@ _EXPLICIT = ("explicit", "notset", "none", "")
 
 
 @dataclass(frozen=True)
-class Window:
+class SlidingWindow:
     """A sliding window over spatial axes. ``auto_pad`` is empty where the pads are given."""
 
     kernel: tuple[int, ...]
@@ -57,14 +57,14 @@ class Window:
 
 def window(
     c: Context, axes: int, kernel: tuple[int, ...] | None = None, dilated: bool = True
-) -> Window:
+) -> SlidingWindow:
     """The window of a layer over ``axes`` spatial axes. ``kernel`` replaces the attribute.
 
     Missing ``pads_end`` are equal to ``pads_begin``.
     """
     ones, zeros = (1,) * axes, (0,) * axes
     begins = _numbers(c, "pads_begin", _single("pad", axes), axes, zeros)
-    found = Window(
+    found = SlidingWindow(
         kernel=kernel or _numbers(c, "kernel", _single("kernel", axes), axes),
         strides=_numbers(c, "strides", _single("stride", axes), axes, ones),
         dilations=_numbers(c, "dilations", _single("dilation", axes), axes, ones)

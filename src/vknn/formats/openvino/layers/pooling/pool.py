@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vknn.formats.openvino.context import Context
-from vknn.formats.openvino.layers.common.windows import Window, window
+from vknn.formats.openvino.layers.common.windows import SlidingWindow, window
 from vknn.formats.openvino.registry import layer
 from vknn.graph import Value
 from vknn.ops.movement.shape import Pad, Slice
@@ -50,7 +50,7 @@ def pooling(c: Context) -> Value:
 
 
 def _mean(
-    c: Context, x: Value, w: Window, excluded: bool, pads: tuple[Sequence[int], ...]
+    c: Context, x: Value, w: SlidingWindow, excluded: bool, pads: tuple[Sequence[int], ...]
 ) -> Value:
     """Means of ``x``; ``pads``: begins, ends, and the overhang of windows beyond the latter."""
     begins, ends, over = pads
@@ -64,7 +64,7 @@ def _mean(
 
 
 def _counts(
-    c: Context, w: Window, spatial: Sequence[int], begins: Sequence[int], ends: Sequence[int]
+    c: Context, w: SlidingWindow, spatial: Sequence[int], begins: Sequence[int], ends: Sequence[int]
 ) -> tuple[int, ...]:
     """The number of windows along each axis."""
     rounding = c.text("rounding_type|rounding-type", "floor", choices=("floor", "ceil"))
@@ -94,7 +94,7 @@ def _declared(c: Context, axis: int, count: int, most: int) -> int:
 
 
 def _overhang(
-    w: Window,
+    w: SlidingWindow,
     spatial: Sequence[int],
     begins: Sequence[int],
     ends: Sequence[int],

@@ -29,7 +29,7 @@ from vknn.ops.reduction import ReduceSum
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SVDFSizes:
     """Sizes of an SVDF: ``rank`` filters for each unit, ``memory`` steps."""
 
     batch: int
@@ -43,13 +43,13 @@ class Sizes:
         return self.filters // self.rank
 
 
-def sizes_of(c: Context) -> Sizes:
+def sizes_of(c: Context) -> SVDFSizes:
     """Sizes from the weights, checked against the input, the state and the bias."""
     feature, time, state = (c.value(n).type for n in (1, 2, 4))
     good = c.x.type.rank == feature.rank == time.rank == 2
     c.require(good, f"takes matrices, not {c.x.type}, {feature} and {time}")
     rank = int(c.options["rank"])
-    s = Sizes(c.x.type.dims[0], feature.dims[0], time.dims[1], rank)
+    s = SVDFSizes(c.x.type.dims[0], feature.dims[0], time.dims[1], rank)
     c.require(feature.dims[1] == c.x.type.dims[1], f"multiplies {c.x.type} and {feature}")
     c.require(rank > 0 and s.filters % rank == 0, f"has {s.filters} filters of rank {rank}")
     c.require(time.dims[0] == s.filters and s.memory > 0, f"has weights {time} along the steps")
@@ -61,7 +61,7 @@ def sizes_of(c: Context) -> Sizes:
     return s
 
 
-def update_memory(c: Context, s: Sizes, new: Value) -> Value:
+def update_memory(c: Context, s: SVDFSizes, new: Value) -> Value:
     """The memory [B, filters, memory] moved on by a step, with ``new`` [B, filters] as the last."""
     memory = c.reshape(c.value(4), (s.batch, s.filters, s.memory))
     last = c.reshape(new, (s.batch, s.filters, 1))
@@ -71,7 +71,7 @@ def update_memory(c: Context, s: Sizes, new: Value) -> Value:
     return last
 
 
-def sum_to_units(c: Context, s: Sizes, products: Value) -> Value:
+def sum_to_units(c: Context, s: SVDFSizes, products: Value) -> Value:
     """Products [B, filters, memory] summed to units [B, U]."""
     grouped = c.reshape(products, (s.batch, s.units, s.rank * s.memory))
     return c.add(ReduceSum((2,), False), grouped)
