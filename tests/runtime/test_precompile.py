@@ -212,7 +212,7 @@ def test_closing_does_not_wait_for_the_rest(late: Device, monkeypatch: pytest.Mo
 @pytest.mark.device
 def test_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precompile, "compiles_late", lambda snapshot: True)
-    for cores, disable in ((1, ""), (4, "ahead"), (4, "pipeline-cache")):
+    for cores, disable in ((1, ""), (4, "precompile"), (4, "pipeline-cache")):
         monkeypatch.setattr(precompile, "_cores", lambda cores=cores: cores)
         monkeypatch.setenv("VKNN_DISABLE", disable)
         with open_device() as opened, Executable(opened, factors_plan(), shaders=shaders) as e:
@@ -248,7 +248,7 @@ def test_the_run_finds_what_workers_compiled(
     if not is_llvmpipe(device.snapshot):
         pytest.skip("llvmpipe's cache")
     entries = []
-    for disable in ("ahead", ""):
+    for disable in ("precompile", ""):
         cache = tmp_path / f"without {disable}"
         paths = [alone["PYTHONPATH"], str(Path(__file__).parents[2])]
         env = {**alone, "PYTHONPATH": os.pathsep.join(paths), "VKNN_DISABLE": disable}

@@ -73,7 +73,7 @@ class Precompiler:
 
     def __init__(self, core: Core, folder: Path | None) -> None:
         self._core = core
-        wanted = compiles_late(core.snapshot) and "ahead" not in core.disabled
+        wanted = compiles_late(core.snapshot) and "precompile" not in core.disabled
         self._path: Path | None = None
         if wanted and folder is not None:
             self._path = cachefile.cache_file(folder, core.snapshot).with_suffix(".compiled")
