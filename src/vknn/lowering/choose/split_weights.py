@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import Node, TensorType, Value
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Concat
 

@@ -44,14 +44,12 @@ def _emit_draw(emitter: Emitter) -> None:
     assert isinstance(op, _Drawn)
     kind, numbers = _numbers(op)
     count = vector_count(y, Layout.LINEAR)
-    share = grid(emitter.problem.limits, count, item_rounds=rounds(_PHILOX))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "random/draw",
         [read1(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"count": count, "chunk": share.chunk, **_key(op.seed), **numbers},
-        spec={**share.spec, "KIND": kind},
+        grid(emitter.problem.limits, count, item_rounds=rounds(_PHILOX)),
+        push={"count": count, **_key(op.seed), **numbers},
+        spec={"KIND": kind},
     )
 
 
@@ -104,14 +102,11 @@ def _emit_categorical(emitter: Emitter) -> None:
 def _emit_sums(emitter: Emitter, weights: TensorType, sums: Ref) -> None:
     """Cumulative sums of each row of weights."""
     rows, classes = math.prod(weights.dims[:-1]), weights.dims[-1]
-    share = grid(emitter.problem.limits, rows, item_rounds=rounds(classes))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "random/sums",
         [read1(emitter.input(0)), write(sums)],
-        groups=share.groups,
-        local=share.local,
-        push={"rows": rows, "chunk": share.chunk, "width": classes},
-        spec=share.spec,
+        grid(emitter.problem.limits, rows, item_rounds=rounds(classes)),
+        push={"rows": rows, "width": classes},
     )
 
 
@@ -119,19 +114,15 @@ def _emit_search(emitter: Emitter, weights: TensorType, sums: Ref) -> None:
     op, (y,), classes = emitter.problem.op, emitter.problem.outputs, weights.dims[-1]
     assert isinstance(op, ops.RandomCategorical)
     count = vector_count(y, Layout.LINEAR)
-    share = grid(emitter.problem.limits, count, y.size, item_rounds=_search_rounds(classes))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "random/categorical",
         [read1(sums), read1(emitter.input(1)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, y.size, item_rounds=_search_rounds(classes)),
         push={
             "count": count,
-            "chunk": share.chunk,
             **_key(op.seed),
             "elements": y.size,
             "samples": op.samples,
             "classes": classes,
         },
-        spec=share.spec,
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType
+from vknn.lowering.kit.grid_loop import Grid
 from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
 from vknn.lowering.kit.parameters import Number, Push, Spec, parameters_of
 from vknn.lowering.kit.problem import Epilogue, Problem
@@ -261,6 +262,39 @@ class Emitter:
         )
         self.commands.append((dispatch, refs))
 
+    def dispatch_items(
+        self,
+        kernel: str,
+        bindings: Sequence[BoundBuffer],
+        grid: Grid,
+        *,
+        push: Push,
+        spec: Spec | None = None,
+        defines: Mapping[str, int | str] | None = None,
+        epilogue: int | None = None,
+        access: str | None = None,
+        flops: int = 0,
+        label: str | None = None,
+    ) -> None:
+        """A :meth:`dispatch` of a kernel that shares its items out with FOR_EACH_ITEM.
+
+        ``grid`` gives the workgroups, the push constant ``chunk`` and the specialization constants
+        of shaders/common/indexing.glsl, which ``push`` and ``spec`` leave out.
+        """
+        self.dispatch(
+            kernel,
+            bindings,
+            groups=grid.groups,
+            local=grid.local,
+            push={**push, "chunk": grid.chunk},
+            spec={**grid.spec, **spec} if spec else grid.spec,
+            defines=defines,
+            epilogue=epilogue,
+            access=access,
+            flops=flops,
+            label=label,
+        )
+
     def copy(
         self, source: Ref, target: Ref, nbytes: int, source_offset: int = 0, target_offset: int = 0
     ) -> None:
@@ -318,11 +352,6 @@ def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
         constants[code], constants[mode] = step.code, step.mode
         constants[a], constants[b] = float(step.a), float(step.b)
     return constants
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Quotient a / b of integers, rounded up."""
-    return -(-a // b)
 
 
 def _binding(index: int, bound: BoundBuffer, mode: str) -> Binding:

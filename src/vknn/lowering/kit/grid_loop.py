@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.workgroups import spread
 from vknn.plan import DeviceLimits
 
@@ -22,7 +23,7 @@ FEW = 1 << 20
 class Grid:
     """Workgroups, their size, and the items in a row that each takes (push constant ``chunk``).
 
-    ``spec`` goes into the specialization constants of a shader that includes common/indexing.glsl.
+    ``spec``: specialization constants of shaders/common/indexing.glsl. See Emitter.dispatch_items.
     """
 
     groups: tuple[int, int, int]
@@ -51,7 +52,7 @@ def grid(
     size = group_size(limits)
     most = min(limits.max_group_count[0], CPU_GROUPS if limits.kind == "cpu" else GPU_GROUPS)
     in_a_lane = max(1, (limits.max_loop_rounds - 1) // (1 + item_rounds))
-    groups = max(1, min(-(-items // size), most), -(-items // (size * in_a_lane)))
-    chunk = -(-items // (groups * size)) * size
+    groups = max(1, min(ceil_div(items, size), most), ceil_div(items, size * in_a_lane))
+    chunk = ceil_div(items, groups * size) * size
     few = int(max(items, indices or 0) < FEW)
-    return Grid(spread(-(-items // chunk), limits), (size, 1, 1), chunk, {"FEW_ITEMS": few})
+    return Grid(spread(ceil_div(items, chunk), limits), (size, 1, 1), chunk, {"FEW_ITEMS": few})

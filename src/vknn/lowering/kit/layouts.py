@@ -24,6 +24,11 @@ class Layout(Term):
     C4B = "c4b"
 
 
+def ceil_div(a: int, b: int) -> int:
+    """Quotient a / b of integers, rounded up."""
+    return -(-a // b)
+
+
 #: The layouts that kernels of any kind may take.
 PLAIN = (Layout.LINEAR, Layout.C4)
 
@@ -58,7 +63,7 @@ def packed_shape(type_: TensorType, layout: Layout) -> tuple[int, ...]:
     if layout is Layout.LINEAR:
         return type_.dims
     n, c, *spatial = type_.dims
-    return (n, -(-c // 4), *spatial, 4)
+    return (n, ceil_div(c, 4), *spatial, 4)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -77,12 +82,12 @@ def element_bytes(dtype: DType, half: bool = False, layout: Layout = Layout.LINE
 
 def buffer_bytes(count: int, width: int = 4) -> int:
     """Size of a buffer of ``count`` elements: at least 16 bytes, a multiple of 16."""
-    return max(16, -(-width * count // 16) * 16)
+    return max(16, ceil_div(width * count, 16) * 16)
 
 
 def vector_count(type_: TensorType, layout: Layout) -> int:
     """vec4s of elements in the buffer, the last one perhaps in part behind the tensor's end."""
-    return max(1, -(-math.prod(packed_shape(type_, layout)) // 4))
+    return max(1, ceil_div(math.prod(packed_shape(type_, layout)), 4))
 
 
 def same_bytes(type_: TensorType, a: Layout, b: Layout) -> bool:
@@ -99,7 +104,7 @@ def pack(array: np.ndarray, layout: Layout, half: bool = False) -> np.ndarray:
     if layout is Layout.LINEAR:
         return array
     n, c, *spatial = array.shape
-    padded = np.zeros((n, -(-c // 4) * 4, *spatial), array.dtype)
+    padded = np.zeros((n, ceil_div(c, 4) * 4, *spatial), array.dtype)
     padded[:, :c] = array
     split = padded.reshape(n, -1, 4, *spatial)
     return np.ascontiguousarray(np.moveaxis(split, 2, -1))

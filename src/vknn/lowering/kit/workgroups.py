@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.errors import ShapeError
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
 #: Estimated microseconds that a workgroup itself costs on a CPU driver.

@@ -29,22 +29,18 @@ def rotary_embedding(problem: Problem) -> Sequence[Candidate]:
 def _emit(emitter: Emitter, op: RotaryEmbedding, x: TensorType, cos: TensorType) -> None:
     *outer, rows, width = x.dims
     pairs = x.size // 2
-    share = grid(emitter.problem.limits, pairs)
     entries = x.dims[0] if cos.rank == 3 else 1
-    emitter.dispatch(
+    emitter.dispatch_items(
         "attention/rotary",
         [read1(emitter.input(i)) for i in range(3)] + [write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, pairs),
         push={
             "count": pairs,
-            "chunk": share.chunk,
             "pairs": width // 2,
             "rows": rows,
             "per_entry": math.prod(outer) * rows // entries,
             "entry_step": cos.size // entries if entries > 1 else 0,
             "interleaved": int(op.interleaved),
         },
-        spec=share.spec,
         flops=3 * x.size,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.attention import Attention
 

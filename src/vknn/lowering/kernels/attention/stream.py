@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from vknn.lowering.kernels.attention.sizes import AttentionSizes, mask_steps
 from vknn.lowering.kernels.matmul.gemm import allows_groups
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops
 from vknn.plan import DeviceLimits

@@ -22,8 +22,8 @@ from vknn.lowering.kernels.convolution.span import (
     spans_fit,
 )
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers

@@ -16,8 +16,8 @@ from vknn.lowering.kernels.convolution.shape import (
 from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
 from vknn.lowering.kernels.quantized.requantize import in_bytes, pack, quantized_variant
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (

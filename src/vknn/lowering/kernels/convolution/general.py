@@ -14,8 +14,8 @@ from vknn.lowering.kernels.convolution.shape import (
 )
 from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, update, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, lane_count, rounds, spread

@@ -21,8 +21,8 @@ from vknn.lowering.kernels.convolution.span import (
 )
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import spread

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, write
+from vknn.lowering.kit.emitter import Emitter, read1, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -31,23 +31,19 @@ def im2col(problem: Problem) -> Sequence[Candidate]:
 
 def _emit_im2col(emitter: Emitter, op: Im2Col, x: TensorType, y: TensorType) -> None:
     count = ceil_div(y.size, 4)
-    share = grid(emitter.problem.limits, count, y.size + 3)
     is_float = x.dtype.is_float
-    emitter.dispatch(
+    emitter.dispatch_items(
         "convolution/im2col",
         [read1(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, y.size + 3),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": y.size,
             **by_axis("in", x.dims[2:]),
             **by_axis("out", _places(op, x.dims[2:])),
             **_window(op),
             "value": float(op.value) if is_float else int(op.value),
         },
-        spec=share.spec,
         defines={"ELEM": int(not is_float)},
     )
 
@@ -66,22 +62,18 @@ def col2im(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_col2im(emitter: Emitter, op: Col2Im, x: TensorType, y: TensorType) -> None:
-    share = grid(emitter.problem.limits, y.size, item_rounds=rounds(*op.kernel))
     rows, columns = _places(op, op.image)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "convolution/col2im",
         [read1(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, y.size, item_rounds=rounds(*op.kernel)),
         push={
             "count": y.size,
-            "chunk": share.chunk,
             **by_axis("out", op.image),
             "rows": rows,
             "columns": columns,
             **_window(op),
         },
-        spec=share.spec,
         flops=x.size,
     )
 

@@ -15,8 +15,8 @@ from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, allows_groups, pa
 from vknn.lowering.kernels.matmul.kernels import Packed, emit_row, row_split
 from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD, in_waves
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
 from vknn.ops.convolution.conv import Conv

@@ -9,8 +9,7 @@ import numpy as np
 
 from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.candidate import DISPATCH_COST
-from vknn.lowering.kit.emitter import ceil_div
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Convolution

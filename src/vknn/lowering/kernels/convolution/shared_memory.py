@@ -14,8 +14,8 @@ from vknn.lowering.kernels.convolution.register_tiles import (
 from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv

@@ -12,7 +12,8 @@ from vknn.lowering.kernels.convolution.shape import Channels, ConvShape
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized, pack
 from vknn.lowering.kit.candidate import DISPATCH_COST
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,

@@ -8,16 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kit.emitter import (
-    BoundBuffer,
-    Emitter,
-    Ref,
-    ceil_div,
-    read1,
-    read4,
-    update,
-    write,
-)
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, update, write
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.plan import DeviceLimits

@@ -9,9 +9,9 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, rounds, spread
@@ -61,20 +61,12 @@ def _emit(emitter: Emitter, op: NonMaxSuppression, groups: int, count: int, most
     emitter.fill(found)
     for first in range(0, most, at_once):
         _find(emitter, op, left, found, (first, min(first + at_once, most), most), lanes)
-    share = grid(limits, groups * op.max_output)
     outputs = [write(emitter.output(i)) for i in range(3)]
-    emitter.dispatch(
+    emitter.dispatch_items(
         "detection/greedy_rows",
         [read1(found), *outputs],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "count": groups * op.max_output,
-            "chunk": share.chunk,
-            "width": op.max_output,
-            "most": most,
-        },
-        spec=share.spec,
+        grid(limits, groups * op.max_output),
+        push={"count": groups * op.max_output, "width": op.max_output, "most": most},
     )
 
 

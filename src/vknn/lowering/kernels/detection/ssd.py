@@ -36,17 +36,14 @@ def prior_box(problem: Problem) -> Sequence[Candidate]:
 def _emit_prior_box(emitter: Emitter, op: PriorBox) -> None:
     rows, columns = op.feature
     count = rows * columns * len(op.sizes)
-    share = grid(emitter.problem.limits, count, item_rounds=rounds(4))
     sizes = np.asarray(op.sizes, np.float32)
     key = f"sizes {hashlib.sha256(sizes.tobytes()).hexdigest()[:16]}"
-    emitter.dispatch(
+    emitter.dispatch_items(
         "detection/prior_box",
         [read1(emitter.weight(key, lambda: sizes, single=True)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, item_rounds=rounds(4)),
         push={
             "count": count,
-            "chunk": share.chunk,
             "boxes": len(op.sizes),
             "columns": columns,
             **_by_axis("step", "yx", op.step),
@@ -54,7 +51,7 @@ def _emit_prior_box(emitter: Emitter, op: PriorBox) -> None:
             **_by_axis("image", "hw", op.image),
             "variances": op.variances or _NO_VARIANCES,
         },
-        spec=share.spec | {"CLIP": int(op.clip), "VARIANCES": int(op.variances is not None)},
+        spec={"CLIP": int(op.clip), "VARIANCES": int(op.variances is not None)},
     )
 
 

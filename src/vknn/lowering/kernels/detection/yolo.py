@@ -11,8 +11,8 @@ import numpy as np
 from vknn.graph import TensorType
 from vknn.lowering.kernels.detection.box_lists import DETECTION, BoxLists, over_lanes
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_loops

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
@@ -79,7 +79,7 @@ def broadcast(
     else:
         flat = all(t.size in (1, output.size) for t in types)
         wide = flat or output.dims[-1] % 4 == 0
-        sizes = [-(-output.size // 4)] if flat else _rows(output, wide)
+        sizes = [ceil_div(output.size, 4)] if flat else _rows(output, wide)
         found = [_flat(t, output) if flat else _in_rows(t, output, wide) for t in types]
     return _merged(sizes, found, wide)
 
@@ -90,7 +90,7 @@ def _aligned(type_: TensorType, output: TensorType) -> tuple[int, ...]:
 
 def _blocks(output: TensorType) -> list[int]:
     n, channels, *spatial = output.dims
-    return [n, -(-channels // 4), *spatial]
+    return [n, ceil_div(channels, 4), *spatial]
 
 
 def _rows(output: TensorType, wide: bool) -> list[int]:
@@ -126,7 +126,7 @@ def _in_blocks(type_: TensorType, layout: Layout, output: TensorType) -> Operand
         if not splat:  # a vector along the channels lies there as its blocks do
             return Operand((0, 1, *[0] * len(spatial)))
         return Operand(tuple(_strides(dims, output.dims)), splat=True)
-    held = (n, -(-channels // 4), *spatial)
+    held = (n, ceil_div(channels, 4), *spatial)
     strides = _strides(held, _blocks(output))
     unit = 4 if splat else 1
     return Operand(tuple(s * unit for s in strides), dims == output.dims, splat)

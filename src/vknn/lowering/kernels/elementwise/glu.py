@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.elementwise.glu import Glu
@@ -64,25 +64,22 @@ def _rows(x: TensorType, axis: int, layout: Layout) -> _Rows | None:
 
 def _emit(emitter: Emitter, rows: _Rows, output: TensorType, layout: Layout) -> None:
     x, total = emitter.input(0), rows.count * rows.part
-    share = grid(emitter.problem.limits, total, rows.count * rows.row)
     plane, channels = 1, 1
     if layout is Layout.C4:
         plane, channels = math.prod(output.dims[2:]), output.dims[1]
-    emitter.dispatch(
+    emitter.dispatch_items(
         "elementwise/glu",
         [read4(x) if rows.wide else read1(x), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, total, rows.count * rows.row),
         push={
             "total": total,
-            "chunk": share.chunk,
             "row": rows.row,
             "part": rows.part,
             "plane": plane,
             "blocks": ceil_div(channels, 4),
             "channels": channels,
         },
-        spec=share.spec | {"PADDING_LANES": int(channels % 4 != 0 and layout is Layout.C4)},
+        spec={"PADDING_LANES": int(channels % 4 != 0 and layout is Layout.C4)},
         defines={"WIDE": int(rows.wide)},
         flops=24 * total,
     )

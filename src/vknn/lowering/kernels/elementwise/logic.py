@@ -75,26 +75,18 @@ def _candidates(problem: Problem, types: list[TensorType]) -> list[Candidate]:
 
 def _emit(emitter: Emitter, op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> None:
     count = vector_count(y, layout)
-    share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
     operands = _operands(emitter, op)
     location = {"spatial": 1, "blocks": 1, "channels": 0}
     if layout is Layout.C4:
         location = channel_location(y, layout)
     read = read4 if plan.wide else read1
-    spec = share.spec | plan.constants | {"PADDING_LANES": int(location["channels"] % 4 != 0)}
+    spec = plan.constants | {"PADDING_LANES": int(location["channels"] % 4 != 0)}
     selects = isinstance(op, logic.Where)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "elementwise/where" if selects else "elementwise/compare",
         [*(read(operand) for operand in operands), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "count": count,
-            "chunk": share.chunk,
-            "elements": y.size,
-            **location,
-            **plan.sizes_and_strides,
-        },
+        grid(emitter.problem.limits, count, count if plan.wide else y.size),
+        push={"count": count, "elements": y.size, **location, **plan.sizes_and_strides},
         spec=spec if selects else spec | {"KIND": _KINDS[type(op)]},
         defines={"ELEM": int(not operands[0].is_float), "WIDE": int(plan.wide)},
     )

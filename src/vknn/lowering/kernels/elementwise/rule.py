@@ -11,10 +11,10 @@ import numpy as np
 from vknn.graph import DType, Op, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.epilogue import CHANNEL_FLAG, unary_step
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes, vector_count
 from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.lowering.kit.registry import lowers
@@ -124,17 +124,14 @@ def _emit_unary(emitter: Emitter, op: Op, x: TensorType, layout: Layout) -> None
     unchanged = not is_float and isinstance(op, _INTEGER_NOOPS)
     low, high = _integer_attributes(op, x.dtype)
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count)
     location = channel_location(x, layout)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "elementwise/unary",
         [read4(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"count": count, "chunk": share.chunk, **location, "a": low, "b": high},
+        grid(emitter.problem.limits, count),
+        push={"count": count, **location, "a": low, "b": high},
         spec={
             **_shared_constants(emitter.problem.epilogue, x, layout),
-            **share.spec,
             "CODE": 0 if unchanged else step.code,
             "A": step.a if is_float else None,
             "B": step.b if is_float else None,
@@ -187,23 +184,19 @@ def _location_needed(epilogue: Epilogue) -> bool:
 def _emit_binary(emitter: Emitter, op: Op, y: TensorType, layout: Layout, plan: Broadcast) -> None:
     is_float = y.dtype.is_float
     count = vector_count(y, layout)
-    share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
     read = read4 if plan.wide else read1
-    emitter.dispatch(
+    emitter.dispatch_items(
         "elementwise/binary",
         [read(emitter.input(0)), read(emitter.input(1)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, count if plan.wide else y.size),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": y.size,
             **channel_location(y, layout),
             **plan.sizes_and_strides,
         },
         spec={
             **_shared_constants(emitter.problem.epilogue, y, layout),
-            **share.spec,
             **plan.constants,
             "CODE": BINARY[type(op)],
         },
@@ -226,12 +219,12 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 def _emit_cast(emitter: Emitter, op: ew.Cast, x: TensorType, y: TensorType, layout: Layout) -> None:
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count)
     low, high = 0, 0
     if y.dtype.is_integer:
         info = np.iinfo(y.dtype.numpy)
         low, high = int(info.min), int(info.max)
     source, target = emitter.input(0), emitter.output()
+    share = grid(emitter.problem.limits, count)
     emitter.dispatch(
         "elementwise/cast",
         [read4(source), write(target)],

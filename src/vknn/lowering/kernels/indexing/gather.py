@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
-from vknn.lowering.kit.grid_loop import Grid, grid
+from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
@@ -33,21 +33,17 @@ def _emit_gather(emitter: Emitter) -> None:
     axis = op.axis % x.rank
     inner = math.prod(x.dims[axis + 1 :])
     unit = 4 if inner % 4 == 0 else 1
-    share = grid(emitter.problem.limits, y.size // unit)
     _dispatch(
         emitter,
         "indexing/gather",
-        share,
+        y.size // unit,
         unit,
         push={
-            "count": y.size // unit,
-            "chunk": share.chunk,
             "index_count": indices.size,
             "inner": inner // unit,
             "size": x.dims[axis],
             "mode": int(op.from_end) + 2 * int(op.outside == "zero"),
         },
-        spec=share.spec,
     )
 
 
@@ -68,21 +64,18 @@ def _emit_gather_nd(emitter: Emitter) -> None:
     sizes = x.dims[batch : batch + tuple_size]
     inner = math.prod(x.dims[batch + tuple_size :])
     unit = 4 if inner % 4 == 0 else 1
-    share = grid(emitter.problem.limits, y.size // unit)
     _dispatch(
         emitter,
         "indexing/gather_nd",
-        share,
+        y.size // unit,
         unit,
         push={
-            "count": y.size // unit,
-            "chunk": share.chunk,
             "inner": inner // unit,
             "in_a_batch": math.prod(indices.dims[batch:-1]),
             "from_end": int(op.from_end),
             "size": (*sizes, *[1] * (_MOST_INDICES - tuple_size)),
         },
-        spec={**share.spec, "TUPLE_SIZE": tuple_size},
+        spec={"TUPLE_SIZE": tuple_size},
     )
 
 
@@ -96,16 +89,15 @@ def _gathered(
 
 
 def _dispatch(
-    emitter: Emitter, kernel: str, share: Grid, unit: int, *, push: Push, spec: Spec
+    emitter: Emitter, kernel: str, count: int, unit: int, *, push: Push, spec: Spec | None = None
 ) -> None:
-    """A dispatch of indexing/gather or gather_nd; ``unit``: scalars of what is copied at a time."""
+    """A dispatch of indexing/gather or gather_nd: ``count`` copies of ``unit`` scalars."""
     x, indices, target = emitter.input(0), emitter.input(1), emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         kernel,
         [read4(x) if unit == 4 else read1(x), read1(indices), write(target)],
-        groups=share.groups,
-        local=share.local,
-        push=push,
+        grid(emitter.problem.limits, count),
+        push={"count": count, **push},
         spec=spec,
         defines={"ELEM": int(not target.is_float), "WIDE": int(unit == 4)},
     )
@@ -131,14 +123,12 @@ def _halvings(keys: TensorType) -> int:
 def _emit_search_sorted(emitter: Emitter) -> None:
     op, (keys, values) = emitter.problem.op, emitter.problem.inputs
     assert isinstance(op, SearchSorted) and keys is not None and values is not None
-    share = grid(emitter.problem.limits, values.size, item_rounds=rounds(_halvings(keys)))
     own, given = emitter.input(0), emitter.input(1)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/search_sorted",
         [read1(own), read1(given), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"count": values.size, "chunk": share.chunk, "size": keys.size},
-        spec={**share.spec, "RIGHT": int(op.right)},
+        grid(emitter.problem.limits, values.size, item_rounds=rounds(_halvings(keys))),
+        push={"count": values.size, "size": keys.size},
+        spec={"RIGHT": int(op.right)},
         defines={"ELEM": int(not own.is_float)},
     )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, update, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.grid_loop import Grid, grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, rounds
@@ -36,16 +36,11 @@ class _Counting:
     elements: int
     per_lane: int
     lanes: int
-    share: Grid
+    grid: Grid
 
     def push(self) -> dict[str, int]:
         """Push constants by name."""
-        return {
-            "lanes": self.lanes,
-            "chunk": self.share.chunk,
-            "elements": self.elements,
-            "per_lane": self.per_lane,
-        }
+        return {"lanes": self.lanes, "elements": self.elements, "per_lane": self.per_lane}
 
 
 def _counting(elements: int, limits: DeviceLimits) -> _Counting | None:
@@ -77,13 +72,12 @@ def _emit_nonzero(emitter: Emitter, counting: _Counting) -> None:
     op, (x,), source = emitter.problem.op, emitter.problem.inputs, emitter.input(0)
     assert x is not None and isinstance(op, NonZero)
     counts = _emit_counts(emitter, source, counting)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/nonzero_places",
         [read1(source), read1(counts), write(emitter.output(0)), update(emitter.output(1))],
-        groups=counting.share.groups,
-        local=counting.share.local,
+        counting.grid,
         push={**counting.push(), "size": (*[1] * (_MOST_AXES - x.rank), *x.dims)},
-        spec={**counting.share.spec, "RANK": x.rank},
+        spec={"RANK": x.rank},
         defines={"ELEM": int(not source.is_float), "FLOATS": int(op.dtype.is_float)},
     )
 
@@ -91,13 +85,12 @@ def _emit_nonzero(emitter: Emitter, counting: _Counting) -> None:
 def _emit_counts(emitter: Emitter, x: Ref, counting: _Counting, *, below: bool = False) -> Ref:
     """Counts of each lane's elements that are not zero; with ``below``, that are below zero."""
     counts = emitter.scratch("counts", counting.lanes, dtype=DType.INT32)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/nonzero_count",
         [read1(x), write(counts)],
-        groups=counting.share.groups,
-        local=counting.share.local,
+        counting.grid,
         push=counting.push(),
-        spec={**counting.share.spec, "BELOW": int(below)},
+        spec={"BELOW": int(below)},
         defines={"ELEM": int(not x.is_float)},
     )
     return counts
@@ -126,33 +119,23 @@ def _emit_unique(emitter: Emitter, counting: _Counting, span: int) -> None:
     for first in range(0, x.size, span):
         _emit_twins(emitter, x, marks, first, span)
     counts = _emit_counts(emitter, marks, counting, below=True)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/nonzero_numbers",
         [read1(counts), update(marks), update(emitter.output(2))],
-        groups=counting.share.groups,
-        local=counting.share.local,
+        counting.grid,
         push=counting.push(),
-        spec=counting.share.spec,
     )
     _emit_different(emitter, x, marks)
 
 
 def _emit_twins(emitter: Emitter, x: TensorType, marks: Ref, first: int, span: int) -> None:
     """Marks elements that equal one of the ``span`` elements from ``first`` on."""
-    share = grid(emitter.problem.limits, x.size, item_rounds=rounds(span))
     source = emitter.input(0)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/nonzero_twins",
         [read1(source), update(marks)],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "count": x.size,
-            "chunk": share.chunk,
-            "first": first,
-            "last": min(first + span, x.size),
-        },
-        spec=share.spec,
+        grid(emitter.problem.limits, x.size, item_rounds=rounds(span)),
+        push={"count": x.size, "first": first, "last": min(first + span, x.size)},
         defines={"ELEM": int(not source.is_float)},
         flops=x.size * span,
     )
@@ -160,14 +143,11 @@ def _emit_twins(emitter: Emitter, x: TensorType, marks: Ref, first: int, span: i
 
 def _emit_different(emitter: Emitter, x: TensorType, marks: Ref) -> None:
     """The different elements, and which of them each element is."""
-    share = grid(emitter.problem.limits, x.size)
     source = emitter.input(0)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/nonzero_unique",
         [read1(source), read1(marks), write(emitter.output(0)), write(emitter.output(1))],
-        groups=share.groups,
-        local=share.local,
-        push={"count": x.size, "chunk": share.chunk},
-        spec=share.spec,
+        grid(emitter.problem.limits, x.size),
+        push={"count": x.size},
         defines={"ELEM": int(not source.is_float)},
     )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, rounds
@@ -119,26 +119,19 @@ def _emit_link(emitter: Emitter, scatter: _Scatter, links: Ref, first: int) -> N
     op, tuple_size = emitter.problem.op, len(scatter.sizes)
     assert isinstance(op, ScatterND)
     count = scatter.updates_from(first)
-    share = grid(emitter.problem.limits, count)
     emitter.fill(links, -1)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/scatter_link",
         [read1(emitter.input(1)), update(links)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "first": first,
             "rows": scatter.rows,
             "from_end": int(op.from_end),
             "size": (*scatter.sizes, *[1] * (_MOST_INDICES - tuple_size)),
         },
-        spec={
-            **share.spec,
-            "TUPLE_SIZE": tuple_size,
-            "LAST": int(scatter.reduction == "none"),
-        },
+        spec={"TUPLE_SIZE": tuple_size, "LAST": int(scatter.reduction == "none")},
     )
 
 
@@ -148,23 +141,19 @@ def _emit_apply(emitter: Emitter, scatter: _Scatter, links: Ref, first: int, sou
     wide = scatter.inner % 4 == 0
     count, inner = scatter.updates_from(first), scatter.inner // 4 if wide else scatter.inner
     walk = 1 if scatter.reduction == "none" else _walk(count, scatter.ordered)
-    share = grid(emitter.problem.limits, count * inner, item_rounds=walk)
     read = read4 if wide else read1
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/scatter_apply",
         [read(source), read(emitter.input(2)), read1(links), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count * inner, item_rounds=walk),
         push={
             "count": count * inner,
-            "chunk": share.chunk,
             "first": first,
             "update_count": count,
             "rows": scatter.rows,
             "inner": inner,
         },
         spec={
-            **share.spec,
             "REDUCTION": REDUCTIONS.index(scatter.reduction),
             "ORDERED": scatter.ordered,
             "WRAP": _WRAPS.get(type_.dtype, 0),

@@ -14,9 +14,9 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
+from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_loops, rounds, spread
@@ -171,20 +171,12 @@ def _emit_top(emitter: Emitter, find: _Find, rows: AxisRows) -> None:
 def _emit_rank(emitter: Emitter, rows: AxisRows, values: Ref, indices: Ref) -> None:
     (op, type_), x = _top_k(emitter), emitter.input(0)
     item_rounds = rounds(ceil_div(rows.count, 4))
-    share = grid(emitter.problem.limits, type_.size, item_rounds=item_rounds)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/topk_rank",
         [read1(x), write(values), write(indices)],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "total": type_.size,
-            "chunk": share.chunk,
-            "count": rows.count,
-            "inner": rows.inner,
-            "k": op.k,
-        },
-        spec={**share.spec, "LARGEST": int(op.largest)},
+        grid(emitter.problem.limits, type_.size, item_rounds=item_rounds),
+        push={"total": type_.size, "count": rows.count, "inner": rows.inner, "k": op.k},
+        spec={"LARGEST": int(op.largest)},
         defines={"ELEM": int(not x.is_float)},
         access=None if x.is_float else "storage",
         flops=type_.size * rows.count,
@@ -227,21 +219,12 @@ def _emit_merge_pass(
     """A pass of the merge sort; the first one has no indices in its source, and sorts runs."""
     (op, x), first = _top_k(emitter), len(source) == 1
     looks = run if first else run.bit_length() + 1
-    share = grid(emitter.problem.limits, x.size, item_rounds=rounds(looks))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/topk_merge",
         [*map(read1, source), *map(write, target)],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "total": x.size,
-            "chunk": share.chunk,
-            "count": rows.count,
-            "inner": rows.inner,
-            "k": k,
-            "run": run,
-        },
-        spec={**share.spec, "LARGEST": int(op.largest)},
+        grid(emitter.problem.limits, x.size, item_rounds=rounds(looks)),
+        push={"total": x.size, "count": rows.count, "inner": rows.inner, "k": k, "run": run},
+        spec={"LARGEST": int(op.largest)},
         defines={"ELEM": int(not source[0].is_float), "FIRST": int(first)},
         access="storage",
         flops=x.size * looks,
@@ -251,14 +234,11 @@ def _emit_merge_pass(
 def _emit_reorder(emitter: Emitter, rows: AxisRows, values: Ref, indices: Ref) -> None:
     op, _ = _top_k(emitter)
     total = emitter.problem.outputs[0].size
-    share = grid(emitter.problem.limits, total, item_rounds=rounds(op.k))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "indexing/topk_reorder",
         [read1(values), read1(indices), write(emitter.output(0)), write(emitter.output(1))],
-        groups=share.groups,
-        local=share.local,
-        push={"total": total, "chunk": share.chunk, "k": op.k, "inner": rows.inner},
-        spec=share.spec,
+        grid(emitter.problem.limits, total, item_rounds=rounds(op.k)),
+        push={"total": total, "k": op.k, "inner": rows.inner},
         defines={"ELEM": int(not values.is_float)},
         access="storage",
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vknn.lowering.kit.emitter import Ref, ceil_div
+from vknn.lowering.kit.emitter import Ref
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
 

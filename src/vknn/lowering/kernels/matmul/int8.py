@@ -14,9 +14,9 @@ from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, fits_device, make
 from vknn.lowering.kernels.matmul.rule import emit_integer
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops, rounds
@@ -97,20 +97,11 @@ def _emit_round_blocks(emitter: Emitter, x: TensorType, size: int) -> None:
     width = x.dims[-1]
     in_row = ceil_div(width, size)
     blocks = x.size // width * in_row
-    share = grid(emitter.problem.limits, blocks, item_rounds=2 * rounds(size))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "matmul/round_blocks",
         [read1(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={
-            "blocks": blocks,
-            "chunk": share.chunk,
-            "width": width,
-            "size": size,
-            "in_row": in_row,
-        },
-        spec=share.spec,
+        grid(emitter.problem.limits, blocks, item_rounds=2 * rounds(size)),
+        push={"blocks": blocks, "width": width, "size": size, "in_row": in_row},
         flops=4 * x.size,
     )
 
@@ -190,23 +181,19 @@ def _scale(emitter: Emitter, index: int) -> Ref:
 def _emit_rescale(emitter: Emitter, gemm: Gemm, sums: Ref, a_scale: Ref, b_scale: Ref) -> None:
     problem = emitter.problem
     count = problem.outputs[0].size
-    share = grid(problem.limits, count)
     a_given, b_given = (t.size if t is not None else 0 for t in (*problem.inputs, None, None)[2:4])
-    emitter.dispatch(
+    emitter.dispatch_items(
         "matmul/rescale",
         [read1(sums), read1(a_scale), read1(b_scale), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "m": gemm.m,
             "n": gemm.n,
             "a_period": a_given or gemm.m,
             "b_column": int(b_given > 1),
             **_scales(gemm, bool(a_given), bool(b_given)).batch_push(),
         },
-        spec=share.spec,
         flops=2 * count,
         label="rescale",
     )

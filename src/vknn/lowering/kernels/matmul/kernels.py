@@ -14,7 +14,8 @@ from vknn.lowering.kernels.matmul.gemm import (
     subgroup_tile,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SIDE_BY_SIDE, SharedMemoryTile
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
 #: Width of the panels of a b that is not packed: all of its columns are in the first panel.

@@ -34,8 +34,8 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     tile_cost,
 )
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.plan import CooperativeMatrix, DeviceLimits
 
@@ -98,7 +99,7 @@ class SharedMemoryTile:
 
     def cost(self, groups: int, steps: int, half: bool = False) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k; ``half``: in float16."""
-        whole = -(-steps // self.depth) * self.depth
+        whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         held = self.rows + 4 * self.cols
         work = 16 * self.rows * self.cols * (HALF_WORK if half else 1.0)
@@ -145,7 +146,7 @@ class CooperativeTile(SharedMemoryTile):
         return {"COOPERATIVE": 1}
 
     def cost(self, groups: int, steps: int, half: bool = False) -> float:
-        whole = -(-steps // self.depth) * self.depth
+        whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         results = self.rows * self.cols
         work = 16 * results * COOPERATIVE_WORK + LOAD * brought + 2 * BARRIER / self.depth

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Part
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, packed_shape, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, packed_shape, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.movement.shape import Concat
 
@@ -88,20 +88,16 @@ def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, sta
     wide = length % 4 == 0 and total % 4 == 0 and start % 4 == 0
     unit = 4 if wide else 1
     count = rows * length // unit
-    share = grid(emitter.problem.limits, count)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/place",
         [read4(x) if wide else read1(x), write(y)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "row_size": length // unit,
             "stride": total // unit,
             "offset": start // unit,
         },
-        spec=share.spec,
         defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
     )
 
@@ -130,16 +126,13 @@ def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType
     spatial = math.prod(rest)
     blocks_x, blocks_w, blocks = (ceil_div(c, 4) for c in (x.dims[1], w.dims[1], channels))
     count = n * blocks * spatial
-    share = grid(emitter.problem.limits, count)
     target = emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/join_channels",
         [read4(emitter.input(0)), read4(emitter.input(1)), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "spatial": spatial,
             "channels_x": x.dims[1],
             "channels_w": w.dims[1],
@@ -147,7 +140,6 @@ def _join_channels(emitter: Emitter, x: TensorType, w: TensorType, y: TensorType
             "blocks_w": blocks_w,
             "blocks": blocks,
         },
-        spec=share.spec,
         defines={"ELEM": int(not target.is_float)},
     )
 
@@ -159,16 +151,13 @@ def _place_channels(emitter: Emitter, index: int, x: TensorType, y: TensorType, 
     last = index == len(emitter.inputs) - 1
     first, covered = start // 4, ceil_div(end, 4) - start // 4
     count = n * covered * spatial
-    share = grid(emitter.problem.limits, count)
     target = emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/place_channels",
         [read4(emitter.input(index)), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "spatial": spatial,
             "offset": start,
             "channels": channels,
@@ -177,6 +166,6 @@ def _place_channels(emitter: Emitter, index: int, x: TensorType, y: TensorType, 
             "first": first,
             "covered": covered,
         },
-        spec={"LAST": int(last), **share.spec},
+        spec={"LAST": int(last)},
         defines={"ELEM": int(not target.is_float)},
     )

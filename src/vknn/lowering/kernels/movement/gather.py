@@ -14,7 +14,7 @@ import numpy as np
 from vknn.graph import DType, TensorType
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
@@ -80,7 +80,7 @@ def input_strides(type_: TensorType, layout: Layout) -> list[int]:
     if layout is Layout.LINEAR:
         return inner
     spatial = math.prod(dims[2:])
-    blocks = -(-dims[1] // 4)
+    blocks = ceil_div(dims[1], 4)
     return [blocks * spatial * 4, spatial * 4, *(4 * s for s in inner[2:])]
 
 
@@ -104,10 +104,9 @@ def gather(
     channels = what.output.dims[1] if what.output.rank > 1 else 1
     to_c4 = target is Layout.C4
     vectors = math.prod(d.size for d in dims)
-    count = vectors if wide or to_c4 else -(-vectors // 4)
-    share = grid(emitter.problem.limits, count, vectors)
+    count = vectors if wide or to_c4 else ceil_div(vectors, 4)
     x, y = emitter.input(0), emitter.output()
-    spec = share.spec | {
+    spec = {
         "RANK": max(1, len(program.dims)),
         "CHANNEL": program.channel + lead if program.channel >= 0 else -1,
         "OUT_C4": int(to_c4),
@@ -117,14 +116,12 @@ def gather(
         "SHUFFLE": what.shuffle if program.split >= 0 else 0,
         "PADDING_LANES": int(wide and to_c4 and channels % 4 != 0),
     }
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/gather",
         [read4(x) if wide else read1(x), read1(values if values is not None else x), write(y)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, vectors),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": what.output.size,
             "base": program.base,
             "channels": channels,
@@ -174,7 +171,7 @@ def _shader_map(what: GatherMap, source: Layout, target: Layout, wide: bool) -> 
     base, channel, split, split_step = 0, -1, -1, 1
     for number, axis in enumerate(what.axes):
         by_four = number == lane_out and (wide or target is Layout.C4)
-        size = -(-axis.size // 4) if by_four else axis.size
+        size = ceil_div(axis.size, 4) if by_four else axis.size
         is_channel = number == 1 and watch_channel
         is_split = axis.source == 1 and source is Layout.C4 and not wide
         dim, shift = _dim(what, axis, size, strides, is_split)

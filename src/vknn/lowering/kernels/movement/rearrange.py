@@ -12,12 +12,13 @@ from vknn.graph import TensorType
 from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, by_field, input_strides
 from vknn.lowering.kernels.movement.rule import SCALAR_PENALTY, gather_candidates, view_candidates
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
     PLAIN,
     Layout,
     allows,
+    ceil_div,
     packed_shape,
     storage_bytes,
     vector_count,
@@ -83,18 +84,15 @@ def _blocks_candidate(move: _BlockMove) -> Candidate:
 def _emit_blocks(emitter: Emitter, move: _BlockMove) -> None:
     x, y = emitter.input(0), emitter.output()
     count, elements = vector_count(move.y, move.target), packed_shape(move.y, move.target)
-    share = grid(emitter.problem.limits, count, math.prod(elements))
     size, spatial = move.op.blocksize, move.x.rank - 2
     lead = (1,) * (_SPATIAL - spatial)
     unit = 4 if move.wide else 1
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/blocks",
         [read4(x) if move.wide else read1(x), write(y)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, math.prod(elements)),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": move.y.size,
             "places": size**spatial,
             **by_axis("block", lead + (size,) * spatial),
@@ -104,7 +102,6 @@ def _emit_blocks(emitter: Emitter, move: _BlockMove) -> None:
             **by_axis("out", lead + move.y.dims[2:]),
         },
         spec={
-            **share.spec,
             "TO_SPACE": int(isinstance(move.op, ops.DepthToSpace)),
             "DCR": int(move.op.mode == "DCR"),
             "IN_C4": int(move.source is Layout.C4 and not move.wide),
@@ -205,23 +202,20 @@ def _emit_overlay(
     lead = _OVERLAY_AXES - len(box)
     sides = (_Side(1, 0, 1, 0),) * lead + box
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count, math.prod(packed_shape(x, layout)))
     scalar_c4 = layout is Layout.C4 and not wide
     sizes = tuple(ceil_div(s.size, 4) if s.channel and scalar_c4 else s.size for s in sides)
     update, target = emitter.input(1), emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/overlay",
         [read4(emitter.input(0)), read4(update) if wide else read1(update), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, math.prod(packed_shape(x, layout))),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": x.size,
             "size": sizes,
             **by_field(sides, "start", "extent", "stride"),
         },
-        spec=share.spec | {"CHANNEL": lead + lane if scalar_c4 else -1},
+        spec={"CHANNEL": lead + lane if scalar_c4 else -1},
         defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
     )
 
@@ -238,23 +232,19 @@ def matrix_diag(problem: Problem) -> Sequence[Candidate]:
 
 def _emit_matrix_diag(emitter: Emitter, op: ops.MatrixDiag, x: TensorType, y: TensorType) -> None:
     count = vector_count(y, Layout.LINEAR)
-    share = grid(emitter.problem.limits, count, y.size)
     target = emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/matrix_diag",
         [read1(emitter.input(0)), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, y.size),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": y.size,
             "size": y.dims[-1],
             "width": x.dims[-1],
             "down": max(-op.offset, 0),
             "right": max(op.offset, 0),
         },
-        spec=share.spec,
         defines={"ELEM": int(not target.is_float)},
     )
 
@@ -278,21 +268,18 @@ def _emit_reverse_sequence(
     time = op.time_axis % x.rank
     first, second = sorted((op.batch_axis % x.rank, time))
     unit = 4 if wide else 1
-    share = grid(emitter.problem.limits, x.size // unit)
     source, target = emitter.input(0), emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/reverse_sequence",
         [read4(source) if wide else read1(source), read1(emitter.input(1)), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, x.size // unit),
         push={
             "count": x.size // unit,
-            "chunk": share.chunk,
             "first": x.dims[first],
             "middle": math.prod(x.dims[first + 1 : second]),
             "second": x.dims[second],
             "inner": math.prod(x.dims[second + 1 :]) // unit,
         },
-        spec=share.spec | {"TIME_FIRST": int(time == first)},
+        spec={"TIME_FIRST": int(time == first)},
         defines={"ELEM": int(not target.is_float), "WIDE": int(wide)},
     )

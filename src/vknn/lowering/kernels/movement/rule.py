@@ -12,12 +12,13 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.movement.concat import concat_candidates
 from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, can_gather, gather, is_wide
 from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
     PLAIN,
     Layout,
     allows,
+    ceil_div,
     storage_bytes,
     vector_count,
 )
@@ -49,22 +50,19 @@ def repack(
     wide, packs = spatial % 4 == 0, source_layout is Layout.LINEAR
     vectors = n * blocks * (spatial // 4 if wide else spatial)
     count = vectors if wide or packs else ceil_div(type_.size, 4)
-    share = grid(emitter.problem.limits, count, type_.size)
     push = {
         "count": count,
-        "chunk": share.chunk,
         "channels": channels,
         "channels4": blocks,
         "spatial": spatial,
     }
     in_bytes = source.is_bytes or target.is_bytes
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/pack" if packs else "movement/unpack",
         [read4(source) if wide or source.is_bytes else read1(source), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, type_.size),
         push=push if packs else push | {"last": n - 1},
-        spec=share.spec | (_signedness(type_) if in_bytes else {}),
+        spec=_signedness(type_) if in_bytes else None,
         defines={
             "ELEM": int(not target.is_float),
             "WIDE": int(wide),
@@ -81,14 +79,12 @@ def _signedness(type_: TensorType) -> dict[str, int]:
 def _repack_bytes(emitter: Emitter, source: Ref, target: Ref, type_: TensorType) -> None:
     """Vec4s of integers as words of four bytes, or back."""
     count = vector_count(type_, Layout.C4)
-    share = grid(emitter.problem.limits, count)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/bytes",
         [read4(source), write(target)],
-        groups=share.groups,
-        local=share.local,
-        push={"count": count, "chunk": share.chunk},
-        spec=share.spec | _signedness(type_),
+        grid(emitter.problem.limits, count),
+        push={"count": count},
+        spec=_signedness(type_),
         defines={"TO_BYTES": int(target.is_bytes)},
     )
 
@@ -203,21 +199,17 @@ def _interleave(x: TensorType) -> Candidate:
 def _emit_interleave(emitter: Emitter, x: TensorType) -> None:
     n, channels, *rest = x.dims
     spatial, blocks = math.prod(rest), ceil_div(channels, 4)
-    share = grid(emitter.problem.limits, n * blocks * spatial)
     target = emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "movement/interleave",
         [read4(emitter.input(0)), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, n * blocks * spatial),
         push={
             "count": n * blocks * spatial,
-            "chunk": share.chunk,
             "spatial": spatial,
             "blocks": blocks,
             "channels": channels,
         },
-        spec=share.spec,
         defines={"ELEM": int(not target.is_float)},
     )
 

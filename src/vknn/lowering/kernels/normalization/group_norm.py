@@ -22,9 +22,9 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
 )
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread

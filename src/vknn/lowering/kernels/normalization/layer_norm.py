@@ -11,8 +11,8 @@ import numpy as np
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.normalization import LayerNormalization

@@ -11,9 +11,9 @@ import numpy as np
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, update, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -126,18 +126,15 @@ def _emit_rows(emitter: Emitter, bins: _Bins, part: int, parts: int, rows: int, 
     """One of ``parts`` dispatches, of ``rows`` rows of all bins; ``kept``: results so far."""
     (x, rois), (y,) = emitter.problem.inputs, emitter.problem.outputs
     assert x is not None and rois is not None
-    share = grid(emitter.problem.limits, _vectors(y), item_rounds=bins.loop_rounds(rows))
     read = read1 if bins.scalar else read4
     reads = [read(emitter.input(0)), read1(emitter.input(1))]
     share_h, share_w = bins.shares
-    emitter.dispatch(
+    emitter.dispatch_items(
         "pooling/roi_pool",
         [*reads, write(emitter.output()), update(kept)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, _vectors(y), item_rounds=bins.loop_rounds(rows)),
         push={
             "count": _vectors(y),
-            "chunk": share.chunk,
             "c4": ceil_div(y.dims[1], 4),
             "channels": y.dims[1],
             **_sizes_push(x, rois, y),
@@ -147,12 +144,7 @@ def _emit_rows(emitter: Emitter, bins: _Bins, part: int, parts: int, rows: int, 
             "share_h": float(share_h),
             "share_w": float(share_w),
         },
-        spec={
-            **share.spec,
-            **bins.spec,
-            "FIRST": int(part == 0),
-            "LAST": int(part == parts - 1),
-        },
+        spec={**bins.spec, "FIRST": int(part == 0), "LAST": int(part == parts - 1)},
         defines={"SCALAR_INPUT": int(bins.scalar)},
         flops=16 * y.size,
     )
@@ -184,16 +176,13 @@ def _emit_bilinear(emitter: Emitter) -> None:
     assert x is not None and rois is not None and isinstance(op, BilinearRoiPool)
     down, across = op.parts or (1, 1)
     count, scalar = _vectors(y), down * across > 1
-    share = grid(emitter.problem.limits, count, item_rounds=rounds(down * across))
     read = read1 if scalar else read4
-    emitter.dispatch(
+    emitter.dispatch_items(
         "pooling/roi_bilinear",
         [read(emitter.input(0)), read1(emitter.input(1)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, item_rounds=rounds(down * across)),
         push={
             "count": count,
-            "chunk": share.chunk,
             "c4": ceil_div(y.dims[1], 4),
             "channels": y.dims[1],
             **_sizes_push(x, rois, y),
@@ -201,7 +190,7 @@ def _emit_bilinear(emitter: Emitter) -> None:
             "across": across,
             "scale": float(np.float32(op.spatial_scale)),
         },
-        spec={**share.spec, "PARTS": int(op.parts is not None)},
+        spec={"PARTS": int(op.parts is not None)},
         defines={"SCALAR_INPUT": int(scalar)},
         flops=16 * y.size,
     )
@@ -229,16 +218,13 @@ def _emit_deformable(emitter: Emitter) -> None:
     offsets = more[0] if more else None
     classes = offsets.dims[1] // 2 if offsets is not None else 1
     rows, across = op.samples
-    share = grid(emitter.problem.limits, y.size, item_rounds=rounds(rows, across))
     inputs = [emitter.input(i) for i in (0, 1, 2 if offsets is not None else 1)]
-    emitter.dispatch(
+    emitter.dispatch_items(
         "pooling/roi_deformable",
         [*map(read1, inputs), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, y.size, item_rounds=rounds(rows, across)),
         push={
             "count": y.size,
-            "chunk": share.chunk,
             "channels": y.dims[1],
             **_sizes_push(x, rois, y),
             "group": op.group,
@@ -250,6 +236,6 @@ def _emit_deformable(emitter: Emitter) -> None:
             "scale": float(np.float32(op.spatial_scale)),
             "spread": float(np.float32(op.spread)),
         },
-        spec={**share.spec, "MOVED": int(offsets is not None)},
+        spec={"MOVED": int(offsets is not None)},
         flops=16 * y.size,
     )

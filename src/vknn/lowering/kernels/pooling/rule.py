@@ -10,8 +10,8 @@ from vknn.graph import TensorType
 from vknn.lowering.kernels.convolution.shape import Triple, triple
 from vknn.lowering.kernels.pooling.window import pool_window, pooling_cost, window_candidates
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import BoundBuffer, Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import group_size
-from vknn.lowering.kit.layouts import Layout, allows, packed_shape
+from vknn.lowering.kit.layouts import Layout, allows, ceil_div, packed_shape
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_loops, spread

@@ -17,7 +17,7 @@ from vknn.lowering.kernels.elementwise.broadcasting import (
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes, vector_count
 from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -82,7 +82,7 @@ def _channel_push(type_: TensorType, layout: Layout) -> dict[str, int]:
     if layout is not Layout.C4:
         return {"spatial": 1, "blocks": 1, "channels": 0}
     _, channels, *spatial = type_.dims
-    return {"spatial": math.prod(spatial), "blocks": -(-channels // 4), "channels": channels}
+    return {"spatial": math.prod(spatial), "blocks": ceil_div(channels, 4), "channels": channels}
 
 
 def _emit_lookup(emitter: Emitter, op: TableLookup, x: TensorType, layout: Layout) -> None:
@@ -90,21 +90,18 @@ def _emit_lookup(emitter: Emitter, op: TableLookup, x: TensorType, layout: Layou
     data = emitter.problem.constants[1]
     assert table is not None
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count)
     entries = emitter.input(1) if data is None else _weight(emitter, data)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "quantized/lookup",
         [read4(emitter.input(0)), read1(entries), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "first": op.first,
             "last": table.size - 1,
             **_channel_push(y, layout),
         },
-        spec={**share.spec, "PADDING_LANES": _padding(y, layout)},
+        spec={"PADDING_LANES": _padding(y, layout)},
         defines={"ELEM": int(not y.dtype.is_float)},
     )
 
@@ -118,15 +115,13 @@ def _emit_rescale(
     emitter: Emitter, op: Rescale | FloatRescale, x: TensorType, layout: Layout
 ) -> None:
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count)
     kernel, push = _rescaling(op)
-    emitter.dispatch(
+    emitter.dispatch_items(
         kernel,
         [read4(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"count": count, "chunk": share.chunk, **push, **_channel_push(x, layout)},
-        spec={**share.spec, "PADDING_LANES": _padding(x, layout)},
+        grid(emitter.problem.limits, count),
+        push={"count": count, **push, **_channel_push(x, layout)},
+        spec={"PADDING_LANES": _padding(x, layout)},
     )
 
 
@@ -164,7 +159,6 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
 def _emit_binary(emitter: Emitter, op: QuantizedBinary, layout: Layout, plan: Broadcast) -> None:
     (y,) = emitter.problem.outputs
     count = vector_count(y, layout)
-    share = grid(emitter.problem.limits, count, count if plan.wide else y.size)
     read = read4 if plan.wide else read1
     setting = np.array(
         [*op.zeros, *op.multipliers, *op.shifts, op.left_shift, op.zero_out, op.low, op.high],
@@ -172,23 +166,16 @@ def _emit_binary(emitter: Emitter, op: QuantizedBinary, layout: Layout, plan: Br
     )
     values = emitter.weight(f"setting {op}", lambda: setting)
     operands = [read(emitter.input(i)) for i in range(2)]
-    emitter.dispatch(
+    emitter.dispatch_items(
         "quantized/binary",
         [*operands, read1(values), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, count if plan.wide else y.size),
         push={
             "count": count,
-            "chunk": share.chunk,
             "elements": y.size,
             **_channel_push(y, layout),
             **plan.sizes_and_strides,
         },
-        spec={
-            **share.spec,
-            **plan.constants,
-            "KIND": KINDS.index(op.kind),
-            "PADDING_LANES": _padding(y, layout),
-        },
+        spec={**plan.constants, "KIND": KINDS.index(op.kind), "PADDING_LANES": _padding(y, layout)},
         defines={"WIDE": int(plan.wide)},
     )

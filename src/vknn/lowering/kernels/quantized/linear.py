@@ -10,12 +10,13 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
     PLAIN,
     Layout,
     allows,
+    ceil_div,
     packed_shape,
     storage_bytes,
     vector_count,
@@ -140,12 +141,9 @@ def _rounding(x: TensorType, layout: Layout) -> Candidate:
 
 def _emit_bfloat16(emitter: Emitter, x: TensorType, layout: Layout) -> None:
     count = vector_count(x, layout)
-    share = grid(emitter.problem.limits, count)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "quantized/bfloat16",
         [read4(emitter.input(0)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"count": count, "chunk": share.chunk},
-        spec=share.spec,
+        grid(emitter.problem.limits, count),
+        push={"count": count},
     )

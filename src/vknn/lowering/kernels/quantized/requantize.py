@@ -14,8 +14,8 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import BYTE_COST, Candidate
-from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read4
-from vknn.lowering.kit.layouts import Layout, allows, storage_bytes
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read4
+from vknn.lowering.kit.layouts import Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary

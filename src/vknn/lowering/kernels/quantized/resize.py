@@ -11,7 +11,7 @@ from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer
@@ -34,24 +34,21 @@ def quantized_resize(problem: Problem) -> Sequence[Candidate]:
 
 def _emit(emitter: Emitter, op: QuantizedResize, x: TensorType, y: TensorType) -> None:
     n, channels, height, width = y.dims
-    count = n * -(-channels // 4) * height * width
-    share = grid(emitter.problem.limits, count)
+    count = n * ceil_div(channels, 4) * height * width
     key = f"neighbours {op} {x.dims[2:]}"
     table = emitter.weight(key, lambda: neighbours(op, x.dims[2:]))
-    emitter.dispatch(
+    emitter.dispatch_items(
         "quantized/resize",
         [read4(emitter.input(0)), read4(table), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count),
         push={
             "count": count,
-            "chunk": share.chunk,
             "height": height,
             "width": width,
             "in_height": x.dims[2],
             "in_width": x.dims[3],
         },
-        spec={**share.spec, "FLOATING": int(op.floating)},
+        spec={"FLOATING": int(op.floating)},
         flops=12 * y.size,
     )
 

@@ -46,16 +46,14 @@ def quantized_rows(problem: Problem) -> Sequence[Candidate]:
 def _emit(emitter: Emitter, op: Op, x: TensorType) -> None:
     width = x.dims[-1]
     count = x.size // width
-    share = grid(emitter.problem.limits, count, item_rounds=_PASSES * rounds(width))
     kernel, push, spec = _parameters(op, emitter.problem.outputs[0])
     tables = [_table(emitter, i) for i in range(1, len(emitter.problem.inputs))]
-    emitter.dispatch(
+    emitter.dispatch_items(
         f"quantized/{kernel}",
         [read1(emitter.input(0)), *(read1(t) for t in tables), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
-        push={"rows": count, "width": width, "chunk": share.chunk, **push},
-        spec={**share.spec, **spec},
+        grid(emitter.problem.limits, count, item_rounds=_PASSES * rounds(width)),
+        push={"rows": count, "width": width, **push},
+        spec=spec,
     )
 
 

@@ -28,7 +28,8 @@ from vknn.lowering.kernels.recurrent.shape import (
     input_bias,
     input_matrix,
 )
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div
+from vknn.lowering.kit.emitter import Emitter, Ref
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
 from vknn.plan import DeviceLimits
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, ceil_div, read1, update, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, update, write
 from vknn.lowering.kit.grid_loop import group_size
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers

@@ -26,18 +26,9 @@ from vknn.lowering.kernels.recurrent.shape import (
     step_lanes,
 )
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import (
-    BoundBuffer,
-    Emitter,
-    Ref,
-    ceil_div,
-    read1,
-    read4,
-    update,
-    write,
-)
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -197,16 +188,13 @@ def _emit_states(emitter: Emitter, shape: RecurrentShape, state: Ref, *, load: b
     width = shape.outputs + (shape.hidden if lstm else 0)
     size = 4 * shape.entries * shape.slots
     count = size if load else shape.entries * width
-    share = grid(emitter.problem.limits, count, indices=size)
     bindings, present = _state_bindings(emitter, state, lstm, load)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "recurrent/states",
         bindings,
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, indices=size),
         push={
             "count": count,
-            "chunk": share.chunk,
             "slots": 4 * shape.slots,
             "outputs": shape.outputs,
             "units": shape.hidden,
@@ -216,7 +204,7 @@ def _emit_states(emitter: Emitter, shape: RecurrentShape, state: Ref, *, load: b
             "directions": shape.op.directions,
             "inner": shape.op.layout,
         },
-        spec={**present, **share.spec},
+        spec=present,
         defines={"LOAD": int(load), "CELLS": int(lstm)},
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vknn.lowering.kit.emitter import ceil_div
 from vknn.lowering.kit.grid_loop import group_size
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import rounds
 from vknn.ops.recurrent.rnn import GRU, LSTM, RNN, Recurrent

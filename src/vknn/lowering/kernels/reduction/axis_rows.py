@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.emitter import BoundBuffer, Ref, ceil_div, read1, read4
-from vknn.lowering.kit.layouts import Layout, allows
+from vknn.lowering.kit.emitter import BoundBuffer, Ref, read1, read4
+from vknn.lowering.kit.layouts import Layout, allows, ceil_div
 
 
 @dataclass(frozen=True)

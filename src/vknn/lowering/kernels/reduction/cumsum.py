@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, write
-from vknn.lowering.kit.layouts import PLAIN, storage_bytes
+from vknn.lowering.kit.emitter import Emitter, write
+from vknn.lowering.kit.layouts import PLAIN, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
 #: Estimated microseconds that a lane waits for an item of a row.

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.emitter import BoundBuffer, Ref, ceil_div, read1, read4
+from vknn.lowering.kit.emitter import BoundBuffer, Ref, read1, read4
 from vknn.lowering.kit.grid_loop import FEW
-from vknn.lowering.kit.layouts import Layout, allows
+from vknn.lowering.kit.layouts import Layout, allows, ceil_div
 from vknn.lowering.kit.workgroups import lane_count
 from vknn.plan import DeviceLimits
 

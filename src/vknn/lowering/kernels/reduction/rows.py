@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vknn.lowering.kit.emitter import ceil_div
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.workgroups import fits, fits_loops, spread
 from vknn.plan import DeviceLimits
 

@@ -17,8 +17,8 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
 )
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, ceil_div, read4, write
-from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
+from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
+from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, lane_count

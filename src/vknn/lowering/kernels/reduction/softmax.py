@@ -10,8 +10,8 @@ from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, along_lanes, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, write
-from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
+from vknn.lowering.kit.emitter import Emitter, write
+from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import lane_count

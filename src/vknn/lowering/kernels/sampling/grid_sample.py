@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read1, read4, write
+from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import rounds
@@ -41,15 +41,12 @@ def _emit_grid_sample(emitter: Emitter) -> None:
     axes, c4, places = x.rank - 2, ceil_div(x.dims[1], 4), math.prod(y.dims[2:])
     count, taps = y.dims[0] * c4 * places, _TAPS[op.mode]
     nested = rounds(*[taps] * axes) if axes > 2 else rounds(1, taps, taps)
-    share = grid(emitter.problem.limits, count, item_rounds=nested)
-    emitter.dispatch(
+    emitter.dispatch_items(
         "sampling/grid_sample",
         [read4(emitter.input(0)), read1(emitter.input(1)), write(emitter.output())],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, item_rounds=nested),
         push={
             "count": count,
-            "chunk": share.chunk,
             "c4": c4,
             "places": places,
             "size": (*reversed(x.dims[2:]), *[1] * (3 - axes)),
@@ -58,7 +55,6 @@ def _emit_grid_sample(emitter: Emitter) -> None:
             "axis_step": places if op.grid_first else 1,
         },
         spec={
-            **share.spec,
             "MODE": MODES.index(op.mode),
             "PADDING": PADDINGS.index(op.padding),
             "ALIGN": int(op.align_corners),

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
-from vknn.lowering.kit.emitter import Emitter, ceil_div, read4, write
+from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, rounds
@@ -63,22 +63,19 @@ def _emit_resize(emitter: Emitter) -> None:
     sizes, taps = y.dims[2:], TAPS[op.mode]
     count = y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(sizes)
     looped = taps if op.mode != "nearest" else 0
-    share = grid(emitter.problem.limits, count, item_rounds=rounds(*[looped] * len(sizes)))
     key = f"table {op} {x.dims[2:]}"
     table = emitter.weight(key, lambda: sampling_table(op, x.dims[2:]), single=True)
     unused, target = [1] * (MAX_AXES - len(sizes)), emitter.output()
-    emitter.dispatch(
+    emitter.dispatch_items(
         "sampling/resize",
         [read4(emitter.input(0)), read4(table), write(target)],
-        groups=share.groups,
-        local=share.local,
+        grid(emitter.problem.limits, count, item_rounds=rounds(*[looped] * len(sizes))),
         push={
             "count": count,
-            "chunk": share.chunk,
             "out_size": (*reversed(sizes), *unused),
             "in_size": (*reversed(x.dims[2:]), *unused),
         },
-        spec={**share.spec, "TAPS": taps, "AXES": len(sizes)},
+        spec={"TAPS": taps, "AXES": len(sizes)},
         defines={"ELEM": int(not target.is_float)},
         flops=2 * taps ** len(sizes) * y.size,
     )
