@@ -36,6 +36,11 @@ def fits(groups: int, limits: DeviceLimits) -> bool:
     return groups <= x * y * z and groups * lane_count(limits) < 1 << 31
 
 
+def fits_lanes(count: int, limits: DeviceLimits) -> bool:
+    """True where a dispatch can have a lane for each of ``count`` items."""
+    return fits(ceil_div(count, lane_count(limits)), limits)
+
+
 def rounds(*nested: int) -> int:
     """Rounds of loops nested in each other, the outermost first, with those that only end them."""
     total = 0

@@ -18,7 +18,7 @@ from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits, fits_buffer, lane_count, rounds, spread
+from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes, lane_count, rounds, spread
 from vknn.plan import DeviceLimits
 
 
@@ -29,7 +29,7 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     limits = problem.limits
     total = shape.batch * shape.m4 * shape.pixels
     weights = shape.channels_out * (shape.group_in * shape.taps + int(has_bias(problem)))
-    placed = fits(ceil_div(total, lane_count(limits)), limits) and fits_buffer(limits, weights)
+    placed = fits_lanes(total, limits) and fits_buffer(limits, weights)
     most = _most_channels(shape, limits)
     # Sums of one dispatch are in y for the next: float16 would round them.
     in_parts = most < shape.group_in and problem.options.half and problem.outputs[0].dtype.is_float

@@ -11,7 +11,14 @@ from vknn.graph import DType
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.parameters import Push, Spec
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import (
+    fits,
+    fits_buffer,
+    fits_lanes,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.plan import DeviceLimits
 
 #: The bits of the score that no box has, as NONE in shaders/detection/list.glsl.
@@ -78,7 +85,7 @@ class BoxLists:
         halvings = self.most.bit_length() + 1
         return (
             all(fits_buffer(limits, n) for n in buffers)
-            and fits(ceil_div(self.groups * self.entries, lane_count(limits)), limits)
+            and fits_lanes(self.groups * self.entries, limits)
             and fits(max(self.groups, ceil_div(listed, lane_count(limits))), limits)
             and fits_loops(limits, ceil_div(self.entries, 4))
             and fits_loops(limits, self.groups, 1 + halvings)

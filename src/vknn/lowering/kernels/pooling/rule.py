@@ -15,7 +15,14 @@ from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import (
+    fits,
+    fits_buffer,
+    fits_lanes,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.ops.pooling.pool import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
@@ -66,7 +73,7 @@ def _global_candidates(problem: Problem) -> list[Candidate]:
     pixels = math.prod(x.dims[2:])
     found = []
     loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
-    if loops and fits(ceil_div(total, lane_count(limits)), limits):
+    if loops and fits_lanes(total, limits):
         found.append(_candidate("lane", _emit_lanes, pooling_cost(limits, total, 70 * pixels)))
     lanes = _shared_lanes(limits, pixels)
     halvings = lanes.bit_length()
@@ -99,7 +106,7 @@ def _adapts(problem: Problem, size_in: Triple, size_out: Triple) -> bool:
     x, limits = _input(problem), problem.limits
     # The shader multiplies a place of the output with the input's size.
     largest = max((o + 1) * i + o for i, o in zip(size_in, size_out, strict=True))
-    placed = fits(ceil_div(_lanes(x, size_out), lane_count(limits)), limits)
+    placed = fits_lanes(_lanes(x, size_out), limits)
     return placed and largest < 1 << 31 and fits_loops(limits, *_window_sizes(size_in, size_out))
 
 

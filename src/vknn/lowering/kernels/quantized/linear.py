@@ -23,7 +23,7 @@ from vknn.lowering.kit.layouts import (
 )
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits, lane_count, spread
+from vknn.lowering.kit.workgroups import fits_lanes, lane_count, spread
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 
@@ -48,7 +48,7 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
         if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
             continue
         count = ceil_div(math.prod(packed_shape(x, layout)), 4)
-        if not fits(ceil_div(count, lane_count(problem.limits)), problem.limits):
+        if not fits_lanes(count, problem.limits):
             continue
         emit = functools.partial(_emit, op=op, x=x, layout=layout, axis=axis)
         cost = DISPATCH_COST + 8 * math.prod(packed_shape(x, layout)) * BYTE_COST

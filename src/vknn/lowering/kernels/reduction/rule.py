@@ -18,10 +18,10 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
-from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
+from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits, fits_buffer, lane_count
+from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes
 from vknn.ops.reduction import (
     ReduceL1,
     ReduceL2,
@@ -178,7 +178,7 @@ def _parts_fit(reduction: _RowReduction, parts: RowParts, limits: DeviceLimits) 
     second = _axes_of_parts(reduction.axes, parts.parts)
     return (
         fits_buffer(limits, 4 * count)
-        and fits(ceil_div(count, lane_count(limits)), limits)
+        and fits_lanes(count, limits)
         and parts.shape(reduction.axes, limits).fits(count, parts.chunk, limits)
         and second.shape(limits).fits(second.rows, second.count, limits)
     )
