@@ -20,7 +20,7 @@ from vknn.lowering.kernels.attention.sizes import (
 )
 from vknn.lowering.kernels.attention.stream import stream_candidates
 from vknn.lowering.kernels.matmul.gemm import Gemm, fits_device, subgroup_tile
-from vknn.lowering.kernels.matmul.rule import emit_scalar, emit_tile
+from vknn.lowering.kernels.matmul.kernels import Product, emit_scalar, emit_tile
 from vknn.lowering.kernels.reduction.rows import row_shape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
@@ -129,12 +129,12 @@ def _emit(
 
 
 def _emit_gemm(emitter: Emitter, gemm: Gemm, a: Ref, b: Ref, c: Ref, wide: bool, name: str) -> None:
-    label = f"Attention {name}"
+    product = Product(gemm, a, b, c, label=f"Attention {name}")
     if wide:
         subgroup = subgroup_tile(gemm, emitter.problem.limits) is not None
-        emit_tile(emitter, gemm, a, b, c, subgroup=subgroup, label=label)
+        emit_tile(emitter, product, subgroup=subgroup)
     else:
-        emit_scalar(emitter, gemm, a, b, c, label=label)
+        emit_scalar(emitter, product)
 
 
 def _emit_softmax(

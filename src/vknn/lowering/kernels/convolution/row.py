@@ -12,7 +12,7 @@ import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, allows_groups, pack_columns
-from vknn.lowering.kernels.matmul.kernels import Packed, emit_row, row_split
+from vknn.lowering.kernels.matmul.kernels import Packed, Product, emit_row, row_split
 from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD, in_waves
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter
@@ -61,7 +61,7 @@ def _emit(emitter: Emitter, shape: ConvShape, gemm: Gemm) -> None:
     bias = ceil_div(shape.m4, block) * panel if len(sources) > 1 else -1
     b = Packed(ref, block, panel, bias)
     last = shape.channels_out % 4
-    emit_row(emitter, gemm, emitter.input(0), b, emitter.output(), last=last)
+    emit_row(emitter, Product(gemm, emitter.input(0), b, emitter.output()), last=last)
 
 
 def pack_row(block: int, w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:

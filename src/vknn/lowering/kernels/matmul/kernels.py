@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vknn.lowering.kernels.matmul.gemm import (
@@ -14,8 +15,9 @@ from vknn.lowering.kernels.matmul.gemm import (
     subgroup_tile,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SIDE_BY_SIDE, SharedMemoryTile
-from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.parameters import Push, Spec
 from vknn.plan import DeviceLimits
 
 #: Width of the panels of a b that is not packed: all of its columns are in the first panel.
@@ -36,8 +38,53 @@ class Packed:
     bias: int
 
 
-def _buffer(b: Ref | Packed) -> Ref:
-    return b.ref if isinstance(b, Packed) else b
+@dataclass(frozen=True)
+class Product:
+    """The buffers of a product c = a * b + bias.
+
+    ``bias``: one that is not packed with b; it takes the binding of the epilogue's only operand.
+    ``epilogue`` False: then the epilogue is left to a later dispatch.
+    """
+
+    gemm: Gemm
+    a: Ref
+    b: Ref | Packed
+    c: Ref
+    bias: Ref | None = None
+    epilogue: bool = True
+    label: str | None = None
+
+    def dispatch(
+        self,
+        emitter: Emitter,
+        kernel: str,
+        read: Callable[[Ref], BoundBuffer],
+        read_b: Callable[[Ref], BoundBuffer],
+        *,
+        groups: tuple[int, int, int],
+        local: tuple[int, int, int],
+        push: Push,
+        spec: Spec,
+        defines: Mapping[str, int],
+        access: str | None = None,
+    ) -> None:
+        """Dispatches a kernel that takes a and the bias by ``read``, b by ``read_b``."""
+        b = self.b.ref if isinstance(self.b, Packed) else self.b
+        bias = [] if self.bias is None else [read(self.bias)]
+        operands = 1 if self.bias is None else 0 if self.epilogue else None
+        emitter.dispatch(
+            kernel,
+            [read(self.a), read_b(b), write(self.c), *bias],
+            groups=groups,
+            local=local,
+            push=push,
+            spec=spec,
+            defines={"SEPARATE_BIAS": len(bias), **defines, **half_define(self.a, b, self.c)},
+            epilogue=operands,
+            access=access,
+            flops=self.gemm.flops,
+            label=self.label,
+        )
 
 
 def _b_push(b: Ref | Packed, row: int) -> dict[str, int]:
@@ -48,44 +95,27 @@ def _b_push(b: Ref | Packed, row: int) -> dict[str, int]:
 
 
 def emit_tile(
-    emitter: Emitter,
-    gemm: Gemm,
-    a: Ref,
-    b: Ref | Packed,
-    c: Ref,
-    *,
-    bias: Ref | None = None,
-    subgroup: bool = False,
-    epilogue: bool = True,
-    half_sums: bool = False,
-    label: str | None = None,
+    emitter: Emitter, product: Product, *, subgroup: bool = False, half_sums: bool = False
 ) -> None:
     """Dispatches matmul/tile, or matmul/tile_subgroup where :func:`subgroup_tile` gives a tile.
 
     Rows of a are read as whole vec4s; where k is no multiple of 4 they must end in zeros.
     ``half_sums`` (not with ``subgroup``): products are added up in float16, HALF_TERMS at a time.
     """
-    kernel, tile = "matmul/tile", choose_tile(gemm, emitter.problem.limits)
-    if subgroup:
-        shared = subgroup_tile(gemm, emitter.problem.limits)
-        assert shared is not None
-        kernel, tile = "matmul/tile_subgroup", shared
-    along_k = not isinstance(b, Packed) and gemm.b_col != 1
-    ref = _buffer(b)
-    bindings = [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else [])
-    defines = {"B_ALONG_K": int(along_k), "SEPARATE_BIAS": int(bias is not None)}
-    defines |= {"HALF_SUMS": 1} if half_sums else {}
-    emitter.dispatch(
-        kernel,
-        bindings,
+    gemm, limits = product.gemm, emitter.problem.limits
+    tile = subgroup_tile(gemm, limits) if subgroup else choose_tile(gemm, limits)
+    assert tile is not None
+    along_k = not isinstance(product.b, Packed) and gemm.b_col != 1
+    product.dispatch(
+        emitter,
+        "matmul/tile_subgroup" if subgroup else "matmul/tile",
+        read4,
+        read4,
         groups=tile.groups(gemm),
         local=tile.local,
-        push=_tile_push(gemm, b, along_k),
+        push=_tile_push(gemm, product.b, along_k),
         spec={"ROWS": tile.rows, "COLS": tile.cols} if subgroup else tile.spec,
-        defines=defines | half_define(a, ref, c),
-        epilogue=_operand_count(epilogue, bias),
-        flops=gemm.flops,
-        label=label,
+        defines={"B_ALONG_K": int(along_k), **({"HALF_SUMS": 1} if half_sums else {})},
     )
 
 
@@ -104,33 +134,20 @@ def _tile_push(gemm: Gemm, b: Ref | Packed, along_k: bool) -> dict[str, int | fl
     }
 
 
-def emit_scalar(
-    emitter: Emitter,
-    gemm: Gemm,
-    a: Ref,
-    b: Ref | Packed,
-    c: Ref,
-    *,
-    bias: Ref | None = None,
-    epilogue: bool = True,
-    label: str | None = None,
-) -> None:
+def emit_scalar(emitter: Emitter, product: Product) -> None:
     """Dispatches matmul/tile_scalar: any sizes and strides."""
-    tile = scalar_tile(gemm, emitter.problem.limits)
-    packed, ref = isinstance(b, Packed), _buffer(b)
-    defines = {"B_PACKED": int(packed), "SEPARATE_BIAS": int(bias is not None)}
-    emitter.dispatch(
+    tile = scalar_tile(product.gemm, emitter.problem.limits)
+    packed = isinstance(product.b, Packed)
+    product.dispatch(
+        emitter,
         "matmul/tile_scalar",
-        [read1(a), read4(ref) if packed else read1(ref), write(c)]
-        + ([read1(bias)] if bias else []),
-        groups=tile.groups(gemm),
+        read1,
+        read4 if packed else read1,
+        groups=tile.groups(product.gemm),
         local=tile.local,
-        push=_gemm_push(gemm, b),
+        push=_gemm_push(product.gemm, product.b),
         spec=tile.spec,
-        defines=defines | half_define(a, ref, c),
-        epilogue=_operand_count(epilogue, bias),
-        flops=gemm.flops,
-        label=label,
+        defines={"B_PACKED": int(packed)},
     )
 
 
@@ -151,38 +168,23 @@ def scalar_tile(gemm: Gemm, limits: DeviceLimits) -> GemmTile:
     return dataclasses.replace(tile, cols=max(1, tile.cols // 2))
 
 
-def emit_row(
-    emitter: Emitter,
-    gemm: Gemm,
-    a: Ref,
-    b: Ref | Packed,
-    c: Ref,
-    *,
-    bias: Ref | None = None,
-    epilogue: bool = True,
-    last: int = 0,
-) -> None:
+def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
     """Dispatches matmul/row, for products of one row with at most one batch axis.
 
     ``last``: lanes of the last vec4 of a c in C4 that are no padding lanes (0: all of them).
     """
-    shape = row_split(gemm, emitter.problem.limits)
-    ref = _buffer(b)
-    emitter.dispatch(
+    split = row_split(product.gemm, emitter.problem.limits)
+    lanes = {"LANES_X": split.lanes_n, "LANES_Y": split.lanes_k}
+    product.dispatch(
+        emitter,
         "matmul/row",
-        [read4(a), read4(ref), write(c)] + ([read4(bias)] if bias else []),
-        groups=shape.groups(gemm),
-        local=(shape.lanes_n, shape.lanes_k, 1),
-        push=_row_push(gemm, b),
-        spec={
-            "COLS": shape.cols,
-            "LANES_X": shape.lanes_n,
-            "LANES_Y": shape.lanes_k,
-            "LAST": last or None,
-        },
-        defines={"SEPARATE_BIAS": int(bias is not None), **half_define(a, ref, c)},
-        epilogue=_operand_count(epilogue, bias),
-        flops=gemm.flops,
+        read4,
+        read4,
+        groups=split.groups(product.gemm),
+        local=(split.lanes_n, split.lanes_k, 1),
+        push=_row_push(product.gemm, product.b),
+        spec={"COLS": split.cols, **lanes, "LAST": last or None},
+        defines={},
     )
 
 
@@ -205,36 +207,25 @@ def shared_groups(gemm: Gemm, tile: SharedMemoryTile) -> tuple[int, int, int]:
 
 
 def emit_shared(
-    emitter: Emitter,
-    gemm: Gemm,
-    a: Ref,
-    b: Ref | Packed,
-    c: Ref,
-    *,
-    tile: SharedMemoryTile,
-    bias: Ref | None = None,
-    epilogue: bool = True,
-    half_sums: bool = False,
+    emitter: Emitter, product: Product, *, tile: SharedMemoryTile, half_sums: bool = False
 ) -> None:
     """Dispatches matmul/shared: any sizes and strides, read by vec4s where these allow it."""
-    wide = gemm.a_by_vec4 and gemm.n % 4 == 0
-    b_wide, ref = isinstance(b, Packed) or gemm.b_by_vec4, _buffer(b)
-    read = read4 if wide else read1
+    gemm, b = product.gemm, product.b
+    wide, b_wide = gemm.a_by_vec4 and gemm.n % 4 == 0, isinstance(b, Packed) or gemm.b_by_vec4
     down_a = not wide and gemm.a_row == 1 and gemm.a_col != 1
     down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
-    defines = {"B_BY_4": int(b_wide), "SEPARATE_BIAS": int(bias is not None)}
-    defines |= tile.defines(half_sums) | ({} if wide else {"EPILOGUE_SCALAR": 1})
-    emitter.dispatch(
+    scalar = {} if wide else {"EPILOGUE_SCALAR": 1}
+    product.dispatch(
+        emitter,
         "matmul/shared",
-        [read(a), read4(ref) if b_wide else read1(ref), write(c)] + ([read(bias)] if bias else []),
+        read4 if wide else read1,
+        read4 if b_wide else read1,
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
         push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
         spec={**tile.spec(down_a, down_b), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
-        defines=defines | half_define(a, ref, c),
-        epilogue=_operand_count(epilogue, bias),
+        defines={"B_BY_4": int(b_wide), **tile.defines(half_sums), **scalar},
         access="storage",
-        flops=gemm.flops,
     )
 
 
@@ -273,10 +264,3 @@ def row_split(gemm: Gemm, limits: DeviceLimits) -> RowSplit:
     able = 2 * lanes <= limits.max_group_invocations and wide.lanes_k <= limits.max_group_size[1]
     idle = math.prod(split.groups(gemm)) * lanes < SIDE_BY_SIDE
     return wide if able and idle and gemm.k >= 16 * wide.lanes_k else split
-
-
-def _operand_count(epilogue: bool, bias: Ref | None) -> int | None:
-    """Operand bindings of an epilogue; a separate bias takes the binding of the only one."""
-    if bias is None:
-        return 1
-    return 0 if epilogue else None

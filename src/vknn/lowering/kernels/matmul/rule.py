@@ -20,6 +20,7 @@ from vknn.lowering.kernels.matmul.gemm import (
 )
 from vknn.lowering.kernels.matmul.kernels import (
     Packed,
+    Product,
     emit_row,
     emit_scalar,
     emit_shared,
@@ -40,9 +41,6 @@ from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
 from vknn.ops.matmul import MatMul, MatMulInteger
-
-#: For other families that compute products.
-__all__ = ["Packed", "emit_row", "emit_scalar", "emit_tile", "row_split", "scalar_tile"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +160,7 @@ class _Form:
             emit = functools.partial(emit, half_sums=self.problem.options.half_sums)
         if self.shared is not None:
             emit = functools.partial(emit, tile=self.shared)
-        emit(emitter, self.gemm, emitter.input(0), b, c, bias=bias, epilogue=epilogue)
+        emit(emitter, Product(self.gemm, emitter.input(0), b, c, bias, epilogue))
 
 
 def _emit_matmul(emitter: Emitter, plan: _Form) -> None:

@@ -16,6 +16,7 @@ from vknn.lowering.kernels.matmul.gemm import (
 )
 from vknn.lowering.kernels.matmul.kernels import (
     Packed,
+    Product,
     emit_row,
     emit_scalar,
     emit_tile,
@@ -79,15 +80,15 @@ def input_gemm(shape: RecurrentShape, limits: DeviceLimits) -> InputGemm:
 
 def emit_input_gemm(emitter: Emitter, shape: RecurrentShape, gemm: InputGemm) -> Ref:
     """Dispatches the GEMM; its result is float32."""
-    x, sizes = emitter.input(0), gemm.sizes
     packed = _packed(emitter, shape, gemm)
     c = emitter.scratch("products", gemm_size(shape))
+    product = Product(gemm.sizes, emitter.input(0), packed, c)
     if gemm.kernel == "row":
-        emit_row(emitter, sizes, x, packed, c)
+        emit_row(emitter, product)
     elif gemm.kernel == "scalar":
-        emit_scalar(emitter, sizes, x, packed, c)
+        emit_scalar(emitter, product)
     else:
-        emit_tile(emitter, sizes, x, packed, c, subgroup=gemm.kernel == "subgroup")
+        emit_tile(emitter, product, subgroup=gemm.kernel == "subgroup")
     return c
 
 
