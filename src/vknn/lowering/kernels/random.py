@@ -74,8 +74,7 @@ def _key(seed: int) -> dict[str, int]:
 @lowers(ops.RandomCategorical)
 def random_categorical(problem: Problem) -> Sequence[Candidate]:
     """The candidate: one lane adds up the weights of a row; then each lane finds four classes."""
-    weights, (y,), limits = problem.inputs[0], problem.outputs, problem.limits
-    assert weights is not None
+    weights, (y,), limits = problem.input(0), problem.outputs, problem.limits
     classes = weights.dims[-1]
     loops = fits_loops(limits, 1, classes) and 1 + _search_rounds(classes) < limits.max_loop_rounds
     if 0 in (y.size, weights.size) or not loops or not fits_buffer(limits, weights.size):
@@ -92,8 +91,7 @@ def _search_rounds(classes: int) -> int:
 
 
 def _emit_categorical(emitter: Emitter) -> None:
-    weights = emitter.problem.inputs[0]
-    assert weights is not None
+    weights = emitter.problem.input(0)
     sums = emitter.scratch("sums", weights.size)
     _emit_sums(emitter, weights, sums)
     _emit_search(emitter, weights, sums)

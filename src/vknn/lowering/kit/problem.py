@@ -84,6 +84,13 @@ class Problem:
     options: LoweringOptions = field(default_factory=LoweringOptions)
     epilogue: Epilogue = field(default_factory=Epilogue)
 
+    def input(self, index: int) -> TensorType:
+        """The type of an input; raises ValueError where it is absent."""
+        type_ = self.inputs[index]
+        if type_ is None:
+            raise ValueError(f"{self.op.type_name}: input {index} is absent")
+        return type_
+
     def element_bytes(self, type_: TensorType) -> int:
         """Bytes of an element of such a tensor in its buffer."""
         return element_bytes(type_.dtype, self.options.half)

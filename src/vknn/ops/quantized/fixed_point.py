@@ -90,24 +90,31 @@ def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def inverse_root(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inverse square root of positive int32 x as a fixed-point multiplier (q, shift).
 
-    Five Newton steps in fixed point with 3 integer bits (TensorFlow Lite's
-    GetInvSqrtQuantizedMultiplierExp with reverse shift -1).
+    TensorFlow Lite's GetInvSqrtQuantizedMultiplierExp with reverse shift -1.
     """
-    q = np.empty(x.shape, np.int64)
-    shift = np.empty(x.shape, np.int64)
     unit = x <= 1
-    x = np.maximum(x, 2)
+    scaled, right = _scaled_by_fours(np.maximum(x, 2))
+    root_half = 1518500250  # sqrt(1/2) with 31 fractional bits
+    raw = doubling_high_multiply(_newton_inverse_root(scaled), root_half)
+    raw = np.where(right < 0, raw << np.maximum(-right, 0), raw)
+    right = np.maximum(right, 0)
+    return np.where(unit, INT32_MAX, raw), np.where(unit, 0, -right)
+
+
+def _scaled_by_fours(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x * 4^k in [2^27, 2^29), and 11 - k, the right shift of its inverse root."""
     right = np.full(x.shape, 11, np.int64)
     while (big := x >= 1 << 29).any():
         x = np.where(big, x >> 2, x)
         right = right + big
-    spare = 31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+    spare = 31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)  # at least 2
     pairs = spare // 2 - 1
-    right = right - pairs
-    x = np.where(pairs >= 0, x << np.maximum(2 * pairs, 0), x)
-    # F3: 3 integer bits, 28 fractional ones.
-    value = x >> 1
-    half = rounding_divide_by_pot(value, 1)
+    return x << 2 * pairs, right - pairs
+
+
+def _newton_inverse_root(x: np.ndarray) -> np.ndarray:
+    """Five Newton steps in fixed point with 3 integer bits and 28 fractional ones."""
+    half = rounding_divide_by_pot(x >> 1, 1)
     three_halves = np.int64((1 << 28) + (1 << 27))
     y = np.full(x.shape, 1 << 28, np.int64)
     for _ in range(5):
@@ -115,14 +122,7 @@ def inverse_root(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first = _narrow(doubling_high_multiply(three_halves, y), 3)
         second = _narrow(doubling_high_multiply(half, cube), 3)
         y = wrapped(first - second)
-    root_half = 1518500250  # sqrt(1/2) with 31 fractional bits
-    raw = doubling_high_multiply(y, root_half)
-    small = right < 0
-    raw = np.where(small, raw << np.maximum(-right, 0), raw)
-    right = np.where(small, 0, right)
-    q[...] = np.where(unit, INT32_MAX, raw)
-    shift[...] = np.where(unit, 0, -right)
-    return q, shift
+    return y
 
 
 def _narrow(x: np.ndarray, bits: int) -> np.ndarray:

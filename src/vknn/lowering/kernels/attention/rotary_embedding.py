@@ -19,8 +19,8 @@ from vknn.ops.attention import RotaryEmbedding
 @lowers(RotaryEmbedding)
 def rotary_embedding(problem: Problem) -> Sequence[Candidate]:
     """One candidate: an item of the dispatch is a pair."""
-    op, (x, cos, _) = problem.op, problem.inputs
-    assert isinstance(op, RotaryEmbedding) and x is not None and cos is not None
+    op, x, cos = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, RotaryEmbedding)
     emit = functools.partial(_emit, op=op, x=x, cos=cos)
     cost = DISPATCH_COST + 16 * x.size * BYTE_COST
     return [Candidate("pairs", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, cost, inplace=(0,))]

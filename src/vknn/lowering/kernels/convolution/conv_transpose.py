@@ -120,8 +120,8 @@ def conv_transpose(problem: Problem) -> list[Candidate]:
 
 
 def _shape(problem: Problem) -> TransposedShape:
-    op, (x, w) = problem.op, problem.inputs[:2]
-    assert isinstance(op, Transposition) and x is not None and w is not None
+    op, x, w = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, Transposition)
     return TransposedShape(
         batch=x.dims[0],
         channels_in=x.dims[1],

@@ -123,8 +123,8 @@ class _Shape(Channels):
 
 
 def _shape(problem: Problem) -> _Shape:
-    op, (x, w) = problem.op, problem.inputs[:2]
-    assert isinstance(op, DeformConv) and x is not None and w is not None
+    op, x, w = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, DeformConv)
     return _Shape(
         channels_in=x.dims[1],
         channels_out=w.dims[0],

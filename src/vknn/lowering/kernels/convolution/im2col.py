@@ -22,8 +22,7 @@ _BOTH = (Layout.LINEAR,), (Layout.LINEAR,)
 @lowers(Im2Col)
 def im2col(problem: Problem) -> Sequence[Candidate]:
     """A lane gathers four neighbouring elements of the result."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, Im2Col)
     emit = functools.partial(_emit_im2col, op=op, x=x, y=y)
     return [Candidate("gather", *_BOTH, emit, _cost(x, y))]
@@ -51,8 +50,7 @@ def _emit_im2col(emitter: Emitter, op: Im2Col, x: TensorType, y: TensorType) -> 
 @lowers(Col2Im)
 def col2im(problem: Problem) -> Sequence[Candidate]:
     """A lane adds up the columns' elements for one element of the image."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, Col2Im)
     if not fits_loops(problem.limits, 1, *op.kernel):
         return []

@@ -106,8 +106,8 @@ class ConvShape(Channels):
 
 def conv_shape(problem: Problem) -> ConvShape:
     """The sizes of a Conv, ExactConv, ConvInteger or QuantizedConv."""
-    op, (x, w) = problem.op, problem.inputs[:2]
-    assert isinstance(op, Convolution) and x is not None and w is not None
+    op, x, w = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, Convolution)
     axes = x.rank - 2
     return ConvShape(
         batch=x.dims[0],

@@ -22,10 +22,8 @@ from vknn.ops.detection.image_proposals import ImageProposals
 @lowers(ImageProposals)
 def image_proposals(problem: Problem) -> Sequence[Candidate]:
     """A lane for each anchor at each place, then sorting and suppression, an image a list."""
-    op, scores, info = problem.op, problem.inputs[0], problem.inputs[2]
+    op, scores, info = problem.op, problem.input(0), problem.input(2)
     assert isinstance(op, ImageProposals)
-    assert scores is not None
-    assert info is not None
     images, _, height, width = scores.dims
     boxes, most = len(op.anchors) * height * width, op.looked_at(scores)
     limit = op.post_nms_top_n

@@ -20,9 +20,8 @@ from vknn.ops.detection.proposal import Proposal
 @lowers(Proposal)
 def proposal(problem: Problem) -> Sequence[Candidate]:
     """A lane for each anchor at each place, then sorting and suppression."""
-    op, scores = problem.op, problem.inputs[0]
+    op, scores = problem.op, problem.input(0)
     assert isinstance(op, Proposal)
-    assert scores is not None
     height, width = scores.dims[2:]
     boxes = len(op.anchors) * height * width
     limit = problem.outputs[0].dims[1]

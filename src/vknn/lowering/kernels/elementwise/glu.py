@@ -20,8 +20,8 @@ from vknn.ops.elementwise.glu import Glu
 @lowers(Glu)
 def glu(problem: Problem) -> Sequence[Candidate]:
     """LINEAR by vec4s or scalars; C4 where the halves are whole blocks of channels."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, Glu) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, Glu)
     axis = op.axis % x.rank
     work = 2 * x.size * (4 * BYTE_COST + 12 * FLOP_COST)
     found = []

@@ -47,8 +47,7 @@ def compare(problem: Problem) -> Sequence[Candidate]:
 @lowers(logic.Where)
 def where(problem: Problem) -> Sequence[Candidate]:
     """One dispatch in either layout."""
-    condition, a, b = problem.inputs
-    assert condition is not None and a is not None and b is not None
+    condition, a, b = problem.input(0), problem.input(1), problem.input(2)
     return _candidates(problem, [a, b, condition])
 
 

@@ -35,8 +35,7 @@ _SCALAR_PENALTY = 3.0
 @lowers(*UNARY)
 def unary(problem: Problem) -> Sequence[Candidate]:
     """One dispatch in either layout; on integers only operators that give integers."""
-    (x,), op = problem.inputs, problem.op
-    assert x is not None
+    x, op = problem.input(0), problem.op
     if not x.dtype.is_float and not isinstance(op, (*_INTEGER_UNARY, *_INTEGER_NOOPS)):
         return []
     return [
@@ -65,8 +64,8 @@ def binary(problem: Problem) -> Sequence[Candidate]:
 @lowers(ew.Cast)
 def cast(problem: Problem) -> Sequence[Candidate]:
     """No dispatch where the device holds both types alike, one otherwise."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ew.Cast)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ew.Cast)
     same = _holds(y.dtype, x.dtype)
     return [
         Candidate(

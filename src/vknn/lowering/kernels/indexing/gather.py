@@ -106,8 +106,7 @@ def _dispatch(
 @lowers(SearchSorted)
 def search_sorted(problem: Problem) -> Sequence[Candidate]:
     """The candidate: each lane searches the keys for a value of its own by halving."""
-    keys, values = problem.inputs
-    assert keys is not None and values is not None
+    keys, values = problem.input(0), problem.input(1)
     halvings = _halvings(keys)
     if 0 in (keys.size, values.size) or not fits_loops(problem.limits, halvings):
         return []

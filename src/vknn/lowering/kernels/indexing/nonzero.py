@@ -58,8 +58,7 @@ def _counting(elements: int, limits: DeviceLimits) -> _Counting | None:
 @lowers(NonZero)
 def nonzero(problem: Problem) -> Sequence[Candidate]:
     """The candidate: elements are counted, then their places written."""
-    (x,), limits = problem.inputs, problem.limits
-    assert x is not None
+    x, limits = problem.input(0), problem.limits
     counting = _counting(x.size, limits) if x.rank <= _MOST_AXES else None
     if counting is None or not fits_buffer(limits, x.size * x.rank):
         return []
@@ -69,8 +68,8 @@ def nonzero(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_nonzero(emitter: Emitter, counting: _Counting) -> None:
-    op, (x,), source = emitter.problem.op, emitter.problem.inputs, emitter.input(0)
-    assert x is not None and isinstance(op, NonZero)
+    op, x, source = emitter.problem.op, emitter.problem.input(0), emitter.input(0)
+    assert isinstance(op, NonZero)
     counts = _emit_counts(emitter, source, counting)
     emitter.dispatch_items(
         "indexing/nonzero_places",
@@ -99,8 +98,7 @@ def _emit_counts(emitter: Emitter, x: Ref, counting: _Counting, *, below: bool =
 @lowers(Unique)
 def unique(problem: Problem) -> Sequence[Candidate]:
     """The candidate: each element is compared with those before it; first ones are numbered."""
-    (x,), limits = problem.inputs, problem.limits
-    assert x is not None
+    x, limits = problem.input(0), problem.limits
     counting = _counting(x.size, limits)
     span = min(x.size, limits.max_loop_rounds // 2 - 1)
     passes = ceil_div(x.size, max(1, span))
@@ -112,8 +110,7 @@ def unique(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_unique(emitter: Emitter, counting: _Counting, span: int) -> None:
-    (x,) = emitter.problem.inputs
-    assert x is not None
+    x = emitter.problem.input(0)
     marks = emitter.scratch("marks", 2 * x.size, dtype=DType.INT32)
     emitter.fill(marks, -1)
     for first in range(0, x.size, span):

@@ -40,8 +40,8 @@ _Find = Callable[[Emitter, AxisRows, Ref, Ref], None]
 @lowers(ArgMax, ArgMin)
 def arg_extremes(problem: Problem) -> Sequence[Candidate]:
     """Candidates: the lanes of a row compare what they have found."""
-    op, x, limits = problem.op, problem.inputs[0], problem.limits
-    assert isinstance(op, ArgMax | ArgMin) and x is not None
+    op, x, limits = problem.op, problem.input(0), problem.limits
+    assert isinstance(op, ArgMax | ArgMin)
     axis, found = op.axis % x.rank, []
     for layout in PLAIN:
         rows = side_by_side(x, axis, layout)
@@ -60,8 +60,8 @@ def arg_extremes(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_extreme(emitter: Emitter, rows: AxisRows, shape: RowShape, layout: Layout) -> None:
-    op, (type_,), x = emitter.problem.op, emitter.problem.inputs, emitter.input(0)
-    assert isinstance(op, ArgMax | ArgMin) and type_ is not None
+    op, type_, x = emitter.problem.op, emitter.problem.input(0), emitter.input(0)
+    assert isinstance(op, ArgMax | ArgMin)
     plane, channels = 1, 1
     if layout is Layout.C4:
         plane, channels = math.prod(type_.dims[2:]), type_.dims[1]
@@ -92,8 +92,8 @@ def _emit_extreme(emitter: Emitter, rows: AxisRows, shape: RowShape, layout: Lay
 @lowers(TopK)
 def top_k(problem: Problem) -> Sequence[Candidate]:
     """Candidates: one for each way to find the elements for which the device has room."""
-    op, x, limits = problem.op, problem.inputs[0], problem.limits
-    assert isinstance(op, TopK) and x is not None
+    op, x, limits = problem.op, problem.input(0), problem.limits
+    assert isinstance(op, TopK)
     axis = op.axis % x.rank
     count, inner = x.dims[axis], math.prod(x.dims[axis + 1 :])
     rows = AxisRows(x.size // max(1, count), count, inner, False)
@@ -150,8 +150,8 @@ def _picks(k: int, count: int, lanes: int, limits: DeviceLimits) -> bool:
 
 def _top_k(emitter: Emitter) -> tuple[TopK, TensorType]:
     """The op and the type of its input."""
-    op, x = emitter.problem.op, emitter.problem.inputs[0]
-    assert isinstance(op, TopK) and x is not None
+    op, x = emitter.problem.op, emitter.problem.input(0)
+    assert isinstance(op, TopK)
     return op, x
 
 

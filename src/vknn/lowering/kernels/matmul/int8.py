@@ -56,8 +56,8 @@ class _Rows:
 @lowers(QuantizedMatMul)
 def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
     """One candidate: floats quantized by rows, the integers' product, its rescaling."""
-    op, (a, b) = problem.op, problem.inputs[:2]
-    assert isinstance(op, QuantizedMatMul) and a is not None and b is not None
+    op, a, b = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, QuantizedMatMul)
     gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     limits = problem.limits
     if gemm is None or not fits_device(gemm, limits):
@@ -83,8 +83,8 @@ def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
 @lowers(RoundBlocks)
 def round_blocks(problem: Problem) -> Sequence[Candidate]:
     """One candidate: a lane rounds a block."""
-    op, (x,) = problem.op, problem.inputs
-    assert isinstance(op, RoundBlocks) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, RoundBlocks)
     size = min(op.size, x.dims[-1])
     if 2 * rounds(size) >= problem.limits.max_loop_rounds:
         return []
@@ -131,8 +131,7 @@ def _emit_quantized(emitter: Emitter, gemm: Gemm, rows: tuple[_Rows, _Rows]) -> 
 
 def _matrix(emitter: Emitter, index: int, rows: _Rows) -> tuple[Ref, Ref]:
     """A matrix as integers, and its scales."""
-    type_ = emitter.problem.inputs[index]
-    assert type_ is not None
+    type_ = emitter.problem.input(index)
     if type_.dtype is DType.INT8:
         return emitter.input(index), _scale(emitter, index + 2)
     shape = rows.shape(emitter.problem.limits)

@@ -134,8 +134,8 @@ def _panels(
 @lowers(QuantizedGemm)
 def quantized_gemm(problem: Problem) -> Sequence[Candidate]:
     """Candidates with a packed b where all batch entries share a constant one, and one without."""
-    op, (a, b) = problem.op, problem.inputs[:2]
-    assert isinstance(op, QuantizedGemm) and a is not None and b is not None
+    op, a, b = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, QuantizedGemm)
     gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     if gemm is None or not has_setting(problem) or 0 in (gemm.k, problem.outputs[0].size):
         return []

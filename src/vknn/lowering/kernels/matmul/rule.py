@@ -247,10 +247,8 @@ def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
 @lowers(MatMul)
 def matmul(problem: Problem) -> Sequence[Candidate]:
     """A candidate for each kernel that can compute the product, best first."""
-    op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
+    op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMul)
-    assert a is not None
-    assert b is not None
     gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []
@@ -270,10 +268,8 @@ def _candidate(plan: _Form, place: int) -> Candidate:
 @lowers(MatMulInteger)
 def matmul_integer(problem: Problem) -> Sequence[Candidate]:
     """One candidate: sums in int32 of int8 operands, neither of them packed."""
-    op, a, b = problem.op, problem.inputs[0], problem.inputs[1]
+    op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMulInteger)
-    assert a is not None
-    assert b is not None
     gemm = make_gemm(a.dims, b.dims, False, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []

@@ -35,8 +35,8 @@ _OVERLAY_AXES = 6
 @lowers(ops.Tile)
 def tile(problem: Problem) -> Sequence[Candidate]:
     """A gather whose places wrap around."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.Tile)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.Tile)
     if x.size == y.size:
         return view_candidates(problem)
     axes = tuple(
@@ -48,8 +48,8 @@ def tile(problem: Problem) -> Sequence[Candidate]:
 @lowers(ops.DepthToSpace, ops.SpaceToDepth)
 def blocks(problem: Problem) -> Sequence[Candidate]:
     """One dispatch for each pair of layouts; a view for blocks of one element."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.DepthToSpace | ops.SpaceToDepth)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.DepthToSpace | ops.SpaceToDepth)
     if op.blocksize == 1:
         return view_candidates(problem)
     pairs = itertools.product(PLAIN, PLAIN)
@@ -114,9 +114,8 @@ def _emit_blocks(emitter: Emitter, move: _BlockMove) -> None:
 @lowers(ops.SliceUpdate)
 def slice_update(problem: Problem) -> Sequence[Candidate]:
     """One dispatch that looks at every element of the output."""
-    x, update = problem.inputs
-    op = problem.op
-    assert x is not None and update is not None and isinstance(op, ops.SliceUpdate)
+    op, x, update = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, ops.SliceUpdate)
     if update.size == 0:
         return []
     found = []
@@ -223,8 +222,8 @@ def _emit_overlay(
 @lowers(ops.MatrixDiag)
 def matrix_diag(problem: Problem) -> Sequence[Candidate]:
     """One dispatch that looks at every element of the output."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.MatrixDiag)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.MatrixDiag)
     emit = functools.partial(_emit_matrix_diag, op=op, x=x, y=y)
     cost = DISPATCH_COST + storage_bytes(y, Layout.LINEAR) * BYTE_COST * SCALAR_PENALTY
     return [Candidate("matrix", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
@@ -252,8 +251,8 @@ def _emit_matrix_diag(emitter: Emitter, op: ops.MatrixDiag, x: TensorType, y: Te
 @lowers(ops.ReverseSequence)
 def reverse_sequence(problem: Problem) -> Sequence[Candidate]:
     """A copy of each element, or vec4 of those behind both axes."""
-    (x, _), op = problem.inputs, problem.op
-    assert x is not None and isinstance(op, ops.ReverseSequence)
+    x, op = problem.input(0), problem.op
+    assert isinstance(op, ops.ReverseSequence)
     _, second = sorted((op.batch_axis % x.rank, op.time_axis % x.rank))
     wide = math.prod(x.dims[second + 1 :]) % 4 == 0
     emit = functools.partial(_emit_reverse_sequence, op=op, x=x, wide=wide)

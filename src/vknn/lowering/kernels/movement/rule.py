@@ -98,8 +98,7 @@ def reshape(problem: Problem) -> Sequence[Candidate]:
 @lowers(ops.Expand)
 def expand(problem: Problem) -> Sequence[Candidate]:
     """A view where no axis grows, else a gather whose grown axes stay in place."""
-    (x,), (y,) = problem.inputs, problem.outputs
-    assert x is not None
+    x, (y,) = problem.input(0), problem.outputs
     if x.size == y.size:
         return view_candidates(problem)
     lead = y.rank - x.rank
@@ -112,8 +111,8 @@ def expand(problem: Problem) -> Sequence[Candidate]:
 @lowers(ops.Transpose)
 def transpose(problem: Problem) -> Sequence[Candidate]:
     """A view where only axes of size 1 move, else a gather."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.Transpose)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.Transpose)
     views = []
     order = [p for p in op.perm if x.dims[p] != 1]
     if order == sorted(order):
@@ -126,8 +125,8 @@ def transpose(problem: Problem) -> Sequence[Candidate]:
 @lowers(ops.Slice)
 def slice_(problem: Problem) -> Sequence[Candidate]:
     """Views of what lies in a row; other slices are gathered."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.Slice)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.Slice)
     ranges = op.ranges(x.rank)
     axes = []
     for axis, size in enumerate(x.dims):
@@ -168,8 +167,8 @@ def concat(problem: Problem) -> Sequence[Candidate]:
 @lowers(ops.ChannelShuffle)
 def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
     """A transpose of [group, C / group] in LINEAR, a gather by lanes in C4."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, ops.ChannelShuffle)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, ops.ChannelShuffle)
     n, channels, *rest = x.dims
     if op.group in (1, channels):
         return view_candidates(problem)
@@ -216,8 +215,7 @@ def _emit_interleave(emitter: Emitter, x: TensorType) -> None:
 
 def view_candidates(problem: Problem) -> list[Candidate]:
     """Views of the input as the output, which has its elements in the same row-major order."""
-    x, (y,) = problem.inputs[0], problem.outputs
-    assert x is not None
+    x, (y,) = problem.input(0), problem.outputs
     found = [_view(problem, Layout.LINEAR)]
     if x.rank >= 2 and y.rank >= 2 and x.dims[:2] == y.dims[:2]:
         found.append(_view(problem, Layout.C4))
@@ -226,8 +224,7 @@ def view_candidates(problem: Problem) -> list[Candidate]:
 
 def _view(problem: Problem, layout: Layout, offset: int = 0) -> Candidate:
     """The output's bytes lie in the input's: a view where the device can bind it, else a copy."""
-    x, (y,), half = problem.inputs[0], problem.outputs, problem.options.half
-    assert x is not None
+    x, (y,), half = problem.input(0), problem.outputs, problem.options.half
     whole, nbytes = storage_bytes(x, layout, half), storage_bytes(y, layout, half)
     able = offset % problem.limits.alignment == 0 and offset + nbytes <= whole
     emit = functools.partial(_emit_copy, offset=offset)

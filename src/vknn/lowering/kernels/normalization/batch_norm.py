@@ -21,8 +21,7 @@ UNROLL = 4
 @lowers(BatchNormalization)
 def batch_normalization(problem: Problem) -> list[Candidate]:
     """The candidate: one multiplication and addition, only where the statistics are constants."""
-    x = problem.inputs[0]
-    assert x is not None
+    x = problem.input(0)
     placed = fits_lanes(vector_count(x, Layout.C4), problem.limits)
     if any(c is None for c in problem.constants[1:]) or not placed:
         return []
@@ -32,8 +31,7 @@ def batch_normalization(problem: Problem) -> list[Candidate]:
 
 
 def _emit_batch_norm(emitter: Emitter) -> None:
-    x, limits = emitter.problem.inputs[0], emitter.problem.limits
-    assert x is not None
+    x, limits = emitter.problem.input(0), emitter.problem.limits
     c4, total, lanes = ceil_div(x.dims[1], 4), vector_count(x, Layout.C4), lane_count(limits)
     emitter.dispatch(
         "normalization/batch_norm",

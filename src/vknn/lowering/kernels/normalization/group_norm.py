@@ -19,8 +19,8 @@ from vknn.ops.normalization import GroupNormalization, InstanceNormalization
 @lowers(GroupNormalization, InstanceNormalization)
 def group_normalization(problem: Problem) -> Sequence[Candidate]:
     """Candidates whose rows are the groups of channels of an image."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, GroupNormalization | InstanceNormalization) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, GroupNormalization | InstanceNormalization)
     groups = op.num_groups if isinstance(op, GroupNormalization) else x.dims[1]
     found = []
     for layout in PLAIN:

@@ -35,8 +35,8 @@ class _Rows:
 @lowers(LayerNormalization)
 def layer_normalization(problem: Problem) -> Sequence[Candidate]:
     """Candidates: by vec4s where a row is a whole number of them, by scalars."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, LayerNormalization) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, LayerNormalization)
     count = math.prod(x.dims[: op.axis % x.rank])
     length = x.size // count
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)

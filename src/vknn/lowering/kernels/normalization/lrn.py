@@ -18,8 +18,8 @@ from vknn.ops.normalization import LRN
 @lowers(LRN)
 def local_response_normalization(problem: Problem) -> list[Candidate]:
     """The candidate: windows over channels and up to three spatial axes, not over the batch."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, LRN) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, LRN)
     axes = {axis % x.rank for axis in op.axes}
     if not 2 <= x.rank <= 5 or 0 in axes:
         return []
@@ -32,8 +32,8 @@ def local_response_normalization(problem: Problem) -> list[Candidate]:
 
 
 def _emit_lrn(emitter: Emitter) -> None:
-    op, x, limits = emitter.problem.op, emitter.problem.inputs[0], emitter.problem.limits
-    assert isinstance(op, LRN) and x is not None
+    op, x, limits = emitter.problem.op, emitter.problem.input(0), emitter.problem.limits
+    assert isinstance(op, LRN)
     total, lanes = vector_count(x, Layout.C4), lane_count(limits)
     depth, height, width = triple(x.dims[2:], 1)
     emitter.dispatch(

@@ -27,8 +27,8 @@ _NO_FACTOR = 0
 @lowers(MeanVarianceNormalization, NormalizeL2)
 def normalization_over_axes(problem: Problem) -> Sequence[Candidate]:
     """Candidates whose rows run along the axes of the op."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, MeanVarianceNormalization | NormalizeL2) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, MeanVarianceNormalization | NormalizeL2)
     dims = normal_axes(op, op.axes, x.rank)
     inverse = 1.0 / max(1, math.prod(x.dims[a] for a in dims))
     center = isinstance(op, MeanVarianceNormalization)
@@ -47,8 +47,8 @@ def normalization_over_axes(problem: Problem) -> Sequence[Candidate]:
 @lowers(RMSNormalization)
 def rms_normalization(problem: Problem) -> Sequence[Candidate]:
     """Candidates over the trailing axes of LINEAR."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, RMSNormalization) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, RMSNormalization)
     dims = range(op.axis % x.rank, x.rank)
     axes = along_axes(x, dims, Layout.LINEAR)
     if axes is None:

@@ -76,8 +76,7 @@ class RowNormalization:
 
 def row_candidates(problem: Problem, norm: RowNormalization, layout: Layout) -> list[Candidate]:
     """Candidates for x in this layout: rows as a whole, and few long ones in parts."""
-    x, limits, axes = problem.inputs[0], problem.limits, norm.axes
-    assert x is not None
+    x, limits, axes = problem.input(0), problem.limits, norm.axes
     inputs = (layout, *affine_layouts(problem))
     work = 2 * storage_bytes(x, layout) * BYTE_COST + 8 * x.size * FLOP_COST
     found = []

@@ -36,8 +36,7 @@ def region_pooling(problem: Problem) -> Sequence[Candidate]:
 
     Several dispatches where a bin may have more rows than a lane's loops allow.
     """
-    (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and rois is not None
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, RoiAlign | MaxRoiPool | PositionSensitiveRoiPool)
     if max(x.dims[2:]) >= _LONGEST_AXIS:
         return []
@@ -124,8 +123,7 @@ def _emit_regions(emitter: Emitter, bins: _Bins, rows: int) -> None:
 
 def _emit_rows(emitter: Emitter, bins: _Bins, part: int, parts: int, rows: int, kept: Ref) -> None:
     """One of ``parts`` dispatches, of ``rows`` rows of all bins; ``kept``: results so far."""
-    (x, rois), (y,) = emitter.problem.inputs, emitter.problem.outputs
-    assert x is not None and rois is not None
+    x, rois, (y,) = emitter.problem.input(0), emitter.problem.input(1), emitter.problem.outputs
     read = read1 if bins.scalar else read4
     reads = [read(emitter.input(0)), read1(emitter.input(1))]
     share_h, share_w = bins.shares
@@ -158,8 +156,7 @@ def _sizes_push(x: TensorType, rois: TensorType, y: TensorType) -> dict[str, int
 @lowers(BilinearRoiPool)
 def bilinear_roi_pool(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane takes a vec4 of channels of a sample, in all parts of its region."""
-    (x, rois), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and rois is not None
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, BilinearRoiPool)
     parts = math.prod(op.parts or (1, 1))
     if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or _vectors(y) == 0:
@@ -172,8 +169,9 @@ def bilinear_roi_pool(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_bilinear(emitter: Emitter) -> None:
-    (x, rois), (y,), op = emitter.problem.inputs, emitter.problem.outputs, emitter.problem.op
-    assert x is not None and rois is not None and isinstance(op, BilinearRoiPool)
+    x, rois, (y,) = emitter.problem.input(0), emitter.problem.input(1), emitter.problem.outputs
+    op = emitter.problem.op
+    assert isinstance(op, BilinearRoiPool)
     down, across = op.parts or (1, 1)
     count, scalar = _vectors(y), down * across > 1
     read = read1 if scalar else read4
@@ -199,8 +197,7 @@ def _emit_bilinear(emitter: Emitter) -> None:
 @lowers(DeformableRoiPool)
 def deformable_roi_pool(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a lane takes all samples of a bin in one channel."""
-    x, (y,), op = problem.inputs[0], problem.outputs, problem.op
-    assert x is not None
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, DeformableRoiPool)
     if max(*x.dims[2:], *y.dims[2:]) >= _LONGEST_AXIS or y.size == 0:
         return []

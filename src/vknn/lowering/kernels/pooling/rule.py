@@ -41,7 +41,7 @@ MOST_INPUTS = 4096
 @lowers(MaxPool, AveragePool)
 def window_pooling(problem: Problem) -> list[Candidate]:
     """Candidates: windows; also those of global pooling where the one window is the whole image."""
-    op, x = problem.op, _input(problem)
+    op, x = problem.op, problem.input(0)
     assert isinstance(op, MaxPool | AveragePool)
     if len(op.kernel) > 3:
         return []
@@ -68,7 +68,7 @@ def adaptive_pooling(problem: Problem) -> list[Candidate]:
 
 
 def _global_candidates(problem: Problem) -> list[Candidate]:
-    x, limits = _input(problem), problem.limits
+    x, limits = problem.input(0), problem.limits
     total = x.dims[0] * ceil_div(x.dims[1], 4)
     pixels = math.prod(x.dims[2:])
     found = []
@@ -85,7 +85,7 @@ def _global_candidates(problem: Problem) -> list[Candidate]:
 
 
 def _adaptive_candidates(problem: Problem, size_out: Triple) -> list[Candidate]:
-    x, limits = _input(problem), problem.limits
+    x, limits = problem.input(0), problem.limits
     size_in = triple(x.dims[2:], 1)
     sizes = _window_sizes(size_in, size_out)
     cost = pooling_cost(limits, _lanes(x, size_out), 70 * math.prod(sizes))
@@ -103,7 +103,7 @@ def _adaptive_candidates(problem: Problem, size_out: Triple) -> list[Candidate]:
 
 def _adapts(problem: Problem, size_in: Triple, size_out: Triple) -> bool:
     """True where one dispatch can take the windows."""
-    x, limits = _input(problem), problem.limits
+    x, limits = problem.input(0), problem.limits
     # The shader multiplies a place of the output with the input's size.
     largest = max((o + 1) * i + o for i, o in zip(size_in, size_out, strict=True))
     placed = fits_lanes(_lanes(x, size_out), limits)
@@ -120,12 +120,6 @@ def _candidate(name: str, emit: Callable[[Emitter], None], cost: float) -> Candi
     return Candidate(name, (Layout.C4,), (Layout.C4,), emit, cost)
 
 
-def _input(problem: Problem) -> TensorType:
-    x = problem.inputs[0]
-    assert x is not None
-    return x
-
-
 def _lanes(x: TensorType, size_out: Triple) -> int:
     """vec4s of an output of the spatial size ``size_out``."""
     return x.dims[0] * ceil_div(x.dims[1], 4) * math.prod(size_out)
@@ -137,7 +131,7 @@ def _averages(emitter: Emitter) -> int:
 
 
 def _emit_lanes(emitter: Emitter) -> None:
-    x, limits = _input(emitter.problem), emitter.problem.limits
+    x, limits = emitter.problem.input(0), emitter.problem.limits
     c4 = ceil_div(x.dims[1], 4)
     total, lanes = x.dims[0] * c4, lane_count(limits)
     rows, columns = math.prod(x.dims[2:-1]), x.dims[-1]
@@ -163,7 +157,7 @@ def _shared_lanes(limits: DeviceLimits, pixels: int) -> int:
 
 
 def _emit_shared(emitter: Emitter) -> None:
-    x, limits = _input(emitter.problem), emitter.problem.limits
+    x, limits = emitter.problem.input(0), emitter.problem.limits
     c4, pixels = ceil_div(x.dims[1], 4), math.prod(x.dims[2:])
     lanes, total = _shared_lanes(limits, pixels), x.dims[0] * c4
     emitter.dispatch(
@@ -179,13 +173,13 @@ def _emit_shared(emitter: Emitter) -> None:
 
 
 def _emit_adaptive(emitter: Emitter, size_out: Triple) -> None:
-    size_in = triple(_input(emitter.problem).dims[2:], 1)
+    size_in = triple(emitter.problem.input(0).dims[2:], 1)
     _dispatch_adaptive(emitter, emitter.input(0), size_in, emitter.output(), size_out)
 
 
 def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> None:
     """Windows within rows first, then across rows: all rows of a window have as many inputs."""
-    x = _input(emitter.problem)
+    x = emitter.problem.input(0)
     size_in = triple(x.dims[2:], 1)
     rows = emitter.scratch("rows", 4 * _lanes(x, middle), as_tensor=True)
     _dispatch_adaptive(emitter, emitter.input(0), size_in, rows, middle, epilogue=False)
@@ -195,7 +189,7 @@ def _emit_adaptive_rows(emitter: Emitter, middle: Triple, size_out: Triple) -> N
 def _dispatch_adaptive(
     emitter: Emitter, x: Ref, size_in: Triple, y: Ref, size_out: Triple, *, epilogue: bool = True
 ) -> None:
-    source, limits = _input(emitter.problem), emitter.problem.limits
+    source, limits = emitter.problem.input(0), emitter.problem.limits
     total, lanes = _lanes(source, size_out), lane_count(limits)
     emitter.dispatch(
         "pooling/adaptive",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vknn.graph import TensorType
 from vknn.lowering.kernels.convolution.shape import Triple, triple
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
@@ -105,8 +104,8 @@ class PoolingWindow:
 
 def pool_window(problem: Problem) -> PoolingWindow:
     """The window of a MaxPool or AveragePool of one to three axes."""
-    op, x = problem.op, problem.inputs[0]
-    assert isinstance(op, MaxPool | AveragePool) and x is not None
+    op, x = problem.op, problem.input(0)
+    assert isinstance(op, MaxPool | AveragePool)
     dilations = op.dilations if isinstance(op, MaxPool) else None
     return PoolingWindow(
         batch=x.dims[0],
@@ -166,8 +165,7 @@ def _emit_separate(
 ) -> None:
     """Maxima of the rows' maxima, or means of their means: each row has as many inputs."""
     x, y = emitter.input(0), emitter.output()
-    source = emitter.problem.inputs[0]
-    assert source is not None
+    source = emitter.problem.input(0)
     rows = emitter.scratch("rows", between, dtype=source.dtype, as_tensor=True)
     _dispatch(emitter, first, 1, x, rows, epilogue=False)
     _dispatch(emitter, second, 1, rows, y)
@@ -223,8 +221,7 @@ def _window_push(window: PoolingWindow) -> dict[str, int]:
 
 def _lowest(problem: Problem) -> int | float:
     """The value of MaxPool's padding: the lowest finite number of the host's dtype."""
-    x: TensorType | None = problem.inputs[0]
-    assert x is not None
+    x = problem.input(0)
     if x.dtype.is_float:
         return float(np.finfo(x.dtype.numpy).min)
     return int(np.iinfo(x.dtype.numpy).min)

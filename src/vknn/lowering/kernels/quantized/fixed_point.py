@@ -30,9 +30,8 @@ _SCALAR_PENALTY = 3.0
 @lowers(TableLookup)
 def table_lookup(problem: Problem) -> Sequence[Candidate]:
     """A candidate in each layout of x; the table is linear or packed."""
-    x, table = problem.inputs
-    op = problem.op
-    assert isinstance(op, TableLookup) and x is not None and table is not None
+    op, x, table = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, TableLookup)
     data = problem.constants[1]
     if problem.options.half and table.dtype.is_float and data is None:
         return []  # the table stays float32, which a tensor is not where tensors are float16
@@ -48,8 +47,8 @@ def table_lookup(problem: Problem) -> Sequence[Candidate]:
 @lowers(Rescale, FloatRescale)
 def rescale(problem: Problem) -> Sequence[Candidate]:
     """A candidate in each layout."""
-    (x,), op = problem.inputs, problem.op
-    assert isinstance(op, Rescale | FloatRescale) and x is not None
+    x, op = problem.input(0), problem.op
+    assert isinstance(op, Rescale | FloatRescale)
     return [
         Candidate(
             f"rescale_{layout.value}",
@@ -86,9 +85,8 @@ def _channel_push(type_: TensorType, layout: Layout) -> dict[str, int]:
 
 
 def _emit_lookup(emitter: Emitter, op: TableLookup, x: TensorType, layout: Layout) -> None:
-    (_, table), (y,) = emitter.problem.inputs, emitter.problem.outputs
+    table, (y,) = emitter.problem.input(1), emitter.problem.outputs
     data = emitter.problem.constants[1]
-    assert table is not None
     count = vector_count(x, layout)
     entries = emitter.input(1) if data is None else _weight(emitter, data)
     emitter.dispatch_items(
@@ -135,9 +133,8 @@ def _rescaling(op: Rescale | FloatRescale) -> tuple[str, dict[str, Number]]:
 
 
 def _binary(problem: Problem, layout: Layout) -> Candidate | None:
-    a, b = problem.inputs
-    (y,), op = problem.outputs, problem.op
-    assert isinstance(op, QuantizedBinary) and a is not None and b is not None
+    op, a, b, (y,) = problem.op, problem.input(0), problem.input(1), problem.outputs
+    assert isinstance(op, QuantizedBinary)
     found = [operand_layout(t, y, layout) for t in (a, b)]
     layouts = [lay for lay in found if lay is not None]
     plan = broadcast([a, b], layouts, y, layout) if len(layouts) == 2 else None

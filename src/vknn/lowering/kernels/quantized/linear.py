@@ -30,9 +30,8 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFl
 @lowers(QuantizeLinear, DequantizeLinear)
 def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     """A candidate in LINEAR, and in C4 where parameters are scalars or per channel."""
-    op, x = problem.op, problem.inputs[0]
+    op, x = problem.op, problem.input(0)
     assert isinstance(op, QuantizeLinear | DequantizeLinear)
-    assert x is not None
     vectors = [t is not None and t.size > 1 for t in problem.inputs[1:]]
     axis = op.axis % x.rank if x.rank else 0
     # Parameters are linear always. Scales stay float32: where tensors are float16 they must be
@@ -127,8 +126,7 @@ def _parameter(emitter: Emitter, index: int) -> Ref:
 @lowers(RoundBFloat16)
 def round_bfloat16(problem: Problem) -> Sequence[Candidate]:
     """A candidate in each layout, in place where the input has no other reader."""
-    (x,) = problem.inputs
-    assert x is not None
+    x = problem.input(0)
     return [_rounding(x, layout) for layout in PLAIN if allows(x, layout)]
 
 

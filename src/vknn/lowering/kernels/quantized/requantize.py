@@ -63,8 +63,8 @@ def has_setting(problem: Problem) -> bool:
 
 def by_floats(problem: Problem) -> bool:
     """True where the products of a quantized op are added up in float32."""
-    op, data = problem.op, problem.inputs[0]
-    assert isinstance(op, Requantized) and data is not None
+    op, data = problem.op, problem.input(0)
+    assert isinstance(op, Requantized)
     narrow = data.dtype is not DType.INT16 and op.rounding != "wide"
     return narrow and problem.constants[1] is not None
 
@@ -105,8 +105,8 @@ def quantized_variant(
     if not is_quantized(problem):
         integer = not emitter.output().is_float
         return QuantizedVariant({"ELEM": int(integer)}, epilogue=None if integer else 1)
-    op, data = problem.op, problem.inputs[0]
-    assert isinstance(op, Requantized) and data is not None
+    op, data = problem.op, problem.input(0)
+    assert isinstance(op, Requantized)
     floats = packed and by_floats(problem)
     folded = floats and folds and _bias_is_constant(problem)
     magnitudes = _magnitudes(problem)
@@ -122,9 +122,14 @@ def quantized_variant(
         bindings.append(read4(emitter.operands[0]))
     if emitter.output().is_bytes:
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
-        spec["BYTES_UNSIGNED"] = int(data.dtype is DType.UINT8)
-        spec["OTHER_UNSIGNED"] = int(op.dtype is DType.UINT8)
+        spec |= _signedness(data.dtype, op.dtype)
     return QuantizedVariant(defines, spec, tuple(bindings))
+
+
+def _signedness(data: DType, result: DType) -> dict[str, int]:
+    """Specialization constants that tell uint8 from int8 in words of four bytes."""
+    unsigned = DType.UINT8
+    return {"BYTES_UNSIGNED": int(data is unsigned), "OTHER_UNSIGNED": int(result is unsigned)}
 
 
 def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -216,8 +221,8 @@ def _is_near(problem: Problem, magnitudes: np.ndarray | None) -> bool:
 
 def _most_data(problem: Problem, folded: bool) -> int:
     """The largest magnitude of data, less their zero point unless that is ``folded``."""
-    op, data = problem.op, problem.inputs[0]
-    assert isinstance(op, Requantized) and data is not None
+    op, data = problem.op, problem.input(0)
+    assert isinstance(op, Requantized)
     info, zero = np.iinfo(data.dtype.numpy), 0 if folded else op.zero_in
     return max(abs(int(info.min) - zero), abs(int(info.max) - zero))
 
@@ -290,8 +295,7 @@ def _setting_numbers(
 
 def _with_bias(emitter: Emitter, held: Ref, start: int, width: int) -> Ref:
     """A copy of the setting with a bias that is known only at run time in its third row."""
-    given = emitter.problem.inputs[2]
-    assert given is not None
+    given = emitter.problem.input(2)
     joined = emitter.scratch("setting", start + 4 * width, dtype=DType.INT32)
     emitter.copy(held, joined, 4 * (start + 4 * width))
     emitter.copy(emitter.input(2), joined, 4 * given.size, 0, 4 * (start + 2 * width))

@@ -21,8 +21,8 @@ from vknn.ops.quantized.resize import QuantizedResize
 @lowers(QuantizedResize)
 def quantized_resize(problem: Problem) -> Sequence[Candidate]:
     """One candidate: a lane computes four channels of a pixel."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, QuantizedResize)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, QuantizedResize)
     if not fits_buffer(problem.limits, 4 * sum(op.sizes)):
         return []
 

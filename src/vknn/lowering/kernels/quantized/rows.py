@@ -31,8 +31,7 @@ _PASSES = 3
 )
 def quantized_rows(problem: Problem) -> Sequence[Candidate]:
     """One candidate, row-major; none where a table or a weight is no constant."""
-    x = problem.inputs[0]
-    assert x is not None
+    x = problem.input(0)
     if x.size == 0 or any(c is None for c in problem.constants[1:]):
         return []
     if _PASSES * rounds(x.dims[-1]) >= problem.limits.max_loop_rounds:

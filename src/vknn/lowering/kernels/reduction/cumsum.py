@@ -25,8 +25,8 @@ _RUN = 16
 @lowers(CumSum)
 def cumulative_sum(problem: Problem) -> Sequence[Candidate]:
     """Candidates: along any axis of LINEAR, along other axes than the channels in C4."""
-    op, x, limits = problem.op, problem.inputs[0], problem.limits
-    assert isinstance(op, CumSum) and x is not None
+    op, x, limits = problem.op, problem.input(0), problem.limits
+    assert isinstance(op, CumSum)
     found = []
     for layout in PLAIN:
         rows = side_by_side(x, op.axis % x.rank, layout)
@@ -62,8 +62,8 @@ def _fits(rows: AxisRows, shape: RowShape, limits: DeviceLimits) -> bool:
 
 
 def _emit_runs(emitter: Emitter, rows: AxisRows, shape: RowShape) -> None:
-    op, (type_,), x = emitter.problem.op, emitter.problem.inputs, emitter.input(0)
-    assert isinstance(op, CumSum) and type_ is not None
+    op, type_, x = emitter.problem.op, emitter.problem.input(0), emitter.input(0)
+    assert isinstance(op, CumSum)
     emitter.dispatch(
         "reduction/cumsum",
         [rows.read(x), write(emitter.output())],

@@ -105,8 +105,8 @@ class _RowReduction:
 @lowers(*FUNCTIONS)
 def reductions(problem: Problem) -> Sequence[Candidate]:
     """Candidates: one or two stages, from every layout."""
-    (x,), op = problem.inputs, problem.op
-    assert x is not None and isinstance(op, Reduction)
+    x, op = problem.input(0), problem.op
+    assert isinstance(op, Reduction)
     dims = normal_axes(op, op.axes, x.rank)
     found = []
     for source in PLAIN:
@@ -141,8 +141,7 @@ def _target(problem: Problem, axes: Sequence[int], source: Layout) -> Layout | N
 
 
 def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> list[Candidate]:
-    (x,), limits = problem.inputs, problem.limits
-    assert x is not None
+    x, limits = problem.input(0), problem.limits
     axes, found = reduction.axes, []
     work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
     shape = reduction.shape(limits)

@@ -27,8 +27,8 @@ _LATENCY = 1.0
 @lowers(Softmax, LogSoftmax)
 def softmax(problem: Problem) -> Sequence[Candidate]:
     """Candidates: one for each layout in which the device can hold the rows."""
-    (x,), op, limits = problem.inputs, problem.op, problem.limits
-    assert x is not None and isinstance(op, Softmax | LogSoftmax)
+    x, op, limits = problem.input(0), problem.op, problem.limits
+    assert isinstance(op, Softmax | LogSoftmax)
     axis = op.axis % x.rank
     found = []
     for layout in PLAIN:
@@ -69,8 +69,8 @@ def _cost(
 
 
 def _emit_softmax(emitter: Emitter, layout: Layout, rows: AxisRows, shape: RowShape) -> None:
-    (x,), op = emitter.problem.inputs, emitter.problem.op
-    assert x is not None and isinstance(op, Softmax | LogSoftmax)
+    x, op = emitter.problem.input(0), emitter.problem.op
+    assert isinstance(op, Softmax | LogSoftmax)
     channels, spatial = 1, 1
     if layout is Layout.C4:
         channels, spatial = x.dims[1], math.prod(x.dims[2:])

@@ -36,8 +36,8 @@ def grid_sample(problem: Problem) -> Sequence[Candidate]:
 
 
 def _emit_grid_sample(emitter: Emitter) -> None:
-    x, (y,), op = emitter.problem.inputs[0], emitter.problem.outputs, emitter.problem.op
-    assert x is not None and isinstance(op, GridSample)
+    x, (y,), op = emitter.problem.input(0), emitter.problem.outputs, emitter.problem.op
+    assert isinstance(op, GridSample)
     axes, c4, places = x.rank - 2, ceil_div(x.dims[1], 4), math.prod(y.dims[2:])
     count, taps = y.dims[0] * c4 * places, _TAPS[op.mode]
     nested = rounds(*[taps] * axes) if axes > 2 else rounds(1, taps, taps)

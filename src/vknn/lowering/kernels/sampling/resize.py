@@ -24,8 +24,8 @@ TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 @lowers(Resize)
 def resize(problem: Problem) -> Sequence[Candidate]:
     """The candidate for up to three spatial axes."""
-    (x,), (y,), op = problem.inputs, problem.outputs, problem.op
-    assert x is not None and isinstance(op, Resize)
+    x, (y,), op = problem.input(0), problem.outputs, problem.op
+    assert isinstance(op, Resize)
     axes = len(op.sizes)
     # Tables hold indices as float32.
     if not 1 <= axes <= MAX_AXES or max(x.dims[2:]) >= 1 << 24:
@@ -58,8 +58,8 @@ def _axis_table(op: Resize, axis: int, size: int) -> np.ndarray:
 
 
 def _emit_resize(emitter: Emitter) -> None:
-    (x,), (y,), op = emitter.problem.inputs, emitter.problem.outputs, emitter.problem.op
-    assert x is not None and isinstance(op, Resize)
+    x, (y,), op = emitter.problem.input(0), emitter.problem.outputs, emitter.problem.op
+    assert isinstance(op, Resize)
     sizes, taps = y.dims[2:], TAPS[op.mode]
     count = y.dims[0] * ceil_div(y.dims[1], 4) * math.prod(sizes)
     looped = taps if op.mode != "nearest" else 0
