@@ -16,8 +16,6 @@ from vknn.lowering.kernels.convolution.depthwise import depthwise_weights
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     Triple,
-    constant_weights,
-    has_bias,
     input_layouts,
     packing_cost,
     triple,
@@ -25,15 +23,14 @@ from vknn.lowering.kernels.convolution.shape import (
 from vknn.lowering.kernels.convolution.span import (
     SpanTile,
     channel_spans,
+    emit_span,
     quantized_tiles,
     span_cost,
-    span_weights,
     spans_fit,
 )
 from vknn.lowering.kernels.quantized.requantize import (
     has_setting,
     is_quantized,
-    quantized_variant,
 )
 from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
@@ -165,27 +162,9 @@ def _tiled(problem: Problem, shape: TransposedShape, tile: SpanTile) -> Candidat
 
 
 def _emit_tiled(emitter: Emitter, shape: TransposedShape, tile: SpanTile) -> None:
-    problem = emitter.problem
-    spans, groups = channel_spans(shape, tile.block), _group_count(shape, tile)
-    bias = emitter.inputs[2] if has_bias(problem) else None
-    weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=True)
-    variant = quantized_variant(emitter, 4)
-    emitter.dispatch(
-        "convolution/conv_transpose",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
-        groups=spread(groups, problem.limits),
-        local=(tile.lanes, 1, 1),
-        push={
-            "total": groups,
-            "tiles": _tile_count(shape, tile),
-            **spans.push,
-            **shape.geometry(),
-        },
-        spec={**tile.spec, "AXES": 3 if shape.has_depth else 2, **variant.spec},
-        defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
-        epilogue=variant.epilogue,
-        flops=shape.flops,
-    )
+    groups, push = _group_count(shape, tile), {"tiles": _tile_count(shape, tile)}
+    kernel = "convolution/conv_transpose"
+    emit_span(emitter, kernel, shape, tile, groups, push, transposed=True)
 
 
 # --- depthwise ------------------------------------------------------------------------------------

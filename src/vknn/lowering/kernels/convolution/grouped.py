@@ -6,26 +6,22 @@ import functools
 
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
-    constant_weights,
-    has_bias,
     input_layouts,
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.span import (
     SpanTile,
     channel_spans,
+    emit_span,
     quantized_tiles,
     span_cost,
-    span_weights,
     spans_fit,
 )
-from vknn.lowering.kernels.quantized.requantize import quantized_variant
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import spread
 
 
 def grouped_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -56,27 +52,7 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SpanTile) -> Candidate 
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SpanTile) -> None:
-    problem = emitter.problem
-    spans, groups = channel_spans(shape, tile.block), _group_count(shape, tile)
-    bias = emitter.inputs[2] if has_bias(problem) else None
-    weights = span_weights(emitter, spans, constant_weights(problem), bias)
-    variant = quantized_variant(emitter, 4)
-    emitter.dispatch(
-        "convolution/grouped",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
-        groups=spread(groups, problem.limits),
-        local=(tile.lanes, 1, 1),
-        push={
-            "total": groups,
-            "tiles": ceil_div(shape.pixels, tile.pixels * tile.lanes),
-            **spans.push,
-            **shape.geometry(),
-            **by_axis("out", shape.size_out),
-            "plane": shape.pixels,
-            "shift": 0,
-        },
-        spec={**tile.spec, "AXES": 3 if shape.has_depth else 2, **variant.spec},
-        defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
-        epilogue=variant.epilogue,
-        flops=shape.flops,
-    )
+    tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
+    out = {**by_axis("out", shape.size_out), "plane": shape.pixels, "shift": 0}
+    groups = _group_count(shape, tile)
+    emit_span(emitter, "convolution/grouped", shape, tile, groups, {"tiles": tiles, **out})

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.convolution.shape import Channels, ConvShape
+from vknn.lowering.kernels.convolution.shape import Channels, ConvShape, constant_weights, has_bias
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kernels.quantized.requantize import by_floats, is_quantized, pack
+from vknn.lowering.kernels.quantized.requantize import (
+    by_floats,
+    is_quantized,
+    pack,
+    quantized_variant,
+)
 from vknn.lowering.kit.candidate import DISPATCH_COST
-from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.parameters import Push
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     CPU_GROUP_COST,
@@ -236,3 +242,34 @@ def pack_on_device(
         label=f"{emitter.label} pack",
     )
     return packed
+
+
+def emit_span(
+    emitter: Emitter,
+    kernel: str,
+    shape: ConvShape,
+    tile: SpanTile,
+    groups: int,
+    push: Push,
+    *,
+    transposed: bool = False,
+) -> None:
+    """Dispatches a kernel of convolution/span.glsl in ``groups`` workgroups.
+
+    ``push``: push constants besides the workgroups, the spans and the geometry.
+    """
+    problem, spans = emitter.problem, channel_spans(shape, tile.block)
+    bias = emitter.inputs[2] if has_bias(problem) else None
+    weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=transposed)
+    variant = quantized_variant(emitter, 4)
+    emitter.dispatch(
+        kernel,
+        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
+        groups=spread(groups, problem.limits),
+        local=(tile.lanes, 1, 1),
+        push={"total": groups, **spans.push, **shape.geometry(), **push},
+        spec={**tile.spec, "AXES": 3 if shape.has_depth else 2, **variant.spec},
+        defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
+        epilogue=variant.epilogue,
+        flops=shape.flops,
+    )
