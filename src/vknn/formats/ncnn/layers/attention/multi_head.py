@@ -109,8 +109,8 @@ def cache_slots(p: Params, count: int) -> Sequence[int]:
     "MultiHeadAttention",
     params=AttentionParams,
     weights=_weights,
-    bottoms=(1, 6),
-    tops=(1, 3),
+    inputs=(1, 6),
+    outputs=(1, 3),
     may_be_empty=cache_slots,
 )
 def multi_head_attention(c: Context[AttentionParams]) -> Value | Sequence[Value]:

@@ -185,4 +185,4 @@ _LAYERS: dict[str, tuple[type[TransposedWindow], int]] = {
     "DeconvolutionDepthWise3D": (DeconvolutionDepthWise3DParams, 1),
 }
 for _name, (_params, _most) in _LAYERS.items():
-    layer(_name, params=_params, weights=_weights, bottoms=(1, _most))(deconvolve)
+    layer(_name, params=_params, weights=_weights, inputs=(1, _most))(deconvolve)

@@ -32,7 +32,7 @@ class DeformableConv2DParams(ConvWindow2D, WeightedWindow):
     "DeformableConv2D",
     params=DeformableConv2DParams,
     weights=DeformableConv2DParams.weight_specs,
-    bottoms=(2, 3),
+    inputs=(2, 3),
 )
 def deformable_conv_2d(c: Context[DeformableConv2DParams]) -> Value:
     """Inputs: image, offsets (h, then w) of each tap, and optionally a factor for each tap."""

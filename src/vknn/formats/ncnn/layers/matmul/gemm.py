@@ -105,7 +105,7 @@ def _weights(p: GemmParams) -> list[WeightSpec]:
     return specs
 
 
-@layer("Gemm", params=GemmParams, weights=_weights, bottoms=(0, 3))
+@layer("Gemm", params=GemmParams, weights=_weights, inputs=(0, 3))
 def gemm(c: Context[GemmParams]) -> Value:
     """Matrix product (op(A) op(B) + beta C) alpha; inputs are A, B, C without constant ones.
 
@@ -229,7 +229,7 @@ class MatMulParams(Params):
     transB: int = param(0)
 
 
-@layer("MatMul", params=MatMulParams, bottoms=2)
+@layer("MatMul", params=MatMulParams, inputs=2)
 def matmul(c: Context[MatMulParams]) -> Value:
     """Matrix product of NumPy's matmul: vectors are a row on the left, a column on the right."""
     a, b = c.inputs
