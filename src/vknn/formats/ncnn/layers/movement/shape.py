@@ -11,11 +11,11 @@ import numpy as np
 
 from vknn.formats.ncnn.axes import axis_names, size_of_axis, with_rank
 from vknn.formats.ncnn.context import Context, axis_of, rank, shape
-from vknn.formats.ncnn.layers.common.padding import flat_pads
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.windows import flat_pads
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import ChannelShuffle, Concat, Pad, Slice, Transpose
 
