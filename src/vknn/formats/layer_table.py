@@ -26,7 +26,10 @@ def arity(count: Count) -> Arity:
 
 
 def count_problem(count: int, allowed: Arity, what: str) -> str | None:
-    """ "takes 1 to 2 inputs, not 3" for a count of ``what`` outside ``allowed``, else None."""
+    """Text like "takes 1 to 2 inputs, not 3" for a ``count`` outside ``allowed``, else None.
+
+    ``what``: "inputs" or "outputs".
+    """
     least, most = allowed
     if count >= least and (most is None or count <= most):
         return None
@@ -49,7 +52,7 @@ class LayerType(Generic[C]):
     aliases: tuple[str, ...] = ()
 
     def arity_problem(self, inputs: int, outputs: int) -> str | None:
-        """ "takes 1 inputs, not 2" and the like, or None for numbers that the type takes."""
+        """Text like "takes 1 inputs, not 2", or None for numbers that the type takes."""
         return count_problem(inputs, self.inputs, "inputs") or count_problem(
             outputs, self.outputs, "outputs"
         )
