@@ -50,7 +50,7 @@ from vknn.errors import VknnError  # noqa: E402
 from vknn.formats.ncnn.layers import layer_types  # noqa: E402
 from vknn.formats.ncnn.random_weights import random_weights  # noqa: E402
 from vknn.formats.ncnn.reader import parse_param  # noqa: E402
-from vknn.formats.ncnn.registry import LayerType  # noqa: E402
+from vknn.formats.ncnn.registry import NcnnLayerType  # noqa: E402
 from vknn.formats.ncnn.type_indices import BUILTIN  # noqa: E402
 from vknn.formats.ncnn.writer import format_bin  # noqa: E402
 from vknn.graph import Graph, TensorType  # noqa: E402
@@ -110,14 +110,14 @@ def all_examples() -> dict[str, Example]:
     return kept | {name: _by_hand(name, *given) for name, given in WITHOUT_PEER.items()}
 
 
-def _families(types: Mapping[str, LayerType]) -> list[tuple[str, Any]]:
+def _families(types: Mapping[str, NcnnLayerType]) -> list[tuple[str, Any]]:
     """What the docstrings of modules of layers say that they are of, and the modules."""
     modules = {inspect.getmodule(type_.convert) for type_ in types.values()}
     texts = {module: inspect.getdoc(module) or "" for module in modules}
     return [(re.split(r"[.:]", text)[0], module) for module, text in texts.items()]
 
 
-def _row(name: str, type_: LayerType | None, example: Example, known: dict[int, str]) -> str:
+def _row(name: str, type_: NcnnLayerType | None, example: Example, known: dict[int, str]) -> str:
     if type_ is None:
         return f"| {name} | no | no | no | | |"
     plain = _placement(name, example["nets"], DeviceLimits(), LoweringOptions())

@@ -136,7 +136,7 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
         "b": ([6, 8, 10], np.int32),
     }
     path.write_text(net("Input i 0 1 x", "Halves h 1 2 x a b"))
-    with pytest.raises(ModelFormatError, match="has 1 inputs, takes 2"):
+    with pytest.raises(ModelFormatError, match="takes 2 inputs, not 1"):
         formats.load(path)
 
 

@@ -1,13 +1,11 @@
-"""The table of layer types, numbers of inputs and outputs, and the errors of a layer."""
+"""The table of layer types, and numbers of inputs and outputs."""
 
 from __future__ import annotations
 
 import pytest
 
-from vknn.errors import ShapeError, UnsupportedLayerError
 from vknn.formats.layer_context import LayerContext
-from vknn.formats.layer_errors import Malformed, Unsupported, errors_of
-from vknn.formats.layer_table import LayerTable
+from vknn.formats.layer_table import LayerTable, LayerType
 from vknn.graph import Value
 
 
@@ -16,7 +14,7 @@ def first(c: LayerContext) -> Value:
 
 
 def test_names_and_aliases() -> None:
-    table: LayerTable[LayerContext] = LayerTable(ignore_case=True)
+    table: LayerTable[LayerType[LayerContext]] = LayerTable(ignore_case=True)
     assert table.register("ReLU", "Relu6", inputs=2)(first) is first
     for name in ("relu", "RELU6"):
         found = table.get(name)
@@ -28,7 +26,7 @@ def test_names_and_aliases() -> None:
 
 
 def test_case_matters_by_default() -> None:
-    table: LayerTable[LayerContext] = LayerTable()
+    table: LayerTable[LayerType[LayerContext]] = LayerTable()
     table.register("add")(first)
     table.register("Add")(first)
     assert set(table.all()) == {"add", "Add"}
@@ -46,22 +44,7 @@ def test_case_matters_by_default() -> None:
     ],
 )
 def test_arity(inputs: int, outputs: int, problem: str | None) -> None:
-    table: LayerTable[LayerContext] = LayerTable()
+    table: LayerTable[LayerType[LayerContext]] = LayerTable()
     table.register("a", inputs=(1, 3), outputs=(1, None))(first)
     found = table.get("a")
     assert found is not None and found.arity_problem(inputs, outputs) == problem
-
-
-@pytest.mark.parametrize(
-    ("raised", "error", "text"),
-    [
-        (Malformed("bad"), ShapeError, "layer 'a' (B): bad"),
-        (ShapeError("bad"), ShapeError, "layer 'a' (B): bad"),
-        (ShapeError("layer 'b' (C): bad"), ShapeError, "layer 'b' (C): bad"),
-        (Unsupported("no"), UnsupportedLayerError, "f: 1 unsupported layer(s): layer 'a' (B): no"),
-    ],
-)
-def test_errors_name_the_layer(raised: Exception, error: type[Exception], text: str) -> None:
-    with pytest.raises(error) as caught, errors_of("layer 'a' (B)", "f"):
-        raise raised
-    assert str(caught.value) == text

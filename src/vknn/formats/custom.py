@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from vknn.formats import formats
-from vknn.formats.layer_table import Arity, arity
+from vknn.formats.layer_table import Arity, Count, arity
 from vknn.graph import DType
 from vknn.ops.custom import CustomLayer, Options, Shader, Shapes
-
-#: A number of inputs or outputs: exact, or (least, most), where most None means no limit.
-Count = int | Arity
 
 
 @dataclass(frozen=True, eq=False)

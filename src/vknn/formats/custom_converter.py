@@ -1,6 +1,7 @@
 """Conversion of layers that a user registered (:mod:`vknn.formats.custom`) to :class:`Custom` ops.
 
-A format reads parameters and weights from its own records; the rest is the same for all formats.
+A format reads parameters and weights from its own records; the rest is the same for all formats
+but ncnn, whose values have an axis that its blobs lack.
 """
 
 from __future__ import annotations

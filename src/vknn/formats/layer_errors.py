@@ -5,10 +5,11 @@ A converter knows what is wrong, but not how the file names the layer: :func:`er
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vknn.errors import ShapeError, UnsupportedLayerError
+from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
 
 
 class Malformed(ValueError):
@@ -21,15 +22,18 @@ class Unsupported(ValueError):
 
 #: Python's errors for numbers that no valid file holds. Converters check parameters and raise
 #: Malformed with a clear text; these are caught in case such a check is missing.
-STRAY = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+_STRAY = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError, struct.error,
+)  # fmt: skip
 
 
 @contextmanager
-def errors_of(place: str, file: str | None) -> Iterator[None]:
+def errors_of(place: str, file: str | None, layer: str | None = None) -> Iterator[None]:
     """Errors inside the block with ``place``, as in "layer 'a' (Conv)", in front of their text.
 
-    Unsupported becomes UnsupportedLayerError, Malformed and ShapeError become ShapeError. Texts
-    that name a layer already (of a body inside this layer) stay as they are.
+    Unsupported becomes UnsupportedLayerError, Malformed and ShapeError become ShapeError, Python's
+    own errors ModelFormatError with the name ``layer``. Texts that name a layer already (the graph
+    builder's, and those of a body inside this layer) stay as they are.
     """
     try:
         yield
@@ -39,3 +43,9 @@ def errors_of(place: str, file: str | None) -> Iterator[None]:
         if isinstance(problem, ShapeError) and str(problem).startswith("layer "):
             raise
         raise ShapeError(f"{place}: {problem}") from problem
+    except VknnError:
+        raise
+    except _STRAY as problem:
+        error = ModelFormatError(f"{place}: {type(problem).__name__}: {problem}", file=file)
+        error.layer = layer
+        raise error from problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from flatbuffers import flexbuffers
@@ -44,11 +45,9 @@ def totals_operator() -> Iterator[None]:
         c.assign_variable(1, total)
         return c.add(Identity(), total)
 
-    registry.operator("TestTotals", inputs=2, custom=True)(convert)
-    try:
+    with mock.patch.dict(registry._CUSTOM._types):
+        registry.operator("TestTotals", inputs=2, custom=True)(convert)
         yield
-    finally:
-        del registry._CUSTOM["TestTotals"]
 
 
 def adding_up(by: float) -> Net:

@@ -117,7 +117,7 @@ def test_options_of_another_type(file: Path) -> None:
 def test_another_number_of_inputs(file: Path) -> None:
     file.write_bytes(net().file())
     register(inputs=1)
-    with pytest.raises(ModelFormatError, match="Mine.*has 2 inputs, takes 1"):
+    with pytest.raises(ModelFormatError, match="Mine.*takes 1 inputs, not 2"):
         Session(file, device="numpy")
 
 

@@ -20,7 +20,6 @@ from vknn.errors import (
     UnsupportedLayerError,
     VknnError,
 )
-from vknn.formats.tflite import registry
 from vknn.session import Session
 
 Save = Callable[[bytes], Path]
@@ -282,15 +281,3 @@ def test_resizing_to_an_absurd_size(name: str, save: Save) -> None:
     with pytest.raises(ShapeError, match="268435456"):
         run(save(net.file()), x=np.ones((1, 2, 2, 1), np.float32))
     assert time.process_time() - start < 1
-
-
-def test_what_no_check_foresees_names_the_operator(save: Save, monkeypatch: Any) -> None:
-    """A converter that stumbles is a damaged file's doing."""
-
-    def stumbles(context: Any) -> Any:
-        return [][context.x.type.rank]
-
-    known = registry.operator_types()["ADD"]
-    monkeypatch.setattr(known, "convert", stumbles)
-    with pytest.raises(ModelFormatError, match=r"operator 0 \(ADD\), 'c': IndexError"):
-        run(save(adding().file()), a=A)

@@ -150,7 +150,7 @@ class Stage:
         context = Context(
             self.builder, layer, inputs, self.source.rank5, self._draw, self.source.constants
         )  # fmt: skip
-        with errors_of(layer.place, self.source.file):
+        with errors_of(layer.place, self.source.file, layer.name):
             results = unfold(found.convert(context))
             if len(results) < len(layer.outputs):
                 context.fail(f"names {len(layer.outputs)} outputs, has {len(results)}")

@@ -11,7 +11,7 @@ from vknn.formats.ncnn.context import Context, shape
 from vknn.formats.ncnn.layers import layer_type, layer_types
 from vknn.formats.ncnn.params import Params, param
 from vknn.formats.ncnn.records import LayerRecord
-from vknn.formats.ncnn.registry import ANY, LayerType, Result
+from vknn.formats.ncnn.registry import ANY, NcnnLayerType, Result
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.graph import attributes
 from vknn.ops.custom import Custom
@@ -30,33 +30,30 @@ class RawParams(Params):
         return cls(dict(record.params))
 
 
-def known_type(name: str) -> LayerType | None:
+def known_type(name: str) -> NcnnLayerType | None:
     """Layer type of this name: a user's, else vknn's own, else None."""
     found = custom_layer("ncnn", name)
     return layer_type(name) if found is None else custom_type(found)
 
 
-def known_types() -> dict[str, LayerType]:
+def known_types() -> dict[str, NcnnLayerType]:
     """All layer types by name, those of users included."""
     own = {name: custom_type(found) for name, found in custom_layers("ncnn").items()}
     return layer_types() | own
 
 
-def custom_type(found: Registration) -> LayerType:
+def custom_type(found: Registration) -> NcnnLayerType:
     """Layer type of a registration."""
     layer = found.layer
-    return LayerType(
-        name=layer.name,
-        convert=_converter(found),
+    return NcnnLayerType(
+        layer.name,
+        _converter(found),
+        found.inputs,
+        found.outputs,
         params=_params(found.parameters),
         weights=_weights(found.weights),
-        bottoms=found.inputs,
-        tops=found.outputs,
         accepts=ANY,
         result=lambda params, dtype: layer.dtype,
-        value_slots=lambda params: (),
-        quantized=lambda params: False,
-        batched=lambda params: False,
         index=found.index,
     )
 

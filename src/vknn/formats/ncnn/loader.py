@@ -14,7 +14,7 @@ from vknn.formats.ncnn.model import BoundLayer, NcnnModel
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.reader import looks_like_param_bin, parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
-from vknn.formats.ncnn.registry import LayerType
+from vknn.formats.ncnn.registry import NcnnLayerType
 from vknn.formats.ncnn.weights import BinReader, FileWeight
 
 #: Far beyond any model: the largest text files have some thousand lines.
@@ -35,7 +35,7 @@ def load(path: Path, weights: Path | None = None) -> NcnnModel:
         BoundLayer(record, type_, values, _read_weights(reader, record, type_, values))
         for record, (type_, values) in zip(net.layers, layers, strict=True)
     ]
-    return NcnnModel(net, bound, default_weights(path).stem)
+    return NcnnModel(net, bound, default_weights(path).stem, file)
 
 
 def read_net(path: Path) -> NetRecord:
@@ -62,7 +62,7 @@ def default_weights(path: Path) -> Path:
     return beside if beside != path else path.with_name(path.name + ".bin")
 
 
-def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
+def find_types(net: NetRecord, file: str | None = None) -> list[NcnnLayerType]:
     """Type of each layer. Raises UnsupportedLayerError listing all layers of unknown type."""
     types = [known_type(record.type) for record in net.layers]
     unknown = [
@@ -75,7 +75,7 @@ def find_types(net: NetRecord, file: str | None = None) -> list[LayerType]:
     return [type_ for type_ in types if type_ is not None]
 
 
-def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[LayerType, Params]]:
+def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[NcnnLayerType, Params]]:
     """Type and checked parameters of each layer, without weights.
 
     Raises ModelFormatError and UnsupportedLayerError.
@@ -85,7 +85,7 @@ def check_layers(net: NetRecord, file: str | None = None) -> list[tuple[LayerTyp
     return list(zip(types, _read_params(net, types, file), strict=True))
 
 
-def _read_params(net: NetRecord, types: list[LayerType], file: str | None) -> list[Params]:
+def _read_params(net: NetRecord, types: list[NcnnLayerType], file: str | None) -> list[Params]:
     params: list[Params] = []
     unsupported: list[str] = []
     for record, type_ in zip(net.layers, types, strict=True):
@@ -104,17 +104,13 @@ def _read_params(net: NetRecord, types: list[LayerType], file: str | None) -> li
     return params
 
 
-def _check_arity(record: LayerRecord, type_: LayerType) -> None:
-    for names, (least, most), what in (
-        (record.bottoms, type_.bottoms, "inputs"),
-        (record.tops, type_.tops, "outputs"),
-    ):
-        if len(names) < least or (most is not None and len(names) > most):
-            wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
-            raise Malformed(f"has {len(names)} {what}, takes {wanted}")
+def _check_arity(record: LayerRecord, type_: NcnnLayerType) -> None:
+    problem = type_.arity_problem(len(record.bottoms), len(record.tops))
+    if problem:
+        raise Malformed(problem)
 
 
 def _read_weights(
-    reader: BinReader, record: LayerRecord, type_: LayerType, params: Params
+    reader: BinReader, record: LayerRecord, type_: NcnnLayerType, params: Params
 ) -> Mapping[str, FileWeight]:
     return {spec.name: reader.read(spec, record.name) for spec in type_.weights(params)}

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
-from vknn.formats.layer_errors import STRAY, Malformed
+from vknn.errors import InputError
+from vknn.formats.layer_context import unfold
+from vknn.formats.layer_errors import errors_of
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.ncnn.blobs import output_blobs
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.sources import ALIASES, INPUT
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
-from vknn.formats.ncnn.registry import INT32, LayerType, Result
+from vknn.formats.ncnn.registry import INT32, NcnnLayerType
 from vknn.formats.ncnn.weights import FileWeight
 from vknn.graph import DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.movement.shape import Concat, Slice
@@ -29,7 +30,7 @@ class BoundLayer:
     """A layer of the file with its type, its checked parameters and its weights."""
 
     record: LayerRecord
-    type: LayerType
+    type: NcnnLayerType
     params: Params
     weights: Mapping[str, FileWeight]
 
@@ -37,10 +38,16 @@ class BoundLayer:
 class NcnnModel(Model):
     """An ncnn model (see :class:`Model`). Arrays have no batch axis, values a leading axis of 1."""
 
-    def __init__(self, net: NetRecord, layers: Sequence[BoundLayer], name: str = "ncnn") -> None:
+    def __init__(
+        self,
+        net: NetRecord,
+        layers: Sequence[BoundLayer],
+        name: str = "ncnn",
+        file: str | None = None,
+    ) -> None:
         self.net = net
         self.layers = tuple(layers)
-        self.name = name
+        self.name, self.file = name, file
         self.layer_types = tuple(layer.type for layer in net.layers)
         demanded = _demanded_types(self.layers)
         names = [top for layer in net.layers if layer.type == INPUT for top in layer.tops]
@@ -73,7 +80,7 @@ class NcnnModel(Model):
         reserved = frozenset(self.net.blobs())
         for layer in self.layers:
             if layer.type.name != INPUT:
-                _convert(layer, builder, blobs, reserved)
+                _convert(layer, builder, blobs, reserved, self.file)
         return builder.finish({spec.name: blobs[spec.name] for spec in self.outputs})
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
@@ -136,27 +143,21 @@ def _as_int32(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _convert(
-    layer: BoundLayer, builder: GraphBuilder, blobs: dict[str, Value], reserved: frozenset[str]
+    layer: BoundLayer,
+    builder: GraphBuilder,
+    blobs: dict[str, Value],
+    reserved: frozenset[str],
+    file: str | None,
 ) -> None:
     """Adds a layer to the graph; values that it computes get the names of its output blobs."""
     record = layer.record
     inputs = [blobs[name] for name in record.bottoms]
     context = Context(builder, record, layer.params, layer.weights, inputs, reserved)
-    try:
+    with errors_of(f"layer {record.name!r} ({record.type})", file, record.name):
         if inputs and inputs[0].type.dtype not in layer.type.accepts:
             accepted = " or ".join(sorted(d.value for d in layer.type.accepts))
-            raise Malformed(f"takes {accepted}, its input is {inputs[0].type}")
-        result = _converted(layer, context)
-    except (Malformed, ShapeError) as error:
-        prefix = f"layer {record.name!r} ({record.type}): "
-        text = str(error)
-        raise ShapeError(text if text.startswith(prefix) else prefix + text) from error
-    except VknnError:
-        raise
-    except STRAY as error:
-        text = f"{record.type}: {type(error).__name__}: {error}"
-        raise ModelFormatError(text, layer=record.name) from error
-    values = [result] if isinstance(result, Value) else list(result)
+            context.fail(f"takes {accepted}, its input is {inputs[0].type}")
+        values = _converted(layer, context)
     # A new value has the name of the first blob it is; one that is passed through keeps its name.
     named = set(inputs)
     for name, value in zip(record.tops, values, strict=True):
@@ -166,18 +167,17 @@ def _convert(
             named.add(value)
 
 
-def _converted(layer: BoundLayer, context: Context[Params]) -> Result:
+def _converted(layer: BoundLayer, context: Context[Params]) -> Sequence[Value]:
     """Results of a layer; of blobs with a batch, item by item, as in ncnn."""
     batches = {v.type.shape[0] or 1 for v in context.inputs} - {1}
     if not batches or layer.type.batched(layer.params):
-        return layer.type.convert(context)
+        return unfold(layer.type.convert(context))
     context.require(len(batches) == 1, f"its inputs have batches of {sorted(batches)}")
     items: list[Sequence[Value]] = []
     for i in range(batches.pop()):
         part = Slice(starts=(i,), ends=(i + 1,), axes=(0,))
         inputs = [v if v.type.shape[0] == 1 else context.add(part, v) for v in context.inputs]
-        result = layer.type.convert(dataclasses.replace(context, inputs=inputs))
-        items.append([result] if isinstance(result, Value) else result)
+        items.append(unfold(layer.type.convert(dataclasses.replace(context, inputs=inputs))))
     return [context.add(Concat(axis=0), *tops) for tops in zip(*items, strict=True)]
 
 

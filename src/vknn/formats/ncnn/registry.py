@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vknn.formats.layer_table import Count, LayerTable, LayerType, Result, arity
+from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import DType, Value
+from vknn.graph import DType
 
-if TYPE_CHECKING:
-    from vknn.formats.ncnn.context import Context
+__all__ = [
+    "ANY", "FLOAT", "FLOAT_OR_INT8", "INT32", "Convert", "NcnnLayerType", "Result", "layer",
+    "registered", "registered_type", "same_type",
+]  # fmt: skip
 
-#: A number of blobs: exactly n, or (least, most) where most None means any number.
-Arity = int | tuple[int, int | None]
-#: Values of a layer's outputs, or the value of its only one.
-Result = Value | Sequence[Value]
-Convert = Callable[["Context[Any]"], Result]
+Convert = Callable[[Context[Any]], Result]
 
 FLOAT = frozenset({DType.FLOAT32})
 FLOAT_OR_INT8 = frozenset({DType.FLOAT32, DType.INT8})
@@ -26,64 +26,45 @@ INT32 = frozenset({DType.INT32})
 ANY = frozenset({DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.INT32})
 
 
-@dataclass(frozen=True)
-class LayerType:
-    """A layer type.
+@dataclass(frozen=True, kw_only=True)
+class NcnnLayerType(LayerType[Context[Any]]):
+    """A layer type, and what is known of its layers before their inputs are.
 
-    ``bottoms``, ``tops``: least and most (None: any) number of inputs and outputs. ``accepts``:
-    element types of the first input. ``result``: element type of the outputs, from the parameters
-    and the type of the first input. ``value_slots``: inputs whose data decide shapes.
+    ``accepts``: element types of the first input. ``result``: element type of the outputs, from the
+    parameters and the type of the first input. ``value_slots``: inputs whose data decide shapes.
     ``may_be_empty``: inputs that may have no elements, from the parameters and the number of
     inputs. ``quantized``, ``batched``: True for parameters with which the layer takes int8 data,
     and blobs with a batch, as they are. ``index``: number of a custom type in a .param.bin.
     """
 
-    name: str
-    convert: Convert
-    params: type[Params]
-    weights: Callable[[Any], Sequence[WeightSpec]]
-    bottoms: tuple[int, int | None]
-    tops: tuple[int, int | None]
-    accepts: frozenset[DType]
-    result: Callable[[Any, DType], DType]
-    value_slots: Callable[[Any], Sequence[int]]
-    quantized: Callable[[Any], bool]
-    batched: Callable[[Any], bool]
+    params: type[Params] = Params
+    weights: Callable[[Any], Sequence[WeightSpec]] = lambda p: ()
+    accepts: frozenset[DType] = FLOAT
+    result: Callable[[Any, DType], DType] = lambda p, dtype: DType.FLOAT32
+    value_slots: Callable[[Any], Sequence[int]] = lambda p: ()
+    quantized: Callable[[Any], bool] = lambda p: False
+    batched: Callable[[Any], bool] = lambda p: False
     index: int | None = None
     may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: ()
 
 
-_TYPES: dict[str, LayerType] = {}
+_TABLE: LayerTable[NcnnLayerType] = LayerTable()
+#: Those whose modules in ``layers`` are imported.
+registered_type = _TABLE.get
+registered = _TABLE.all
 
 
 def layer(
-    name: str,
-    *,
-    params: type[Params] = Params,
-    weights: Callable[[Any], Sequence[WeightSpec]] = lambda p: (),
-    bottoms: Arity = 1,
-    tops: Arity = 1,
-    accepts: frozenset[DType] = FLOAT,
-    result: Callable[[Any, DType], DType] = lambda p, dtype: DType.FLOAT32,
-    value_slots: Callable[[Any], Sequence[int]] = lambda p: (),
-    quantized: Callable[[Any], bool] = lambda p: False,
-    batched: Callable[[Any], bool] = lambda p: False,
-    index: int | None = None,
-    may_be_empty: Callable[[Any, int], Sequence[int]] = lambda p, count: (),
+    name: str, *, inputs: Count = 1, outputs: Count = 1, **known: Any
 ) -> Callable[[Convert], Convert]:
-    """Registration of a function as the converter of layer ``name``; see :class:`LayerType`.
+    """Registration of a function as the converter of layer ``name``.
 
-    Layers that are not ``batched`` are added once for each item of a batch. Raises ValueError for
-    a name that is registered already.
+    ``known``: fields of :class:`NcnnLayerType`. Layers that are not ``batched`` are added once for
+    each item of a batch. Raises ValueError for a name that is registered already.
     """
 
     def register(convert: Convert) -> Convert:
-        if name in _TYPES:
-            raise ValueError(f"layer {name} is registered twice")
-        _TYPES[name] = LayerType(
-            name, convert, params, weights, _range(bottoms), _range(tops), accepts, result,
-            value_slots, quantized, batched, index, may_be_empty,
-        )  # fmt: skip
+        _TABLE.add(NcnnLayerType(name, convert, arity(inputs), arity(outputs), **known))
         return convert
 
     return register
@@ -92,12 +73,3 @@ def layer(
 def same_type(params: Any, dtype: DType) -> DType:
     """The type of the input, as the ``result`` of layers that keep it."""
     return dtype
-
-
-def registered() -> Mapping[str, LayerType]:
-    """Layer types registered so far by name; importing the modules of ``layers`` registers them."""
-    return _TYPES
-
-
-def _range(arity: Arity) -> tuple[int, int | None]:
-    return (arity, arity) if isinstance(arity, int) else arity

@@ -13,7 +13,7 @@ __all__ = ["Convert", "LayerType", "Result", "layer", "layer_type", "layer_types
 LayerType = layer_table.LayerType[Context]
 Convert = Callable[[Context], Result]
 
-_TABLE: LayerTable[Context] = LayerTable(ignore_case=True)
+_TABLE: LayerTable[LayerType] = LayerTable(ignore_case=True)
 layer = _TABLE.register
 layer_type = _TABLE.get
 layer_types = _TABLE.all

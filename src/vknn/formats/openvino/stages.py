@@ -69,7 +69,7 @@ class Stage:
         found = known_type(layer.type)
         assert found is not None, "unknown layers are refused when a net is loaded"
         context = Context(self.build, layer, inputs, self.scope)
-        with errors_of(self.place(layer), self.build.source.file):
+        with errors_of(self.place(layer), self.build.source.file, context.origin.name):
             self._take(layer, context, unfold(found.convert(context)))
 
     def place(self, layer: LayerRecord) -> str:

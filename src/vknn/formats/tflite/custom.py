@@ -5,45 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from vknn.formats.custom import Registration, custom_layer
+from vknn.formats.custom_converter import Options, custom_type, named_options
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.registry import Convert, OperatorType, Result, operator_type
-from vknn.ops.custom import Custom
+from vknn.formats.tflite.registry import OperatorType, operator_type
 
 
 def known_type(code: str, custom_code: str = "") -> OperatorType | None:
     """Type of an operator: a user's, else vknn's own, else None."""
     found = custom_layer("tflite", custom_code) if custom_code else None
-    return operator_type(code, custom_code) if found is None else _type(found)
+    if found is None:
+        return operator_type(code, custom_code)
+    type_ = custom_type(found, _options, _weights, lambda c: len(c.operator.outputs))
+    return OperatorType(
+        type_.name, type_.convert, type_.inputs, type_.outputs, takes_quantized=True
+    )
 
 
-def _type(found: Registration) -> OperatorType:
-    convert = _converter(found)
-    return OperatorType(found.layer.name, convert, found.inputs, found.outputs, convert)
-
-
-def _converter(found: Registration) -> Convert:
-    def convert(c: Context) -> Result:
-        """Adds a Custom op on the tensors as the file has them, quantized integers included."""
-        if found.weights is not None:
-            c.refuse("weights: those of a TensorFlow Lite operator are among its inputs")
-        options = tuple((k, _hashable(v)) for k, v in _options(c, found).items())
-        values = [c.value(i) for i in range(len(c.inputs))]
-        op = Custom(found.layer, options, (), len(c.operator.outputs))
-        return c.add_many(op, *values)
-
-    return convert
-
-
-def _options(c: Context, found: Registration) -> Mapping[str, Any]:
+def _options(c: Context, found: Registration) -> Options:
     """The file's options, or those that the registration declares, by their declared names."""
-    if found.parameters is None:
-        return c.options
-    options = {}
-    for name, (key, default) in found.parameters.items():
+
+    def read(key: str, default: Any) -> Any:
         given = c.options.get(key)
-        options[name] = default if given is None else _converted(c, key, given, default)
-    return options
+        return default if given is None else _converted(c, key, given, default)
+
+    return {name: _hashable(v) for name, v in named_options(found, c.options, read).items()}
+
+
+def _weights(c: Context, found: Registration, options: Options) -> Mapping[str, np.ndarray]:
+    if found.weights is not None:
+        c.refuse("weights: those of a TensorFlow Lite operator are among its inputs")
+    return {}
 
 
 def _converted(c: Context, key: str, given: Any, default: Any) -> Any:

@@ -53,14 +53,10 @@ def check_operators(record: ModelRecord, file: str | None = None) -> None:
 
 
 def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None) -> None:
-    for names, (least, most), what in (
-        (operator.inputs, type_.inputs, "inputs"),
-        (operator.outputs, type_.outputs, "outputs"),
-    ):
-        if len(names) < least or (most is not None and len(names) > most):
-            wanted = f"{least}" if least == most else f"{least} to {most or 'any number'}"
-            place = f"operator {operator.index} ({operator.type})"
-            raise ModelFormatError(f"{place} has {len(names)} {what}, takes {wanted}", file=file)
+    problem = type_.arity_problem(len(operator.inputs), len(operator.outputs))
+    if problem:
+        place = f"operator {operator.index} ({operator.type})"
+        raise ModelFormatError(f"{place} {problem}", file=file)
 
 
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.

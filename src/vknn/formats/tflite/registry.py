@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from vknn.graph import Value
+from vknn.formats.layer_table import Count, LayerTable, LayerType, Result, arity
+from vknn.formats.tflite.context import Context
 
-if TYPE_CHECKING:
-    from vknn.formats.tflite.context import Context
+__all__ = [
+    "Convert", "OperatorType", "Result", "custom_types", "operator", "operator_type",
+    "operator_types", "quantized",
+]  # fmt: skip
 
-#: Values of an operator's outputs, or the value of its only one.
-Result = Value | Sequence[Value]
-Convert = Callable[["Context"], Result]
+Convert = Callable[[Context], Result]
 
 
-@dataclass
-class OperatorType:
-    """A type of operators. ``inputs``, ``outputs``: least and most (None: any) number.
+@dataclass(frozen=True)
+class OperatorType(LayerType[Context]):
+    """A type of operators.
 
-    ``convert`` converts operators on floats and plain integers, ``quantized`` those whose tensors
-    are quantized; None where quantized tensors are not supported.
+    ``takes_quantized``: ``convert`` converts operators on quantized tensors too, not only those on
+    floats and plain integers.
     """
 
-    name: str
-    convert: Convert
-    inputs: tuple[int, int | None]
-    outputs: tuple[int, int | None]
-    quantized: Convert | None = None
+    takes_quantized: bool = False
+
+    @property
+    def quantized(self) -> Convert | None:
+        """The converter of operators on quantized tensors; None where they are not supported."""
+        return self.convert if self.takes_quantized else _QUANTIZED.get(self.name)
 
 
-_BUILTINS: dict[str, OperatorType] = {}
-_CUSTOM: dict[str, OperatorType] = {}
-#: Converters of quantized forms, whose modules may be imported before those of the operators.
+_BUILTINS: LayerTable[OperatorType] = LayerTable()
+_CUSTOM: LayerTable[OperatorType] = LayerTable()
+#: Converters of quantized forms, by the names of builtin operators.
 _QUANTIZED: dict[str, Convert] = {}
+
+#: Types of all builtin operators, and of all custom ones, by name.
+operator_types = _BUILTINS.all
+custom_types = _CUSTOM.all
 
 
 def operator(
     *names: str,
-    inputs: int | tuple[int, int | None] = 1,
-    outputs: int | tuple[int, int | None] = 1,
+    inputs: Count = 1,
+    outputs: Count = 1,
     takes_quantized: bool = False,
     custom: bool = False,
 ) -> Callable[[Convert], Convert]:
@@ -52,11 +57,9 @@ def operator(
     table = _CUSTOM if custom else _BUILTINS
 
     def register(convert: Convert) -> Convert:
+        ends = arity(inputs), arity(outputs)
         for name in names:
-            if name in table:
-                raise ValueError(f"operator {name} is registered twice")
-            second = convert if takes_quantized else None if custom else _QUANTIZED.get(name)
-            table[name] = OperatorType(name, convert, _range(inputs), _range(outputs), second)
+            table.add(OperatorType(name, convert, *ends, takes_quantized=takes_quantized))
         return convert
 
     return register
@@ -68,11 +71,9 @@ def quantized(*names: str) -> Callable[[Convert], Convert]:
     def register(convert: Convert) -> Convert:
         for name in names:
             known = _BUILTINS.get(name)
-            if name in _QUANTIZED or (known is not None and known.quantized is not None):
+            if name in _QUANTIZED or (known is not None and known.takes_quantized):
                 raise ValueError(f"operator {name} has a quantized form already")
             _QUANTIZED[name] = convert
-            if known is not None:
-                known.quantized = convert
         return convert
 
     return register
@@ -81,17 +82,3 @@ def quantized(*names: str) -> Callable[[Convert], Convert]:
 def operator_type(code: str, custom_code: str = "") -> OperatorType | None:
     """Type of a builtin operator or, with ``custom_code``, of a custom one; None if unknown."""
     return _CUSTOM.get(custom_code) if custom_code else _BUILTINS.get(code)
-
-
-def operator_types() -> dict[str, OperatorType]:
-    """Types of all builtin operators by name."""
-    return dict(_BUILTINS)
-
-
-def custom_types() -> dict[str, OperatorType]:
-    """Types of all custom operators by name."""
-    return dict(_CUSTOM)
-
-
-def _range(arity: int | tuple[int, int | None]) -> tuple[int, int | None]:
-    return (arity, arity) if isinstance(arity, int) else arity

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError, VknnError
+from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.layer_context import NeedsData, unfold
-from vknn.formats.layer_errors import STRAY, Malformed, Unsupported
+from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
@@ -139,18 +139,9 @@ class _Converter:
         assert found is not None, "unknown operators are refused when a model is loaded"
         context = Context(self.builder, self.graph, operator, inputs)
         place = self.source.place(self.graph, operator)
-        try:
+        with errors_of(place, self.source.file, context.origin.name):
             check_element_types(context)
             results = unfold(_convert_function(found, context)(context))
-        except Unsupported as problem:
-            raise UnsupportedLayerError([f"{place}: {problem}"], file=self.source.file) from problem
-        except (Malformed, ShapeError) as problem:
-            raise ShapeError(f"{place}: {problem}") from problem
-        except VknnError:
-            raise
-        except STRAY as problem:
-            text = f"{place}: {type(problem).__name__}: {problem}"
-            raise ModelFormatError(text, file=self.source.file) from problem
         self._set_outputs(operator, results)
         self.known.update(context.assigned)
         return True

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
-    Padding,
-    halves,
     is_top_left,
     padded_shape,
-    pads,
     read_border_amounts,
-    same_padding,
     sizes,
 )
 from vknn.formats.coreml.registry import layer
+from vknn.formats.windows import Pads, flat_pads, halves, same_pads, window_extents
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
@@ -33,13 +30,13 @@ class _Kernel:
     size: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    padding: Padding | None
+    padding: Pads | None
     top_left: bool = False
 
     @property
     def extents(self) -> tuple[int, ...]:
         """The extents of the window, dilation included."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.dilations, strict=True))
+        return window_extents(self.size, self.dilations)
 
 
 @layer("convolution", inputs=(1, 2))
@@ -98,7 +95,7 @@ def _kernel_3d(c: Context) -> _Kernel:
     )
 
 
-def padding_3d(c: Context) -> Padding | None:
+def padding_3d(c: Context) -> Pads | None:
     """The padding of a layer over three axes; None for SAME."""
     p = c.params
     if p.paddingType == type(p).SAME:
@@ -144,9 +141,9 @@ def _bias(c: Context, kernel: _Kernel) -> Value | None:
 def _convolved(c: Context, x: Value, kernel: _Kernel, w: Value) -> Value:
     padding = kernel.padding
     if padding is None:
-        padding = same_padding(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
+        padding = same_pads(x.type.dims[2:], kernel.extents, kernel.strides, kernel.top_left)
     c.size(padded_shape(x, padding), "its padded input")
-    op = Conv(kernel.strides, pads(padding), kernel.dilations, kernel.groups)
+    op = Conv(kernel.strides, flat_pads(padding), kernel.dilations, kernel.groups)
     return c.add(op, x, w, _bias(c, kernel))
 
 
@@ -156,15 +153,13 @@ def _deconvolved(c: Context, x: Value, kernel: _Kernel, asked: Sequence[int] | N
     w = c.weight(c.params.weights, shape, "weights", channel_axis=1, groups=kernel.groups)
     cut = _cut(c, x.type.dims[2:], kernel, asked)
     extra = tuple(max(0, -end) for _, end in cut)
-    kept = pads(tuple((b, max(0, e)) for b, e in cut))
+    kept = flat_pads(tuple((b, max(0, e)) for b, e in cut))
     strides, dilations = kernel.strides, kernel.dilations
     op = ConvTranspose(strides, kept, dilations, kernel.groups, extra if any(extra) else ())
     return c.add(op, x, c.constant(w, "weights"), _bias(c, kernel))
 
 
-def _cut(
-    c: Context, spatial: Sequence[int], kernel: _Kernel, asked: Sequence[int] | None
-) -> Padding:
+def _cut(c: Context, spatial: Sequence[int], kernel: _Kernel, asked: Sequence[int] | None) -> Pads:
     """The numbers of elements to cut off both ends of the full result; negative to add.
 
     An output shape takes precedence over the padding; where they agree the padding gives the sides.

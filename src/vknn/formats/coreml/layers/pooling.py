@@ -9,16 +9,14 @@ from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import (
-    Padding,
     is_top_left,
     padded_shape,
-    pads,
     read_border_amounts,
-    same_padding,
     sizes,
 )
 from vknn.formats.coreml.layers.convolution import padding_3d
 from vknn.formats.coreml.registry import layer
+from vknn.formats.windows import Pads, flat_pads, same_pads
 from vknn.graph import Value
 from vknn.ops.elementwise.binary import Mul
 from vknn.ops.elementwise.unary import Sqrt, Square
@@ -51,7 +49,7 @@ def pooling_3d(c: Context) -> Value:
     strides = sizes(c, (p.strideDepth, p.strideHeight, p.strideWidth), none, "its stride")
     padding = padding_3d(c)
     if padding is None:
-        padding = same_padding(c.x.type.dims[2:], kernel, strides, top_left=False)
+        padding = same_pads(c.x.type.dims[2:], kernel, strides, larger_first=False)
     return _pooled(c, c.x, kernel, strides, padding, p.countExcludePadding)
 
 
@@ -74,11 +72,11 @@ def _pooled(
     x: Value,
     kernel: Sequence[int],
     strides: Sequence[int],
-    padding: Padding,
+    padding: Pads,
     only_real: bool,
 ) -> Value:
     """``only_real``: averages are over elements of x; else padding counts, as zeros."""
-    size, steps, edges = tuple(kernel), tuple(strides), pads(padding)
+    size, steps, edges = tuple(kernel), tuple(strides), flat_pads(padding)
     c.size(padded_shape(x, padding), "its padded input")
     kind = _kind(c, 3)
     if kind == pb.PoolingLayerParams.MAX:
@@ -91,11 +89,11 @@ def _pooled(
 
 def _padding(
     c: Context, spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
-) -> Padding:
+) -> Pads:
     p = c.params
     kind = p.WhichOneof("PoolingPaddingType")
     if kind == "same":
-        return same_padding(spatial, kernel, strides, is_top_left(p.same))
+        return same_pads(spatial, kernel, strides, is_top_left(p.same))
     if kind != "includeLastPixel":
         return read_border_amounts(c, p.valid.paddingAmounts)
     amounts = p.includeLastPixel.paddingAmounts

@@ -109,7 +109,7 @@ def _weights(bias_rows: int, p: RnnParams) -> list[WeightSpec]:
     return specs
 
 
-@layer("RNN", params=RnnParams, weights=partial(_weights, 1), bottoms=(1, 2), tops=(1, 2))
+@layer("RNN", params=RnnParams, weights=partial(_weights, 1), inputs=(1, 2), outputs=(1, 2))
 def rnn(c: Context[RnnParams]) -> Sequence[Value]:
     """RNN h = tanh(W x + R h + b)."""
     p = c.params
@@ -119,7 +119,7 @@ def rnn(c: Context[RnnParams]) -> Sequence[Value]:
     return _convert(c, op, _RNN_ORDER, both)
 
 
-@layer("GRU", params=GruParams, weights=partial(_weights, 4), bottoms=(1, 2), tops=(1, 2))
+@layer("GRU", params=GruParams, weights=partial(_weights, 4), inputs=(1, 2), outputs=(1, 2))
 def gru(c: Context[GruParams]) -> Sequence[Value]:
     """GRU; the file has gates R, U, N, and biases of R, U, W in N, R in N."""
     p = c.params
@@ -137,7 +137,7 @@ def gru(c: Context[GruParams]) -> Sequence[Value]:
     return _convert(c, op, _GRU_ORDER, both)
 
 
-@layer("LSTM", params=LstmParams, weights=partial(_weights, 4), bottoms=(1, 3), tops=(1, 3))
+@layer("LSTM", params=LstmParams, weights=partial(_weights, 4), inputs=(1, 3), outputs=(1, 3))
 def lstm(c: Context[LstmParams]) -> Sequence[Value]:
     """LSTM; the file has gates I, F, O, G, and a projection where hidden_size is not num_output."""
     p = c.params

@@ -17,7 +17,7 @@ ALIASES = frozenset({"DeepCopy", "Noop", "Split"})
 _TAGGED, _UNTAGGED = 0, 1
 
 
-@layer(INPUT, bottoms=0)
+@layer(INPUT, inputs=0)
 def input_(c: Context[Any]) -> Value:
     """Placeholder: the model makes the inputs of graphs; the layer's sizes are only hints."""
     raise AssertionError("Input layers are not converted")
@@ -51,7 +51,7 @@ class MemoryDataParams(Params):
     "MemoryData",
     params=MemoryDataParams,
     weights=lambda p: [WeightSpec("data", p.sizes, tagged=p.load_type == _TAGGED)],
-    bottoms=0,
+    inputs=0,
     result=same_type,
 )
 def memory_data(c: Context[MemoryDataParams]) -> Value:
@@ -60,7 +60,7 @@ def memory_data(c: Context[MemoryDataParams]) -> Value:
     return c.constant(data[None], "data")
 
 
-@layer("Split", tops=(1, None), accepts=ANY, result=same_type, batched=lambda p: True)
+@layer("Split", outputs=(1, None), accepts=ANY, result=same_type, batched=lambda p: True)
 def split(c: Context[Any]) -> Sequence[Value]:
     """The input itself, for each output."""
     return [c.x] * len(c.record.tops)
@@ -68,8 +68,8 @@ def split(c: Context[Any]) -> Sequence[Value]:
 
 @layer(
     "Noop",
-    bottoms=(1, None),
-    tops=(1, None),
+    inputs=(1, None),
+    outputs=(1, None),
     accepts=ANY,
     result=same_type,
     batched=lambda p: True,

@@ -121,7 +121,7 @@ def _begins_and_sizes(
         begins, ends = w.pads(s.sizes)
         sizes = [f - b - e for f, b, e in zip(full, begins, ends, strict=True)]
     if same:
-        return w.halves([max(f - n, 0) for f, n in zip(full, sizes, strict=True)])[0], sizes
+        return w.begins_of([max(f - n, 0) for f, n in zip(full, sizes, strict=True)]), sizes
     return w.pads(s.sizes)[0], sizes
 
 

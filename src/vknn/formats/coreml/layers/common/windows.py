@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from vknn.formats.coreml.context import Context
+from vknn.formats.windows import Pads
 from vknn.graph import Value
-
-#: Beginning and end of each axis.
-Padding = tuple[tuple[int, int], ...]
 
 #: The largest window, stride or padding; real networks have smaller ones.
 _MOST = 1 << 24
@@ -25,7 +23,7 @@ def sizes(
     return found
 
 
-def read_border_amounts(c: Context, amounts: Any, what: str = "paddingAmounts") -> Padding:
+def read_border_amounts(c: Context, amounts: Any, what: str = "paddingAmounts") -> Pads:
     """A BorderAmounts as ((top, bottom), (left, right)); all 0 without entries."""
     edges = tuple((int(e.startEdgeSize), int(e.endEdgeSize)) for e in amounts.borderAmounts)
     edges = edges or ((0, 0), (0, 0))
@@ -34,34 +32,12 @@ def read_border_amounts(c: Context, amounts: Any, what: str = "paddingAmounts") 
     return edges
 
 
-def halves(total: int, top_left: bool) -> tuple[int, int]:
-    """A total padding as begin and end; the larger half is the end, or begin for ``top_left``."""
-    less = total // 2
-    return (total - less, less) if top_left else (less, total - less)
-
-
-def same_padding(
-    spatial: Sequence[int], extents: Sequence[int], strides: Sequence[int], top_left: bool
-) -> Padding:
-    """Padding for ceil(size / stride) windows of ``extents`` (SAME)."""
-    found = []
-    for size, extent, stride in zip(spatial, extents, strides, strict=True):
-        windows = -(-size // stride)
-        found.append(halves(max(0, (windows - 1) * stride + extent - size), top_left))
-    return tuple(found)
-
-
 def is_top_left(message: Any) -> bool:
     """Whether a SamePadding has the larger half at the begin."""
     return bool(message.asymmetryMode == type(message).TOP_LEFT_HEAVY)
 
 
-def pads(padding: Padding) -> tuple[int, ...]:
-    """Padding in the order of the ops: all begins, then all ends."""
-    return (*(b for b, _ in padding), *(e for _, e in padding))
-
-
-def padded_shape(x: Value, padding: Padding) -> tuple[int, ...]:
+def padded_shape(x: Value, padding: Pads) -> tuple[int, ...]:
     """The shape of ``x`` with its last axes padded."""
     dims = x.type.dims
     inner = zip(dims[len(dims) - len(padding) :], padding, strict=True)

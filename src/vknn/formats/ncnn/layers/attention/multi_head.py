@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.elementwise.arithmetic import scaled
-from vknn.formats.ncnn.layers.quantized.block import Blocks, blocks_of
+from vknn.formats.ncnn.layers.quantized.block import BlockParams, blocks_of
 from vknn.formats.ncnn.params import P, Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
@@ -29,7 +29,7 @@ _SWAP = Transpose(perm=(0, 2, 1, 3))
 
 
 @attributes
-class AttentionParams(Params):
+class AttentionParams(BlockParams):
     """Parameters of MultiHeadAttention."""
 
     embed_dim: int = param(0)
@@ -40,7 +40,6 @@ class AttentionParams(Params):
     attn_mask: int = param(5)
     scale: float = param(6, _DEFAULT_SCALE)
     kv_cache: int = param(7)
-    quantize_term: int = param(18)
 
     @property
     def qdim(self) -> int:
@@ -59,16 +58,6 @@ class AttentionParams(Params):
         """Shapes (outputs, inputs) of the matrices of the projections."""
         e, q = self.embed_dim, self.qdim
         return {"q": (e, q), "k": (e, self.kdim), "v": (e, self.vdim), "out": (q, e)}
-
-    @property
-    def blocks(self) -> Blocks | None:
-        """Block format of the matrices, or None."""
-        return blocks_of(self.quantize_term)
-
-    @property
-    def int8(self) -> bool:
-        """True where all products are int8 products."""
-        return self.quantize_term != 0 and self.blocks is None
 
     def check(self) -> None:
         e, heads = self.embed_dim, self.num_heads
@@ -109,8 +98,8 @@ def cache_slots(p: Params, count: int) -> Sequence[int]:
     "MultiHeadAttention",
     params=AttentionParams,
     weights=_weights,
-    bottoms=(1, 6),
-    tops=(1, 3),
+    inputs=(1, 6),
+    outputs=(1, 3),
     may_be_empty=cache_slots,
 )
 def multi_head_attention(c: Context[AttentionParams]) -> Value | Sequence[Value]:

@@ -33,7 +33,7 @@ class SdpaParams(Params):
     int8_scale_term: int = param(18)
 
 
-@layer("SDPA", params=SdpaParams, bottoms=(3, 6), tops=(1, 3), may_be_empty=cache_slots)
+@layer("SDPA", params=SdpaParams, inputs=(3, 6), outputs=(1, 3), may_be_empty=cache_slots)
 def sdpa(c: Context[SdpaParams]) -> Value | Sequence[Value]:
     """softmax(scale q k^T + mask) v of (head, sequence, width) blobs; heads may share k and v.
 
@@ -133,7 +133,7 @@ class RotaryParams(Params):
     interleaved: int = param(0)
 
 
-@layer("RotaryEmbed", params=RotaryParams, bottoms=3)
+@layer("RotaryEmbed", params=RotaryParams, inputs=3)
 def rotary_embed(c: Context[RotaryParams]) -> Value:
     """Rotary position embedding (Su et al. 2021); inputs: x, cosines, sines (sequence, pair)."""
     x = c.x

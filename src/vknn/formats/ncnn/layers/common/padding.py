@@ -6,32 +6,17 @@ from collections.abc import Sequence
 
 from vknn.formats.ncnn.context import Context, rank
 from vknn.formats.ncnn.params import P, require
+from vknn.formats.windows import Pads, flat_pads, same_pads
 from vknn.graph import DType, Value
 from vknn.ops.movement.shape import Pad
 
 SAME_UPPER, SAME_LOWER = -233, -234
-
-#: (begin, end) per spatial axis, outermost first.
-Pads = tuple[tuple[int, int], ...]
 
 
 def check_pads(pads: Sequence[int]) -> None:
     """Check: Malformed for negative pads beside positive ones; negative pads alone mean none."""
     good = min(pads) >= 0 or max(pads) <= 0
     require(good, f"negative padding {list(pads)} (left, right, top, bottom)")
-
-
-def same_pads(
-    sizes: Sequence[int], extents: Sequence[int], strides: Sequence[int], lower: bool
-) -> Pads:
-    """Pads that give outputs of ceil(size / stride); of an odd total the end (``lower``: the begin)
-    gets one more. No pads where the windows reach the end without."""
-    pads = []
-    for size, extent, stride in zip(sizes, extents, strides, strict=True):
-        total = max(extent + (size - 1) // stride * stride - size, 0)
-        small, large = total // 2, total - total // 2
-        pads.append((large, small) if lower else (small, large))
-    return tuple(pads)
 
 
 def window_pads(
@@ -42,7 +27,7 @@ def window_pads(
     if max(flat) > 0:
         return given
     if flat in ({SAME_UPPER}, {SAME_LOWER}):
-        return same_pads(sizes, extents, strides, lower=flat == {SAME_LOWER})
+        return same_pads(sizes, extents, strides, larger_first=flat == {SAME_LOWER})
     return tuple((0, 0) for _ in given)
 
 
@@ -56,11 +41,6 @@ def applicable_pads(c: Context[P], pads: Pads) -> Pads:
     c.require(whole, "a blob of three axes has no depth to be padded")
     missing = max(axes - n, 0)
     return ((0, 0),) * missing + pads[missing:]
-
-
-def flat_pads(pads: Pads) -> tuple[int, ...]:
-    """Pads as all begins, then all ends."""
-    return tuple(begin for begin, _ in pads) + tuple(end for _, end in pads)
 
 
 def pad_spatial(c: Context[P], x: Value, pads: Pads, value: float) -> Value:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
-from vknn.formats.ncnn.layers.common.padding import Pads
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.windows import Pads, window_extents
 from vknn.graph import Value, attributes
 
 #: Axis -> parameters of the pads at its begin and end.
@@ -154,11 +154,6 @@ class GroupParams(Params):
     def groups(self) -> int:
         """Number of groups of channels."""
         return self.group
-
-
-def window_extents(kernel: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[int, ...]:
-    """Cells from the first to the last of a window, along each axis."""
-    return tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
 
 
 def padded_sizes(sizes: Sequence[int], pads: Pads) -> list[int]:

@@ -21,12 +21,9 @@ from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.common.activation import activate, check_activation
 from vknn.formats.ncnn.layers.common.padding import (
     SAME_LOWER,
-    Pads,
     applicable_pads,
     check_pads,
-    flat_pads,
     pad_spatial,
-    same_pads,
     window_pads,
 )
 from vknn.formats.ncnn.layers.common.windows import (
@@ -41,7 +38,6 @@ from vknn.formats.ncnn.layers.common.windows import (
     dynamic_shape,
     float_weight,
     padded_sizes,
-    window_extents,
 )
 from vknn.formats.ncnn.layers.quantized.int8 import (
     check_term,
@@ -53,6 +49,7 @@ from vknn.formats.ncnn.layers.quantized.int8 import (
 from vknn.formats.ncnn.params import param
 from vknn.formats.ncnn.registry import FLOAT, FLOAT_OR_INT8, layer
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.windows import Pads, flat_pads, same_pads, window_extents
 from vknn.graph import DType, Value, attributes
 from vknn.ops.convolution.conv import Conv, ConvInteger
 
@@ -207,7 +204,7 @@ def _pads(c: Context[Any], x: Value, kernel: tuple[int, ...]) -> Pads:
     extents = window_extents(kernel, p.dilations)
     pads = window_pads(p.pads, sizes, extents, p.strides)
     if len(sizes) == 3 and {n for pair in p.pads for n in pair} == {SAME_LOWER}:
-        pads = same_pads(sizes[:1], extents[:1], p.strides[:1], lower=False) + pads[1:]
+        pads = same_pads(sizes[:1], extents[:1], p.strides[:1]) + pads[1:]
     pads = applicable_pads(c, pads)
     check_extents(c, padded_sizes(sizes, pads), extents)
     return pads
@@ -232,7 +229,7 @@ def _convolve_int8(c: Context[Any], x: Value) -> Value:
     "Convolution",
     params=ConvolutionParams,
     weights=_weights,
-    bottoms=(1, 3),
+    inputs=(1, 3),
     accepts=FLOAT_OR_INT8,
     result=_result,
     quantized=lambda p: p.quantized,
@@ -261,7 +258,7 @@ for _name, (_params, _most, _types) in _LAYERS.items():
         _name,
         params=_params,
         weights=_weights,
-        bottoms=(1, _most),
+        inputs=(1, _most),
         accepts=_types,
         result=_result,
         quantized=lambda p: p.quantized,

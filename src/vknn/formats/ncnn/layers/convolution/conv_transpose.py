@@ -17,7 +17,7 @@ import numpy as np
 from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.ncnn.context import Context
 from vknn.formats.ncnn.layers.common.activation import activate, check_activation
-from vknn.formats.ncnn.layers.common.padding import SAME_LOWER, SAME_UPPER, Pads, flat_pads
+from vknn.formats.ncnn.layers.common.padding import SAME_LOWER, SAME_UPPER
 from vknn.formats.ncnn.layers.common.windows import (
     ConvWindow2D,
     ConvWindow3D,
@@ -32,6 +32,7 @@ from vknn.formats.ncnn.layers.common.windows import (
 from vknn.formats.ncnn.params import param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.windows import Pads, flat_pads
 from vknn.graph import Value, attributes
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 
@@ -185,4 +186,4 @@ _LAYERS: dict[str, tuple[type[TransposedWindow], int]] = {
     "DeconvolutionDepthWise3D": (DeconvolutionDepthWise3DParams, 1),
 }
 for _name, (_params, _most) in _LAYERS.items():
-    layer(_name, params=_params, weights=_weights, bottoms=(1, _most))(deconvolve)
+    layer(_name, params=_params, weights=_weights, inputs=(1, _most))(deconvolve)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, shape
 from vknn.formats.ncnn.layers.common.activation import activate, check_activation
-from vknn.formats.ncnn.layers.common.padding import flat_pads
 from vknn.formats.ncnn.layers.common.windows import (
     ConvWindow2D,
     WeightedWindow,
@@ -13,6 +12,7 @@ from vknn.formats.ncnn.layers.common.windows import (
 )
 from vknn.formats.ncnn.params import require
 from vknn.formats.ncnn.registry import layer
+from vknn.formats.windows import flat_pads
 from vknn.graph import Value, attributes
 from vknn.ops.convolution.deform_conv import DeformConv
 
@@ -32,7 +32,7 @@ class DeformableConv2DParams(ConvWindow2D, WeightedWindow):
     "DeformableConv2D",
     params=DeformableConv2DParams,
     weights=DeformableConv2DParams.weight_specs,
-    bottoms=(2, 3),
+    inputs=(2, 3),
 )
 def deformable_conv_2d(c: Context[DeformableConv2DParams]) -> Value:
     """Inputs: image, offsets (h, then w) of each tap, and optionally a factor for each tap."""

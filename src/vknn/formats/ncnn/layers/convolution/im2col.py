@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
-from vknn.formats.ncnn.layers.common.padding import (
-    applicable_pads,
-    check_pads,
-    flat_pads,
-    window_pads,
-)
+from vknn.formats.ncnn.layers.common.padding import applicable_pads, check_pads, window_pads
 from vknn.formats.ncnn.layers.common.windows import ConvWindow2D, check_extents, padded_sizes
 from vknn.formats.ncnn.params import param, require
 from vknn.formats.ncnn.registry import layer
+from vknn.formats.windows import flat_pads
 from vknn.graph import Value, attributes
 from vknn.ops.convolution.im2col import Col2Im, Im2Col
 

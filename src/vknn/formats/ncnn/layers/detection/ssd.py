@@ -94,7 +94,7 @@ class ProposalParams(Params):
         require(self.after_nms_top_n >= 0, f"after_nms_topN {self.after_nms_top_n} is negative")
 
 
-@layer("PriorBox", params=PriorBoxParams, bottoms=(1, None))
+@layer("PriorBox", params=PriorBoxParams, inputs=(1, None))
 def prior_box(c: Context[PriorBoxParams]) -> Value:
     """Prior boxes for shapes of inputs: boxes and variances (2, boxes * 4), MXNet's (boxes * 4)."""
     p = c.params
@@ -163,7 +163,7 @@ def _mxnet_priors(p: PriorBoxParams, height: int, width: int) -> PriorBox:
     return PriorBox((height, width), tuple(sizes), step, first, clip=bool(p.clip))
 
 
-@layer("DetectionOutput", params=DetectionOutputParams, bottoms=3)
+@layer("DetectionOutput", params=DetectionOutputParams, inputs=3)
 def detection_output(c: Context[DetectionOutputParams]) -> Value:
     """Detections of an SSD as rows (label, score, x1, y1, x2, y2).
 
@@ -204,7 +204,7 @@ def detection_output(c: Context[DetectionOutputParams]) -> Value:
     return c.add(op, *flat)
 
 
-@layer("Proposal", params=ProposalParams, bottoms=3, tops=(1, 2))
+@layer("Proposal", params=ProposalParams, inputs=3, outputs=(1, 2))
 def proposal(c: Context[ProposalParams]) -> Sequence[Value]:
     """Region proposals (n, 1, 4) and, as a second output, their scores (n, 1, 1).
 

@@ -37,7 +37,7 @@ class Yolov3Params(YoloParams):
         require(good, f"the mask {self.mask} speaks of more than {pairs} anchors")
 
 
-@layer("YoloDetectionOutput", params=YoloParams, bottoms=(1, None))
+@layer("YoloDetectionOutput", params=YoloParams, inputs=(1, None))
 def yolo_detection_output(c: Context[YoloParams]) -> Value:
     """Detections of YOLOv2 as rows (label + 1, score, x1, y1, x2, y2).
 
@@ -59,7 +59,7 @@ def yolo_detection_output(c: Context[YoloParams]) -> Value:
     return c.add(op, *c.inputs)
 
 
-@layer("Yolov3DetectionOutput", params=Yolov3Params, bottoms=(1, None))
+@layer("Yolov3DetectionOutput", params=Yolov3Params, inputs=(1, None))
 def yolov3_detection_output(c: Context[Yolov3Params]) -> Value:
     """Detections of YOLOv3 as rows (label + 1, score, x1, y1, x2, y2)."""
     p, maps = c.params, len(c.inputs)

@@ -84,7 +84,7 @@ class BinaryParams(Params):
         require(0 <= self.op_type < len(_BINARY), f"unknown op_type {self.op_type}")
 
 
-@layer("BinaryOp", params=BinaryParams, bottoms=(1, 2))
+@layer("BinaryOp", params=BinaryParams, inputs=(1, 2))
 def binary_op(c: Context[BinaryParams]) -> Value:
     """Binary op of two blobs, or of a blob and a number.
 
@@ -147,7 +147,7 @@ class EltwiseParams(Params):
         require(0 <= self.op_type <= 2, f"unknown op_type {self.op_type}")
 
 
-@layer("Eltwise", params=EltwiseParams, bottoms=(2, None))
+@layer("Eltwise", params=EltwiseParams, inputs=(2, None))
 def eltwise(c: Context[EltwiseParams]) -> Value:
     """Product, sum (weighted by ``coeffs``) or maximum of equally shaped blobs."""
     first, *others = c.inputs
@@ -262,7 +262,7 @@ def _scale_weights(p: ScaleParams) -> list[WeightSpec]:
     return [WeightSpec(name, (p.scale_data_size,)) for name in names]
 
 
-@layer("Scale", params=ScaleParams, weights=_scale_weights, bottoms=(1, 2), tops=(1, 2))
+@layer("Scale", params=ScaleParams, weights=_scale_weights, inputs=(1, 2), outputs=(1, 2))
 def scale(c: Context[ScaleParams]) -> Sequence[Value]:
     """Scale and bias x * scale + bias along the outermost axis; the scale may be the second input.
 

@@ -67,7 +67,7 @@ class _Term:
         return math.prod(self.value.type.dims[1 + self.letters.index(x)] for x in letters)
 
 
-@layer("Einsum", params=EinsumParams, bottoms=(1, None))
+@layer("Einsum", params=EinsumParams, inputs=(1, None))
 def einsum(c: Context[EinsumParams]) -> Value:
     """Sum of products of all inputs over the letters that the result lacks, computed from left to
     right, two inputs at a time.

@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.layers.elementwise.arithmetic import scaled
-from vknn.formats.ncnn.layers.quantized.block import Blocks, blocks_of
+from vknn.formats.ncnn.layers.quantized.block import BlockParams
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.formats.ncnn.weights import WeightSpec
@@ -23,7 +23,7 @@ _TRANSPOSE = Transpose(perm=(0, 2, 1))
 
 
 @attributes
-class GemmParams(Params):
+class GemmParams(BlockParams):
     """Parameters of Gemm; those that are about memory layouts have no effect."""
 
     alpha: float = param(0, 1.0)
@@ -41,20 +41,9 @@ class GemmParams(Params):
     output_elempack: int = param(12)
     output_elemtype: int = param(13)
     output_transpose: int = param(14)
-    quantize_term: int = param(18)
     constant_TILE_M: int = param(20)
     constant_TILE_N: int = param(21)
     constant_TILE_K: int = param(22)
-
-    @property
-    def blocks(self) -> Blocks | None:
-        """Block format of B, or None."""
-        return blocks_of(self.quantize_term)
-
-    @property
-    def int8(self) -> bool:
-        """True for an int8 product."""
-        return self.quantize_term != 0 and self.blocks is None
 
     def check(self) -> None:
         if self.blocks is not None:
@@ -105,7 +94,7 @@ def _weights(p: GemmParams) -> list[WeightSpec]:
     return specs
 
 
-@layer("Gemm", params=GemmParams, weights=_weights, bottoms=(0, 3))
+@layer("Gemm", params=GemmParams, weights=_weights, inputs=(0, 3))
 def gemm(c: Context[GemmParams]) -> Value:
     """Matrix product (op(A) op(B) + beta C) alpha; inputs are A, B, C without constant ones.
 
@@ -229,7 +218,7 @@ class MatMulParams(Params):
     transB: int = param(0)
 
 
-@layer("MatMul", params=MatMulParams, bottoms=2)
+@layer("MatMul", params=MatMulParams, inputs=2)
 def matmul(c: Context[MatMulParams]) -> Value:
     """Matrix product of NumPy's matmul: vectors are a row on the left, a column on the right."""
     a, b = c.inputs

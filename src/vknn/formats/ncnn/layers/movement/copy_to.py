@@ -38,7 +38,7 @@ class CopyToParams(Params):
         require_axes(self.axes)
 
 
-@layer("CopyTo", params=CopyToParams, bottoms=2, accepts=ANY, result=same_type)
+@layer("CopyTo", params=CopyToParams, inputs=2, accepts=ANY, result=same_type)
 def copy_to(c: Context[CopyToParams]) -> Value:
     """The first input with the second one copied into it.
 

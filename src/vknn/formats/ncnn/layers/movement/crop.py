@@ -87,7 +87,7 @@ def _value_slots(p: CropParams) -> Sequence[int]:
 @layer(
     "Crop",
     params=CropParams,
-    bottoms=(1, None),
+    inputs=(1, None),
     accepts=ANY,
     result=same_type,
     value_slots=_value_slots,

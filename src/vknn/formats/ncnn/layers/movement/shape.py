@@ -11,11 +11,11 @@ import numpy as np
 
 from vknn.formats.ncnn.axes import axis_names, size_of_axis, with_rank
 from vknn.formats.ncnn.context import Context, axis_of, rank, shape
-from vknn.formats.ncnn.layers.common.padding import flat_pads
 from vknn.formats.ncnn.params import P, Params, param, require, require_axes
 from vknn.formats.ncnn.registry import ANY, layer, same_type
 from vknn.formats.ncnn.shape_expression import evaluate
 from vknn.formats.ncnn.weights import WeightSpec
+from vknn.formats.windows import flat_pads
 from vknn.graph import Value, attributes
 from vknn.ops.movement.shape import ChannelShuffle, Concat, Pad, Slice, Transpose
 
@@ -30,7 +30,7 @@ class ConcatParams(Params):
     axis: int = param(0)
 
 
-@layer("Concat", params=ConcatParams, bottoms=(1, None), accepts=ANY, result=same_type)
+@layer("Concat", params=ConcatParams, inputs=(1, None), accepts=ANY, result=same_type)
 def concat(c: Context[ConcatParams]) -> Value:
     """Concatenation of blobs along an axis.
 
@@ -68,7 +68,7 @@ class SliceParams(Params):
         require_axes((self.axis,))
 
 
-@layer("Slice", params=SliceParams, tops=(1, None), accepts=ANY, result=same_type)
+@layer("Slice", params=SliceParams, outputs=(1, None), accepts=ANY, result=same_type)
 def slice_(c: Context[SliceParams]) -> Sequence[Value]:
     """Consecutive parts along an axis; elements beyond the sum of the sizes are dropped.
 
@@ -139,7 +139,7 @@ class ReshapeParams(Params):
 @layer(
     "Reshape",
     params=ReshapeParams,
-    bottoms=(1, None),
+    inputs=(1, None),
     accepts=ANY,
     result=same_type,
     batched=lambda p: p.by_batch,

@@ -12,16 +12,11 @@ from typing import TypeVar
 import numpy as np
 
 from vknn.formats.ncnn.context import Context, as_image, rank, shape
-from vknn.formats.ncnn.layers.common.padding import (
-    Pads,
-    applicable_pads,
-    flat_pads,
-    pad_spatial,
-    same_pads,
-)
+from vknn.formats.ncnn.layers.common.padding import applicable_pads, pad_spatial
 from vknn.formats.ncnn.layers.common.windows import WindowParams, check_extents, padded_sizes
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
+from vknn.formats.windows import Pads, flat_pads, same_pads
 from vknn.graph import Op, Value, attributes
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.pooling.pool import (
@@ -233,7 +228,7 @@ def _same(c: Context[P], x: Value) -> Value:
     where these cover all, the averages are NaN."""
     p = c.params
     lower = p.pad_mode == _SAME_LOWER
-    pads = same_pads(shape(x)[1:], p.kernel, p.strides, lower=lower)
+    pads = same_pads(shape(x)[1:], p.kernel, p.strides, larger_first=lower)
     if lower and len(pads) == 3:
         pads = (pads[0][::-1], *pads[1:])
     pads = applicable_pads(c, pads)

@@ -62,7 +62,7 @@ class PsRoiPoolingParams(RoiPoolingParams):
     output_dim: int = param(3)
 
 
-@layer("ROIPooling", params=RoiPoolingParams, bottoms=2)
+@layer("ROIPooling", params=RoiPoolingParams, inputs=2)
 def roi_pooling(c: Context[RoiPoolingParams]) -> Value:
     """Maximum in each bin of the region.
 
@@ -75,7 +75,7 @@ def roi_pooling(c: Context[RoiPoolingParams]) -> Value:
     return c.add(op, as_image(c, c.x), _region(c))
 
 
-@layer("ROIAlign", params=RoiAlignParams, bottoms=2)
+@layer("ROIAlign", params=RoiAlignParams, inputs=2)
 def roi_align(c: Context[RoiAlignParams]) -> Value:
     """Mean of samples in each bin of the region.
 
@@ -93,7 +93,7 @@ def roi_align(c: Context[RoiAlignParams]) -> Value:
     return c.add(op, as_image(c, c.x), _region(c))
 
 
-@layer("PSROIPooling", params=PsRoiPoolingParams, bottoms=2)
+@layer("PSROIPooling", params=PsRoiPoolingParams, inputs=2)
 def ps_roi_pooling(c: Context[PsRoiPoolingParams]) -> Value:
     """Position-sensitive pooling: mean in each bin of the region, each bin in its own channels."""
     p, x = c.params, as_image(c, c.x)

@@ -16,9 +16,9 @@ import numpy as np
 
 from vknn.formats.layer_errors import Unsupported
 from vknn.formats.ncnn.context import Context
-from vknn.formats.ncnn.params import P
+from vknn.formats.ncnn.params import P, Params, param
 from vknn.formats.ncnn.weights import WeightSpec
-from vknn.graph import Value
+from vknn.graph import Value, attributes
 from vknn.ops.elementwise import Mul
 from vknn.ops.matmul import RoundBlocks
 
@@ -91,3 +91,20 @@ def blocks_of(term: int) -> Blocks | None:
     if bits not in _BITS or form > 1 or size >= len(_SIZES):
         raise Unsupported(f"quantize_term (parameter 18) {term}, which ncnn does not take either")
     return Blocks(bits, _SIZES[size], bool(form))
+
+
+@attributes
+class BlockParams(Params):
+    """Parameter of layers whose matrices may be stored in blocks, or multiplied as int8."""
+
+    quantize_term: int = param(18)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Block format of the constant matrices, or None."""
+        return blocks_of(self.quantize_term)
+
+    @property
+    def int8(self) -> bool:
+        """True where all products are int8 products."""
+        return self.quantize_term != 0 and self.blocks is None

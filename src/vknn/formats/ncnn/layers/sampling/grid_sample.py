@@ -26,7 +26,7 @@ class GridSampleParams(Params):
         require(self.padding_mode in _PADDINGS, f"unknown padding_mode {self.padding_mode}")
 
 
-@layer("GridSample", params=GridSampleParams, bottoms=2)
+@layer("GridSample", params=GridSampleParams, inputs=2)
 def grid_sample(c: Context[GridSampleParams]) -> Value:
     """Samples of (c, h, w) or (c, d, h, w) at the coordinates in the second input.
 

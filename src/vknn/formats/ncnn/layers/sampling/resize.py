@@ -40,7 +40,7 @@ class InterpParams(Params):
         require(min(sizes) >= 0, f"output size {sizes} must not be negative")
 
 
-@layer("Interp", params=InterpParams, bottoms=(1, None))
+@layer("Interp", params=InterpParams, inputs=(1, None))
 def interp(c: Context[InterpParams]) -> Value:
     """Resizing: 3-D blobs along h and w, 2-D along w; values of 1-D blobs are repeated over h x w.
 

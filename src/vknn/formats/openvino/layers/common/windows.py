@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vknn.formats.openvino.attributes import REQUIRED
 from vknn.formats.openvino.context import Context
+from vknn.formats.windows import halves, same_pads, window_extents
 
 #: Values of ``auto_pad``; those of the second row mean that the pads are given.
 _AUTO = ("same_upper", "same_lower", "valid")
@@ -31,7 +32,7 @@ class SlidingWindow:
     @property
     def extents(self) -> tuple[int, ...]:
         """The number of elements that the window spans along each axis, dilation included."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return window_extents(self.kernel, self.dilations)
 
     def pads(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Begins and ends of the padding around an image of these sizes.
@@ -43,16 +44,16 @@ class SlidingWindow:
             return self.begins, self.ends
         if self.auto_pad == "valid":
             return (0,) * len(sizes), (0,) * len(sizes)
-        totals = [
-            max((-(-size // s) - 1) * s + e - size, 0)
-            for size, s, e in zip(sizes, self.strides, self.extents, strict=True)
-        ]
-        return self.halves(totals)
+        found = same_pads(sizes, self.extents, self.strides, self._larger_first)
+        return tuple(begin for begin, _ in found), tuple(end for _, end in found)
 
-    def halves(self, totals: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Begins and ends of pads with these totals, split as ``auto_pad`` says."""
-        small, large = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
-        return (large, small) if self.auto_pad == "same_lower" else (small, large)
+    def begins_of(self, totals: Sequence[int]) -> tuple[int, ...]:
+        """Begins of pads with these totals, split as ``auto_pad`` says."""
+        return tuple(halves(total, self._larger_first)[0] for total in totals)
+
+    @property
+    def _larger_first(self) -> bool:
+        return self.auto_pad == "same_lower"
 
 
 def window(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.windows import flat_pads, same_pads, window_extents
 from vknn.graph import Value
 
 _SAME = 0
@@ -39,13 +40,7 @@ def padding(
     """
     if c.options["padding"] != _SAME:
         return (0, 0) * len(sizes)
-    begins, ends = [], []
-    for size, k, step, dilation in zip(sizes, kernel, steps, spread, strict=True):
-        reach = (k - 1) * dilation + 1
-        total = max((-(-size // step) - 1) * step + reach - size, 0)
-        begins.append(total // 2)
-        ends.append(total - total // 2)
-    return (*begins, *ends)
+    return flat_pads(same_pads(sizes, window_extents(kernel, spread), steps))
 
 
 def window_outputs(

@@ -10,6 +10,7 @@ from vknn.formats.tflite.layers.common.quantization import (
     all_values,
     check_symmetric_int16,
     float32_ratio,
+    integer_multiplier,
     output_quant,
     power_of_two_exponent,
     scale_of,
@@ -28,8 +29,8 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 def _multipliers(*reals: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Fixed-point multipliers and shifts of ``reals``; 0.0 stands for one that is not used."""
-    found = [fp.quantize_multiplier(real) for real in reals]
-    return tuple(int(q) for q, _ in found), tuple(int(s) for _, s in found)
+    found = [integer_multiplier(real) for real in reals]
+    return tuple(q for q, _ in found), tuple(shift for _, shift in found)
 
 
 @quantized("ADD", "SUB")

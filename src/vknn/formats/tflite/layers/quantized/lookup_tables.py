@@ -12,6 +12,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.quantization import (
+    RELU_0_TO_1,
     activation_bounds,
     all_values,
     check_symmetric_int16,
@@ -27,9 +28,6 @@ from vknn.graph import DType, Value
 from vknn.ops.quantized import fixed_point as fp
 
 _Function = Callable[[np.ndarray], np.ndarray]
-#: RELU_0_TO_1 among the activations, whose numbers leave it out.
-_UNIT = -1
-
 
 _FLOAT: dict[str, _Function] = {
     "LOGISTIC": lambda x: 1.0 / (1.0 + np.exp(-x)),
@@ -170,7 +168,7 @@ def relu(c: Context) -> Value:
     """Clamping activations: rescaled in fixed point, then clamped."""
     check_symmetric_int16(c)
     given, wanted = c.quant(0), output_quant(c)
-    code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "RELU_0_TO_1": _UNIT}[c.operator.code]
+    code = {"RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3, "RELU_0_TO_1": RELU_0_TO_1}[c.operator.code]
     low, high = activation_bounds(c, code)
     q, shift = fp.quantize_multiplier(float32_ratio(scale_of(given), scale_of(wanted)))
     x = all_values(c.x.type.dtype) - zero_of(given)

@@ -14,7 +14,12 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.activation import ACTIVATIONS, SIGN_BIT
-from vknn.formats.tflite.layers.common.quantization import output_quant, scale_of, zero_of
+from vknn.formats.tflite.layers.common.quantization import (
+    integer_multiplier,
+    output_quant,
+    scale_of,
+    zero_of,
+)
 from vknn.formats.tflite.layers.quantized.hybrid import rounded_rows, rows_rounding
 from vknn.formats.tflite.layers.recurrent.weights import constant
 from vknn.formats.tflite.registry import operator, quantized
@@ -23,7 +28,6 @@ from vknn.ops import elementwise as ew
 from vknn.ops.elementwise import logic
 from vknn.ops.matmul import MatMul, MatMulInteger
 from vknn.ops.movement.shape import Concat, Slice
-from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import Rescale
 from vknn.ops.reduction import ReduceSum
 
@@ -116,23 +120,16 @@ def integer_svdf(c: Context) -> Value:
     c.require(c.x.type.dtype is DType.INT8 and feature.dtype == np.int8, "takes int8")
     c.require(held in (DType.INT8, DType.INT16), f"remembers {held.value}")
     scales = [scale_of(q) for q in (x, c.quant(1), c.quant(4), c.quant(2), given)]
-    first = fp.quantize_multiplier(float(scales[0] * scales[1] / scales[2]))
-    second = fp.quantize_multiplier(float(scales[2] * scales[3] / scales[4]))
+    first = integer_multiplier(scales[0] * scales[1] / scales[2])
+    second = integer_multiplier(scales[2] * scales[3] / scales[4])
     sums = c.add(MatMulInteger(transpose_b=True), c.x, c.constant(feature))
     shift = -zero_of(x) * feature.sum(axis=1, dtype=np.int64)
     if shift.any():
         sums = c.add(ew.Add(), sums, c.constant(shift.astype(np.int32)))
     info = np.iinfo(held.numpy)
-    new = c.add(_rescale(first, 0, int(info.min), int(info.max), held), sums)
+    new = c.add(Rescale(*first, 0, 0, 0, int(info.min), int(info.max), held), sums)
     wide = c.add(ew.Cast(DType.INT32), update_memory(c, s, new))
     y = sum_to_units(c, s, c.add(ew.Mul(), wide, c.constant(time.astype(np.int32))))
     bias = c.optional(3)
     y = y if bias is None else c.add(ew.Add(), y, bias)
-    return c.add(_rescale(second, zero_of(given), -128, 127, DType.INT8), y)
-
-
-def _rescale(
-    multiplier: tuple[np.ndarray, np.ndarray], zero: int, low: int, high: int, dtype: DType
-) -> Rescale:
-    q, shift = (int(part) for part in multiplier)
-    return Rescale(q, shift, 0, 0, zero, low, high, dtype)
+    return c.add(Rescale(*second, 0, 0, zero_of(given), -128, 127, DType.INT8), y)
