@@ -152,7 +152,9 @@ def test_the_page_of_files_holds_every_field() -> None:
     with vknn.Session(model, device="numpy") as session:
         reports = [vknn.verify(session), vknn.profile(session, runs=1)]
     reports.append(bench(model, device="numpy", runs=1))
-    reports.append(tuning.Report("", "", "", (tuning.Row("", ("x",), "", "", {}, {}, None, ""),)))
+    reports.append(
+        tuning.TuneReport("", "", "", (tuning.TuneRow("", ("x",), "", "", {}, {}, None, ""),))
+    )
     named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "files.md").read_text()))
     for report in reports:
         document = json.loads(report.to_json())

@@ -17,6 +17,7 @@ NAMES = {
     "DeviceTimeoutError",
     "InputError",
     "ModelFormatError",
+    "NullDeviceError",
     "OutOfMemoryError",
     "Session",
     "Shader",

@@ -2,6 +2,7 @@
 #pragma vknn variants ACCESS=0,1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_memory_scope_semantics : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "detection/list.glsl"
@@ -65,8 +66,10 @@ void main() {
             }
             if (ended) break;
         }
-        memoryBarrierBuffer();
-        barrier();
+        // As memoryBarrierBuffer() and barrier(), but of the workgroup alone: device scope would need
+        // a feature of its own (vulkanMemoryModelDeviceScope) where the Vulkan memory model is on.
+        controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer,
+                       gl_SemanticsAcquireRelease);
     }
     if (lane == 0) STORE1(kept, list, number);
 }

@@ -59,6 +59,13 @@ SWITCHES = (
         "How long a run may take on the device before `DeviceTimeoutError`.",
     ),
     Switch(
+        "VKNN_NULL_DEVICE",
+        "`0`, `1`",
+        "`0`",
+        "1 allows devices that compute nothing (a driver without its GPU, for looking at plans and "
+        "compiled code), by name or index; `auto` never takes them.",
+    ),
+    Switch(
         "VKNN_CACHE_DIR",
         "a directory",
         "the user's cache directory",
@@ -109,6 +116,7 @@ class Environment:
     disabled: frozenset[str] = frozenset()
     timeout: float = 300.0
     cache_dir: Path | None = None
+    null_device: bool = False
 
     def cache_path(self) -> Path:
         """The directory of all caches (not made yet)."""
@@ -130,6 +138,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         disabled=_disabled(variables),
         timeout=_seconds(variables),
         cache_dir=Path(cache_dir).expanduser() if cache_dir else None,
+        null_device=_level(variables, "VKNN_NULL_DEVICE", 1) == 1,
     )
 
 

@@ -66,6 +66,10 @@ class DeviceError(VknnError, RuntimeError):
     """The Vulkan driver refused something or none is there."""
 
 
+class NullDeviceError(DeviceError):
+    """The device computes nothing: its driver runs without its GPU (``VKNN_NULL_DEVICE``)."""
+
+
 class DeviceLostError(DeviceError):
     """The device stopped answering; the session cannot be used any more."""
 

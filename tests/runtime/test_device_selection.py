@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from vknn.errors import DeviceError
+from vknn.errors import DeviceError, NullDeviceError
 from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
     Quirk,
@@ -102,6 +102,19 @@ def test_device_without_compute_is_passed_over() -> None:
     drawing = dataclasses.replace(DISCRETE, queue_families=(QueueFamily(GRAPHICS),))
     assert rejection(drawing) == "it has no compute queue"
     assert choose([drawing, INTEGRATED]) is INTEGRATED
+
+
+def test_null_devices_are_never_taken_for_real_ones() -> None:
+    null = dataclasses.replace(DISCRETE, name="NAVI31", driver_name="radv", is_null=True)
+    for allowed in (False, True):
+        assert choose([null, CPU], "auto", allowed) is CPU
+        assert choose([null, CPU], "vulkan", allowed) is CPU
+        with pytest.raises(NullDeviceError, match="computes nothing"):
+            choose([null], "auto", allowed)
+    for selector in ("vulkan:2", "navi31", "radv"):
+        with pytest.raises(NullDeviceError, match="VKNN_NULL_DEVICE=1"):
+            choose([null, CPU], selector)
+        assert choose([null, CPU], selector, True) is null
 
 
 @pytest.mark.parametrize(

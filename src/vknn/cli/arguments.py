@@ -32,6 +32,11 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         help="auto, vulkan, vulkan:1, part of a name, or numpy or cpu (the reference, in NumPy)",
     )
     group.add_argument(
+        "--null-device",
+        action="store_true",
+        help="allow a device that computes nothing (a driver without its GPU), named by --device",
+    )
+    group.add_argument(
         "--precision",
         choices=PRECISIONS,
         default="fp32",

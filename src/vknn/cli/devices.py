@@ -61,13 +61,13 @@ def run(args: argparse.Namespace) -> None:
 
 def _default(found: list[Snapshot]) -> Snapshot | None:
     try:
-        return choose(found, environment.device())
+        return choose(found, environment.device(), environment.read().null_device)
     except DeviceError:
         return None
 
 
 def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
-    reason = rejection(snapshot)
+    reason = rejection(snapshot, environment.read().null_device)
     return {
         "device": f"vulkan:{snapshot.index}",
         "name": snapshot.name,

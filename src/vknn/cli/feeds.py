@@ -1,4 +1,4 @@
-"""From the command line to a session's inputs."""
+"""Feeds: inputs of a session from the command line."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from vknn import __version__
-from vknn.errors import VknnError
+from vknn.errors import NullDeviceError, VknnError
 
 #: Name of each command and what it does; module ``vknn.cli.<name>`` has ``add`` and ``run``.
 COMMANDS = {
@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         parsed = _parser(arguments).parse_args(arguments)
+        if getattr(parsed, "null_device", False):
+            os.environ["VKNN_NULL_DEVICE"] = "1"
         return int(import_module(f"vknn.cli.{parsed.command}").run(parsed) or 0)
     except KeyboardInterrupt:
         return _complain("stopped", STOPPED)
@@ -41,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output went away; nothing more can be said to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return USER_ERROR
+    except NullDeviceError as error:
+        return _complain(f"error: {_text(error)}", FAILED)
     except (VknnError, OSError) as error:
         return _complain(f"error: {_text(error)}", USER_ERROR)
     except MemoryError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 import weakref
 from pathlib import Path
 
@@ -146,6 +147,8 @@ def open_device(selector: str = "auto") -> Device:
     Raises:
         vknn.DeviceError: No such device is there or usable; the text names those there are, and the
             remedy. Also for "numpy" and "cpu": the NumPy reference has no device to open.
+        vknn.NullDeviceError: Only devices that compute nothing fit, and ``VKNN_NULL_DEVICE`` is not
+            set. Where it is, one opens with a RuntimeWarning.
     """
     env = environment.read()
     wanted = env.device if selector == "auto" else selector
@@ -154,7 +157,7 @@ def open_device(selector: str = "auto") -> Device:
         sweep()
         instance.acquire()  # keeps the instance across the listing and the opening
         try:
-            snapshot = choose(list_devices(), wanted)
+            snapshot = choose(list_devices(), wanted, env.null_device)
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:
@@ -165,6 +168,9 @@ def open_device(selector: str = "auto") -> Device:
             instance.release()
     try:
         messages.raise_pending()
+        if snapshot.is_null:
+            text = f"{snapshot.name} is a null device: nothing is computed on it"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
     except BaseException:
         device.close()
         raise

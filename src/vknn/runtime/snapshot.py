@@ -79,6 +79,7 @@ class Snapshot:
         timestamp_period: Nanoseconds of a timestamp's unit.
         pipeline_cache_uuid: VkPhysicalDeviceProperties::pipelineCacheUUID.
         cooperative: Products of matrices that subgroups can compute.
+        is_null: Whether it computes nothing: its driver runs without the GPU.
     """
 
     index: int = 0
@@ -113,6 +114,7 @@ class Snapshot:
     timestamp_period: float = 1.0
     pipeline_cache_uuid: bytes = field(default=bytes(16), repr=False)
     cooperative: tuple[CooperativeMatrix, ...] = ()
+    is_null: bool = False
 
     @property
     def compute_family(self) -> int | None:

@@ -188,7 +188,10 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
         )
     if "cooperative_matrix" in features:
         wanted += COOPERATIVE_NEEDS
-        links += [structs.make(name, **{field: 1}) for name, field in COOPERATIVE_NEEDS.values()]
+        links += [
+            structs.make(name, **dict.fromkeys(fields, 1))
+            for name, fields in COOPERATIVE_NEEDS.values()
+        ]
     queue = structs.make(
         "VkDeviceQueueCreateInfo",
         queueFamilyIndex=family,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from vknn.plan import CooperativeMatrix
@@ -17,11 +19,15 @@ INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
 COOPERATIVE = "VK_KHR_cooperative_matrix"
 MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
 SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
-#: What kernels with cooperative matrices need: extension -> its struct of features, and the feature
+#: What kernels with cooperative matrices need: extension -> its struct of features, and features.
+#: With the Vulkan memory model on, atomics of any kernel (of device scope) need its second feature.
 COOPERATIVE_NEEDS = {
-    COOPERATIVE: ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "cooperativeMatrix"),
-    MEMORY_MODEL: ("VkPhysicalDeviceVulkanMemoryModelFeatures", "vulkanMemoryModel"),
-    SUBGROUP_SIZE: ("VkPhysicalDeviceSubgroupSizeControlFeatures", "computeFullSubgroups"),
+    COOPERATIVE: ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", ("cooperativeMatrix",)),
+    MEMORY_MODEL: (
+        "VkPhysicalDeviceVulkanMemoryModelFeatures",
+        ("vulkanMemoryModel", "vulkanMemoryModelDeviceScope"),
+    ),
+    SUBGROUP_SIZE: ("VkPhysicalDeviceSubgroupSizeControlFeatures", ("computeFullSubgroups",)),
 }
 
 _DOT_PROPERTIES = "VkPhysicalDeviceShaderIntegerDotProductProperties"
@@ -50,10 +56,11 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
     if dots and dots.integerDotProduct4x8BitPackedSignedAccelerated:
         features |= {"integer_dot_fast"} if "integer_dot" in features else set()
     cooperative = _cooperative(device, function) if "cooperative_matrix" in features else ()
+    kind = KINDS.get(properties.deviceType, "other")
     return Snapshot(
         index=index,
         name=name,
-        kind=KINDS.get(properties.deviceType, "other"),
+        kind=kind,
         api_version=version,
         vendor_id=properties.vendorID,
         device_id=properties.deviceID,
@@ -83,7 +90,22 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         timestamp_period=limits.timestampPeriod,
         pipeline_cache_uuid=bytes(properties.pipelineCacheUUID),
         cooperative=cooperative,
+        is_null=kind != "cpu" and _has_no_gpu(),
     )
+
+
+def _has_no_gpu() -> bool:
+    """True where this process's drivers run without their GPUs.
+
+    Mesa's drm-shims are libraries that answer in place of the kernel; RADV_FORCE_FAMILY makes RADV
+    a compiler for a GPU that is not there.
+    """
+    if "RADV_FORCE_FAMILY" in os.environ:
+        return True
+    try:
+        return "_drm_shim.so" in Path("/proc/self/maps").read_text(errors="replace")
+    except OSError:  # not Linux: there are no drm-shims
+        return False
 
 
 def _version(packed: int) -> tuple[int, int, int]:
@@ -124,7 +146,7 @@ def _features(
         links.append(dot)
     needs = []
     if extensions >= COOPERATIVE_NEEDS.keys():
-        needs = [(structs.make(name), field) for name, field in COOPERATIVE_NEEDS.values()]
+        needs = [(structs.make(name), fields) for name, fields in COOPERATIVE_NEEDS.values()]
         links += [struct for struct, _ in needs]
     head = structs.chain(*links)
     lib.vkGetPhysicalDeviceFeatures2(device, head.ptr)
@@ -135,7 +157,8 @@ def _features(
         "fp16_storage": storage.ptr.storageBuffer16BitAccess,
         "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
         "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
-        "cooperative_matrix": needs and all(getattr(struct.ptr, field) for struct, field in needs),
+        "cooperative_matrix": needs
+        and all(getattr(struct.ptr, field) for struct, fields in needs for field in fields),
         "subgroup_shuffle": operations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
         "subgroup_arithmetic": operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT,
         "timestamps": any(f.timestamp_bits for f in families),

@@ -15,6 +15,7 @@ NOISE = {
     "terminator_CreateInstance": "the loader tells of a driver that is installed but has no GPU",
     "terminator_CreateDevice": "likewise",
     "loader_": "the loader speaks of its own search for drivers and layers",
+    "Loader Message": "likewise, as loaders from 1.4 on name what they say",
     "Override layer": "likewise",
     "libdrm": "a hardware driver that finds no GPU",
 }

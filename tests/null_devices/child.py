@@ -1,0 +1,103 @@
+"""Work of a null device, in a process of its own: what crashes or hangs there ends nobody else.
+
+    python -m tests.null_devices.child '[{"model": ..., ...}, ...]'
+
+A job prints a line before it starts and a line of JSON when it has ended. The environment picks the
+device (tools/null_devices) and switches validation on: any message of its layer is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.lowering.op_cases import FAMILIES, with_epilogues
+
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.plan import Dispatch, Plan
+from vknn.runtime import Executable, open_device
+from vknn.session import Session
+from vknn.tool_inputs import complete_feeds
+
+DEVICE = "vulkan:0"
+
+
+def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A model opened, run twice and closed; counts of what its plans ask of the device."""
+    weights = None
+    model = Path(job["model"])
+    if model.suffix == ".param" and not model.with_suffix(".bin").exists():
+        weights = folder / f"{model.stem}.bin"
+        if not weights.exists():
+            write_random_weights(model, weights)
+    options = {"precision": job["precision"], "arithmetic": job["arithmetic"]}
+    with Session(model, weights, device=DEVICE, disable=job["disable"], **options) as session:
+        shapes = {spec.name: tuple(job["shape"]) for spec in session.inputs} if job["shape"] else {}
+        feeds = complete_feeds(session, shapes=shapes)
+        for _ in range(2):
+            session.run(feeds)
+        program = session._engine.program(feeds)
+        host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
+        return {"host": host, "segments": len(program.segments), **_counts(program.plans)}
+
+
+def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Every op case of a family by every candidate: planned, compiled, recorded, run, released."""
+    done = 0
+    options = LoweringOptions(precision=job["precision"], arithmetic=job["arithmetic"])
+    with open_device(DEVICE) as device:
+        for graph, feeds in _cases(job["family"]):
+            for candidate in candidates(graph.nodes[0], device.limits, options):
+                wanted = replace(options, algorithm=candidate.name, layout=candidate.outputs[0])
+                plan = lower(graph, device.limits, wanted)
+                with Executable(device, plan) as executable:
+                    executable.run(feeds)
+                done += 1
+    return {"candidates": done}
+
+
+def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    cases = list(FAMILIES[family]())
+    for case in [*cases, *with_epilogues(cases)]:
+        graph = case.graph()
+        yield graph, {value.name: _zeros(value.type) for value in graph.inputs}
+
+
+def _zeros(type_: Any) -> Any:
+    import numpy as np
+
+    return np.zeros(type_.dims, type_.dtype.numpy)
+
+
+def _counts(plans: list[Plan]) -> dict[str, int]:
+    steps = [step for plan in plans for step in plan.steps]
+    return {"dispatches": sum(isinstance(step, Dispatch) for step in steps), "steps": len(steps)}
+
+
+KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
+    "model": run_model,
+    "ops": run_ops,
+}
+
+
+def main(jobs: list[dict[str, Any]]) -> None:
+    warnings.filterwarnings("ignore", message=".* is a null device")
+    with tempfile.TemporaryDirectory() as folder:
+        for job in jobs:
+            print(f"start {job['name']}", flush=True)
+            try:
+                found = KINDS[job["kind"]](job, Path(folder))
+            except Exception as error:
+                found = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps({"name": job["name"], **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,128 @@
+"""Jobs for null devices, and the processes that do them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.peers.ncnn.networks import NETWORKS
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Names of devices, by comma: tests of these instead of DEVICES (tools/test --driver).
+SELECTED = "VKNN_TEST_NULL_DEVICES"
+#: One of each driver whose package there is; the first two have cooperative matrices.
+DEVICES = ("navi31", "nv172", "navi21", "polaris10", "gfx1201", "a740", "m1")
+#: Those that every run of the tests takes.
+QUICK_DEVICES = ("navi31", "a740")
+#: Inputs of real models that leave their size open: part of the file's name -> shape.
+OPEN_SHAPES = {
+    "RFB-320.param": (3, 240, 320),
+    "PP_OCRv5": (3, 640, 640),
+    "waifu2x": (3, 256, 256),
+    "squeezenet_v1.1": (3, 227, 227),
+    "nanodet_m": (3, 320, 320),
+}
+#: precision, arithmetic, parts switched off: the last one stages transfers on any device.
+MODES = {
+    "fp32": ("fp32", "fp32", ()),
+    "fp16": ("fp16", "fp32", ()),
+    "fp16-arithmetic": ("fp16", "fp16", ()),
+    "staged": ("fp32", "fp32", ("unified",)),
+}
+SECONDS = 300
+
+
+def selected_devices() -> tuple[str, ...]:
+    """The devices to test."""
+    names = os.environ.get(SELECTED, "")
+    return tuple(names.split(",")) if names else DEVICES
+
+
+def model_job(path: Path, mode: str) -> dict[str, Any]:
+    """The job that runs a model."""
+    precision, arithmetic, disable = MODES[mode]
+    shape = NETWORKS.get(path.stem) if path.parent.parent.name == "benchmark" else None
+    if shape is None:
+        shape = next((s for part, s in OPEN_SHAPES.items() if part in path.name), None)
+    return {
+        "kind": "model",
+        "name": f"{path.name} {mode}",
+        "model": str(path),
+        "shape": shape,
+        "precision": precision,
+        "arithmetic": arithmetic,
+        "disable": list(disable),
+    }
+
+
+def ops_job(family: str, mode: str) -> dict[str, Any]:
+    """The job that runs every op case of a family by every candidate."""
+    precision, arithmetic, _ = MODES[mode]
+    return {
+        "kind": "ops",
+        "name": f"{family} {mode}",
+        "family": family,
+        "precision": precision,
+        "arithmetic": arithmetic,
+    }
+
+
+def start(
+    device: str, program: Sequence[str], seconds: int = SECONDS, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """A program of this Python's on a null device; skips the test where there are none."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import null_drivers
+    finally:
+        sys.path.pop(0)
+    try:
+        null_drivers.set_up()
+    except null_drivers.Unavailable as error:
+        pytest.skip(str(error))
+    environment = {**os.environ, **null_drivers.device_environment(device), **variables}
+    command = null_drivers.command(device, [sys.executable, *program])
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> list[dict[str, Any]]:
+    """What the jobs found. Fails the test with one line for each that failed, crashed or hung."""
+    program = ["-m", "tests.null_devices.child", json.dumps(list(jobs))]
+    variables = {"VKNN_VALIDATE": "2", "VKNN_NULL_DEVICE": "1"}
+    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
+    try:
+        done = start(device, program, seconds, **variables)
+        output, end = done.stdout, f"ended with {done.returncode}: {_last_line(done.stderr)}"
+    except subprocess.TimeoutExpired as error:
+        output, end = _text(error.stdout), f"took more than {seconds} s"
+    found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    failed = [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
+    if len(found) < len(jobs):
+        failed.append(f"{device}: {jobs[len(found)]['name']}: the process {end}")
+    if failed:
+        pytest.fail("\n".join(failed), pytrace=False)
+    return found
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def _text(output: bytes | str | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

@@ -1,0 +1,64 @@
+"""Null devices at the command line: never taken for real ones, and said to compute nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.null_devices.jobs import start
+from tests.small_model import SHAPE, write_small_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("null")
+    np.save(folder / "data.npy", np.ones(SHAPE, np.float32))
+    return write_small_model(folder)
+
+
+def vknn(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return start("navi21", ["-m", "vknn", *arguments], PYTHONPATH=os.environ["PYTHONPATH"])
+
+
+def on_the_model(command: str, model: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    data = str(model.with_name("data.npy"))
+    return vknn(command, str(model), "--input", data, "--device", "navi21", *more)
+
+
+def test_devices_says_what_it_is() -> None:
+    done = vknn("devices", "--json")
+    (device,) = json.loads(done.stdout)
+    assert "NAVI21" in device["name"] and device["kind"] == "discrete"
+    assert not device["usable"] and not device["default"]
+    assert "computes nothing" in device["rejection"]
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench", "profile", "tune"])
+def test_commands_refuse_it_unless_asked(command: str, model: Path) -> None:
+    done = on_the_model(command, model)
+    assert done.returncode == 1
+    assert "computes nothing" in done.stderr and done.stdout == ""
+
+
+def test_run_takes_it_when_asked(model: Path) -> None:
+    done = on_the_model("run", model, "--null-device")
+    assert done.returncode == 0, done.stderr
+    assert "NAVI21) is a null device: nothing is computed" in done.stderr
+
+
+def test_verify_of_it_fails(model: Path) -> None:
+    """It computes nothing, and that is seen."""
+    done = on_the_model("verify", model, "--null-device")
+    assert done.returncode == 1
+    assert "is a null device" in done.stderr and "conv1" in done.stdout
+
+
+def test_auto_never_means_it(model: Path) -> None:
+    data = str(model.with_name("data.npy"))
+    done = vknn("run", str(model), "--input", data, "--null-device", "--json")
+    assert json.loads(done.stdout)["device"] == "NumPy"
+    assert "no Vulkan device, running on NumPy" in done.stderr

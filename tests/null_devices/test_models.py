@@ -1,0 +1,55 @@
+"""Networks on drivers of GPUs that are not here: planned, compiled, recorded, submitted, released.
+
+Nothing is computed. Held is that no plan, shader or call is invalid there (validation and
+synchronization validation are on) and that the driver's compiler takes every pipeline.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.null_devices.jobs import DEVICES, MODES, QUICK_DEVICES, do, model_job, selected_devices
+from tests.peers.ncnn.networks import NETWORKS
+
+#: Of every run of the tests: a network with a detection's output, one of depthwise convolutions.
+QUICK = ("yolov4-tiny", "shufflenet_v2")
+REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml")
+#: Operators of networks that no kernel can do on any device.
+ON_HOST = {"Cast"}
+
+
+@pytest.mark.parametrize("device", [d for d in QUICK_DEVICES if d in selected_devices()])
+def test_networks(device: str, shared: Path) -> None:
+    jobs = [model_job(_network(shared, name), mode) for name in QUICK for mode in ("fp32", "fp16")]
+    for found in do(device, jobs):
+        assert found["dispatches"] > 30
+        assert set(found["host"]) <= ON_HOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("device", selected_devices())
+def test_every_network(device: str, mode: str, shared: Path) -> None:
+    found = do(device, [model_job(_network(shared, name), mode) for name in NETWORKS], 1200)
+    assert len(found) == len(NETWORKS) == 12
+    assert all(job["dispatches"] and set(job["host"]) <= ON_HOST for job in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("format", ["ncnn", "tflite", "coreml", "openvino"])
+@pytest.mark.parametrize("device", selected_devices())
+def test_real_models(device: str, format: str, mode: str, shared: Path) -> None:
+    folder = shared / "models" / format
+    paths = sorted(path for pattern in REAL_MODELS for path in folder.glob(pattern))
+    assert len(paths) >= 5
+    assert all(job["dispatches"] for job in do(device, [model_job(p, mode) for p in paths], 1200))
+
+
+def test_devices_are_known() -> None:
+    assert set(QUICK_DEVICES) <= set(DEVICES)
+
+
+def _network(shared: Path, name: str) -> Path:
+    return shared / "benchmark" / "ncnn" / f"{name}.param"

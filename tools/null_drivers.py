@@ -1,0 +1,192 @@
+"""Drivers of GPUs that are not here: Mesa of Debian sid with its drm-shims, in a folder of its own.
+
+A drm-shim answers the kernel's calls and computes nothing, so that a driver's compiler, limits and
+memory types are those of the real GPU and results are not. Packages are downloaded by apt and
+unpacked under .cache/null_devices; nothing of the system is touched and no root is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import prepare
+
+FOLDER = prepare.CACHE / "null_devices"
+LIBRARIES = FOLDER / "root" / "usr" / "lib" / "x86_64-linux-gnu"
+PACKAGES = ("mesa-vulkan-drivers", "mesa-drm-shim", "libvulkan1", "vulkan-validationlayers")
+#: Bumped when what lies in the folder changes its meaning.
+VERSION = 1
+
+#: Device -> driver (its manifest's name), shim, variable that picks the GPU, its value.
+DEVICES: dict[str, tuple[str, str, str, str]] = {
+    **{
+        name: ("radeon", "amdgpu", "AMDGPU_GPU_ID", name)
+        for name in (
+            *("polaris10", "polaris12", "vega10", "vega20", "raven", "raven2", "renoir"),
+            *("vangogh", "navi10", "navi21", "navi31", "navi33", "gfx1201"),
+        )
+    },
+    **{
+        f"a{number}": ("freedreno", "freedreno", "FD_GPU_ID", number)
+        for number in ("630", "660", "730", "740", "750")
+    },
+    **{
+        f"nv{chip}": ("nouveau", "nouveau", "NOUVEAU_CHIPSET", chip)
+        for chip in ("120", "164", "172", "192")
+    },
+    "m1": ("asahi", "asahi", "", ""),
+}
+
+
+class Unavailable(Exception):
+    """The reason why there are no null devices on this machine."""
+
+
+def device_environment(device: str) -> dict[str, str]:
+    """Variables that make ``device`` the only one. Raises KeyError for an unknown name."""
+    driver, _, variable, value = DEVICES[device]
+    manifest = str(FOLDER / "icd" / f"{driver}_icd.json")
+    found = {
+        "VK_DRIVER_FILES": manifest,
+        "VK_ICD_FILENAMES": manifest,
+        "VK_LAYER_PATH": str(FOLDER / "layers"),
+        "XDG_RUNTIME_DIR": str(FOLDER / "run"),
+        "MESA_SHADER_CACHE_DISABLE": "1",
+    }
+    return found | ({variable: value} if variable else {})
+
+
+def command(device: str, arguments: Sequence[str]) -> list[str]:
+    """The command that runs a program of this machine on a null device.
+
+    sid's C library is newer than the system's, so its own loader starts the program.
+    """
+    loader = str(FOLDER / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2")
+    shim = str(LIBRARIES / f"lib{DEVICES[device][1]}_noop_drm_shim.so")
+    path = f"{LIBRARIES}:/usr/lib/x86_64-linux-gnu"
+    start = [loader, "--library-path", path, "--preload", shim, "--argv0", arguments[0]]
+    program = shutil.which(arguments[0]) or arguments[0]
+    return [*start, program, *arguments[1:]]
+
+
+def set_up() -> None:
+    """Download and unpacking of the packages, unless that has been done. Raises Unavailable."""
+    if _is_ready():
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # processes of pytest may want it at the same time
+        if not _is_ready():
+            _fetch()
+            _write_manifests()
+            (FOLDER / "run").mkdir(exist_ok=True, mode=0o700)
+            _stamp().write_text(json.dumps({"version": VERSION}))
+
+
+def _stamp() -> Path:
+    return FOLDER / "ready.json"
+
+
+def _is_ready() -> bool:
+    try:
+        return bool(json.loads(_stamp().read_text())["version"] == VERSION)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _fetch() -> None:
+    """The packages of sid and what they depend on, unpacked under root/."""
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise Unavailable(f"null devices come from Debian's packages; there is no {tool}")
+    if os.uname().machine != "x86_64":
+        raise Unavailable(f"null devices are made for x86_64, not for {os.uname().machine}")
+    for folder in ("deb", "root"):
+        shutil.rmtree(FOLDER / folder, ignore_errors=True)
+        (FOLDER / folder).mkdir()
+    prepare.say(f"fetching drivers of GPUs that are not here into {FOLDER}")
+    environment = {**os.environ, "APT_CONFIG": str(_apt_configuration())}
+    _apt(["-qq", "update"], environment)
+    plan = _apt(["install", "-s", "-y", "--no-install-recommends", *PACKAGES], environment)
+    names = re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
+    _apt(["-qq", "download", *names], environment, FOLDER / "deb")
+    for package in sorted((FOLDER / "deb").glob("*.deb")):
+        prepare.run(["dpkg-deb", "-x", package, FOLDER / "root"])
+    shutil.rmtree(FOLDER / "deb")
+
+
+def _apt(arguments: list[str], environment: dict[str, str], folder: Path = FOLDER) -> str:
+    done = subprocess.run(
+        ["apt-get", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = done.stdout.strip().splitlines()[-1:] or ["no message"]
+        raise Unavailable(f"packages of Debian sid cannot be had: {last[0]}")
+    return done.stdout
+
+
+def _apt_configuration() -> Path:
+    """A configuration of apt whose only source is sid and whose state lies in the folder."""
+    apt = FOLDER / "apt"
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (apt / part).mkdir(parents=True, exist_ok=True)
+    keys = sorted(Path("/usr/share/keyrings").glob("debian-archive-keyring.*"))
+    if not keys:
+        raise Unavailable("null devices come from Debian's packages; there is no Debian keyring")
+    (apt / "sources.list").write_text(f"deb [signed-by={keys[0]}] {_mirror()} sid main\n")
+    (apt / "status").touch()
+    configuration = apt / "conf"
+    configuration.write_text(
+        f'Dir::Etc::sourcelist "{apt}/sources.list";\n'
+        'Dir::Etc::sourceparts "-";\n'
+        f'Dir::State "{apt}/state";\n'
+        f'Dir::State::status "{apt}/status";\n'
+        f'Dir::Cache "{apt}/cache";\n'
+        'APT::Sandbox::User "";\n'
+    )
+    return configuration
+
+
+def _mirror() -> str:
+    """The mirror that this machine's own packages come from."""
+    listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(listing, capture_output=True, text=True, check=False)
+    mirrors = [line for line in done.stdout.splitlines() if "security" not in line]
+    if not mirrors:
+        raise Unavailable("apt-get knows no Debian mirror")
+    return mirrors[0]
+
+
+def _write_manifests() -> None:
+    """Manifests of drivers and of the validation layer that name the unpacked libraries."""
+    share = FOLDER / "root" / "usr" / "share" / "vulkan"
+    for source, target in (("icd.d", "icd"), ("explicit_layer.d", "layers")):
+        (FOLDER / target).mkdir(exist_ok=True)
+        for path in (share / source).glob("*.json"):
+            manifest = json.loads(path.read_text())
+            for part in ("ICD", "layer"):
+                if part in manifest:
+                    library = Path(manifest[part]["library_path"]).name
+                    manifest[part]["library_path"] = str(LIBRARIES / library)
+            (FOLDER / target / path.name).write_text(json.dumps(manifest))
+    missing = [d for d in ("radeon", "freedreno", "nouveau", "asahi") if not _manifest(d).is_file()]
+    if missing:
+        raise Unavailable(f"sid's Mesa has no driver {', '.join(missing)} any more")
+
+
+def _manifest(driver: str) -> Path:
+    return FOLDER / "icd" / f"{driver}_icd.json"
