@@ -49,7 +49,7 @@ layout(constant_id = 10) const int LANES = 1;
 layout(constant_id = 11) const int ROWS = 1;
 layout(constant_id = 16) const int JOIN = 0;    // 0 sum, 1 product, 2 maximum, 3 minimum
 layout(constant_id = 17) const int TERM = 0;    // 0 x, 1 |x|, 2 x * x, 3 exp(x - max)
-layout(constant_id = 18) const int FINISH = 0;  // 0 as it is, 1 times `factor`, 2 root, 3 logarithm, 4 over `factor`
+layout(constant_id = 18) const int FINISH = 0;  // 0 as it is, 1 times `factor`, 2 root, 3 logarithm
 layout(constant_id = 19) const int SINGLE = 0;  // C4 with one channel: only lane 0 holds something
 #include "reduction/reduction_axes.glsl"
 
@@ -168,7 +168,6 @@ vec4 finished(vec4 v, vec4 most) {
     if (FINISH == 1) return v * p.factor;
     if (FINISH == 2) return sqrt(v);
     if (FINISH == 3) return m_log(v) + most;
-    if (FINISH == 4) return v / p.factor;
     return v;
 }
 #else

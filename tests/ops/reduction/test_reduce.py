@@ -128,3 +128,12 @@ def test_means_of_sums_in_order(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(y[:, :, 0, 0], total / np.float32(shape[2] * shape[3]))
     check_op(op, x)
     check_op(op, x, kind="discrete")
+    check_op(op, x, precision="fp16", access=("storage",))
+
+
+@pytest.mark.parametrize("rounds", [2, 5, 13, 14, 15])
+def test_means_in_order_of_rows_longer_than_a_loop(rounds: int) -> None:
+    """Several dispatches, each of which goes on from the sums that the last one left."""
+    for shape in ((2, 5, 2, 7), (1, 3, 1, 1)):
+        x = np.random.default_rng(3).random(shape, np.float32)
+        check_op(ReduceMean((2, 3), in_order=True), x, max_loop_rounds=rounds)

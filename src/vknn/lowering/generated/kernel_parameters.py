@@ -648,6 +648,13 @@ KERNELS: dict[str, tuple[str, str]] = {
         "rows count inner chunk",
         "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "reduction/mean_in_order": (
+        "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "
+        "reduced_step0 reduced_step1 reduced_step2 extent plane blocks channels begin end "
+        "number:float",
+        "LANES=10 ROWS=11 KEPT=12 REDUCED=13 ACROSS=14 PADDING_LANES=15 FIRST=16 LAST=17 "
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "reduction/reduce": (
         "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "
         "reduced_step0 reduced_step1 reduced_step2 extent plane blocks channels parts chunk "

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.graph import DType, Op, TensorType
+from vknn.lowering.kernels.reduction.mean_in_order import mean_in_order
 from vknn.lowering.kernels.reduction.parts import RowParts, parts_of, whole_row_cost
 from vknn.lowering.kernels.reduction.reduction_axes import (
     ChannelBlocks,
@@ -15,7 +16,6 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
     ReductionAxis,
     along_axes,
 )
-from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
@@ -41,7 +41,7 @@ from vknn.plan import DeviceLimits
 #: Values of JOIN, TERM and FINISH in shaders/reduction/reduce.comp.
 _SUM, _PRODUCT, _MAXIMUM, _MINIMUM = range(4)
 _PLAIN, _ABSOLUTE, _SQUARE, _EXPONENTIAL = range(4)
-_AS_IS, _SCALED, _ROOT, _LOGARITHM, _DIVIDED = range(5)
+_AS_IS, _SCALED, _ROOT, _LOGARITHM = range(4)
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,13 @@ FUNCTIONS: dict[type[Op], Function] = {
 class _RowReduction:
     """A reduction of a tensor in one layout.
 
-    ``factor``: 1 / elements of a row, or ``in_order`` their number. ``in_order``: elements are
-    added one after the other, as the op asks for.
+    ``factor``: 1 / elements of a row.
     """
 
     axes: ReductionAxes
     function: Function
     factor: float
     target: Layout
-    in_order: bool = False
-
-    def shape(self, limits: DeviceLimits) -> RowShape:
-        """The workgroups; in order a row is one lane's."""
-        shape = self.axes.shape(limits)
-        return RowShape(1, shape.lanes * shape.rows) if self.in_order else shape
 
     @property
     def in_fours(self) -> bool:
@@ -114,12 +107,10 @@ def reductions(problem: Problem) -> Sequence[Candidate]:
         target = _target(problem, dims, source)
         if axes is None or target is None:
             continue
-        reduction = _RowReduction(axes, FUNCTIONS[type(op)], _inverse(x, dims), target)
         if isinstance(op, ReduceMean) and op.in_order:
-            if axes.across:
-                continue  # a vec4's lanes are added up side by side
-            function, count = Function(_SUM, _PLAIN, _DIVIDED), x.size / problem.outputs[0].size
-            reduction = _RowReduction(axes, function, count, target, in_order=True)
+            found += mean_in_order(problem, axes, source, target)
+            continue
+        reduction = _RowReduction(axes, FUNCTIONS[type(op)], _inverse(x, dims), target)
         found += _candidates(problem, reduction, source)
     return found
 
@@ -144,12 +135,12 @@ def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> l
     x, limits = problem.input(0), problem.limits
     axes, found = reduction.axes, []
     work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
-    shape = reduction.shape(limits)
+    shape = axes.shape(limits)
     if shape.fits(axes.rows, axes.count, limits):
         cost = DISPATCH_COST + work + whole_row_cost(axes, shape, limits)
         emit = functools.partial(_emit_whole, reduction=reduction)
         found.append(Candidate(f"lines_{source.value}", (source,), (reduction.target,), emit, cost))
-    parts = None if reduction.in_order else parts_of(axes, limits)
+    parts = parts_of(axes, limits)
     if (
         parts is None
         or reduction.function.term == _EXPONENTIAL
@@ -185,7 +176,7 @@ def _parts_fit(reduction: _RowReduction, parts: RowParts, limits: DeviceLimits) 
 
 def _emit_whole(emitter: Emitter, reduction: _RowReduction) -> None:
     axes, limits, x = reduction.axes, emitter.problem.limits, emitter.input(0)
-    shape = reduction.shape(limits)
+    shape = axes.shape(limits)
     emitter.dispatch(
         "reduction/reduce",
         [axes.read(x), write(emitter.output())],
