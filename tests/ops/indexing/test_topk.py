@@ -16,6 +16,13 @@ def few_values(*shape: int) -> np.ndarray:
     return RNG.integers(-3, 4, shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("shape", [(1, 21, 67, 71), (1, 21, 131, 132)])
+def test_extremes_of_many_rows(shape: tuple[int, ...]) -> None:
+    """A GPU gives each of them one lane, as their elements lie apart."""
+    for keepdims in (True, False):
+        check_op(ArgMax(1, keepdims), few_values(*shape), access=("storage",), kind="discrete")
+
+
 @pytest.mark.parametrize("kind", [ArgMax, ArgMin])
 @pytest.mark.parametrize("shape", [(7,), (5, 8), (2, 5, 3, 7), (1, 6, 2, 8)])
 @pytest.mark.parametrize("last", [False, True])

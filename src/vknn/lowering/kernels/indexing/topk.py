@@ -48,7 +48,7 @@ def arg_extremes(problem: Problem) -> Sequence[Candidate]:
         # Without its axis 0 a tensor has its channels elsewhere.
         if rows is None or (layout is Layout.C4 and axis == 0 and not op.keepdims):
             continue
-        shape = row_shape(rows.rows, rows.count, limits)
+        shape = row_shape(rows.rows, rows.count, limits, apart=rows.inner > 1)
         shared = _SHARED_BYTES * shape.lanes * shape.rows
         room = shape.lanes == 1 or shared <= limits.shared_memory
         if room and shape.fits(rows.rows, rows.count, limits):

@@ -12,7 +12,6 @@ from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.emitter import BoundBuffer, Ref, read1, read4
 from vknn.lowering.kit.grid_loop import FEW
 from vknn.lowering.kit.layouts import Layout, allows, ceil_div
-from vknn.lowering.kit.workgroups import lane_count
 from vknn.plan import DeviceLimits
 
 #: Axes of each kind (kept, reduced) that the shaders have room for.
@@ -76,13 +75,9 @@ class ReductionAxes:
         return self.channels is not None and self.channels.channels % 4 != 0
 
     def shape(self, limits: DeviceLimits) -> RowShape:
-        """Workgroups; a lane to each of many rows whose items lie apart, on a GPU."""
+        """Workgroups for the rows."""
         apart = bool(self.reduced) and self.reduced[-1].step > 1
-        alone = RowShape(1, lane_count(limits))
-        many = limits.kind != "cpu" and apart and self.rows >= 4096
-        if many and alone.fits(self.rows, self.count, limits):
-            return alone
-        return row_shape(self.rows, self.count, limits)
+        return row_shape(self.rows, self.count, limits, apart=apart)
 
     def read(self, x: Ref) -> BoundBuffer:
         """The binding of a buffer of the rows' items."""

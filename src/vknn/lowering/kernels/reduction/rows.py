@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.workgroups import fits, fits_loops, spread
+from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count, spread
 from vknn.plan import DeviceLimits
 
 #: Loops over a row in the kernels that reduce rows.
 PASSES = 3
+#: Rows that keep a GPU busy with one lane each.
+MANY_ROWS = 4096
 #: Rounds that the loops over lanes add to each of them, at the most.
 LANE_ROUNDS = 8
 
@@ -48,12 +50,17 @@ def _loops(width: int, lanes: int, limits: DeviceLimits) -> bool:
     return fits_loops(limits, ceil_div(width, lanes) + LANE_ROUNDS, times=PASSES)
 
 
-def row_shape(rows: int, width: int, limits: DeviceLimits) -> RowShape:
+def row_shape(rows: int, width: int, limits: DeviceLimits, *, apart: bool = False) -> RowShape:
     """The workgroups for ``rows`` rows of ``width`` items.
 
     On a CPU a lane takes a whole row unless there are few rows; on a GPU a row gets as many lanes
-    as have four items each, at least 8 and at most 128.
+    as have four items each, at least 8 and at most 128. ``apart``: neighbours of a row are not
+    neighbours in memory, but rows are; there each of many rows is one lane's, on a GPU too.
     """
+    alone = RowShape(1, lane_count(limits))
+    many = limits.kind != "cpu" and apart and rows >= MANY_ROWS
+    if many and alone.fits(rows, width, limits):
+        return alone
     if limits.kind == "cpu":
         size = limits.subgroup_size
         if width < 16 or (rows >= 2 * size and _loops(width, 1, limits)):
