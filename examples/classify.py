@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import vknn
-from inputs import add_picture_arguments, open_picture, picture_array
+from inputs import add_model_arguments, add_picture_arguments, open_picture, picture_array
 
 
 def classify(options: argparse.Namespace) -> dict[str, Any]:
@@ -44,21 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, help=".param, .tflite, .mlmodel or .xml")
-    parser.add_argument("picture", type=Path, help="any picture file that Pillow reads")
-    parser.add_argument("--weights", type=Path, help="the second file, if it has another name")
-    parser.add_argument("--labels", type=Path, help="a text file with the name of a class a line")
+    add_model_arguments(parser)
+    add_picture_arguments(parser)
     parser.add_argument("--top", type=int, default=5, help="how many classes to print (5)")
     parser.add_argument("--device", default="auto", help="auto, vulkan:1, numpy or part of a name")
-    add_picture_arguments(parser)
     options = parser.parse_args(arguments)
-    labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else []
     for name, value in classify(options).items():
         print(f"{name}:")
         if not isinstance(value, dict) and np.size(value) == 1:
             print(f"  {value}")  # the label that a Core ML classifier predicts
             continue
-        for label, score in best(value, options.top, labels):
+        for label, score in best(value, options.top, options.labels):
             print(f"  {score:8.4f}  {label}")
     return 0
 

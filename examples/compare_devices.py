@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import vknn
-from inputs import add_feed_arguments, feeds_for
+from inputs import add_feed_arguments, add_model_arguments, feeds_for
 
 
 def numbers(output: Any) -> np.ndarray:
@@ -62,8 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, help=".param, .tflite, .mlmodel or .xml")
-    parser.add_argument("--weights", type=Path, help="the second file, if it has another name")
+    add_model_arguments(parser)
     parser.add_argument(
         "--devices",
         nargs=2,

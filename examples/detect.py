@@ -32,7 +32,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 import vknn
-from inputs import add_picture_arguments, open_picture, picture_array
+from inputs import add_model_arguments, add_picture_arguments, open_picture, picture_array
 
 COLOURS = ("yellow", "cyan", "magenta", "orange", "white")
 MAX_OVERLAP = 0.45
@@ -131,22 +131,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, help="a detector: .param, .tflite or .xml")
-    parser.add_argument("picture", type=Path, help="any picture file that Pillow reads")
-    parser.add_argument("--weights", type=Path, help="the second file, if it has another name")
-    parser.add_argument("--labels", type=Path, help="a text file with the name of a class a line")
+    add_model_arguments(parser, "a detector: .param, .tflite or .xml")
+    add_picture_arguments(parser)
     parser.add_argument("--threshold", type=float, default=0.5, help="lowest score (0.5)")
     parser.add_argument("--priors", type=feature_map, nargs="+", metavar="STRIDE:SIDE,SIDE")
     parser.add_argument("--output", type=Path, default=Path("boxes.png"), help="(boxes.png)")
     parser.add_argument("--device", default="auto", help="auto, vulkan:1, numpy or part of a name")
-    add_picture_arguments(parser)
     options = parser.parse_args(arguments)
-    labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else []
     picture = open_picture(options.picture).convert("RGB")
     rows = detect(picture, options)
     for number, score, *corners in rows.tolist():
         kind = int(number)
-        label = labels[kind] if kind < len(labels) else str(kind)
+        label = options.labels[kind] if kind < len(options.labels) else str(kind)
         box = [c * side for c, side in zip(corners, picture.size * 2, strict=True)]
         print(f"{label} {score:.3f} at " + ", ".join(f"{value:.0f}" for value in box))
         draw(picture, box, kind, f"{label} {score:.2f}")

@@ -1,4 +1,4 @@
-"""Arrays for the inputs of a model: from a picture, from a .npz file, or random ones.
+"""Options that the scripts share, and arrays for a model: from a picture, a .npz file, or random.
 
 The other scripts import this module; it does nothing when it is run. What a session wants is in
 ``session.inputs``: name, shape (None where it is free, for ncnn all of it) and dtype of each input.
@@ -15,8 +15,21 @@ from PIL import Image, ImageOps
 import vknn
 
 
+def add_model_arguments(
+    parser: argparse.ArgumentParser, model: str = ".param, .tflite, .mlmodel or .xml"
+) -> None:
+    """The options for the model's files; a second one is found by itself where its name fits."""
+    parser.add_argument("model", type=Path, help=model)
+    parser.add_argument("--weights", type=Path, help="the second file, if it has another name")
+
+
 def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say how the model wants its pictures: see the model's own description."""
+    """The options for a picture, the names of classes, and how the model wants its pictures: see
+    the model's own description."""
+    parser.add_argument("picture", type=Path, help="any picture file that Pillow reads")
+    parser.add_argument(
+        "--labels", type=_lines, default=[], help="a text file with the name of a class a line"
+    )
     parser.add_argument("--size", type=_size, help="WxH; default: the model's, else the picture's")
     parser.add_argument("--order", choices=["rgb", "bgr", "gray"], help="order of the channels")
     parser.add_argument(
@@ -94,6 +107,10 @@ def feeds_for(session: vknn.Session, options: argparse.Namespace) -> dict[str, n
         else:
             feeds[spec.name] = random.integers(0, 2, dims).astype(dtype)
     return feeds
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").splitlines()
 
 
 def _size(text: str) -> tuple[int, int]:

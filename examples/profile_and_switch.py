@@ -20,12 +20,11 @@ import argparse
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 import vknn
-from inputs import add_feed_arguments, feeds_for
+from inputs import add_feed_arguments, add_model_arguments, feeds_for
 
 ROUNDS = 4
 
@@ -90,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, help=".param, .tflite, .mlmodel or .xml")
-    parser.add_argument("--weights", type=Path, help="the second file, if it has another name")
+    add_model_arguments(parser)
     parser.add_argument("--device", default="auto", help="auto, vulkan:1, numpy or part of a name")
     parser.add_argument("--limit", type=int, default=5, help="how many layers to print (5)")
     parser.add_argument("--runs", type=int, default=20, help="runs of each kind (20)")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -40,15 +43,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files all of whose tests need a device, where such tests are not wanted.
+    """Leaves out files none of whose tests are wanted: each needs a device, or has another marker.
 
     Collecting them would take as long as many of the tests that are wanted.
     """
-    if "not (device" not in (config.option.markexpr or "") or collection_path.suffix != ".py":
+    unwanted = re.fullmatch(r"not \((device\b.*)\)", config.option.markexpr or "")
+    if unwanted is None or collection_path.suffix != ".py":
         return None
-    if not _by_folder(collection_path.relative_to(ROOT / "tests")):
-        return None
-    return True if "mark.host" not in collection_path.read_text(encoding="utf-8") else None
+    text = collection_path.read_text(encoding="utf-8")
+    whole = re.search(r"^pytestmark = pytest\.mark\.(\w+)$", text, re.MULTILINE)
+    if whole is not None and whole[1] in unwanted[1].split(" or "):
+        return True
+    by_folder = _by_folder(collection_path.relative_to(ROOT / "tests"))
+    return True if by_folder and "mark.host" not in text else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -83,21 +90,30 @@ def pytest_report_header() -> str:
     return f"vulkan: {', '.join(device.name for device in list_devices())}"
 
 
+@pytest.fixture(scope="session")
+def cache_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that nothing has used; most are never made, as most tests keep nothing."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(cache_names: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees pipelines or tuning results that another one, or the user, left behind."""
-    monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("VKNN_CACHE_DIR", str(next(cache_names)))
 
 
-@pytest.fixture(autouse=True)
-def _auto_is_the_reference_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _auto_is_the_reference_without_a_device() -> Iterator[None]:
     """Chosen so, the reference comes without the warning that some one test would meet first."""
-    if needs.missing_device() is not None:
-        monkeypatch.setenv("VKNN_DEVICE", "cpu")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if needs.missing_device() is not None:
+            monkeypatch.setenv("VKNN_DEVICE", "cpu")
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _every_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _every_plan_is_checked() -> Iterator[None]:
     """Whatever a test plans: no two live buffers overlap and every hazard has a barrier."""
     from vknn.lowering import check_plan, lower
 
@@ -109,7 +125,9 @@ def _every_plan_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         check_plan(plan, arguments[4])
         return plan
 
-    monkeypatch.setattr(module, "assemble", checked)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(module, "assemble", checked)
+        yield
 
 
 @pytest.fixture(scope="session")

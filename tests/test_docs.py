@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import vknn
-from vknn import tuning
 from vknn.profiling import bench
+from vknn.tuning import TuneReport, TuneRow
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
@@ -152,9 +152,8 @@ def test_the_page_of_files_holds_every_field() -> None:
     with vknn.Session(model, device="numpy") as session:
         reports = [vknn.verify(session), vknn.profile(session, runs=1)]
     reports.append(bench(model, device="numpy", runs=1))
-    reports.append(
-        tuning.TuneReport("", "", "", (tuning.TuneRow("", ("x",), "", "", {}, {}, None, ""),))
-    )
+    row = TuneRow("", ("x",), "", "", {}, {}, None, "")
+    reports.append(TuneReport("", "", "", (row,)))
     named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "files.md").read_text()))
     for report in reports:
         document = json.loads(report.to_json())

@@ -21,12 +21,14 @@ EMPTY = {
 }
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
     return formats_table.page()
 
 
-@pytest.mark.long
 def test_the_page_is_current(page: str) -> None:
     current = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     assert page == current, "run tools/formats_table.py"

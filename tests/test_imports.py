@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.long  # tools/test --quick has a stage for it
 def test_imports_go_down_only() -> None:
     pytest.importorskip("importlinter")
     code = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports())"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,14 +44,30 @@ def _public(node: ast.Module | ast.ClassDef) -> Iterator[ast.AST]:
             yield from _public(child)
 
 
+@functools.cache
+def _docstrings() -> dict[Path, list[tuple[str, str]]]:
+    """File -> what is public in it: the name of a class of the module's own, else "", and the
+    docstring. Kept, as all of the package is parsed for it."""
+    found = {}
+    for path in _files():
+        tree = ast.parse(path.read_text())
+        found[path] = [
+            (
+                node.name if isinstance(node, ast.ClassDef) and node in tree.body else "",
+                ast.get_docstring(node) or "",  # type: ignore[arg-type]
+            )
+            for node in _public(tree)
+        ]
+    return found
+
+
 def _rooms_by_class() -> dict[str, list[str]]:
     """Public class -> the modules that define one of that name, relative to src/vknn."""
     rooms: dict[str, list[str]] = defaultdict(list)
-    for path in _files():
+    for path, public in _docstrings().items():
         if path.is_relative_to(SOURCES):
-            for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    rooms[node.name].append(str(path.relative_to(SOURCES)))
+            for name in filter(None, (name for name, _ in public)):
+                rooms[name].append(str(path.relative_to(SOURCES)))
     return rooms
 
 
@@ -72,11 +89,11 @@ def test_names_of_every_format_are_at_most_once_in_each() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: p.name)
 def test_docstrings_of_what_is_public_begin_with_what_it_is(folder: Path) -> None:
     bad, seen = [], 0
-    for path in _files():
+    for path, public in _docstrings().items():
         if not path.is_relative_to(folder):
             continue
-        for node in _public(ast.parse(path.read_text())):
-            words = (ast.get_docstring(node) or "").split()  # type: ignore[arg-type]
+        for _, docstring in public:
+            words = docstring.split()
             seen += bool(words)
             if words and words[0] in EMPTY_WORDS | VERBS:
                 bad.append(f"{path.relative_to(ROOT)}: {' '.join(words[:8])}")

@@ -35,6 +35,7 @@ def test_the_page_is_current(page: str) -> None:
     assert page == current, "run tools/openvino_table.py"
 
 
+@pytest.mark.long
 def test_every_layer_has_a_row_and_an_example(rows: dict[str, list[str]]) -> None:
     known = openvino_examples.layers()
     assert len(known) == 74
@@ -42,6 +43,7 @@ def test_every_layer_has_a_row_and_an_example(rows: dict[str, list[str]]) -> Non
     assert all(any(True for _ in openvino_examples.examples(name)) for name in known)
 
 
+@pytest.mark.long
 def test_no_gaps(rows: dict[str, list[str]]) -> None:
     assert not {name for name, cells in rows.items() if cells[:3] != ["yes"] * 3}
     assert {name: cells[3] for name, cells in rows.items() if cells[3]} == IDLE

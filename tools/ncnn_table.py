@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writer of docs/ncnn.md: ncnn's layers, what of each vknn has, where ncnn is unlike its papers.
+"""Writer of docs/ncnn.md: ncnn's layers, what vknn has of each, where ncnn differs from its manual.
 
 tools/ncnn_table.py            writes docs/ncnn.md
 tools/ncnn_table.py --record   first takes new examples from tests/peers/ncnn (a minute)

@@ -103,7 +103,7 @@ def system_packages(*, testing: bool) -> None:
 
 
 def virtual_environment(extras: Sequence[str]) -> None:
-    """Creation of .venv with vknn (editable) and its extras, unless that has been done."""
+    """The folder .venv with vknn (editable) and its extras, made unless it is up to date."""
     stamp_file = VENV / "prepared.json"
     stamp = {"project": _project_hash(), "extras": sorted(extras)}
     try:

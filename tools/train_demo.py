@@ -185,7 +185,7 @@ def accuracy(layers: list[Layer], images: Array, labels: Array) -> float:
 
 
 def export(layers: list[Layer], path: Path) -> None:
-    """Writing of ``path`` (.param), ending in a softmax, and the .bin beside it."""
+    """The files ``path`` (.param), ending in a softmax, and the .bin beside it, written."""
     records = [LayerRecord("Input", "image", (), ("image",), {0: 8, 1: 8, 2: 1})]
     weights: dict[str, dict[str, Array]] = {}
     blob = "image"

@@ -193,7 +193,10 @@ def test_results_are_the_references_with_other_alignments(name):
         agrees(GRAPHS[name](), storage_alignment=alignment)
 
 
-@pytest.mark.parametrize("disabled", ["concat", "aliasing", "layouts"])
+@pytest.mark.parametrize(
+    "disabled",
+    ["concat", *(pytest.param(p, marks=pytest.mark.long) for p in ("aliasing", "layouts"))],
+)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_plans_are_sound_on_any_device_and_with_parts_switched_off(name, disabled):
     graph = GRAPHS[name]()

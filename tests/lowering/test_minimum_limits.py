@@ -65,12 +65,19 @@ def thinned(names: Iterable[str], kept: str) -> list[Any]:
 @pytest.mark.parametrize("device", thinned(DEVICES, "minimum"))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_op_fits_the_device(family: str, device: str) -> None:
-    cases = list(FAMILIES[family]())
-    for case in [*cases, *with_epilogues(cases)]:
+    for case in FAMILIES[family]():
         assert lower_each(case, DEVICES[device]), f"{case}: no candidate"
 
 
-@pytest.mark.parametrize("device", thinned(NARROW, "short loops"))
+@pytest.mark.long
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_op_with_an_epilogue_fits_the_device(device: str) -> None:
+    for case in with_epilogues([case for family in FAMILIES.values() for case in family()]):
+        assert lower_each(case, DEVICES[device]), f"{case}: no candidate"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("device", NARROW)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_does_not_fit_is_left_to_the_host(family: str, device: str) -> None:
     cases = list(FAMILIES[family]())

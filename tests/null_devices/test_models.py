@@ -19,7 +19,7 @@ REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml")
 ON_HOST = {"Cast"}
 
 
-@pytest.mark.parametrize("device", [d for d in QUICK_DEVICES if d in selected_devices()])
+@pytest.mark.parametrize("device", selected_devices(QUICK_DEVICES))
 def test_networks(device: str, shared: Path) -> None:
     jobs = [model_job(_network(shared, name), mode) for name in QUICK for mode in ("fp32", "fp16")]
     for found in do(device, jobs):

@@ -190,7 +190,7 @@ def test_a_custom_layer_that_nobody_registered(tmp_path: Path) -> None:
         formats.load(path)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_changed_words_and_bytes(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path = write_binary(tmp_path, RICH)

@@ -103,7 +103,7 @@ def mutate(rng: random.Random, token: str) -> str:
     return token + rng.choice(TOKENS)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_changed_bytes(seed: int, files: Path) -> None:
     rng = random.Random(seed)
     original = RICH.encode()

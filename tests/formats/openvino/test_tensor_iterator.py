@@ -87,7 +87,10 @@ def recurrent_net(
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("wrap", ["const", "dim", "squeeze", "inputs", "busy"])
 @pytest.mark.parametrize(("axis", "backwards"), [(0, False), (0, True), (1, False), (1, True)])
-@pytest.mark.parametrize("number", [0, 1, 3, 5])
+@pytest.mark.parametrize(
+    "number",
+    [0, 1, pytest.param(3, marks=pytest.mark.long), pytest.param(5, marks=pytest.mark.long)],
+)
 def test_loops_of_cells(
     number: int, axis: int, backwards: bool, wrap: str, backend: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[1] / "src" / "vknn"
+SOURCES = Path(__file__).resolve().parents[2] / "src" / "vknn"
 
 #: Words that open an instruction, at the start of a text or of a part of one.
 VERBS = (

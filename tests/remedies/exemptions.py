@@ -1,0 +1,66 @@
+"""Texts of remedies that have no case: other tests apply them, or no call can follow them."""
+
+from __future__ import annotations
+
+from vknn.runtime.vulkan import vk_result
+
+#: Texts whose remedy other tests apply.
+ELSEWHERE = {
+    "--device-limits measures the device: it takes no model": (
+        "profiling/test_limits.py::test_command_line"
+    ),
+    "--device-limits needs a Vulkan device": "profiling/test_limits.py::test_command_line",
+    "no peer is called {}; known: {}": (
+        "profiling/test_bench.py::test_a_peer_runs_in_turn_and_agrees"
+    ),
+    "{} did not finish within {} s on {}; raise VKNN_TIMEOUT (seconds) or use smaller inputs": (
+        "runtime/test_executor.py::test_timeout_and_recovery"
+    ),
+    "the shader of layer {}: {}; or register the layer without a shader": (
+        "formats/test_custom.py::test_without_a_compiler"
+    ),
+    vk_result.LOST_REMEDY: "runtime/test_device.py::test_lost_device",
+    vk_result.MEMORY_REMEDY: "runtime/test_device.py::test_memory_exhausted_while_building",
+    "close sessions that are not needed": (
+        "runtime/test_device.py::test_memory_exhausted_while_building"
+    ),
+    "raise VKNN_TIMEOUT (seconds)": "runtime/test_executor.py::test_timeout_and_recovery",
+    "it is a null device, which computes nothing (set VKNN_NULL_DEVICE=1 to allow it)": (
+        "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
+    ),
+    "it is a null device, which computes nothing: give its name or index to use it": (
+        "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
+    ),
+    "{}: shader {} is {}; reinstall vknn": "runtime/test_shaders.py::test_stale_spirv_is_refused",
+    "{}: {} is damaged; reinstall vknn": (
+        "runtime/test_shaders.py::test_a_damaged_archive_is_refused"
+    ),
+    "{}: the compiled shaders are missing or damaged ({}); reinstall vknn": (
+        "runtime/test_shaders.py::test_a_missing_archive_is_refused"
+    ),
+    "{}: {}; reinstall vknn": "runtime/test_shaders.py::test_a_missing_module_is_refused",
+    "runs={}, timeout={}: both must be above 0": (
+        "tuning/test_tune.py::test_a_network_is_tuned_and_sessions_use_it"
+    ),
+    "NumPy has no kernels to choose from: tuning needs a Vulkan device": (
+        "tuning/test_tune.py::test_a_network_is_tuned_and_sessions_use_it"
+    ),
+}
+
+#: Texts that no call can follow, or that give no advice, and why.
+EXEMPT = {
+    "report this as a bug of vknn": "nothing to run",
+    "check the driver with `vulkaninfo`": "a program of the Vulkan tools, which vknn lacks",
+    "update the Vulkan driver": "another driver",
+    "install the validation layer (Debian: vulkan-validationlayers) or unset VKNN_VALIDATE": (
+        "as VKNN_VALIDATE is set but there is no validation layer"
+    ),
+    "fp16 is disabled: precision='fp16' becomes 'fp32'": "tells what was done",
+    "--layers: there is no file {}": "tells which option is wrong",
+    "--layers {}: {}: {}": "tells which option is wrong",
+    "sizes must be above 0": "tells what is wrong with a file",
+    "--target-env=vulkan1.1 -O0": "options of glslc",
+    "set layout": "the name of a Vulkan object",
+    "choices that `vknn tune` measured (kernels are chosen by estimate)": "documentation",
+    "`VKNN_DISABLE` takes these names:": "documentation",
+}
