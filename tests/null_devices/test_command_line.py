@@ -12,6 +12,8 @@ import pytest
 from tests.null_devices.jobs import start
 from tests.small_model import SHAPE, write_small_model
 
+pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,6 +12,8 @@ import pytest
 from tests.null_devices.jobs import DEVICES, MODES, QUICK_DEVICES, do, model_job, selected_devices
 from tests.peers.ncnn.networks import NETWORKS
 
+pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
+
 #: Of every run of the tests: a network with a detection's output, one of depthwise convolutions.
 QUICK = ("yolov4-tiny", "shufflenet_v2")
 REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml")

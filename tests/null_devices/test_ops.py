@@ -6,6 +6,8 @@ import pytest
 from tests.lowering.op_cases import FAMILIES
 from tests.null_devices.jobs import do, ops_job, selected_devices
 
+pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fp32", "fp16", "fp16-arithmetic"])
