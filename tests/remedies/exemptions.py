@@ -25,6 +25,10 @@ ELSEWHERE = {
         "runtime/test_device.py::test_memory_exhausted_while_building"
     ),
     "raise VKNN_TIMEOUT (seconds)": "runtime/test_executor.py::test_timeout_and_recovery",
+    "--isa needs --static": "profiling/test_static.py::test_isa_is_part_of_static",
+    "a static profile needs a Vulkan device: NumPy compiles nothing": (
+        "profiling/test_static.py::test_numpy_compiles_nothing"
+    ),
     "it is a null device, which computes nothing (set VKNN_NULL_DEVICE=1 to allow it)": (
         "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
     ),

@@ -8,7 +8,8 @@ from pathlib import Path
 from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
-from vknn.profiling import profile
+from vknn.errors import VknnError
+from vknn.profiling import profile, static
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +24,24 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
     )
 
+    group = parser.add_argument_group("static profile, without a run")
+    group.add_argument(
+        "--static",
+        action="store_true",
+        help="show what the driver's compiler made of every dispatch; a --null-device will do",
+    )
+    group.add_argument(
+        "--isa", type=Path, metavar="FOLDER", help="write the compiler's texts of each dispatch"
+    )
+
 
 def run(args: argparse.Namespace) -> None:
-    """Times every dispatch and shows where the time goes."""
+    """Times of every dispatch, or with --static what the driver made of it."""
+    if args.static:
+        _static(args)
+        return
+    if args.isa is not None:
+        raise VknnError("--isa needs --static")
     with opened(args) as session, progress("profile", args.json) as tell:
         result = profile(
             session,
@@ -43,3 +59,13 @@ def run(args: argparse.Namespace) -> None:
         return
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+
+
+def _static(args: argparse.Namespace) -> None:
+    with opened(args) as session:
+        sizes = shapes(args, session)
+        result = static(session, read_feeds(args, session), shapes=sizes, isa=args.isa)
+    if args.json:
+        write_json(result.to_json())
+    else:
+        show(result.table(args.limit))

@@ -4,6 +4,7 @@ from vknn.profiling.bench import Benchmark, Series, bench
 from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
+from vknn.profiling.static import StaticEntry, StaticProfile, static
 
 __all__ = [
     "Benchmark",
@@ -11,8 +12,11 @@ __all__ = [
     "Limits",
     "Profile",
     "Series",
+    "StaticEntry",
+    "StaticProfile",
     "Timing",
     "bench",
     "measure_limits",
     "profile",
+    "static",
 ]

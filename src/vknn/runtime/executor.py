@@ -13,6 +13,7 @@ from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
 from vknn.runtime.host_io import HostIO
+from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
 from vknn.runtime.plan_memory import PlanMemory
 from vknn.runtime.recorder import Recorder, submit_ranges
@@ -50,6 +51,7 @@ class Executable(Closing):
     ) -> None:
         shared = device.shared
         self.device, self.plan = device, plan
+        self._shaders = shaders
         self.timeout = shared.timeout if timeout is None else timeout
         self._core, self._transfer = shared.core, shared.transfer
         self._lock = threading.Lock()
@@ -110,6 +112,19 @@ class Executable(Closing):
             profile = self._timer.run(feeds, lambda info: self._execute([info]))
         messages.raise_pending()
         return profile
+
+    def compiled(self, *, texts: bool = False) -> list[CompiledPipeline]:
+        """Statistics of each dispatch's pipeline by the compiler; with ``texts`` its code, too.
+
+        Raises DeviceError where the driver does not tell.
+        """
+        with self._lock:
+            self._ready()
+            keys = pipeline_keys(self.plan.dispatches, self._shaders)
+            pipelines = self.device.shared.pipelines
+            found = compiled(self._core, pipelines, keys, self.plan.dispatches, texts=texts)
+        messages.raise_pending()
+        return found
 
     def read(self, buffer: int) -> np.ndarray:
         """The bytes (uint8) of a buffer of the plan as the last run left them."""

@@ -91,6 +91,17 @@ class Pipelines:
                 self._make(missing, [named[key].kernel for key in missing])
             return [self._pipelines[key] for key in keys]
 
+    def compile_apart(self, key: PipelineKey, kernel: str, flags: int) -> Any:
+        """Handle of a new pipeline with VkPipelineCreateFlags, past the cache; the caller's own."""
+        with self._lock:
+            layout = self._layout(key.views, key.push)
+            info = _pipeline_info(self._module(key.spirv), key, layout, flags)
+        handle = structs.out("VkPipeline")
+        create = lib.vkCreateComputePipelines
+        code = create(self._core.device, ffi.NULL, 1, info.ptr, ffi.NULL, handle)
+        self._core.check(code, f"creating the pipeline of {kernel}")
+        return handle[0]
+
     def destroy(self) -> None:
         """Release of everything; saves the cache."""
         with self._lock:
@@ -261,7 +272,7 @@ def _word(value: int | float) -> bytes:
     return struct.pack("<i" if value < 1 << 31 else "<I", int(value))
 
 
-def _pipeline_info(module: Any, key: PipelineKey, layout: Any) -> Struct:
+def _pipeline_info(module: Any, key: PipelineKey, layout: Any, flags: int = 0) -> Struct:
     data = b"".join(word for _, word in key.constants)
     entries = [
         {"constantID": number, "offset": 4 * place, "size": 4}
@@ -283,7 +294,7 @@ def _pipeline_info(module: Any, key: PipelineKey, layout: Any) -> Struct:
         pName="main",
         pSpecializationInfo=special,
     )
-    return structs.make("VkComputePipelineCreateInfo", stage=stage, layout=layout)
+    return structs.make("VkComputePipelineCreateInfo", flags=flags, stage=stage, layout=layout)
 
 
 def _cache_info(data: bytes) -> Struct:

@@ -11,7 +11,12 @@ from vknn.errors import DeviceError, DeviceLostError
 from vknn.runtime.quirks import device_limits
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import instance, live_objects, structs
-from vknn.runtime.vulkan.discovery import COOPERATIVE_NEEDS, FLOAT16, INTEGER_DOT
+from vknn.runtime.vulkan.discovery import (
+    COOPERATIVE_NEEDS,
+    FLOAT16,
+    INTEGER_DOT,
+    PIPELINE_STATISTICS,
+)
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import LOST_REMEDY, check, result_error
 from vknn.runtime.vulkan.vulkan_api import ffi, lib
@@ -184,6 +189,13 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
         links.append(
             structs.make(
                 "VkPhysicalDeviceShaderIntegerDotProductFeatures", shaderIntegerDotProduct=1
+            )
+        )
+    if "pipeline_statistics" in features:
+        wanted.append(PIPELINE_STATISTICS)
+        links.append(
+            structs.make(
+                "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", pipelineExecutableInfo=1
             )
         )
     if "cooperative_matrix" in features:

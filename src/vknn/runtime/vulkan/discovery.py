@@ -19,6 +19,7 @@ INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
 COOPERATIVE = "VK_KHR_cooperative_matrix"
 MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
 SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
+PIPELINE_STATISTICS = "VK_KHR_pipeline_executable_properties"
 #: What kernels with cooperative matrices need: extension -> its struct of features, and features.
 #: With the Vulkan memory model on, atomics of any kernel (of device scope) need its second feature.
 COOPERATIVE_NEEDS = {
@@ -144,6 +145,10 @@ def _features(
     if INTEGER_DOT in extensions:
         dot = structs.make("VkPhysicalDeviceShaderIntegerDotProductFeatures")
         links.append(dot)
+    statistics = None
+    if PIPELINE_STATISTICS in extensions:
+        statistics = structs.make("VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR")
+        links.append(statistics)
     needs = []
     if extensions >= COOPERATIVE_NEEDS.keys():
         needs = [(structs.make(name), fields) for name, fields in COOPERATIVE_NEEDS.values()]
@@ -161,6 +166,7 @@ def _features(
         and all(getattr(struct.ptr, field) for struct, fields in needs for field in fields),
         "subgroup_shuffle": operations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
         "subgroup_arithmetic": operations & vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT,
+        "pipeline_statistics": statistics is not None and statistics.ptr.pipelineExecutableInfo,
         "timestamps": any(f.timestamp_bits for f in families),
     }
     return frozenset(name for name, there in present.items() if there)

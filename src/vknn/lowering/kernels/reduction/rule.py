@@ -101,7 +101,7 @@ def reductions(problem: Problem) -> Sequence[Candidate]:
     x, op = problem.input(0), problem.op
     assert isinstance(op, Reduction)
     dims = normal_axes(op, op.axes, x.rank)
-    found = []
+    found: list[Candidate] = []
     for source in PLAIN:
         axes = along_axes(x, dims, source)
         target = _target(problem, dims, source)

@@ -1,0 +1,133 @@
+"""Statistics of compiled pipelines: what the driver's compiler made of a shader, in its own words.
+
+By VK_KHR_pipeline_executable_properties. A pipeline is compiled anew for this, past all caches,
+with the flags that make a driver keep its statistics; the pipelines that run are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vknn.errors import DeviceError
+from vknn.plan import Dispatch
+from vknn.runtime.pipelines import PipelineKey, Pipelines
+from vknn.runtime.vulkan import structs
+from vknn.runtime.vulkan.core import Core, Native
+from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+#: The feature that a device needs.
+FEATURE = "pipeline_statistics"
+
+# VkPipelineExecutableStatisticFormatKHR -> member of VkPipelineExecutableStatisticValueKHR
+_MEMBERS = {0: "b32", 1: "i64", 2: "u64", 3: "f64"}
+
+
+@dataclass(frozen=True)
+class CompiledPipeline:
+    """A pipeline as the driver compiled it.
+
+    Attributes:
+        subgroup_size: Lanes of a subgroup (a wave, a warp); 0 where the driver does not say.
+        statistics: The driver's numbers by the names that it gives them.
+        texts: The compiler's intermediate forms and the machine code by name, where asked for.
+    """
+
+    subgroup_size: int
+    statistics: dict[str, float]
+    texts: dict[str, str]
+
+
+def compiled(
+    core: Core,
+    pipelines: Pipelines,
+    keys: Sequence[PipelineKey],
+    dispatches: Sequence[Dispatch],
+    *,
+    texts: bool = False,
+) -> list[CompiledPipeline]:
+    """The pipeline of each dispatch, compiled with statistics; equal keys are compiled once.
+
+    ``texts``: with the compiler's texts. Raises DeviceError where the driver does not tell.
+    """
+    if FEATURE not in core.limits.features:
+        raise DeviceError(
+            f"{core.snapshot.name} does not say what its compiler made of shaders "
+            "(VK_KHR_pipeline_executable_properties)"
+        )
+    flags = vk.VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR
+    if texts:
+        flags |= vk.VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR
+    named = dict(zip(keys, dispatches, strict=True))
+    found = {}
+    for key, dispatch in named.items():
+        pipeline = Native(core, "pipeline", pipelines.compile_apart(key, dispatch.kernel, flags))
+        try:
+            found[key] = _read(core, pipeline.handle, texts)
+        finally:
+            pipeline.destroy()
+    return [found[key] for key in keys]
+
+
+def _read(core: Core, pipeline: Any, texts: bool) -> CompiledPipeline:
+    info = structs.make("VkPipelineInfoKHR", pipeline=pipeline)
+    properties = _listed(
+        core,
+        "vkGetPipelineExecutablePropertiesKHR",
+        info,
+        "VkPipelineExecutablePropertiesKHR",
+    )
+    if len(properties.ptr) != 1:
+        raise DeviceError(f"a compute pipeline of {len(properties.ptr)} executables")
+    executable = structs.make("VkPipelineExecutableInfoKHR", pipeline=pipeline, executableIndex=0)
+    numbers = _listed(
+        core,
+        "vkGetPipelineExecutableStatisticsKHR",
+        executable,
+        "VkPipelineExecutableStatisticKHR",
+    )
+    return CompiledPipeline(
+        properties.ptr[0].subgroupSize,
+        {_text(s.name): float(getattr(s.value, _MEMBERS[s.format])) for s in numbers.ptr},
+        _texts(core, executable) if texts else {},
+    )
+
+
+def _texts(core: Core, executable: structs.Struct) -> dict[str, str]:
+    name = "VkPipelineExecutableInternalRepresentationKHR"
+    function = _function(core, "vkGetPipelineExecutableInternalRepresentationsKHR")
+    sized = _listed(core, "vkGetPipelineExecutableInternalRepresentationsKHR", executable, name)
+    # A second call fills the memory that the first one has told the sizes of.
+    memory = [structs.out("char", max(1, entry.dataSize)) for entry in sized.ptr]
+    for entry, buffer in zip(sized.ptr, memory, strict=True):
+        entry.pData = buffer
+    count = structs.out("uint32_t")
+    count[0] = len(memory)
+    core.check(function(core.device, executable.ptr, count, sized.ptr), "reading compiled code")
+    return {
+        _text(entry.name): ffi.string(ffi.cast("char *", entry.pData), entry.dataSize).decode(
+            errors="replace"
+        )
+        for entry in sized.ptr
+        if entry.isText
+    }
+
+
+def _listed(core: Core, function: str, info: structs.Struct, name: str) -> structs.Struct:
+    """The structs ``name`` that a function lists: first their number, then themselves."""
+    call, count = _function(core, function), structs.out("uint32_t")
+    core.check(call(core.device, info.ptr, count, ffi.NULL), "reading statistics of a pipeline")
+    found = structs.array(name, [structs.make(name) for _ in range(count[0])])
+    core.check(call(core.device, info.ptr, count, found.ptr), "reading statistics of a pipeline")
+    return found
+
+
+def _function(core: Core, name: str) -> Callable[..., int]:
+    """A device function of the extension, which the loader does not export."""
+    address = lib.vkGetDeviceProcAddr(core.device, name.encode())
+    return ffi.cast(f"PFN_{name}", address)  # type: ignore[no-any-return]
+
+
+def _text(characters: Any) -> str:
+    return str(ffi.string(characters).decode(errors="replace"))

@@ -1,0 +1,48 @@
+"""The static profile on drivers that tell what their compilers made of a shader."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.null_devices.jobs import selected_devices, start
+from tests.small_model import SHAPE, write_small_model
+
+from vknn.profiling.static import NAMES
+
+pytestmark = pytest.mark.long
+#: Device -> what its driver's compiler does not count.
+UNCOUNTED = {
+    "navi21": set[str](),
+    "a740": {"scratch", "shared", "cycles", "latency"},
+    "nv172": {"shared", "latency"},
+    "m1": {"shared", "cycles", "latency", "waves"},
+}
+
+
+@pytest.mark.parametrize("device", [d for d in UNCOUNTED if d in selected_devices()])
+def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
+    model, texts = write_small_model(tmp_path), tmp_path / "isa"
+    shape = ",".join(map(str, SHAPE))
+    arguments = ["profile", str(model), "--static", "--json", "--shape", shape]
+    arguments += ["--device", "vulkan:0", "--null-device", "--isa", str(texts)]
+    variables = {"PYTHONPATH": os.environ["PYTHONPATH"], "VKNN_VALIDATE": "1"}
+    done = start(device, ["-m", "vknn", *arguments], **variables)
+    assert done.returncode == 0, done.stderr
+    entries = json.loads(done.stdout)["dispatches"]
+    kernels = [entry["kernel"] for entry in entries]
+    assert "convolution/conv" in kernels and "convolution/depthwise" in kernels
+    for entry in entries:
+        for name in NAMES.keys() - UNCOUNTED[device]:
+            assert entry[name] is not None, (entry["kernel"], name, entry["statistics"])
+        assert entry["registers"] > 0 and entry["code"] > 100 and entry["instructions"] > 10
+        assert not entry["spills"] and not entry["scratch"]
+        size = entry["subgroup_size"]
+        lanes = entry["local"][0] * entry["local"][1] * entry["local"][2]
+        groups = entry["groups"][0] * entry["groups"][1] * entry["groups"][2]
+        assert size in (32, 64, 128) and entry["subgroups"] == groups * -(-lanes // size)
+    if device != "m1":  # Honeykrisp gives no texts
+        assert len({path.name.partition(".")[0] for path in texts.iterdir()}) == len(entries)
+        assert all(path.stat().st_size > 100 for path in texts.iterdir())
