@@ -12,6 +12,7 @@ import pytest
 
 from vknn.errors import ShaderError
 from vknn.runtime.spirv import glsl, modules, shaderc
+from vknn.runtime.spirv import words as spv
 
 KERNEL = """#version 450
 #pragma vknn variants ACCESS=0,1 ELEM=0,1
@@ -250,3 +251,21 @@ def test_builds_reproduce(root: Path, tmp_path: Path) -> None:
     modules.build(root, tmp_path / "b", workers=1)
     first, second = (tmp_path / name / modules.ARCHIVE for name in "ab")
     assert first.read_bytes() == second.read_bytes()
+
+
+#: SPIR-V's OpControlBarrier (execution and memory scope first) and OpMemoryBarrier (memory scope).
+BARRIERS = {224: 2, 225: 1}
+WORKGROUP = 2  # Scope
+
+
+@pytest.mark.glsl
+@pytest.mark.parametrize("kernel", glsl.kernels(REAL_ROOT))
+def test_barriers_are_of_the_workgroup(kernel: str) -> None:
+    """Device scope would need a feature of its own where the Vulkan memory model is on."""
+    variant = glsl.variants(glsl.read_kernel(REAL_ROOT, kernel), kernel)[0]
+    words = spv.unpacked(modules.spirv(kernel, variant))
+    constants = {of[1]: of[2] for _, of in spv.instructions(words, {spv.CONSTANT})}
+    for opcode, operands in spv.instructions(words, BARRIERS):
+        assert [constants[scope] for scope in operands[: BARRIERS[opcode]]] == [WORKGROUP] * (
+            BARRIERS[opcode]
+        )
