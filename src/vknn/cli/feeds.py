@@ -1,4 +1,4 @@
-"""From the command line to a session's inputs."""
+"""Inputs of a session, taken from the command line."""
 
 from __future__ import annotations
 
