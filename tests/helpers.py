@@ -74,7 +74,7 @@ def variants(
 def run_graph(
     graph: Graph, limits: DeviceLimits, options: LoweringOptions, feeds: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Runs a graph as one plan on the shared device, sentinels and zero padding lanes checked."""
+    """Runs a graph as one plan on the shared device, guards and zero padding lanes checked."""
     plan = lower(graph, limits, options)
     check_plan(plan)
     device = shared_device()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 
 import vknn
+from vknn.cli.main import COMMANDS, FAILED, INTERNAL_ERROR, STOPPED, USER_ERROR
 from vknn.profiling import bench
 from vknn.tuning import TuneReport, TuneRow
 
@@ -173,3 +176,16 @@ def test_links_and_paths_exist(page: Path) -> None:
     named = re.findall(r"`((?:src|shaders|tools|docs|tests)/[\w./-]+)`", text)
     missing += [n for n in named if not (ROOT / n).exists()]
     assert missing == []
+
+
+def test_the_page_of_the_command_line_has_every_command_and_exit_code() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    assert set(re.findall(r"^\| `vknn (\w+)", text, re.MULTILINE)) == set(COMMANDS)
+    codes = {0, FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED}
+    assert set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE))) == codes
+    options = set(re.findall(r"`(--[a-z-]+)", text))
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"vknn.cli.{command}").add(parser)
+        options -= set(parser._option_string_actions)
+    assert not options, "options that no command has"

@@ -33,9 +33,9 @@ NumPy, in the module named beside the family; `infer` there gives shapes and dty
 computed in float64 and rounded once where that matters, integers exactly. Axis 0 is the batch,
 axis 1 the channels; negative axes count from the end.
 
-*Kernels* is the module of `vknn.lowering` whose rule turns the op into dispatches ("host": only the
-reference runs it). Ops marked + take an elementwise epilogue: see Fused. *ncnn* lists the layers
-that may be read as the op, alone or among others.
+*Kernels* is the module of `vknn.lowering.kernels` whose rule turns the op into dispatches ("host":
+only the reference runs it). Ops marked + take an elementwise epilogue: see Fused. *ncnn* lists the
+layers that may be read as the op, alone or among others.
 
 This page is written by `tools/ops_table.py`; a test fails when it is out of date.
 """

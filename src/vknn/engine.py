@@ -90,7 +90,7 @@ class Engine:
         self.target.weights = WeightCache()
 
     def check_open(self) -> None:
-        """Check: VknnError once the engine is closed."""
+        """Check that the engine is open; raises VknnError once it is closed."""
         if self._closed:
             raise VknnError("the session is closed")
 

@@ -270,7 +270,7 @@ class Touch:
 
 
 def touches(step: Command) -> list[Touch]:
-    """The bytes that a step touches: a copy part of its buffers, other steps maybe all of them."""
+    """The bytes that a step touches: of a copy its ranges, of other steps the whole buffers."""
     match step:
         case Dispatch():
             return [Touch(b.buffer, b.access) for b in step.bindings]

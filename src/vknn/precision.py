@@ -13,7 +13,7 @@ _warned_without_half = False
 
 
 def check_precision(precision: str, arithmetic: str) -> None:
-    """Check: VknnError for names that are not known, or that do not go together."""
+    """Check that the names are known and go together; raises VknnError if not."""
     if precision not in PRECISIONS:
         known = " or ".join(map(repr, PRECISIONS))
         raise VknnError(f"precision {precision!r} is not supported; use {known}")

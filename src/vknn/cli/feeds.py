@@ -1,4 +1,4 @@
-"""Feeds: inputs of a session from the command line."""
+"""Inputs of a session, taken from the command line."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run of the model once and shows or writes what comes out."""
+    """Run of the model; its outputs are shown or written to a file."""
     labels = _labels(args.labels)
     with opened(args) as session:
         feeds = read_feeds(args, session)

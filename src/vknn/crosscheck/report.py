@@ -56,7 +56,7 @@ class VerifyReport:
     Attributes:
         model: The file, or the name of the graph.
         device: Name of the device, "NumPy" without one.
-        rows: An output of an operator each, in the order of the graph.
+        rows: One for each output of each operator, in the order of the graph.
         outputs: The outputs of a plain run of the model, each its name and a comparison.
         arrays: The arrays that were compared, by "<output>/expected", "<output>/isolated" and
             "<output>/cumulative", with the names of the rows' outputs.

@@ -39,7 +39,10 @@ def _suppressed(op: NonMaxSuppression, inputs: Arrays, y: np.ndarray) -> tuple[n
 
 
 def _normal(op: RandomNormal, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Where the cosine is near 0 the angle's rounding counts; no radius is above 6."""
+    """Radius times cosine (Box and Muller 1958), as the op has it.
+
+    No radius sqrt(-2 ln u) is above 6. Where the cosine is near 0 the rounding of the angle counts.
+    """
     return np.full(y.shape, abs(op.mean) + 6.0 * op.deviation), 16.0
 
 

@@ -26,7 +26,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class Quantization:
-    """Affine quantization: real = scale * (q - zero_point), along ``axis`` if there are several."""
+    """Affine quantization: real = scale * (q - zero_point), along ``axis`` if there are several.
+
+    Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient
+    Integer-Arithmetic-Only Inference", equation 1.
+    """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...] = (0,)

@@ -7,7 +7,10 @@ from vknn.graph.graph import Graph, Node, Value
 
 
 def validate(graph: Graph) -> None:
-    """Check: ShapeError unless each value is made once, before it is read, as its op infers."""
+    """Check of a graph: each value is made once, before it is read, with the type its op infers.
+
+    Raises ShapeError, naming the node.
+    """
     made: set[Value] = set(graph.inputs)
     for node in graph.nodes:
         for value in node.inputs:

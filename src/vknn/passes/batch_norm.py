@@ -1,4 +1,8 @@
-"""Per-channel scales and shifts (batch normalization) folded into the weights beside them."""
+"""Per-channel scales and shifts (batch normalization) folded into the weights beside them.
+
+With fixed statistics a batch normalization is an affine function (Ioffe and Szegedy 2015,
+algorithm 2), and so is a convolution: a (w x + b) + c = (a w) x + (a b + c).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dilated convolutions, recognised in TensorFlow's form: space-to-batch, Conv, batch-to-space."""
+"""Dilated convolutions, recognised in TensorFlow's form: space-to-batch, Conv, batch-to-space.
+
+That the two are equal is in TensorFlow's documentation of tf.nn.atrous_conv2d.
+"""
 
 from __future__ import annotations
 

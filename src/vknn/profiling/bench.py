@@ -265,9 +265,11 @@ def _timed(
 def difference(
     graph: Graph, ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
 ) -> float:
-    """The largest between two engines' outputs of ``graph``, by name, as a part of the output's
-    largest value; infinite where shapes differ. Rows of detections that are equally sure are
-    compared in the same order."""
+    """The largest difference between two engines' outputs of ``graph``, given by name.
+
+    Relative to the largest value of the output; infinite where shapes differ. Rows of detections
+    whose confidences are nearly equal are compared in the same order.
+    """
     worst = 0.0
     makers = graph.producers()
     for name, expected in theirs.items():

@@ -88,14 +88,14 @@ def transfer(nbytes: int) -> Plan:
 
 
 def fill() -> Plan:
-    """A command of no consequence."""
+    """A fill of 16 bytes, the cheapest command there is."""
     return _plan("fill", [Fill(RESULT)])
 
 
 def nothing(
     limits: DeviceLimits, dispatches: int, *, groups: int = 1, barriers: bool = False
 ) -> Plan:
-    """Dispatches that do nothing to speak of."""
+    """Dispatches of a kernel that does next to nothing: their time is the cost of a dispatch."""
     dispatch = Dispatch(
         kernel="profiling/nothing",
         variant=(),

@@ -37,7 +37,7 @@ def is_host(selector: str) -> bool:
 
 
 def refuse_host(selector: str) -> None:
-    """Check: DeviceError for a selector of the NumPy reference."""
+    """Check that a selector does not mean the NumPy reference; raises DeviceError if it does."""
     if is_host(selector):
         raise DeviceError(f"{selector!r} is the NumPy reference; a Vulkan device is needed here")
 

@@ -134,7 +134,7 @@ class Executable(Closing):
             return self._transfer.download(place.memory, place.offset, place.nbytes)
 
     def check_guards(self) -> None:
-        """Check: ValidationError where a kernel wrote into one of ``plan.guards``."""
+        """Check that ``plan.guards`` are as they were; raises ValidationError if not."""
         with self._lock:
             self._ready()
             self._memory.check_guards()

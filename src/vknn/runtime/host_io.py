@@ -110,7 +110,7 @@ class HostIO:
         self._barriers.host(target)
 
     def check(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Check: InputError where names, shapes or dtypes do not fit."""
+        """Check that names, shapes and dtypes fit the plan; raises InputError if not."""
         if len(feeds) != len(self._expected):
             raise InputError(_name_mismatch(feeds, self.plan.inputs))
         for name, shape, dtype in self._expected:

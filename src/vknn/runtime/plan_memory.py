@@ -48,7 +48,7 @@ class PlanMemory:
         return {role: sizes.get(role, 0) for role in Role} | {Role.WEIGHT: sum(held.values())}
 
     def check_guards(self) -> None:
-        """Check: ValidationError where a kernel wrote behind the end of a buffer."""
+        """Check that no kernel wrote behind a buffer's end; raises ValidationError if one did."""
         hurt = [guard for guard in self._guards() if self._hurt(guard)]
         if hurt:
             places = "; ".join(self._describe(guard) for guard in hurt)

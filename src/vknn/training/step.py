@@ -47,9 +47,10 @@ class Forward:
 
 
 def forward(task: Task, inputs: Arrays, count: int) -> Forward:
-    """The graph for ``count`` examples like ``inputs`` (those of one, with an axis to join along).
+    """The graph for ``count`` examples joined along an axis.
 
-    The axis of the examples is the one whose size changes in the graph for one example more.
+    ``inputs``: the arrays of one example, each with an axis of size 1 to join others along. In
+    other values the axis of the examples is the one whose size differs in a graph for one more.
     """
     graph = task.graph(_repeated(task, inputs, count))
     more = task.graph(_repeated(task, inputs, count + 1))
@@ -66,7 +67,7 @@ def forward(task: Task, inputs: Arrays, count: int) -> Forward:
 
 
 def alone(task: Task, inputs: Arrays) -> Forward:
-    """The graph for one example, which has no axis to join along."""
+    """The graph for one example of a network whose examples cannot be joined along an axis."""
     return Forward(task.graph({n: TensorType.of(a) for n, a in inputs.items()}), 1, {})
 
 
@@ -189,7 +190,10 @@ def _cut(
 
 
 def check_whole(graph: Graph) -> None:
-    """Check: UnsupportedLayerError where the graph's outputs or their shapes depend on data."""
+    """Check that the graph has no continuation, and outputs whose shapes do not depend on data.
+
+    Raises UnsupportedLayerError, naming the layers.
+    """
     if graph.continuation is not None:
         layers = graph.continuation.layers
         what = f"one of the layers {', '.join(dict.fromkeys(layers))}" if layers else "a layer"

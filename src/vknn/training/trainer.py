@@ -26,7 +26,7 @@ def update(
     given: Mapping[str, object],
     progress: Callback | bool | None = None,
 ) -> UpdateResult:
-    """Training of ``task`` on ``target`` and writes the weights into it at the end.
+    """Training of ``task`` on ``target``; the trained weights are written into it at the end.
 
     ``given``: settings by name, None for the model's own. On an error the model stays as it was.
     """

@@ -125,7 +125,7 @@ def _product(words: list[str], place: str) -> list[Variant]:
 
 
 def check_variant(text: str, kernel: str, variant: Variant) -> None:
-    """Check: :class:`ShaderError` for a variant that the kernel does not list."""
+    """Check that the kernel lists the variant; raises :class:`ShaderError` if not."""
     if tuple(sorted(variant)) in variants(text, kernel):
         return
     asked = " ".join(f"{k}={v}" for k, v in variant) or "without defines"

@@ -114,7 +114,7 @@ class Core:
         return Native(self, kind, handle[0])
 
     def check(self, code: int, what: str) -> None:
-        """Check of a VkResult as of vk_result.check; remembers that the device is lost."""
+        """Check of a VkResult, as by vk_result.check; notes in ``lost`` that the device is lost."""
         if code:
             error = result_error(code, what)
             if isinstance(error, DeviceLostError):
@@ -122,7 +122,7 @@ class Core:
             raise error
 
     def ensure_alive(self) -> None:
-        """Check: DeviceLostError where the device was lost before."""
+        """Check that the device was not lost before; raises DeviceLostError if it was."""
         if self.lost is not None:
             raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
 

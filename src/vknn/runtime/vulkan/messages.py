@@ -36,7 +36,7 @@ def pending() -> list[str]:
 
 
 def raise_pending() -> None:
-    """Check: ValidationError where the layer has reported something since the last call."""
+    """Check that nothing was reported since the last call; raises ValidationError if it was."""
     if collected and (taken := pending()):
         more = f"\n... and {len(taken) - SHOWN} more" if len(taken) > SHOWN else ""
         raise ValidationError(

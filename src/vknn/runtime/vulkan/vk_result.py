@@ -55,7 +55,7 @@ def result_error(code: int, what: str) -> DeviceError:
 
 
 def check(code: int, what: str) -> None:
-    """Check: the matching exception unless ``code`` is VK_SUCCESS."""
+    """Check that ``code`` is VK_SUCCESS; raises the matching exception if not."""
     if code != SUCCESS:
         raise result_error(code, what)
 

@@ -1,4 +1,8 @@
-"""Gradients of matrix products."""
+"""Gradients of matrix products.
+
+Giles 2008, "Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic
+Differentiation", 2.2.2.
+"""
 
 from __future__ import annotations
 

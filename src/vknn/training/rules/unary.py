@@ -1,4 +1,8 @@
-"""Gradients of mathematical functions: the gradient of the result times the derivative."""
+"""Gradients of mathematical functions: the gradient of the result times the derivative.
+
+The derivatives are those of the NIST Digital Library of Mathematical Functions: 4.7 (exponential,
+logarithm), 4.20 and 4.24 (trigonometric), 4.34 and 4.38 (hyperbolic), 7.10 (error function).
+"""
 
 from __future__ import annotations
 
