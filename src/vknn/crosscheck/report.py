@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison
+from vknn.rich_text import text_of
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,7 @@ class VerifyReport:
         return Group(self.table(), Text(self.summary(), style="green" if self.ok else "bold red"))
 
     def __str__(self) -> str:
-        console = Console(width=160, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self)
 
 
 def _cells(row: VerifyRow) -> list[str]:

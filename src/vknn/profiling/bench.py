@@ -11,13 +11,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.graph import Graph
 from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
+from vknn.rich_text import text_of
 from vknn.session import Session, choose_device
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
@@ -106,10 +107,7 @@ class Benchmark:
         return Group(*parts)
 
     def __str__(self) -> str:
-        console = Console(width=120, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self, 120)
 
     def _runs_table(self) -> Table:
         title = f"{self.model} on {self.device}, {len(self.ours.seconds)} runs, ms"

@@ -10,11 +10,12 @@ import json
 import time
 from dataclasses import asdict, dataclass, field
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.plan import Plan, View
 from vknn.profiling import limit_plans as plans
+from vknn.rich_text import text_of
 from vknn.runtime import Device, Executable
 from vknn.tool_inputs import ProgressCallback
 
@@ -88,10 +89,7 @@ class Limits:
         )
 
     def __str__(self) -> str:
-        console = Console(width=120, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self, 120)
 
 
 def measure_limits(

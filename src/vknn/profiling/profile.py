@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
+from vknn.rich_text import text_of
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
@@ -160,10 +161,7 @@ class Profile:
         return Group(self.table(), self.totals_table())
 
     def __str__(self) -> str:
-        console = Console(width=160, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self)
 
 
 def profile(

@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from vknn.errors import DeviceError
 from vknn.plan import Dispatch
+from vknn.rich_text import text_of
 from vknn.runtime.executor import Executable
 from vknn.runtime.pipeline_statistics import CompiledPipeline
 from vknn.session import Session
@@ -140,10 +141,7 @@ class StaticProfile:
         return self.table()
 
     def __str__(self) -> str:
-        console = Console(width=200, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self, 200)
 
 
 def static(

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from vknn.rich_text import text_of
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,7 @@ class TuneReport:
         return Group(self.table(), Text(self.summary()))
 
     def __str__(self) -> str:
-        console = Console(width=160, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+        return text_of(self)
 
 
 def _row(row: TuneRow) -> dict[str, Any]:
