@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.null_devices.jobs import selected_devices, start
+from tests.null_devices.jobs import QUICK_DEVICES, selected_devices, start
 from tests.small_model import SHAPE, write_small_model
 
 from vknn.profiling.static import NAMES
@@ -46,3 +46,15 @@ def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
     if device != "m1":  # Honeykrisp gives no texts
         assert len({path.name.partition(".")[0] for path in texts.iterdir()}) == len(entries)
         assert all(path.stat().st_size > 100 for path in texts.iterdir())
+
+
+def test_against_another_device(tmp_path: Path) -> None:
+    model, before = write_small_model(tmp_path), tmp_path / "before.json"
+    arguments = ["-m", "vknn", "profile", str(model), "--static", "--null-device"]
+    arguments += ["--shape", ",".join(map(str, SHAPE)), "--device", "vulkan:0"]
+    first, second = selected_devices(QUICK_DEVICES)[0], selected_devices(QUICK_DEVICES)[-1]
+    path = os.environ["PYTHONPATH"]
+    before.write_text(start(first, [*arguments, "--json"], PYTHONPATH=path).stdout)
+    done = start(second, [*arguments, "--against", str(before)], PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert "dispatches differ" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,8 +13,14 @@ from tests.small_model import SHAPE, write_small_model
 
 import vknn
 from vknn.cli import main
-from vknn.errors import DeviceError
-from vknn.profiling import StaticEntry, StaticProfile, static
+from vknn.errors import DeviceError, VknnError
+from vknn.profiling import (
+    StaticEntry,
+    StaticPair,
+    StaticProfile,
+    static,
+    static_difference,
+)
 from vknn.profiling.static import NAMES
 
 DATA = {"data": np.ones(SHAPE, np.float32)}
@@ -43,10 +50,19 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
         session.run(DATA)  # nothing is broken by having asked
 
 
-def test_isa_is_part_of_static(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = write_small_model(tmp_path)
-    assert main(["profile", str(model), "--isa", str(tmp_path / "isa")]) == 2
-    assert "--isa needs --static" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--isa", "folder"], "--isa needs --static"),
+        (["--against", "old.json"], "--against needs --static"),
+        (["--static", "--against", "old.json", "--json"], "leave out --json"),
+    ],
+)
+def test_options_of_static_alone(
+    options: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(write_small_model(tmp_path)), *options]) == 2
+    assert text in capsys.readouterr().err
 
 
 def test_what_spills() -> None:
@@ -62,3 +78,28 @@ def test_table_and_json() -> None:
     assert first["registers"] == 16 and first["waves"] is None
     assert first["layers"] == ["conv1", "relu"] and first["statistics"] == {"VGPRs": 16.0}
     assert profile.table(limit=1).row_count == 1
+
+
+def test_json_and_back() -> None:
+    profile = StaticProfile("net", "GPU", (entry(registers=16, waves=None), entry()))
+    assert StaticProfile.from_json(profile.to_json()) == profile
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"model": "", "device": "", "dispatches": [1]}'])
+def test_json_of_something_else(text: str) -> None:
+    with pytest.raises(VknnError, match="no static profile as JSON"):
+        StaticProfile.from_json(text)
+
+
+def test_difference() -> None:
+    same, gone = entry(), dataclasses.replace(entry(), layers=("fc",), label="MatMul")
+    before = StaticProfile("net", "GPU", (same, entry(registers=40, code=2048), gone))
+    after = StaticProfile("net", "GPU", (same, entry(registers=32, code=1024)))
+    found = static_difference(before, after)
+    assert [pair.changed for pair in found.pairs] == [False, True, True]
+    assert found.changed[0].before is before.entries[1]
+    assert found.changed[1] == StaticPair(gone, None)
+    text = str(found)
+    assert "2 of 3 dispatches differ" in text and "40 -> 32" in text
+    assert "2,048 -> 1,024" in text and "MatMul -> (none)" in text
+    assert not static_difference(after, after).changed

@@ -9,7 +9,7 @@ from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
-from vknn.profiling import profile, static
+from vknn.profiling import StaticProfile, profile, static, static_difference
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--isa", type=Path, metavar="FOLDER", help="write the compiler's texts of each dispatch"
     )
+    group.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE.json",
+        help="show what is different from a static profile that --json wrote",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,8 +46,9 @@ def run(args: argparse.Namespace) -> None:
     if args.static:
         _static(args)
         return
-    if args.isa is not None:
-        raise VknnError("--isa needs --static")
+    for name in ("isa", "against"):
+        if getattr(args, name) is not None:
+            raise VknnError(f"--{name} needs --static")
     with opened(args) as session, progress("profile", args.json) as tell:
         result = profile(
             session,
@@ -62,10 +69,15 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _static(args: argparse.Namespace) -> None:
+    if args.against is not None and args.json:
+        raise VknnError("--against shows a table: leave out --json")
+    before = None if args.against is None else StaticProfile.from_json(args.against.read_text())
     with opened(args) as session:
         sizes = shapes(args, session)
         result = static(session, read_feeds(args, session), shapes=sizes, isa=args.isa)
     if args.json:
         write_json(result.to_json())
+    elif before is not None:
+        show(static_difference(before, result))
     else:
         show(result.table(args.limit))

@@ -5,6 +5,7 @@ from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
 from vknn.profiling.static import StaticEntry, StaticProfile, static
+from vknn.profiling.static_difference import StaticDifference, StaticPair, static_difference
 
 __all__ = [
     "Benchmark",
@@ -12,11 +13,14 @@ __all__ = [
     "Limits",
     "Profile",
     "Series",
+    "StaticDifference",
     "StaticEntry",
+    "StaticPair",
     "StaticProfile",
     "Timing",
     "bench",
     "measure_limits",
     "profile",
     "static",
+    "static_difference",
 ]

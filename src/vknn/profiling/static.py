@@ -14,12 +14,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 
-from vknn.errors import DeviceError
+from vknn.errors import DeviceError, VknnError
 from vknn.plan import Dispatch
 from vknn.rich_text import text_of
 from vknn.runtime.executor import Executable
@@ -117,6 +118,16 @@ class StaticProfile:
         }
         return json.dumps(document, indent=2)
 
+    @classmethod
+    def from_json(cls, text: str) -> StaticProfile:
+        """The profile that :meth:`to_json` wrote. Raises VknnError for what is none."""
+        try:
+            document = json.loads(text)
+            entries = tuple(_from_json(entry) for entry in document["dispatches"])
+            return cls(str(document["model"]), str(document["device"]), entries)
+        except (ValueError, KeyError, TypeError) as error:
+            raise VknnError(f"no static profile as JSON: {error}") from error
+
     def table(self, limit: int | None = None) -> Table:
         """Dispatches as a rich table; ``limit``: the most rows, None for all."""
         title = f"{self.model} on {self.device}, {len(self.entries)} dispatches"
@@ -186,6 +197,11 @@ def static(
         entries = tuple(_entry(dispatch, pipeline) for dispatch, pipeline in made)
         name = program.graph.name if isinstance(model, Session) else str(model)
         return StaticProfile(name, session.device.name, entries)
+
+
+def _from_json(document: dict[str, Any]) -> StaticEntry:
+    tuples = {name: tuple(document[name]) for name in ("layers", "groups", "local")}
+    return StaticEntry(**{**document, **tuples})
 
 
 def _compiled(executable: Executable, *, texts: bool) -> list[_Compiled]:

@@ -1,0 +1,121 @@
+"""Difference of two static profiles: the same model by two versions, options, or devices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from vknn.profiling.static import NAMES, StaticEntry, StaticProfile
+from vknn.rich_text import text_of
+
+
+@dataclass(frozen=True)
+class StaticPair:
+    """A dispatch before and after; None on the side that lacks it.
+
+    Attributes:
+        before: That of the first profile.
+        after: That of the second, of the same layers.
+    """
+
+    before: StaticEntry | None
+    after: StaticEntry | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether kernel, candidate, workgroups or any number of the driver's differ."""
+        if self.before is None or self.after is None:
+            return True
+        return any(getattr(self.before, n) != getattr(self.after, n) for n in _COMPARED)
+
+
+_COMPARED = ("kernel", "label", "groups", "local", "subgroup_size", *NAMES)
+
+
+@dataclass(frozen=True)
+class StaticDifference:
+    """Result of :func:`static_difference`. ``print`` shows what changed as a table.
+
+    Attributes:
+        before: The first profile.
+        after: The second.
+        pairs: Their dispatches side by side, in the order of the second.
+    """
+
+    before: StaticProfile
+    after: StaticProfile
+    pairs: tuple[StaticPair, ...]
+
+    @property
+    def changed(self) -> list[StaticPair]:
+        """Pairs that differ."""
+        return [pair for pair in self.pairs if pair.changed]
+
+    def table(self) -> Table:
+        """Table of the changed dispatches, with the sums of all as the last row."""
+        title = f"{self.before.device} -> {self.after.device}: {len(self.changed)} of "
+        table = Table(title=f"{title}{len(self.pairs)} dispatches differ", title_justify="left")
+        for name in ("layers", "what"):
+            table.add_column(name, overflow="fold")
+        for name in NAMES:
+            table.add_column(name, justify="right", no_wrap=True)
+        for pair in self.changed:
+            entry = pair.after or pair.before
+            assert entry is not None
+            table.add_row(", ".join(entry.layers), _what(pair), *(_cell(pair, n) for n in NAMES))
+        sums = StaticPair(_sum(self.before), _sum(self.after))
+        table.add_row("all", "", *(_cell(sums, name) for name in NAMES))
+        return table
+
+    def __rich__(self) -> RenderableType:
+        return self.table()
+
+    def __str__(self) -> str:
+        return text_of(self, 200)
+
+
+def static_difference(before: StaticProfile, after: StaticProfile) -> StaticDifference:
+    """Two static profiles of a model side by side.
+
+    Dispatches belong together that compute the same layers; of several for the same layers the
+    first is held against the first, and so on.
+    """
+    old = dict(_numbered(before.entries))
+    pairs = [StaticPair(old.pop(key, None), entry) for key, entry in _numbered(after.entries)]
+    pairs += [StaticPair(entry, None) for entry in old.values()]
+    return StaticDifference(before, after, tuple(pairs))
+
+
+def _numbered(
+    entries: Sequence[StaticEntry],
+) -> Iterator[tuple[tuple[tuple[str, ...], int], StaticEntry]]:
+    seen: Counter[tuple[str, ...]] = Counter()
+    for entry in entries:
+        yield (entry.layers, seen[entry.layers]), entry
+        seen[entry.layers] += 1
+
+
+def _what(pair: StaticPair) -> str:
+    before = pair.before.label if pair.before is not None else "(none)"
+    after = pair.after.label if pair.after is not None else "(none)"
+    return before if before == after else f"{before} -> {after}"
+
+
+def _cell(pair: StaticPair, name: str) -> str:
+    old, new = (None if e is None else getattr(e, name) for e in (pair.before, pair.after))
+    if old == new:
+        return "" if new is None else f"{new:,}"
+    return " -> ".join("" if number is None else f"{number:,}" for number in (old, new))
+
+
+def _sum(profile: StaticProfile) -> StaticEntry:
+    """An entry with the sums of all, None where the driver does not say."""
+    numbers = {}
+    for name in NAMES:
+        known = [n for n in (getattr(e, name) for e in profile.entries) if n is not None]
+        numbers[name] = sum(known) if known else None
+    return StaticEntry((), "", "", (0, 0, 0), (0, 0, 0), 0, None, statistics={}, **numbers)
