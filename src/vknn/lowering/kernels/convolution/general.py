@@ -13,7 +13,7 @@ from vknn.lowering.kernels.convolution.shape import (
     input_layouts,
 )
 from vknn.lowering.kernels.quantized.requantize import is_quantized
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
@@ -37,7 +37,8 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
         return []
     emit = functools.partial(_emit, shape=shape)
     # A product needs two scalar reads with their addresses and bounds.
-    cost = 2 * DISPATCH_COST + shape.flops * (5e-4 if limits.kind == "cpu" else 4e-5)
+    work = shape.flops * (25 if limits.kind == "cpu" else 2)
+    cost = 2 * problem.machine.dispatch + work * problem.machine.flop
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
 
 
