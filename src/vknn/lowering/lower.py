@@ -43,8 +43,9 @@ def lower(
     if missing:
         raise UnsupportedLayerError(missing)
     together = "layouts" not in options.disabled
-    chosen = assign(graph, candidates, machine_of(limits), together=together)
-    chosen = with_fewer_pipelines(chosen, candidates)
+    machine = machine_of(limits)
+    chosen = assign(graph, candidates, machine, together=together)
+    chosen = with_fewer_pipelines(chosen, candidates, machine)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
     for value in graph.inputs:
         lowering.add_input(value)

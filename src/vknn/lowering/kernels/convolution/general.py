@@ -21,6 +21,10 @@ from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes, lane_count, rounds, spread
 from vknn.plan import DeviceLimits
 
+#: Multiply-adds of a GPU's lane that a product takes as long as: two scalar reads, their addresses
+#: and bounds.
+_PRODUCT = 25
+
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """One slow candidate for every convolution of floats or plain integers."""
@@ -36,9 +40,12 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not placed or not most or in_parts:
         return []
     emit = functools.partial(_emit, shape=shape)
-    # A product needs two scalar reads with their addresses and bounds.
-    work = shape.flops * (25 if limits.kind == "cpu" else 2)
-    cost = 2 * problem.machine.dispatch + work * problem.machine.flop
+    machine = problem.machine
+    if limits.kind == "cpu":
+        cost = 25 * shape.flops * machine.flop
+    else:  # a lane computes four channels
+        cost = machine.in_waves(total, 4 * shape.group_in * shape.taps * _PRODUCT)
+    cost += 2 * machine.dispatch
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
 
 
