@@ -12,6 +12,7 @@ from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, LoweringOptions, check_plan, format_plan, lower
 from vknn.lowering.choose.candidates import candidates
 from vknn.lowering.choose.layout_assignment import assign
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Exp, Relu, Sigmoid
 from vknn.ops.movement.shape import Concat, Reshape, Slice
@@ -325,4 +326,4 @@ def test_the_choice_of_layouts_knows_that_joining_costs_nothing():
         for c in offers[join]
     ]
     offers[join] = dear
-    assert assign(graph, offers)[join].outputs == (Layout.C4,)
+    assert assign(graph, offers, machine_of(CPU))[join].outputs == (Layout.C4,)

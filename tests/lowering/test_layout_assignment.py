@@ -7,10 +7,12 @@ from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, LoweringOptions, lower
 from vknn.lowering.choose.layout_assignment import assign, repack_cost
 from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Relu
 from vknn.ops.movement.shape import Transpose
 
+MACHINE = machine_of(CPU)
 CONV = Conv(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
 
 
@@ -41,8 +43,8 @@ def test_a_node_between_two_of_one_layout_takes_that_layout():
     # By itself the middle one is cheaper in rows, but not by two repacks.
     both = [candidate(Layout.LINEAR, 1.0), candidate(Layout.C4, 2.0)]
     options = {first: c4, middle: both, last: c4}
-    assert assign(graph, options)[middle].outputs == (Layout.C4,)
-    assert assign(graph, options, together=False)[middle].outputs == (Layout.LINEAR,)
+    assert assign(graph, options, MACHINE)[middle].outputs == (Layout.C4,)
+    assert assign(graph, options, MACHINE, together=False)[middle].outputs == (Layout.LINEAR,)
 
 
 def test_a_node_that_is_dear_enough_is_repacked_for():
@@ -50,7 +52,9 @@ def test_a_node_that_is_dear_enough_is_repacked_for():
     first, middle, last = graph.nodes
     c4 = [candidate(Layout.C4)]
     both = [candidate(Layout.LINEAR, 1.0), candidate(Layout.C4, 1e6)]
-    assert assign(graph, {first: c4, middle: both, last: c4})[middle].outputs == (Layout.LINEAR,)
+    assert assign(graph, {first: c4, middle: both, last: c4}, MACHINE)[middle].outputs == (
+        Layout.LINEAR,
+    )
 
 
 def test_the_way_back_decides_too():
@@ -61,16 +65,18 @@ def test_the_way_back_decides_too():
         candidate(Layout.LINEAR),
         Candidate("in c4", (Layout.LINEAR,), (Layout.C4,), lambda _: None, 1.0),
     ]
-    chosen = assign(graph, {first: both, last: [candidate(Layout.C4)]})
+    chosen = assign(graph, {first: both, last: [candidate(Layout.C4)]}, MACHINE)
     assert chosen[first].outputs == (Layout.C4,)
 
 
 def test_repacks_cost_nothing_where_the_bytes_are_the_same():
     g = GraphBuilder()
-    assert repack_cost(g.input("x", TensorType((1, 8, 1, 1))), Layout.LINEAR, Layout.C4) == 0
-    assert repack_cost(g.constant(np.zeros((1, 3, 2), "f")), Layout.LINEAR, Layout.C4) == 0
-    assert repack_cost(g.input("y", TensorType((1, 8, 2, 1))), Layout.LINEAR, Layout.C4) > 0
-    assert repack_cost(g.input("z", TensorType((1, 8, 2, 1))), Layout.C4, Layout.C4) == 0
+    pixel, row = TensorType((1, 8, 1, 1)), TensorType((1, 8, 2, 1))
+    constant = g.constant(np.zeros((1, 3, 2), "f"))
+    assert repack_cost(g.input("x", pixel), Layout.LINEAR, Layout.C4, MACHINE) == 0
+    assert repack_cost(constant, Layout.LINEAR, Layout.C4, MACHINE) == 0
+    assert repack_cost(g.input("y", row), Layout.LINEAR, Layout.C4, MACHINE) > 0
+    assert repack_cost(g.input("z", row), Layout.C4, Layout.C4, MACHINE) == 0
 
 
 def test_plans_repack_at_the_edges_only_and_more_when_switched_off():

@@ -7,7 +7,12 @@ from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, lower
 from vknn.lowering.choose.share_pipelines import PIPELINE_WORTH, with_fewer_pipelines
 from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
+
+MACHINE = machine_of(CPU)
+#: Microseconds that a pipeline is worth there.
+WORTH = PIPELINE_WORTH * MACHINE.dispatch
 
 
 def offer(name, cost, layout=Layout.C4):
@@ -17,13 +22,13 @@ def offer(name, cost, layout=Layout.C4):
 def names(offers, graph):
     """The names that nodes end up with which start on their cheapest candidate."""
     choice = {node: min(offers[node], key=lambda c: c.cost) for node in graph.nodes}
-    settled = with_fewer_pipelines(choice, offers)
+    settled = with_fewer_pipelines(choice, offers, MACHINE)
     return [settled[node].name for node in graph.nodes]
 
 
 def test_the_cheapest_move_to_one_form_is_made():
     graph = chain(3)
-    near = PIPELINE_WORTH / 2
+    near = WORTH / 2
     offers = {
         graph.nodes[0]: [offer("wide", 100.0), offer("narrow", 100.0 + 3 * near)],
         graph.nodes[1]: [offer("wide", 100.0 + near), offer("narrow", 100.0)],
@@ -34,7 +39,7 @@ def test_the_cheapest_move_to_one_form_is_made():
 
 def test_a_form_that_is_worth_its_pipeline_stays():
     graph = chain(2)
-    much = 2 * PIPELINE_WORTH
+    much = 2 * WORTH
     offers = {
         graph.nodes[0]: [offer("wide", 100.0), offer("narrow", 100.0 + much)],
         graph.nodes[1]: [offer("wide", 100.0 + much), offer("narrow", 100.0)],

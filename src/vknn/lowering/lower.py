@@ -16,6 +16,7 @@ from vknn.lowering.kernels.movement.rule import repack
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache
 from vknn.lowering.kit.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement.shape import Identity
@@ -41,8 +42,10 @@ def lower(
     missing = [str(node.origin) for node, found in candidates.items() if not found]
     if missing:
         raise UnsupportedLayerError(missing)
-    chosen = assign(graph, candidates, together="layouts" not in options.disabled)
-    chosen = with_fewer_pipelines(chosen, candidates)
+    together = "layouts" not in options.disabled
+    machine = machine_of(limits)
+    chosen = assign(graph, candidates, machine, together=together)
+    chosen = with_fewer_pipelines(chosen, candidates, machine)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
     for value in graph.inputs:
         lowering.add_input(value)

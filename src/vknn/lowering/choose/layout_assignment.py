@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from vknn.graph import Graph, Node, Value
 from vknn.lowering.choose.concat_inplace import PartCosts
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.layouts import Layout, same_bytes, storage_bytes
+from vknn.lowering.kit.machine import Machine
 from vknn.ops.elementwise import Fused
 
 MAX_SWEEPS = 4
@@ -33,17 +34,19 @@ def wanted_layouts(node: Node, candidate: Candidate) -> list[tuple[Value, Layout
     return pairs + [(v, candidate.outputs[0]) for v in extra if v is not None]
 
 
-def repack_cost(value: Value, have: Layout, want: Layout) -> float:
+def repack_cost(value: Value, have: Layout, want: Layout, machine: Machine) -> float:
     """Repack cost in estimated microseconds, from one layout to the other."""
     if value.constant is not None or same_bytes(value.type, have, want):
         return 0.0
     moved = storage_bytes(value.type, have) + storage_bytes(value.type, want)
-    return DISPATCH_COST + moved * BYTE_COST
+    return machine.dispatch + moved * machine.byte
 
 
 class _Assignment:
-    def __init__(self, graph: Graph, options: Mapping[Node, Sequence[Candidate]]) -> None:
-        self.options = options
+    def __init__(
+        self, graph: Graph, options: Mapping[Node, Sequence[Candidate]], machine: Machine
+    ) -> None:
+        self.options, self.machine = options, machine
         self.producer = {v: (n, i) for n in graph.nodes for i, v in enumerate(n.outputs)}
         self.readers = {v: list(dict.fromkeys(ns)) for v, ns in graph.consumers().items()}
         self.results = set(graph.outputs.values())
@@ -77,7 +80,9 @@ class _Assignment:
         self.choice[node] = candidate
         touched = {v for v in node.inputs if v is not None} | set(node.outputs)
         repacks = sum(
-            repack_cost(v, self.layout_of(v), want) for v in touched for want in self.needed(v)
+            repack_cost(v, self.layout_of(v), want, self.machine)
+            for v in touched
+            for want in self.needed(v)
         )
         return candidate.cost + repacks - self.parts.saved_around(node, self.choice)
 
@@ -101,7 +106,11 @@ def _distinct(offers: Sequence[Candidate]) -> list[Candidate]:
 
 
 def assign(
-    graph: Graph, options: Mapping[Node, Sequence[Candidate]], *, together: bool = True
+    graph: Graph,
+    options: Mapping[Node, Sequence[Candidate]],
+    machine: Machine,
+    *,
+    together: bool = True,
 ) -> dict[Node, Candidate]:
     """A candidate for every node of the graph; each node must have at least one in ``options``.
 
@@ -111,7 +120,7 @@ def assign(
     if not together:
         return {node: min(offers, key=lambda c: c.cost) for node, offers in options.items()}
     options = {node: _distinct(offers) for node, offers in options.items()}
-    state = _Assignment(graph, options)
+    state = _Assignment(graph, options, machine)
     for node in graph.nodes:
         state.choice[node] = state.best(node)
     for _ in range(MAX_SWEEPS):

@@ -12,16 +12,19 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from vknn.graph import Node
 from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.machine import Machine
 from vknn.ops.elementwise import Fused
 
-#: Estimated microseconds of a run that one pipeline less may cost.
-PIPELINE_WORTH = 50.0
+#: Most time that one pipeline less may add to a run, by that of a dispatch: 50 us on CPUs.
+PIPELINE_WORTH = 2.5
 #: Attributes that are numbers to a kernel, not another pipeline.
 _NUMBERS = frozenset(("pads", "group", "output_size"))
 
 
 def with_fewer_pipelines(
-    choice: Mapping[Node, Candidate], candidates: Mapping[Node, Sequence[Candidate]]
+    choice: Mapping[Node, Candidate],
+    candidates: Mapping[Node, Sequence[Candidate]],
+    machine: Machine,
 ) -> dict[Node, Candidate]:
     """Choice of candidates in which nodes of a kind share one where that costs next to nothing.
 
@@ -33,7 +36,7 @@ def with_fewer_pipelines(
             kinds.setdefault((_kind(node), candidate.inputs, candidate.outputs), []).append(node)
     result = dict(choice)
     for nodes in kinds.values():
-        while moved := _cheapest_move(nodes, result, candidates):
+        while moved := _cheapest_move(nodes, result, candidates, PIPELINE_WORTH * machine.dispatch):
             result.update(moved)
     return result
 
@@ -48,13 +51,14 @@ def _cheapest_move(
     nodes: Sequence[Node],
     choice: Mapping[Node, Candidate],
     candidates: Mapping[Node, Sequence[Candidate]],
+    worth: float,
 ) -> dict[Node, Candidate]:
-    """All nodes on one name moved to another's; nothing where that costs too much."""
+    """All nodes on one name moved to another's; nothing where that costs ``worth`` or more."""
     users: dict[str, list[Node]] = {}
     for node in nodes:
         users.setdefault(choice[node].name, []).append(node)
     best: dict[Node, Candidate] = {}
-    least = PIPELINE_WORTH
+    least = worth
     for old, new in itertools.permutations(users, 2):
         taken = {node: _alike(candidates[node], choice[node], new) for node in users[old]}
         found = {node: candidate for node, candidate in taken.items() if candidate is not None}

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from vknn.errors import ShapeError, VknnError
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -53,7 +53,8 @@ def custom(problem: Problem) -> Sequence[Candidate]:
     emit = functools.partial(_emit, name=name, source=shader.glsl, size=size, push=push)
     work = sum(t.size for t in [*inputs, *outputs] if t is not None)
     layouts = (Layout.LINEAR,) * len(inputs), (Layout.LINEAR,) * len(outputs)
-    return [Candidate("shader", *layouts, emit, DISPATCH_COST + 4 * work * BYTE_COST)]
+    machine = problem.machine
+    return [Candidate("shader", *layouts, emit, machine.dispatch + 4 * work * machine.byte)]
 
 
 def _emit(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, vector_count
@@ -35,7 +35,8 @@ def random_numbers(problem: Problem) -> Sequence[Candidate]:
     (y,) = problem.outputs
     if y.size == 0 or not fits_loops(problem.limits, 1, _PHILOX):
         return []
-    cost = DISPATCH_COST + y.size // 4 * _BLOCK_BYTES * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + y.size // 4 * _BLOCK_BYTES * machine.byte
     return [Candidate("blocks", (Layout.LINEAR,), (Layout.LINEAR,), _emit_draw, cost)]
 
 
@@ -80,7 +81,8 @@ def random_categorical(problem: Problem) -> Sequence[Candidate]:
     if 0 in (y.size, weights.size) or not loops or not fits_buffer(limits, weights.size):
         return []
     moved = 8 * weights.size + y.size * (_BLOCK_BYTES // 4 + 4 * classes.bit_length())
-    cost = 2 * DISPATCH_COST + moved * BYTE_COST
+    machine = problem.machine
+    cost = 2 * machine.dispatch + moved * machine.byte
     inputs = (Layout.LINEAR,) * 2
     return [Candidate("halving", inputs, (Layout.LINEAR,), _emit_categorical, cost)]
 

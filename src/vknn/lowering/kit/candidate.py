@@ -11,13 +11,6 @@ from vknn.lowering.kit.layouts import Layout
 #: Most products that are added up in float16 (half_sums.glsl, shared_memory_tiles.glsl).
 HALF_TERMS = 16
 
-#: Estimated microseconds of a dispatch, and of moving a byte; of a floating point operation.
-DISPATCH_COST = 20.0
-#: A copy is cheaper than a dispatch.
-COPY_COST = 5.0
-BYTE_COST = 1e-4
-FLOP_COST = 2e-5
-
 
 @dataclass(frozen=True)
 class Part:
@@ -37,8 +30,8 @@ class Candidate:
 
     ``inputs``: the layout each input is wanted in; None for an absent input and for a constant
     that ``emit`` packs itself (``Emitter.weight``). ``outputs``: the layout each output gets.
-    ``cost``: estimated microseconds on the device, for choosing among candidates; a dispatch
-    itself counts DISPATCH_COST. ``view``: output 0 is the bytes of this input from ``view_offset``
+    ``cost``: estimated microseconds on the device, for choosing among candidates (see
+    ``Problem.machine``). ``view``: output 0 is the bytes of this input from ``view_offset``
     on; then ``emit`` is called only where no alias is possible (and must copy). ``inplace``: inputs
     whose buffer output 0 may take over (each element is read by the lane that writes it).
     ``parts``: one for each input of an op that joins; a producer may write its part in place, which

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.graph import Op, TensorType
 from vknn.lowering.kit.layouts import Layout, element_bytes
+from vknn.lowering.kit.machine import Machine, machine_of
 from vknn.ops.quantized.arithmetic import QuantizedBinary
 from vknn.plan import DeviceLimits
 
@@ -90,6 +91,11 @@ class Problem:
         if type_ is None:
             raise ValueError(f"{self.op.type_name}: input {index} is absent")
         return type_
+
+    @property
+    def machine(self) -> Machine:
+        """Times of the device's steps, for estimates."""
+        return machine_of(self.limits)
 
     def element_bytes(self, type_: TensorType) -> int:
         """Bytes of an element of such a tensor in its buffer."""

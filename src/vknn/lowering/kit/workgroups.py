@@ -6,9 +6,6 @@ from vknn.errors import ShapeError
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
-#: Estimated microseconds that a workgroup itself costs on a CPU driver.
-CPU_GROUP_COST = 0.07
-
 
 def lane_count(limits: DeviceLimits, wanted: int = 64) -> int:
     """Invocations of a one-dimensional workgroup: one subgroup on a CPU, ``wanted`` on a GPU."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
@@ -22,7 +22,8 @@ def rotary_embedding(problem: Problem) -> Sequence[Candidate]:
     op, x, cos = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, RotaryEmbedding)
     emit = functools.partial(_emit, op=op, x=x, cos=cos)
-    cost = DISPATCH_COST + 16 * x.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 16 * x.size * machine.byte
     return [Candidate("pairs", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, cost, inplace=(0,))]
 
 

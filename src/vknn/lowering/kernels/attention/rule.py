@@ -22,7 +22,7 @@ from vknn.lowering.kernels.attention.stream import stream_candidates
 from vknn.lowering.kernels.matmul.gemm import Gemm, fits_device, subgroup_tile
 from vknn.lowering.kernels.matmul.kernels import Product, emit_scalar, emit_tile
 from vknn.lowering.kernels.reduction.rows import row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -47,7 +47,8 @@ def attention(problem: Problem) -> Sequence[Candidate]:
         return stream_candidates(problem, sizes)
     scores_bytes = 4 * sizes.rows * sizes.padded
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)
-    work = sizes.flops * FLOP_COST + 4 * scores_bytes * BYTE_COST
+    machine = problem.machine
+    work = sizes.flops * machine.flop + 4 * scores_bytes * machine.byte
     found = []
     for wide in (True, False):
         if wide and (sizes.depth % 4 or sizes.value_depth % 4):
@@ -55,7 +56,7 @@ def attention(problem: Problem) -> Sequence[Candidate]:
         depths = sizes.depth, sizes.keys
         if not all(fits_loops(problem.limits, ceil_div(k, 4) if wide else k) for k in depths):
             continue
-        cost = 3 * len(blocks) * DISPATCH_COST + work * (1 if wide else 3)
+        cost = 3 * len(blocks) * machine.dispatch + work * (1 if wide else 3)
         name = "vec4" if wide else "scalar"
         emit = functools.partial(_emit, sizes=sizes, blocks=tuple(blocks), wide=wide)
         found.append(Candidate(name, inputs, (Layout.LINEAR,), emit, cost))

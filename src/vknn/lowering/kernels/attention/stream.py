@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vknn.lowering.kernels.attention.sizes import AttentionSizes, mask_steps
 from vknn.lowering.kernels.matmul.gemm import allows_groups
-from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -37,10 +37,11 @@ def stream_candidates(problem: Problem, sizes: AttentionSizes) -> Sequence[Candi
     waste *= max(1.0, _ENOUGH_GROUPS / (groups[0] * groups[1] * groups[2])) / sizes.keys
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)
     found = []
+    machine = problem.machine
     for wide in (True, False):
         if wide and (sizes.depth % 4 or sizes.value_depth % 4):
             continue
-        cost = DISPATCH_COST + sizes.flops * FLOP_COST * waste * (1 if wide else 3)
+        cost = machine.dispatch + sizes.flops * machine.flop * waste * (1 if wide else 3)
         name = "stream" if wide else "stream_scalar"
         emit = functools.partial(_emit, sizes=sizes, wide=wide)
         found.append(Candidate(name, inputs, (Layout.LINEAR,), emit, cost))

@@ -32,14 +32,13 @@ from vknn.lowering.kernels.quantized.requantize import (
     has_setting,
     is_quantized,
 )
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -177,7 +176,7 @@ def _lanes(shape: TransposedShape, width: int) -> int:
 
 
 def _depthwise(problem: Problem, shape: TransposedShape, width: int) -> Candidate | None:
-    limits = problem.limits
+    limits, machine = problem.limits, problem.machine
     lanes, packed = _lanes(shape, width), shape.c4 * (shape.taps + 1)
     groups = ceil_div(max(lanes, packed), lane_count(limits))
     loops = fits_loops(limits, shape.most_taps)
@@ -186,10 +185,10 @@ def _depthwise(problem: Problem, shape: TransposedShape, width: int) -> Candidat
     taps = shape.taps / math.prod(shape.phases)
     if limits.kind == "cpu":
         work = taps * (55 * (width + 1) + 20 * width) + 60 * width + 600
-        cost = groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
-    else:
-        cost = max(1.0, lanes / 16384) * (taps * (width + 1) + 20) * 2e-3
-    cost += DISPATCH_COST + packing_cost(problem)
+        cost = machine.in_groups(groups, work)
+    else:  # a read with its products counts as ten multiply-adds
+        cost = machine.in_waves(lanes, 10 * (taps * (width + 1) + 20))
+    cost += machine.dispatch + packing_cost(problem)
     emit = functools.partial(_emit_depthwise, shape=shape, width=width)
     return Candidate(f"depthwise{width}", input_layouts(problem), (Layout.C4,), emit, cost)
 

@@ -21,7 +21,7 @@ from vknn.lowering.kernels.convolution.span import (
     span_weights,
     spans_fit,
 )
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
@@ -34,6 +34,8 @@ from vknn.ops.convolution.deform_conv import DeformConv
 _MOST_SAMPLES = 1 << 26
 #: Most vec4s of channels that a lane samples at one place.
 _RUN = 8
+#: Operations of a vec4 read between pixels, with addresses and bounds.
+_SAMPLE_FLOPS = 100
 #: Most parts that the images are cut into.
 _MOST_PARTS = 256
 
@@ -155,8 +157,9 @@ def _candidate(problem: Problem, shape: _Shape, tile: SpanTile) -> Candidate | N
     if not spans_fit(limits, spans, most, shape.taps):
         return None
     product = span_cost(limits, tile, groups, shape.taps * spans.span)
-    sampling = DISPATCH_COST + sampled * shape.run * 2e-3
-    packing = 0.0 if _constants(problem) is not None else DISPATCH_COST
+    machine = problem.machine
+    sampling = machine.dispatch + sampled * shape.run * _SAMPLE_FLOPS * machine.flop
+    packing = 0.0 if _constants(problem) is not None else machine.dispatch
     inputs = tuple(
         None if type_ is None else Layout.C4 if index == 0 else Layout.LINEAR
         for index, type_ in enumerate(problem.inputs)

@@ -15,13 +15,12 @@ from vknn.lowering.kernels.convolution.shape import (
 )
 from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
 from vknn.lowering.kernels.quantized.requantize import in_bytes, pack, quantized_variant
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -70,13 +69,14 @@ def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
     rows, columns = shape.kernel[0] * shape.kernel[1], shape.kernel[2]
     reads = min(_span(shape, width), width * columns) + columns
     lanes = _lanes(shape, width)
+    machine = problem.machine
     if problem.limits.kind == "cpu":
         # Vector instructions: 55 a load, 6 a product of vec4s; 60 a pixel for its store.
         work = rows * (55 * reads + 6 * width * columns) + 60 * width + 150
         groups = ceil_div(lanes, lane_count(problem.limits))
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
-    waves = max(1.0, lanes / 16384)
-    return DISPATCH_COST + waves * rows * (8 * reads + 4 * width * columns) * 2e-4
+        return machine.dispatch + machine.in_groups(groups, work)
+    work = rows * (8 * reads + 4 * width * columns)
+    return machine.dispatch + machine.in_waves(lanes, work)
 
 
 def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:

@@ -13,13 +13,17 @@ from vknn.lowering.kernels.convolution.shape import (
     input_layouts,
 )
 from vknn.lowering.kernels.quantized.requantize import is_quantized
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes, lane_count, rounds, spread
 from vknn.plan import DeviceLimits
+
+#: Multiply-adds of a GPU's lane that a product takes as long as: two scalar reads, their addresses
+#: and bounds.
+_PRODUCT = 25
 
 
 def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -36,8 +40,12 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not placed or not most or in_parts:
         return []
     emit = functools.partial(_emit, shape=shape)
-    # A product needs two scalar reads with their addresses and bounds.
-    cost = 2 * DISPATCH_COST + shape.flops * (5e-4 if limits.kind == "cpu" else 4e-5)
+    machine = problem.machine
+    if limits.kind == "cpu":
+        cost = 25 * shape.flops * machine.flop
+    else:  # a lane computes four channels
+        cost = machine.in_waves(total, 4 * shape.group_in * shape.taps * _PRODUCT)
+    cost += 2 * machine.dispatch
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -25,7 +25,7 @@ def im2col(problem: Problem) -> Sequence[Candidate]:
     x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, Im2Col)
     emit = functools.partial(_emit_im2col, op=op, x=x, y=y)
-    return [Candidate("gather", *_BOTH, emit, _cost(x, y))]
+    return [Candidate("gather", *_BOTH, emit, _cost(problem))]
 
 
 def _emit_im2col(emitter: Emitter, op: Im2Col, x: TensorType, y: TensorType) -> None:
@@ -56,7 +56,9 @@ def col2im(problem: Problem) -> Sequence[Candidate]:
         return []
     emit = functools.partial(_emit_col2im, op=op, x=x, y=y)
     taps = op.kernel[0] * op.kernel[1]
-    return [Candidate("gather", *_BOTH, emit, _cost(x, y) + 8 * taps * y.size * FLOP_COST)]
+    return [
+        Candidate("gather", *_BOTH, emit, _cost(problem) + 8 * taps * y.size * problem.machine.flop)
+    ]
 
 
 def _emit_col2im(emitter: Emitter, op: Col2Im, x: TensorType, y: TensorType) -> None:
@@ -87,6 +89,6 @@ def _window(op: Im2Col | Col2Im) -> dict[str, int]:
     return {**sizes, **by_axis("pad", op.pads[:2]), **by_axis("dilation", op.dilations)}
 
 
-def _cost(x: TensorType, y: TensorType) -> float:
-    moved = storage_bytes(x, Layout.LINEAR) + storage_bytes(y, Layout.LINEAR)
-    return DISPATCH_COST + moved * BYTE_COST
+def _cost(problem: Problem) -> float:
+    types, machine = (problem.input(0), problem.outputs[0]), problem.machine
+    return machine.dispatch + sum(storage_bytes(t, Layout.LINEAR) for t in types) * machine.byte

@@ -27,13 +27,12 @@ from vknn.lowering.kernels.quantized.requantize import (
     pack,
     quantized_variant,
 )
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -136,17 +135,18 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
     loads = tile.loads
     if tile.weight_format:
         loads, products = tile.pixels + tile.block, _byte_products(problem, tile)
+    machine = problem.machine
     if problem.limits.kind == "cpu":
         # In units of one vector instruction: a load of a vec4 is some 50, a product 1.5, and sums
         # beyond 16 vec4s live in memory. A tile's beginning and its stores cost as several steps.
         spill = 1.0 if tile.pixels * tile.block <= 16 else 1.5
         step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
         work = step * steps + 500 + 150 * tile.pixels * tile.block
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
+        return machine.dispatch + machine.in_groups(groups, work)
     lanes, half = groups * tile.lanes, problem.options.half_sums
     work = products / (4 * tile.pixels * tile.block)
-    cost = tile_cost(lanes, steps, tile.pixels, tile.block, int(loads), half, work)
-    return DISPATCH_COST + cost
+    cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    return machine.dispatch + cost
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, allows_groups, pack_columns
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, emit_row, row_split
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD, in_waves
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -35,7 +35,9 @@ def row_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
         return []
     groups = ceil_div(shape.m4, split.block) * shape.batch
     work = steps * (16 + 5 * LOAD) + HELD * split.lanes_k + BARRIER
-    cost = DISPATCH_COST + in_waves(groups * split.lanes_n * split.lanes_k, work)
+    cost = problem.machine.dispatch + problem.machine.in_waves(
+        groups * split.lanes_n * split.lanes_k, work
+    )
     emit = functools.partial(_emit, shape=shape, gemm=gemm)
     return [Candidate("row", input_layouts(problem), (Layout.C4,), emit, cost)]
 

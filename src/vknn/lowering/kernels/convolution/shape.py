@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.quantized.requantize import is_quantized
-from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
@@ -137,7 +136,7 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
 
 def packing_cost(problem: Problem) -> float:
     """Estimated microseconds of packing the weights at run time; 0 for constant ones."""
-    return 0.0 if constant_weights(problem) is not None else DISPATCH_COST
+    return 0.0 if constant_weights(problem) is not None else problem.machine.dispatch
 
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:

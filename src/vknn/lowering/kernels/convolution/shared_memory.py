@@ -13,7 +13,7 @@ from vknn.lowering.kernels.convolution.register_tiles import (
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -49,9 +49,8 @@ def _fits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
 def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
     half = problem.options.half_sums
-    cost = (
-        DISPATCH_COST + packing_cost(problem) + tile.cost(_groups(shape, tile), _steps(shape), half)
-    )
+    cost = problem.machine.dispatch + packing_cost(problem)
+    cost += tile.cost(problem.machine, _groups(shape, tile), _steps(shape), half)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 

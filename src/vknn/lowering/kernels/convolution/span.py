@@ -16,13 +16,12 @@ from vknn.lowering.kernels.quantized.requantize import (
     pack,
     quantized_variant,
 )
-from vknn.lowering.kit.candidate import DISPATCH_COST
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import Push
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -149,15 +148,15 @@ def spans_fit(limits: DeviceLimits, spans: ChannelSpans, groups: int, taps: int)
 
 def span_cost(limits: DeviceLimits, tile: SpanTile, groups: int, steps: float) -> float:
     """Microseconds of ``groups`` workgroups that take ``steps`` rounds each."""
-    products, loads = tile.products, tile.loads
+    products, loads, machine = tile.products, tile.loads, machine_of(limits)
     if limits.kind == "cpu":
         # In units of one vector instruction, as in the estimate of the tiled convolution.
         spill = 1.0 if tile.pixels * tile.block <= 16 else 1.5
         step = 50 * loads + 6 * spill * products + (16 * tile.block if tile.shuffle else 0)
         work = step * steps + 700 + 150 * tile.pixels * tile.block
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
-    waves = max(1.0, groups * tile.lanes / 16384)
-    return DISPATCH_COST + waves * steps * (4 * products + 8 * loads) * 2e-4
+        return machine.dispatch + machine.in_groups(groups, work)
+    work = steps * (4 * products + 8 * loads)
+    return machine.dispatch + machine.in_waves(groups * tile.lanes, work)
 
 
 def pack_span(

@@ -19,13 +19,13 @@ import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -129,29 +129,27 @@ def _fits(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> b
 def _product_cost(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> float:
     """Microseconds, estimated as for the convolution in register tiles (the same inner loop)."""
     products, loads = tile.products, tile.loads
-    groups = tile.groups(tiling)
+    groups, machine = tile.groups(tiling), machine_of(limits)
     if limits.kind == "cpu":
         step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
         work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + work * 1.5e-4) / 2
-    waves = max(1.0, groups * tile.lanes / 16384)
-    return DISPATCH_COST + waves * tiling.c4 * (4 * products + 8 * loads) * 2e-4
+        return machine.dispatch + machine.in_groups(groups, work)
+    work = tiling.c4 * (4 * products + 8 * loads)
+    return machine.dispatch + machine.in_waves(groups * tile.lanes, work)
 
 
 def _transform_cost(limits: DeviceLimits, tiling: WinogradTiling) -> float:
     """Microseconds of both transforms."""
-    lanes = lane_count(limits)
-    pixels = tiling.size**2
+    machine, lanes = machine_of(limits), lane_count(limits)
+    lanes_in, lanes_out = tiling.count * tiling.c4, tiling.count * tiling.m4
+    moves_out = tiling.places + tiling.size**2
     if limits.kind == "cpu":
-        groups_in = ceil_div(tiling.count * tiling.c4, lanes)
-        groups_out = ceil_div(tiling.count * tiling.m4, lanes)
-        work = groups_in * (230 * tiling.places + 300)
-        work += groups_out * (120 * (tiling.places + pixels) + 300)
-        groups = (groups_in + groups_out) * CPU_GROUP_COST
-        return 2 * DISPATCH_COST + (groups + work * 1.5e-4) / 2
-    moves = max(1.0, tiling.count * tiling.c4 / 16384) * 2 * tiling.places
-    moves += max(1.0, tiling.count * tiling.m4 / 16384) * (tiling.places + pixels)
-    return 2 * DISPATCH_COST + moves * 8 * 2e-4
+        cost = machine.in_groups(ceil_div(lanes_in, lanes), 230 * tiling.places + 300)
+        cost += machine.in_groups(ceil_div(lanes_out, lanes), 120 * moves_out + 300)
+    else:
+        cost = machine.in_waves(lanes_in, 8 * 2 * tiling.places)
+        cost += machine.in_waves(lanes_out, 8 * moves_out)
+    return 2 * machine.dispatch + cost
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: WinogradTile) -> None:

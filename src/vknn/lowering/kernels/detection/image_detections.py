@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import DType
 from vknn.lowering.kernels.detection.box_lists import BoxLists, over_lanes
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
@@ -53,7 +53,9 @@ def image_detections(problem: Problem) -> Sequence[Candidate]:
         return []
     count = sum(t is not None for t in problem.inputs)
     inputs = (Layout.LINEAR,) * len(problem.inputs)
-    return [Candidate("sorted", inputs, (Layout.LINEAR,), emit, (7 + count) * DISPATCH_COST)]
+    return [
+        Candidate("sorted", inputs, (Layout.LINEAR,), emit, (7 + count) * problem.machine.dispatch)
+    ]
 
 
 @dataclass(frozen=True)

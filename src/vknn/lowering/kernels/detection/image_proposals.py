@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.detection.box_lists import BoxLists, over_lanes
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
@@ -48,7 +48,7 @@ def image_proposals(problem: Problem) -> Sequence[Candidate]:
         emit = functools.partial(_emit, op=op, lists=lists, sizes=sizes, layout=layout)
         inputs, outputs = (layout, layout, Layout.LINEAR), (Layout.LINEAR,) * 2
         name = f"sorted_{layout.value}"
-        found.append(Candidate(name, inputs, outputs, emit, 9 * DISPATCH_COST))
+        found.append(Candidate(name, inputs, outputs, emit, 9 * problem.machine.dispatch))
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -42,7 +42,8 @@ def non_max_suppression(problem: Problem) -> Sequence[Candidate]:
     if at_once < 1 or ceil_div(most, at_once) > _MOST_PASSES or not small:
         return []
     emit = functools.partial(_emit, op=op, groups=groups, count=count, most=most)
-    cost = 2 * DISPATCH_COST + groups * most * (1.0 + ceil_div(count, lanes) * 24 * BYTE_COST)
+    machine = problem.machine
+    cost = 2 * machine.dispatch + groups * most * (1.0 + ceil_div(count, lanes) * 24 * machine.byte)
     return [Candidate("greedy", (Layout.LINEAR,) * 2, (Layout.LINEAR,) * 3, emit, cost)]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.lowering.kernels.detection.box_lists import BOX, SCORE, BoxLists, over_lanes
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import Problem
@@ -34,7 +34,7 @@ def proposal(problem: Problem) -> Sequence[Candidate]:
         emit = functools.partial(_emit, op=op, lists=lists, size=(height, width), layout=layout)
         name = f"sorted_{layout.value}"
         outputs = (Layout.LINEAR, Layout.LINEAR)
-        found.append(Candidate(name, inputs, outputs, emit, 6 * DISPATCH_COST))
+        found.append(Candidate(name, inputs, outputs, emit, 6 * problem.machine.dispatch))
     return found
 
 

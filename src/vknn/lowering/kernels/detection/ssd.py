@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.lowering.kernels.detection.box_lists import DETECTION, BoxLists, over_lanes
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
@@ -29,7 +29,8 @@ def prior_box(problem: Problem) -> Sequence[Candidate]:
     if not fits_buffer(problem.limits, 2 * len(op.sizes)):
         return []
     emit = functools.partial(_emit_prior_box, op=op)
-    cost = DISPATCH_COST + 4 * y.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 4 * y.size * machine.byte
     return [Candidate("boxes", (), (Layout.LINEAR,), emit, cost)]
 
 
@@ -71,7 +72,11 @@ def detection_output(problem: Problem) -> Sequence[Candidate]:
     if min(groups, most) < 1 or not lists.fits(problem.limits):
         return []
     emit = functools.partial(_emit_detection_output, op=op, lists=lists)
-    return [Candidate("sorted", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, 5 * DISPATCH_COST)]
+    return [
+        Candidate(
+            "sorted", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, 5 * problem.machine.dispatch
+        )
+    ]
 
 
 def _emit_detection_output(emitter: Emitter, op: DetectionOutput, lists: BoxLists) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.detection.box_lists import DETECTION, BoxLists, over_lanes
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -36,7 +36,7 @@ def yolo_detection(problem: Problem) -> Sequence[Candidate]:
     found = []
     for layout in (Layout.C4, Layout.LINEAR):
         emit = functools.partial(_emit, op=op, maps=maps, lists=lists, layout=layout)
-        cost = (5 + len(maps)) * DISPATCH_COST
+        cost = (5 + len(maps)) * problem.machine.dispatch
         name = f"sorted_{layout.value}"
         found.append(Candidate(name, (layout,) * len(maps), (Layout.LINEAR,), emit, cost))
     return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div
@@ -23,12 +23,13 @@ def glu(problem: Problem) -> Sequence[Candidate]:
     op, x = problem.op, problem.input(0)
     assert isinstance(op, Glu)
     axis = op.axis % x.rank
-    work = 2 * x.size * (4 * BYTE_COST + 12 * FLOP_COST)
+    machine = problem.machine
+    work = 2 * x.size * (4 * machine.byte + 12 * machine.flop)
     found = []
     for layout in PLAIN:
         rows = _rows(x, axis, layout)
         if rows is not None:
-            cost = DISPATCH_COST + work * (1 if rows.wide else 2)
+            cost = machine.dispatch + work * (1 if rows.wide else 2)
             emit = functools.partial(_emit, rows=rows, output=problem.outputs[0], layout=layout)
             found.append(Candidate(f"rows_{layout.value}", (layout,), (layout,), emit, cost))
     return found

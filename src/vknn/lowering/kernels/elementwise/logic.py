@@ -10,7 +10,7 @@ import numpy as np
 from vknn.graph import Op, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
 from vknn.lowering.kernels.elementwise.rule import channel_location
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
@@ -55,6 +55,7 @@ def _candidates(problem: Problem, types: list[TensorType]) -> list[Candidate]:
     """``types`` are those of the operands in the order of the kernel."""
     (y,) = problem.outputs
     found = []
+    machine = problem.machine
     for layout in (lay for lay in PLAIN if allows(y, lay)):
         layouts = [operand_layout(t, y, layout) for t in types]
         known = [lay for lay in layouts if lay is not None]
@@ -63,7 +64,7 @@ def _candidates(problem: Problem, types: list[TensorType]) -> list[Candidate]:
             continue
         moved = sum(storage_bytes(t, lay) for t, lay in zip(types, known, strict=True))
         moved += storage_bytes(y, layout)
-        cost = DISPATCH_COST + moved * BYTE_COST * (1.0 if plan.wide else _SCALAR_PENALTY)
+        cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
         needed = known[: len(problem.inputs)]
         if isinstance(problem.op, logic.Where):
             needed = [known[2], *known[:2]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.graph import DType, Op, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.epilogue import CHANNEL_FLAG, unary_step
 from vknn.lowering.kit.grid_loop import grid
@@ -38,13 +38,14 @@ def unary(problem: Problem) -> Sequence[Candidate]:
     x, op = problem.input(0), problem.op
     if not x.dtype.is_float and not isinstance(op, (*_INTEGER_UNARY, *_INTEGER_NOOPS)):
         return []
+    machine = problem.machine
     return [
         Candidate(
             f"unary_{layout.value}",
             (layout,),
             (layout,),
             functools.partial(_emit_unary, op=op, x=x, layout=layout),
-            DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
+            machine.dispatch + 2 * storage_bytes(x, layout) * machine.byte,
             inplace=(0,),
         )
         for layout in _epilogue_layouts(problem.epilogue, x)
@@ -67,13 +68,14 @@ def cast(problem: Problem) -> Sequence[Candidate]:
     x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, ew.Cast)
     same = _holds(y.dtype, x.dtype)
+    machine = problem.machine
     return [
         Candidate(
             f"cast_{layout.value}",
             (layout,),
             (layout,),
             functools.partial(_emit_cast, op=op, x=x, y=y, layout=layout),
-            0.0 if same else DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
+            0.0 if same else machine.dispatch + 2 * storage_bytes(x, layout) * machine.byte,
             view=0 if same else None,
         )
         for layout in PLAIN
@@ -165,13 +167,14 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
         return None
     moved = sum(storage_bytes(t, lay) for t, lay in zip((x, w), layouts, strict=True))
     moved += storage_bytes(y, layout)
-    cost = moved * BYTE_COST * (1.0 if plan.wide else _SCALAR_PENALTY)
+    machine = problem.machine
+    cost = moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
     return Candidate(
         f"binary_{layout.value}",
         tuple(layouts),
         (layout,),
         functools.partial(_emit_binary, op=problem.op, y=y, layout=layout, plan=plan),
-        DISPATCH_COST + cost,
+        machine.dispatch + cost,
         inplace=tuple(i for i, operand in enumerate(plan.operands) if operand.direct),
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
@@ -23,7 +23,8 @@ _MOST_INDICES = 8
 @lowers(Gather)
 def gather(problem: Problem) -> Sequence[Candidate]:
     """The candidate: a copy of each element; by vec4s where entries are whole vec4s."""
-    cost = DISPATCH_COST + 8 * problem.outputs[0].size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 8 * problem.outputs[0].size * machine.byte
     return [Candidate("entries", (Layout.LINEAR,) * 2, (Layout.LINEAR,), _emit_gather, cost)]
 
 
@@ -53,7 +54,8 @@ def gather_nd(problem: Problem) -> Sequence[Candidate]:
     _, (x, indices), (y,) = _gathered(problem)
     if not 1 <= indices.dims[-1] <= _MOST_INDICES or 0 in (x.size, y.size):
         return []
-    cost = DISPATCH_COST + 8 * y.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 8 * y.size * machine.byte
     return [Candidate("tuples", (Layout.LINEAR,) * 2, (Layout.LINEAR,), _emit_gather_nd, cost)]
 
 
@@ -110,7 +112,8 @@ def search_sorted(problem: Problem) -> Sequence[Candidate]:
     halvings = _halvings(keys)
     if 0 in (keys.size, values.size) or not fits_loops(problem.limits, halvings):
         return []
-    cost = DISPATCH_COST + 4 * values.size * (1 + halvings) * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 4 * values.size * (1 + halvings) * machine.byte
     inputs = (Layout.LINEAR,) * 2
     return [Candidate("halving", inputs, (Layout.LINEAR,), _emit_search_sorted, cost)]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.graph import DType, TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.grid_loop import Grid, grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -63,7 +63,8 @@ def nonzero(problem: Problem) -> Sequence[Candidate]:
     if counting is None or not fits_buffer(limits, x.size * x.rank):
         return []
     emit = functools.partial(_emit_nonzero, counting=counting)
-    cost = 2 * DISPATCH_COST + 4 * x.size * (2 + x.rank) * BYTE_COST
+    machine = problem.machine
+    cost = 2 * machine.dispatch + 4 * x.size * (2 + x.rank) * machine.byte
     return [Candidate("counted", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
 
 
@@ -105,7 +106,8 @@ def unique(problem: Problem) -> Sequence[Candidate]:
     if counting is None or passes > _MOST_PASSES or not fits_buffer(limits, 2 * x.size):
         return []
     emit = functools.partial(_emit_unique, counting=counting, span=span)
-    cost = (3 + passes) * DISPATCH_COST + x.size * x.size * FLOP_COST
+    machine = problem.machine
+    cost = (3 + passes) * machine.dispatch + x.size * x.size * machine.flop
     return [Candidate("compared", (Layout.LINEAR,), (Layout.LINEAR,) * 2, emit, cost)]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.graph import DType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -81,7 +81,8 @@ def scatter_nd(problem: Problem) -> Sequence[Candidate]:
     scatter = _Scatter(sizes, x.size // rows, count, most, reduction, min(ordered, most))
     emit = functools.partial(_emit_scatter, scatter=scatter)
     moved = 2 * storage_bytes(x, Layout.LINEAR) + 4 * rows * scatter.passes + 12 * updates.size
-    cost = 2 * scatter.passes * DISPATCH_COST + moved * BYTE_COST
+    machine = problem.machine
+    cost = 2 * scatter.passes * machine.dispatch + moved * machine.byte
     return [Candidate("lists", (Layout.LINEAR,) * 3, (Layout.LINEAR,), emit, cost)]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
@@ -23,14 +23,12 @@ from vknn.lowering.kit.workgroups import fits, fits_loops, rounds, spread
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.plan import DeviceLimits
 
-#: Estimated microseconds that a lane of a GPU waits for an element of a row.
-_LATENCY = 0.5
 #: Shared memory of a lane of arg_extreme.comp: a vec4 and its places.
 _SHARED_BYTES = 32
 #: Elements of the runs that a merge sort begins with.
 _RUN = 32
-#: Estimated microseconds of a comparison of two elements.
-_COMPARISON = 8 * FLOP_COST
+#: Floating point operations of a comparison of two elements.
+_COMPARISON = 8
 
 
 #: Emits one way to find the elements into buffers of values and indices.
@@ -43,6 +41,7 @@ def arg_extremes(problem: Problem) -> Sequence[Candidate]:
     op, x, limits = problem.op, problem.input(0), problem.limits
     assert isinstance(op, ArgMax | ArgMin)
     axis, found = op.axis % x.rank, []
+    machine = problem.machine
     for layout in PLAIN:
         rows = side_by_side(x, axis, layout)
         # Without its axis 0 a tensor has its channels elsewhere.
@@ -53,8 +52,9 @@ def arg_extremes(problem: Problem) -> Sequence[Candidate]:
         room = shape.lanes == 1 or shared <= limits.shared_memory
         if room and shape.fits(rows.rows, rows.count, limits):
             emit = functools.partial(_emit_extreme, rows=rows, shape=shape, layout=layout)
-            cost = DISPATCH_COST + storage_bytes(x, layout) * BYTE_COST + x.size * _COMPARISON
-            cost += _LATENCY * rows.count / shape.lanes
+            cost = machine.dispatch + storage_bytes(x, layout) * machine.byte
+            cost += x.size * _COMPARISON * machine.flop
+            cost += machine.latency * rows.count / shape.lanes
             found.append(Candidate(f"lines_{layout.value}", (layout,), (layout,), emit, cost))
     return found
 
@@ -99,21 +99,23 @@ def top_k(problem: Problem) -> Sequence[Candidate]:
     rows = AxisRows(x.size // max(1, count), count, inner, False)
     if not op.sorted and not fits_loops(limits, op.k):
         return []
-    base = (1 if op.sorted else 2) * DISPATCH_COST + x.size * 4 * BYTE_COST
+    machine = problem.machine
+    base = (1 if op.sorted else 2) * machine.dispatch + x.size * 4 * machine.byte
+    comparisons = x.size * _COMPARISON * machine.flop
     found = []
     if fits_loops(limits, ceil_div(count, 4) + 1):
-        cost = base + x.size * count * _COMPARISON
+        cost = base + count * comparisons
         found.append(_top("rank", _emit_rank, rows, cost))
     lanes = _picking_lanes(op.k, count, limits)
     if lanes is not None and fits(rows.rows, limits):
-        waiting = op.k * ceil_div(count, lanes) * (0.0 if limits.kind == "cpu" else _LATENCY)
-        cost = base + op.k * x.size * _COMPARISON + waiting + op.k * rows.rows * 0.01
+        waiting = op.k * ceil_div(count, lanes) * (0.0 if limits.kind == "cpu" else machine.latency)
+        cost = base + op.k * comparisons + waiting + op.k * rows.rows * 0.01
         found.append(_top("pick", functools.partial(_emit_pick, lanes=lanes), rows, cost))
     if count > _RUN and fits_loops(limits, max(_RUN, count.bit_length() + 1)):
         runs = _merged_runs(count)
         looks = _RUN + sum(run.bit_length() for run in runs)
-        cost = base + len(runs) * (DISPATCH_COST + 16 * x.size * BYTE_COST)
-        found.append(_top("merge", _emit_merge, rows, cost + looks * x.size * _COMPARISON))
+        cost = base + len(runs) * (machine.dispatch + 16 * x.size * machine.byte)
+        found.append(_top("merge", _emit_merge, rows, cost + looks * comparisons))
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.lowering.kit.emitter import Ref
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.plan import DeviceLimits
 
 
@@ -195,7 +196,7 @@ def choose_tile(gemm: Gemm, limits: DeviceLimits) -> GemmTile:
     m, n4 = gemm.m, ceil_div(gemm.n, 4)
     cpu = limits.kind == "cpu"
     lanes = limits.subgroup_size if cpu else min(64, limits.max_group_invocations)
-    enough = 8 * lanes if cpu else 16384
+    enough = 8 * lanes if cpu else machine_of(limits).lanes
     rows = min(8 if cpu else 4, 1 << (m - 1).bit_length())
     cols = min(4 if cpu else 2, 1 << (n4 - 1).bit_length())
     while cols > 1 and ceil_div(m, rows) * ceil_div(n4, cols) * gemm.count < enough:

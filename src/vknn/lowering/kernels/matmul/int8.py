@@ -13,7 +13,7 @@ from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, fits_device, make_gemm
 from vknn.lowering.kernels.matmul.rule import emit_integer
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -74,8 +74,9 @@ def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
         if scale is not None and not constant and problem.options.half:
             return []  # it would be float16
         inputs.append(None if scale is None or constant else Layout.LINEAR)
-    cost = 4 * DISPATCH_COST + 3 * gemm.flops * FLOP_COST
-    cost += 12 * (a.size + b.size + problem.outputs[0].size) * BYTE_COST
+    machine = problem.machine
+    cost = 4 * machine.dispatch + 3 * gemm.flops * machine.flop
+    cost += 12 * (a.size + b.size + problem.outputs[0].size) * machine.byte
     emit = functools.partial(_emit_quantized, gemm=gemm, rows=rows)
     return [Candidate("integer", tuple(inputs), (Layout.LINEAR,), emit, cost)]
 
@@ -89,7 +90,8 @@ def round_blocks(problem: Problem) -> Sequence[Candidate]:
     if 2 * rounds(size) >= problem.limits.max_loop_rounds:
         return []
     emit = functools.partial(_emit_round_blocks, x=x, size=size)
-    cost = DISPATCH_COST + 24 * x.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 24 * x.size * machine.byte
     return [Candidate("blocks", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
 
 

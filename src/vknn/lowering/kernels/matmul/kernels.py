@@ -14,9 +14,10 @@ from vknn.lowering.kernels.matmul.gemm import (
     half_define,
     subgroup_tile,
 )
-from vknn.lowering.kernels.matmul.shared_memory_tiles import SIDE_BY_SIDE, SharedMemoryTile
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.plan import DeviceLimits
 
@@ -262,5 +263,5 @@ def row_split(gemm: Gemm, limits: DeviceLimits) -> RowSplit:
     wide = dataclasses.replace(split, lanes_k=2 * split.lanes_k)
     lanes = split.lanes_n * split.lanes_k
     able = 2 * lanes <= limits.max_group_invocations and wide.lanes_k <= limits.max_group_size[1]
-    idle = math.prod(split.groups(gemm)) * lanes < SIDE_BY_SIDE
+    idle = math.prod(split.groups(gemm)) * lanes < machine_of(limits).lanes
     return wide if able and idle and gemm.k >= 16 * wide.lanes_k else split

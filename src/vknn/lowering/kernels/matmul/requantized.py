@@ -27,7 +27,7 @@ from vknn.lowering.kernels.quantized.requantize import (
     has_setting,
     quantized_variant,
 )
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -71,11 +71,12 @@ class _Form:
         if not self.packed:
             held[0] = Layout.LINEAR
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
-        work = self.gemm.flops * FLOP_COST * self._work() + moved * BYTE_COST
+        machine = self.problem.machine
+        work = self.gemm.flops * machine.flop * self._work() + moved * machine.byte
         name = (self.weight_format or "packed") if self.packed else "plain"
         layouts = (Layout.LINEAR, *held)
         emit = functools.partial(_emit, plan=self)
-        return Candidate(name, layouts, (Layout.LINEAR,), emit, DISPATCH_COST + work)
+        return Candidate(name, layouts, (Layout.LINEAR,), emit, machine.dispatch + work)
 
     def _work(self) -> float:
         """Cost of a multiply-add, by that of floats in panels; loads of b take most of it."""

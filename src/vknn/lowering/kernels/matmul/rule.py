@@ -34,7 +34,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     shared_memory_tiles,
     tile_cost,
 )
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -114,16 +114,17 @@ class _Form:
 
     def cost(self, place: int) -> float:
         """Estimated microseconds. ``place``: index among the kernels, best first."""
-        gemm, limits = self.gemm, self.problem.limits
+        gemm, machine = self.gemm, self.problem.machine
         steps = ceil_div(gemm.k, 4)
         if self.shared is not None:
             half = self.problem.options.half_sums
-            return DISPATCH_COST + self.shared.cost(math.prod(self._groups()), steps, half)
-        if limits.kind != "cpu" and gemm.m > 1:
-            return DISPATCH_COST + self._tile_cost(steps)
+            groups = math.prod(self._groups())
+            return machine.dispatch + self.shared.cost(machine, groups, steps, half)
+        if self.problem.limits.kind != "cpu" and gemm.m > 1:
+            return machine.dispatch + self._tile_cost(steps)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
-        work = gemm.flops * FLOP_COST + moved * BYTE_COST
-        return DISPATCH_COST + work * (3 if self.kernel == "scalar" else 1 + place)
+        work = gemm.flops * machine.flop + moved * machine.byte
+        return machine.dispatch + work * (3 if self.kernel == "scalar" else 1 + place)
 
     def _tile_cost(self, steps: int) -> float:
         """Estimated microseconds on a GPU; four reads of scalars count as four of vec4s."""
@@ -135,7 +136,7 @@ class _Form:
         if scalar:
             loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
         half = self.problem.options.half_sums and not scalar
-        return tile_cost(lanes, steps, tile.rows, tile.cols, loads, half)
+        return tile_cost(self.problem.machine, lanes, steps, tile.rows, tile.cols, loads, half)
 
     def inputs(self) -> tuple[Layout | None, ...]:
         """The inputs' layouts."""
@@ -276,7 +277,8 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
     if not fits_loops(problem.limits, gemm.k):
         return []
 
-    cost = DISPATCH_COST + 3 * gemm.flops * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + 3 * gemm.flops * machine.flop
     emit = functools.partial(_emit_matmul_integer, gemm=gemm)
     return [Candidate("integer", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
 

@@ -3,8 +3,8 @@
 A workgroup reads the rows and columns of its tile into shared memory, for all its lanes.
 
 The estimates are not measured; they follow from how GPUs work. Their unit is a lane's multiply-add:
-a vec4 from a buffer costs eight, one from shared memory three, a barrier forty. 16,384 lanes run at
-a time; dispatches with fewer take as long as one lane takes, so small products want small tiles.
+a vec4 from a buffer costs eight, one from shared memory three, a barrier forty. Dispatches with
+fewer lanes than run side by side take as long as one lane, so small products want small tiles.
 Multiply-adds in float16 take half the time, and an eighth more for their sums in float32.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import Machine
 from vknn.lowering.kit.problem import Problem
 from vknn.plan import CooperativeMatrix, DeviceLimits
 
@@ -25,8 +26,6 @@ SQUARE = CooperativeMatrix(16, 16, 16)
 HALF_WORK = 0.625
 #: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
-#: Lanes that a GPU runs at a time, and microseconds of a multiply-add in each of them.
-SIDE_BY_SIDE, STEP_TIME = 16384, 2e-4
 
 
 @dataclass(frozen=True)
@@ -97,14 +96,14 @@ class SharedMemoryTile:
         smallest = self.height * self.width <= SMALLEST
         return smallest or (2 * rows > self.height and 2 * columns > self.width)
 
-    def cost(self, groups: int, steps: int, half: bool = False) -> float:
+    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k; ``half``: in float16."""
         whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         held = self.rows + 4 * self.cols
         work = 16 * self.rows * self.cols * (HALF_WORK if half else 1.0)
         work += HELD * held + LOAD * brought + 2 * BARRIER / self.depth
-        return in_waves(groups * self.lanes, whole * work)
+        return machine.in_waves(groups * self.lanes, whole * work)
 
 
 @dataclass(frozen=True)
@@ -145,13 +144,13 @@ class CooperativeTile(SharedMemoryTile):
         """Defines of the variant; sums are float32, since they cost nothing more."""
         return {"COOPERATIVE": 1}
 
-    def cost(self, groups: int, steps: int, half: bool = False) -> float:
+    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
         whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         results = self.rows * self.cols
         work = 16 * results * COOPERATIVE_WORK + LOAD * brought + 2 * BARRIER / self.depth
         handed_out = 2 * HELD * results + BARRIER
-        return in_waves(groups * self.lanes, whole * work + handed_out)
+        return machine.in_waves(groups * self.lanes, whole * work + handed_out)
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
@@ -188,12 +187,8 @@ def _of_subgroups(side: int, limits: DeviceLimits, matrix: CooperativeMatrix) ->
     return CooperativeTile(rows, cols, lanes_m, lanes_n, matrix=matrix)
 
 
-def in_waves(lanes: int, work: float) -> float:
-    """Microseconds of ``lanes`` with ``work`` multiply-adds each."""
-    return max(1.0, lanes / SIDE_BY_SIDE) * work * STEP_TIME
-
-
 def tile_cost(
+    machine: Machine,
     lanes: int,
     steps: int,
     rows: int,
@@ -208,7 +203,7 @@ def tile_cost(
     ``work``: cost of a multiply-add, by that of floats.
     """
     products = 16 * rows * cols * (HALF_WORK if half else work)
-    return in_waves(lanes, steps * (products + LOAD * loads))
+    return machine.in_waves(lanes, steps * (products + LOAD * loads))
 
 
 #: Tiles from the largest to the smallest. Lanes and height divide one another, and every lane loads

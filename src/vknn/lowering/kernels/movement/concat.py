@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate, Part
+from vknn.lowering.kit.candidate import Candidate, Part
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, packed_shape, storage_bytes
@@ -29,7 +29,7 @@ def concat_candidates(problem: Problem) -> Sequence[Candidate]:
     if axis != 1 or all(s % 4 == 0 for s in starts):
         found.append(_rows(problem, types, axis, Layout.C4))
     else:
-        found.append(_lanes(types, y))
+        found.append(_lanes(problem, types))
     return found
 
 
@@ -42,8 +42,9 @@ def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layo
     starts = list(itertools.accumulate(lengths[:-1], initial=0))
     emit = functools.partial(_emit_rows, rows=rows, lengths=lengths, starts=starts, total=total)
     name, layouts = f"rows_{layout.value}", (layout,) * len(types)
+    machine = problem.machine
     if rows > 1:
-        cost = len(types) * DISPATCH_COST + 8 * rows * total * BYTE_COST
+        cost = len(types) * machine.dispatch + 8 * rows * total * machine.byte
         return Candidate(name, layouts, (layout,), emit, cost)
     parts = _parts(problem, types, starts, layout)
     cost = sum(part.cost for part in parts)
@@ -75,11 +76,12 @@ def _parts(
     width, alignment = problem.element_bytes(y), problem.limits.alignment
     ends = [width * start for start in starts[1:]] + [storage_bytes(y, layout, options.half)]
     parts = []
+    machine = problem.machine
     for type_, start, end in zip(types, starts, ends, strict=True):
         offset, nbytes = width * start, storage_bytes(type_, layout, options.half)
         own = offset % alignment == 0 and offset + nbytes <= end
         able = own and "concat" not in options.disabled
-        parts.append(Part(offset if able else None, COPY_COST + 2 * nbytes * BYTE_COST))
+        parts.append(Part(offset if able else None, machine.copy + 2 * nbytes * machine.byte))
     return tuple(parts)
 
 
@@ -102,12 +104,13 @@ def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, sta
     )
 
 
-def _lanes(types: Sequence[TensorType], y: TensorType) -> Candidate:
+def _lanes(problem: Problem, types: Sequence[TensorType]) -> Candidate:
     """Channels of C4 tensors that begin within a block of four."""
+    (y,), machine = problem.outputs, problem.machine
     emit = functools.partial(_emit_lanes, types=types, y=y)
     layouts = (Layout.C4,) * len(types)
     dispatches = 1 if len(types) == 2 else len(types)
-    cost = dispatches * (DISPATCH_COST + 8 * y.size * BYTE_COST)
+    cost = dispatches * (machine.dispatch + 8 * y.size * machine.byte)
     return Candidate("lanes_c4", layouts, (Layout.C4,), emit, cost)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from vknn.graph import TensorType
 from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, by_field, input_strides
 from vknn.lowering.kernels.movement.rule import SCALAR_PENALTY, gather_candidates, view_candidates
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
@@ -42,7 +42,7 @@ def tile(problem: Problem) -> Sequence[Candidate]:
     axes = tuple(
         GatherAxis(size, axis, padded=size != x.dims[axis]) for axis, size in enumerate(y.dims)
     )
-    return gather_candidates(GatherMap(x, y, axes, "wrap"))
+    return gather_candidates(problem, GatherMap(x, y, axes, "wrap"))
 
 
 @lowers(ops.DepthToSpace, ops.SpaceToDepth)
@@ -53,7 +53,7 @@ def blocks(problem: Problem) -> Sequence[Candidate]:
     if op.blocksize == 1:
         return view_candidates(problem)
     pairs = itertools.product(PLAIN, PLAIN)
-    return [_blocks_candidate(_BlockMove(op, x, y, *pair)) for pair in pairs]
+    return [_blocks_candidate(problem, _BlockMove(op, x, y, *pair)) for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,10 @@ class _BlockMove:
         return packed and self.x.dims[1] % 4 == 0 and self.y.dims[1] % 4 == 0
 
 
-def _blocks_candidate(move: _BlockMove) -> Candidate:
-    moved = storage_bytes(move.y, move.target) * BYTE_COST * 2
-    cost = DISPATCH_COST + moved * (1.0 if move.wide else SCALAR_PENALTY)
+def _blocks_candidate(problem: Problem, move: _BlockMove) -> Candidate:
+    machine = problem.machine
+    moved = storage_bytes(move.y, move.target) * machine.byte * 2
+    cost = machine.dispatch + moved * (1.0 if move.wide else SCALAR_PENALTY)
     name = f"blocks_{move.source.value}_{move.target.value}"
     emit = functools.partial(_emit_blocks, move=move)
     return Candidate(name, (move.source,), (move.target,), emit, cost)
@@ -124,7 +125,7 @@ def slice_update(problem: Problem) -> Sequence[Candidate]:
             continue
         box = _box(x, update, op.starts, layout)
         if len(box) <= _OVERLAY_AXES:
-            found.append(_overlay(x, box, layout))
+            found.append(_overlay(problem, box, layout))
     return found
 
 
@@ -177,7 +178,8 @@ def _box(
     return tuple(sides)
 
 
-def _overlay(x: TensorType, box: tuple[_Side, ...], layout: Layout) -> Candidate:
+def _overlay(problem: Problem, box: tuple[_Side, ...], layout: Layout) -> Candidate:
+    x, machine = problem.input(0), problem.machine
     lane = 1 if layout is Layout.C4 else len(box) - 1
     vectors = [side.in_vectors(number == lane) for number, side in enumerate(box)]
     whole = tuple(side for side in vectors if side is not None)
@@ -185,8 +187,8 @@ def _overlay(x: TensorType, box: tuple[_Side, ...], layout: Layout) -> Candidate
     emit = functools.partial(
         _emit_overlay, x=x, box=whole if wide else box, layout=layout, lane=lane, wide=wide
     )
-    moved = storage_bytes(x, layout) * BYTE_COST * 2
-    cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
+    moved = storage_bytes(x, layout) * machine.byte * 2
+    cost = machine.dispatch + moved * (1.0 if wide else SCALAR_PENALTY)
     return Candidate(f"overlay_{layout.value}", (layout, layout), (layout,), emit, cost)
 
 
@@ -225,7 +227,8 @@ def matrix_diag(problem: Problem) -> Sequence[Candidate]:
     x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, ops.MatrixDiag)
     emit = functools.partial(_emit_matrix_diag, op=op, x=x, y=y)
-    cost = DISPATCH_COST + storage_bytes(y, Layout.LINEAR) * BYTE_COST * SCALAR_PENALTY
+    machine = problem.machine
+    cost = machine.dispatch + storage_bytes(y, Layout.LINEAR) * machine.byte * SCALAR_PENALTY
     return [Candidate("matrix", (Layout.LINEAR,), (Layout.LINEAR,), emit, cost)]
 
 
@@ -256,8 +259,9 @@ def reverse_sequence(problem: Problem) -> Sequence[Candidate]:
     _, second = sorted((op.batch_axis % x.rank, op.time_axis % x.rank))
     wide = math.prod(x.dims[second + 1 :]) % 4 == 0
     emit = functools.partial(_emit_reverse_sequence, op=op, x=x, wide=wide)
-    moved = 2 * storage_bytes(x, Layout.LINEAR) * BYTE_COST
-    cost = DISPATCH_COST + moved * (1.0 if wide else SCALAR_PENALTY)
+    machine = problem.machine
+    moved = 2 * storage_bytes(x, Layout.LINEAR) * machine.byte
+    cost = machine.dispatch + moved * (1.0 if wide else SCALAR_PENALTY)
     return [Candidate("places", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.movement.concat import concat_candidates
 from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, can_gather, gather, is_wide
-from vknn.lowering.kit.candidate import BYTE_COST, COPY_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
@@ -105,7 +105,7 @@ def expand(problem: Problem) -> Sequence[Candidate]:
     axes = [GatherAxis(size, None) for size in y.dims[:lead]]
     for axis, size in enumerate(y.dims[lead:]):
         axes.append(GatherAxis(size, axis, step=int(x.dims[axis] == size)))
-    return gather_candidates(GatherMap(x, y, tuple(axes)))
+    return gather_candidates(problem, GatherMap(x, y, tuple(axes)))
 
 
 @lowers(ops.Transpose)
@@ -119,7 +119,7 @@ def transpose(problem: Problem) -> Sequence[Candidate]:
         both = op.perm[:2] == (0, 1)
         views = [c for c in view_candidates(problem) if both or c.outputs[0] is Layout.LINEAR]
     axes = tuple(GatherAxis(size, p) for size, p in zip(y.dims, op.perm, strict=True))
-    return [*views, *gather_candidates(GatherMap(x, y, axes))]
+    return [*views, *gather_candidates(problem, GatherMap(x, y, axes))]
 
 
 @lowers(ops.Slice)
@@ -137,7 +137,7 @@ def slice_(problem: Problem) -> Sequence[Candidate]:
         place = _row_start(x, axes, layout) if allows(x, layout) else None
         if place is not None:
             views.append(_view(problem, layout, problem.element_bytes(x) * place))
-    return [*views, *gather_candidates(GatherMap(x, y, tuple(axes)))]
+    return [*views, *gather_candidates(problem, GatherMap(x, y, tuple(axes)))]
 
 
 @lowers(ops.Pad)
@@ -155,7 +155,7 @@ def pad(problem: Problem) -> Sequence[Candidate]:
         before, after = op.pads[axis], op.pads[axis + rank]
         axes.append(GatherAxis(size, axis, -before, padded=before + after > 0))
     what = GatherMap(x, y, tuple(axes), op.mode, op.value)
-    return gather_candidates(what, None if values is None else Layout.LINEAR)
+    return gather_candidates(problem, what, None if values is None else Layout.LINEAR)
 
 
 @lowers(ops.Concat)
@@ -183,15 +183,16 @@ def channel_shuffle(problem: Problem) -> Sequence[Candidate]:
     )
     pairs = op.group == 2 and per % 2 == 0
     return [
-        _candidate(seen, Layout.LINEAR, Layout.LINEAR),
-        _interleave(x) if pairs else _candidate(blocks, Layout.C4, Layout.C4),
+        _candidate(problem, seen, Layout.LINEAR, Layout.LINEAR),
+        _interleave(problem, x) if pairs else _candidate(problem, blocks, Layout.C4, Layout.C4),
     ]
 
 
-def _interleave(x: TensorType) -> Candidate:
+def _interleave(problem: Problem, x: TensorType) -> Candidate:
     """The channels of two halves in turn, in C4."""
     emit = functools.partial(_emit_interleave, x=x)
-    cost = DISPATCH_COST + 2 * storage_bytes(x, Layout.C4) * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 2 * storage_bytes(x, Layout.C4) * machine.byte
     return Candidate("interleave_c4", (Layout.C4,), (Layout.C4,), emit, cost)
 
 
@@ -231,7 +232,8 @@ def _view(problem: Problem, layout: Layout, offset: int = 0) -> Candidate:
     name = f"view_{layout.value}"
     if able:
         return Candidate(name, (layout,), (layout,), emit, view=0, view_offset=offset)
-    return Candidate(name, (layout,), (layout,), emit, COPY_COST + 2 * nbytes * BYTE_COST)
+    machine = problem.machine
+    return Candidate(name, (layout,), (layout,), emit, machine.copy + 2 * nbytes * machine.byte)
 
 
 def _emit_copy(emitter: Emitter, offset: int) -> None:
@@ -263,10 +265,12 @@ def _row_start(x: TensorType, axes: Sequence[GatherAxis], layout: Layout) -> int
     return start * math.prod(dims[axis + 1 :]) * 4 if outer == 1 else None
 
 
-def gather_candidates(what: GatherMap, values: Layout | None = None) -> list[Candidate]:
+def gather_candidates(
+    problem: Problem, what: GatherMap, values: Layout | None = None
+) -> list[Candidate]:
     """Candidates for every pair of layouts. ``values``: the layout of a second input."""
     return [
-        _candidate(what, source, target, values)
+        _candidate(problem, what, source, target, values)
         for source, target in itertools.product(PLAIN, PLAIN)
         if allows(what.input, source)
         and allows(what.output, target)
@@ -275,10 +279,15 @@ def gather_candidates(what: GatherMap, values: Layout | None = None) -> list[Can
 
 
 def _candidate(
-    what: GatherMap, source: Layout, target: Layout, values: Layout | None = None
+    problem: Problem,
+    what: GatherMap,
+    source: Layout,
+    target: Layout,
+    values: Layout | None = None,
 ) -> Candidate:
-    moved = storage_bytes(what.output, target) * BYTE_COST * 2
-    cost = DISPATCH_COST + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
+    machine = problem.machine
+    moved = storage_bytes(what.output, target) * machine.byte * 2
+    cost = machine.dispatch + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
     name = f"gather_{source.value}_{target.value}"
     inputs = (source,) if values is None else (source, values)
     emit = functools.partial(_emit_gather, what=what, source=source, target=target)

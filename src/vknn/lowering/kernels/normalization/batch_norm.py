@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div, vector_count
 from vknn.lowering.kit.problem import Problem
@@ -25,7 +25,8 @@ def batch_normalization(problem: Problem) -> list[Candidate]:
     placed = fits_lanes(vector_count(x, Layout.C4), problem.limits)
     if any(c is None for c in problem.constants[1:]) or not placed:
         return []
-    cost = DISPATCH_COST + 8 * x.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 8 * x.size * machine.byte
     inputs = (Layout.C4, None, None, None, None)
     return [Candidate("affine", inputs, (Layout.C4,), _emit_batch_norm, cost, inplace=(0,))]
 

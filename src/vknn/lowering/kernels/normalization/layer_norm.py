@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -40,7 +40,8 @@ def layer_normalization(problem: Problem) -> Sequence[Candidate]:
     count = math.prod(x.dims[: op.axis % x.rank])
     length = x.size // count
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)
-    work = 6 * x.size * FLOP_COST + 8 * x.size * BYTE_COST
+    machine = problem.machine
+    work = 6 * x.size * machine.flop + 8 * x.size * machine.byte
     found = []
     for name, wide in (("vec4", True), ("scalar", False)):
         if wide and length % 4:
@@ -49,7 +50,7 @@ def layer_normalization(problem: Problem) -> Sequence[Candidate]:
         shape = row_shape(count, rows.width, problem.limits)
         if shape.fits(count, rows.width, problem.limits):
             emit = functools.partial(_emit_layer_norm, rows=rows, shape=shape)
-            cost = DISPATCH_COST + work * (1 if wide else 3)
+            cost = machine.dispatch + work * (1 if wide else 3)
             found.append(Candidate(name, inputs, (Layout.LINEAR,), emit, cost))
     return found
 

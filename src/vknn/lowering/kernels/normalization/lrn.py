@@ -6,7 +6,7 @@ import math
 
 from vknn.graph import TensorType
 from vknn.lowering.kernels.convolution.shape import triple
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div, vector_count
 from vknn.lowering.kit.problem import Problem
@@ -27,7 +27,8 @@ def local_response_normalization(problem: Problem) -> list[Candidate]:
     placed = fits_lanes(vector_count(x, Layout.C4), problem.limits)
     if not placed or not fits_loops(problem.limits, *_window_loops(op, x)):
         return []
-    cost = DISPATCH_COST + 8 * x.size * BYTE_COST * window
+    machine = problem.machine
+    cost = machine.dispatch + 8 * x.size * machine.byte * window
     return [Candidate("window", (Layout.C4,), (Layout.C4,), _emit_lrn, cost)]
 
 

@@ -17,7 +17,7 @@ from vknn.lowering.kernels.normalization.affine import (
 from vknn.lowering.kernels.reduction.parts import RowParts, parts_of, whole_row_cost
 from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
 from vknn.lowering.kernels.reduction.rows import RowShape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -78,16 +78,17 @@ def row_candidates(problem: Problem, norm: RowNormalization, layout: Layout) -> 
     """Candidates for x in this layout: rows as a whole, and few long ones in parts."""
     x, limits, axes = problem.input(0), problem.limits, norm.axes
     inputs = (layout, *affine_layouts(problem))
-    work = 2 * storage_bytes(x, layout) * BYTE_COST + 8 * x.size * FLOP_COST
+    machine = problem.machine
+    work = 2 * storage_bytes(x, layout) * machine.byte + 8 * x.size * machine.flop
     found = []
     shape = axes.shape(limits)
     if shape.fits(axes.rows, axes.count, limits):
-        cost = DISPATCH_COST + work + 3 * whole_row_cost(axes, shape, limits)
+        cost = machine.dispatch + work + 3 * whole_row_cost(axes, shape, limits)
         emit = functools.partial(_emit_whole, norm=norm, shape=shape)
         found.append(Candidate(f"lines_{layout.value}", inputs, (layout,), emit, cost))
     parts = parts_of(axes, limits)
     if parts is not None and _parts_fit(axes, parts, limits):
-        cost = 3 * DISPATCH_COST + 1.5 * work
+        cost = 3 * machine.dispatch + 1.5 * work
         emit = functools.partial(_emit_parts, norm=norm, parts=parts)
         found.append(Candidate(f"parts_{layout.value}", inputs, (layout,), emit, cost))
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -48,7 +48,8 @@ def region_pooling(problem: Problem) -> Sequence[Candidate]:
         return []
     emit = functools.partial(_emit_regions, bins=bins, rows=rows)
     layout = Layout.LINEAR if bins.scalar else Layout.C4
-    cost = DISPATCH_COST * ceil_div(bins.most_rows, rows) + 64 * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch * ceil_div(bins.most_rows, rows) + 64 * y.size * machine.flop
     return [Candidate("bins", (layout, Layout.LINEAR), (Layout.C4,), emit, cost)]
 
 
@@ -164,7 +165,8 @@ def bilinear_roi_pool(problem: Problem) -> Sequence[Candidate]:
     if not fits_loops(problem.limits, parts, times=2):
         return []
     layout = Layout.LINEAR if parts > 1 else Layout.C4
-    cost = DISPATCH_COST + 32 * parts * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + 32 * parts * y.size * machine.flop
     return [Candidate("grid", (layout, Layout.LINEAR), (Layout.C4,), _emit_bilinear, cost)]
 
 
@@ -204,7 +206,8 @@ def deformable_roi_pool(problem: Problem) -> Sequence[Candidate]:
     if not fits_loops(problem.limits, *op.samples, times=2):
         return []
     layouts = (Layout.LINEAR,) * len(problem.inputs)
-    cost = DISPATCH_COST + 32 * math.prod(op.samples) * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + 32 * math.prod(op.samples) * y.size * machine.flop
     return [Candidate("samples", layouts, (Layout.LINEAR,), _emit_deformable, cost)]
 
 

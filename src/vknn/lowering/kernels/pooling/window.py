@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import Triple, triple
-from vknn.lowering.kit.candidate import DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
-    CPU_GROUP_COST,
     fits,
     fits_buffer,
     fits_loops,
@@ -150,10 +150,11 @@ def _cost(limits: DeviceLimits, window: PoolingWindow, width: int) -> float:
 
 def pooling_cost(limits: DeviceLimits, lanes: int, instructions: int) -> float:
     """Microseconds of so many lanes, each of so many instructions."""
+    machine = machine_of(limits)
     if limits.kind == "cpu":
         groups = ceil_div(lanes, lane_count(limits))
-        return DISPATCH_COST + groups * (CPU_GROUP_COST + instructions * 1.5e-4) / 2
-    return DISPATCH_COST + max(1.0, lanes / 16384) * instructions * 2e-4
+        return machine.dispatch + machine.in_groups(groups, instructions)
+    return machine.dispatch + machine.in_waves(lanes, instructions)
 
 
 def _emit_window(emitter: Emitter, window: PoolingWindow, width: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import group_size
 from vknn.lowering.kit.layouts import Layout, allows, ceil_div, packed_shape
@@ -60,9 +60,9 @@ class _Rows:
         return 4 * self.rows * self.width
 
     @property
-    def moved_cost(self) -> float:
-        """Estimated microseconds of reading the elements twice and writing them."""
-        return 12 * self.rows * self.width * BYTE_COST
+    def moved(self) -> int:
+        """Bytes of reading the elements twice and writing them."""
+        return 12 * self.rows * self.width
 
     def candidate(self, name: str, emit: Callable[[Emitter], None], cost: float) -> Candidate:
         """A candidate with the layouts of all outputs."""
@@ -81,7 +81,8 @@ def _by_rows(problem: Problem, rows: _Rows) -> Candidate | None:
         return None
     emit = functools.partial(_emit_rows, rows=rows, shape=shape)
     alone = _LONG_ROW if ceil_div(rows.rows, shape.rows) < 4 else 1.0
-    return rows.candidate("rows", emit, DISPATCH_COST + rows.moved_cost * alone)
+    machine = problem.machine
+    return rows.candidate("rows", emit, machine.dispatch + rows.moved * machine.byte * alone)
 
 
 def _emit_rows(emitter: Emitter, rows: _Rows, shape: RowShape) -> None:
@@ -109,7 +110,8 @@ def _by_parts(problem: Problem, rows: _Rows) -> Candidate | None:
     if rows.width % 4 or not loops or not fits(rows.rows * push["parts"], limits):
         return None
     emit = functools.partial(_emit_parts, rows=rows)
-    return rows.candidate("parts", emit, 2 * DISPATCH_COST + rows.moved_cost)
+    machine = problem.machine
+    return rows.candidate("parts", emit, 2 * machine.dispatch + rows.moved * machine.byte)
 
 
 def _part_push(rows: _Rows, limits: DeviceLimits) -> dict[str, int]:

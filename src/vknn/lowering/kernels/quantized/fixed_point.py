@@ -14,7 +14,7 @@ from vknn.lowering.kernels.elementwise.broadcasting import (
     broadcast,
     operand_layout,
 )
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes, vector_count
@@ -36,8 +36,9 @@ def table_lookup(problem: Problem) -> Sequence[Candidate]:
     if problem.options.half and table.dtype.is_float and data is None:
         return []  # the table stays float32, which a tensor is not where tensors are float16
     found = []
+    machine = problem.machine
     for layout in (lay for lay in PLAIN if allows(x, lay)):
-        cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST
+        cost = machine.dispatch + 4 * storage_bytes(x, layout) * machine.byte
         needed = (layout, None if data is not None else Layout.LINEAR)
         emit = functools.partial(_emit_lookup, op=op, x=x, layout=layout)
         found.append(Candidate(f"lookup_{layout.value}", needed, (layout,), emit, cost))
@@ -49,13 +50,14 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
     """A candidate in each layout."""
     x, op = problem.input(0), problem.op
     assert isinstance(op, Rescale | FloatRescale)
+    machine = problem.machine
     return [
         Candidate(
             f"rescale_{layout.value}",
             (layout,),
             (layout,),
             functools.partial(_emit_rescale, op=op, x=x, layout=layout),
-            DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST,
+            machine.dispatch + 2 * storage_bytes(x, layout) * machine.byte,
             inplace=(0,),
         )
         for layout in PLAIN
@@ -142,7 +144,8 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
         return None
     moved = sum(storage_bytes(t, lay) for t, lay in zip((a, b), layouts, strict=True))
     moved += storage_bytes(y, layout)
-    cost = DISPATCH_COST + moved * BYTE_COST * (1.0 if plan.wide else _SCALAR_PENALTY)
+    machine = problem.machine
+    cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
     return Candidate(
         f"binary_{layout.value}",
         tuple(layouts),

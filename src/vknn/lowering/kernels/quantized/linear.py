@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import DType, TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import (
@@ -43,6 +43,7 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     if any(_kept_single(problem, i) and c is None for i, c in enumerate(problem.constants)):
         return []
     found = []
+    machine = problem.machine
     for layout in (Layout.C4, Layout.LINEAR):
         if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
             continue
@@ -50,7 +51,7 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
         if not fits_lanes(count, problem.limits):
             continue
         emit = functools.partial(_emit, op=op, x=x, layout=layout, axis=axis)
-        cost = DISPATCH_COST + 8 * math.prod(packed_shape(x, layout)) * BYTE_COST
+        cost = machine.dispatch + 8 * math.prod(packed_shape(x, layout)) * machine.byte
         found.append(Candidate("elementwise", (layout, *parameters), (layout,), emit, cost))
     return found
 
@@ -127,12 +128,13 @@ def _parameter(emitter: Emitter, index: int) -> Ref:
 def round_bfloat16(problem: Problem) -> Sequence[Candidate]:
     """A candidate in each layout, in place where the input has no other reader."""
     x = problem.input(0)
-    return [_rounding(x, layout) for layout in PLAIN if allows(x, layout)]
+    return [_rounding(problem, layout) for layout in PLAIN if allows(x, layout)]
 
 
-def _rounding(x: TensorType, layout: Layout) -> Candidate:
+def _rounding(problem: Problem, layout: Layout) -> Candidate:
+    x, machine = problem.input(0), problem.machine
     emit = functools.partial(_emit_bfloat16, x=x, layout=layout)
-    cost = DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST
+    cost = machine.dispatch + 2 * storage_bytes(x, layout) * machine.byte
     name = f"round_{layout.value}"
     return Candidate(name, (layout,), (layout,), emit, cost, inplace=(0,))
 

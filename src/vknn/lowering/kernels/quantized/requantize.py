@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kit.candidate import BYTE_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read4
 from vknn.lowering.kit.layouts import Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import Spec
@@ -140,11 +140,12 @@ def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate
     x, y = problem.inputs[0], problem.outputs[0]
     if x is None or not (is_quantized(problem) and by_floats(problem) and allows(y, Layout.C4B)):
         return
-    stored = 3 * storage_bytes(y, Layout.C4B) * BYTE_COST
+    machine = problem.machine
+    stored = 3 * storage_bytes(y, Layout.C4B) * machine.byte
     layouts = [("-to-bytes", Layout.C4, stored)]
     if allows(x, Layout.C4B):
         layouts += [
-            ("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * BYTE_COST)
+            ("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * machine.byte)
         ]
     for candidate in found:
         for name, source, saved in layouts:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -27,7 +27,8 @@ def quantized_resize(problem: Problem) -> Sequence[Candidate]:
         return []
 
     moved = storage_bytes(x, Layout.C4) + storage_bytes(y, Layout.C4)
-    cost = DISPATCH_COST + moved * BYTE_COST + 40 * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + moved * machine.byte + 40 * y.size * machine.flop
     emit = functools.partial(_emit, op=op, x=x, y=y)
     return [Candidate("neighbours", (Layout.C4,), (Layout.C4,), emit, cost)]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import Op, TensorType
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout
@@ -37,7 +37,8 @@ def quantized_rows(problem: Problem) -> Sequence[Candidate]:
     if _PASSES * rounds(x.dims[-1]) >= problem.limits.max_loop_rounds:
         return []
     emit = functools.partial(_emit, op=problem.op, x=x)
-    cost = DISPATCH_COST + 4 * _PASSES * x.size * BYTE_COST
+    machine = problem.machine
+    cost = machine.dispatch + 4 * _PASSES * x.size * machine.byte
     tables = (None,) * (len(problem.inputs) - 1)
     return [Candidate("rows", (Layout.LINEAR, *tables), (Layout.LINEAR,), emit, cost)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kit.candidate import DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, update, write
 from vknn.lowering.kit.grid_loop import group_size
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -42,15 +42,16 @@ def integer_lstm(problem: Problem) -> Sequence[Candidate]:
         None if t is None or i in _WEIGHTS else Layout.LINEAR for i, t in enumerate(problem.inputs)
     )
     outputs = (Layout.LINEAR,) * 3
-    work = shape.sizes.steps * shape.flops * FLOP_COST
+    machine = problem.machine
+    work = shape.sizes.steps * shape.flops * machine.flop
     found = []
     if _loop_fits(shape, limits):
         emit = functools.partial(_emit_loop, shape=shape)
-        cost = DISPATCH_COST + work * max(1.0, _IDLE / shape.sizes.batch)
+        cost = machine.dispatch + work * max(1.0, _IDLE / shape.sizes.batch)
         found.append(Candidate("loop", inputs, outputs, emit, cost))
     if _steps_fit(shape, limits):
         emit = functools.partial(_emit_steps, shape=shape)
-        cost = shape.sizes.steps * len(shape.phases) * DISPATCH_COST + work
+        cost = shape.sizes.steps * len(shape.phases) * machine.dispatch + work
         found.append(Candidate("steps", inputs, outputs, emit, cost))
     return found
 

@@ -25,10 +25,11 @@ from vknn.lowering.kernels.recurrent.shape import (
     state_matrix,
     step_lanes,
 )
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, update, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -58,8 +59,9 @@ def recurrent(problem: Problem) -> Sequence[Candidate]:
         None if t is None or i in weights else Layout.LINEAR for i, t in enumerate(problem.inputs)
     )
     outputs = (Layout.LINEAR,) * len(problem.outputs)
-    before = 3 * DISPATCH_COST + gemm.sizes.flops * FLOP_COST
-    before += 8 * (gemm_size(shape) + shape.steps * shape.batch * shape.inputs) * BYTE_COST
+    machine = problem.machine
+    before = 3 * machine.dispatch + gemm.sizes.flops * machine.flop
+    before += 8 * (gemm_size(shape) + shape.steps * shape.batch * shape.inputs) * machine.byte
     found = []
     if _loop_fits(shape, limits):
         emit = functools.partial(_emit_loop, shape=shape, gemm=gemm)
@@ -67,7 +69,7 @@ def recurrent(problem: Problem) -> Sequence[Candidate]:
         found.append(Candidate("loop", inputs, outputs, emit, cost))
     if _steps_fit(shape, limits):
         emit = functools.partial(_emit_steps, shape=shape, gemm=gemm)
-        of_a_step = len(shape.phases) * DISPATCH_COST + shape.flops * FLOP_COST
+        of_a_step = len(shape.phases) * machine.dispatch + shape.flops * machine.flop
         found.append(Candidate("steps", inputs, outputs, emit, before + shape.steps * of_a_step))
     return found
 
@@ -85,8 +87,9 @@ def _loop_fits(shape: RecurrentShape, limits: DeviceLimits) -> bool:
 
 def _loop_cost(shape: RecurrentShape, limits: DeviceLimits) -> float:
     idle = max(1.0, _IDLE.get(limits.kind, _IDLE["other"]) / shape.entries)
-    work = shape.steps * shape.flops * FLOP_COST * idle * _SHARED_COST
-    return ceil_div(shape.steps, _steps_at_once(shape, limits)) * DISPATCH_COST + work
+    machine = machine_of(limits)
+    work = shape.steps * shape.flops * machine.flop * idle * _SHARED_COST
+    return ceil_div(shape.steps, _steps_at_once(shape, limits)) * machine.dispatch + work
 
 
 def _steps_at_once(shape: RecurrentShape, limits: DeviceLimits) -> int:

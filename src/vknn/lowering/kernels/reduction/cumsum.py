@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, write
 from vknn.lowering.kit.layouts import PLAIN, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -16,8 +16,6 @@ from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count
 from vknn.ops.reduction import CumSum
 from vknn.plan import DeviceLimits
 
-#: Estimated microseconds of a round of a lane, on a GPU.
-_LATENCY = 0.5
 #: Elements of a run that are worth a lane of their own.
 _RUN = 16
 
@@ -28,6 +26,7 @@ def cumulative_sum(problem: Problem) -> Sequence[Candidate]:
     op, x, limits = problem.op, problem.input(0), problem.limits
     assert isinstance(op, CumSum)
     found = []
+    machine = problem.machine
     for layout in PLAIN:
         rows = side_by_side(x, op.axis % x.rank, layout)
         if rows is None:
@@ -35,9 +34,9 @@ def cumulative_sum(problem: Problem) -> Sequence[Candidate]:
         shape = _shape(rows, limits)
         if not _fits(rows, shape, limits):
             continue
-        cost = DISPATCH_COST + 2 * storage_bytes(x, layout) * BYTE_COST
+        cost = machine.dispatch + 2 * storage_bytes(x, layout) * machine.byte
         if limits.kind != "cpu":
-            cost += _LATENCY * (rows.count / shape.lanes + shape.lanes / 4)
+            cost += machine.latency * (rows.count / shape.lanes + shape.lanes / 4)
         emit = functools.partial(_emit_runs, rows=rows, shape=shape)
         found.append(Candidate(f"runs_{layout.value}", (layout,), (layout,), emit, cost))
     return found

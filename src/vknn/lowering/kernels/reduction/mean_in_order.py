@@ -7,15 +7,12 @@ from collections.abc import Sequence
 
 from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
 from vknn.lowering.kernels.reduction.rows import RowShape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, update, write
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes, lane_count
 from vknn.plan import DeviceLimits
-
-#: Estimated microseconds that a lane of a GPU waits for an element of a row.
-_LATENCY = 0.5
 
 
 def mean_in_order(
@@ -27,9 +24,10 @@ def mean_in_order(
     if axes.across or not fitting:
         return []
     emit = functools.partial(_emit, axes=axes)
-    cost = ceil_div(axes.count, _items(limits)) * DISPATCH_COST
-    cost += storage_bytes(problem.input(0), source) * BYTE_COST
-    cost += 0.0 if limits.kind == "cpu" else _LATENCY * axes.count
+    machine = problem.machine
+    cost = ceil_div(axes.count, _items(limits)) * machine.dispatch
+    cost += storage_bytes(problem.input(0), source) * machine.byte
+    cost += 0.0 if limits.kind == "cpu" else machine.latency * axes.count
     return [Candidate(f"lines_{source.value}", (source,), (target,), emit, cost)]
 
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from vknn.lowering.kernels.reduction.reduction_axes import ReductionAxes
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST
 from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import machine_of
 from vknn.plan import DeviceLimits
 
-#: Estimated microseconds that a lane waits for an item of a row.
-_LATENCY = 0.5
 #: Workgroups that keep a device busy, and items that are worth a workgroup of their own.
 _BUSY, _WORTHWHILE = 256, 256
 
@@ -43,7 +41,8 @@ def parts_of(axes: ReductionAxes, limits: DeviceLimits) -> RowParts | None:
 
 def whole_row_cost(axes: ReductionAxes, shape: RowShape, limits: DeviceLimits) -> float:
     """Estimated microseconds that lanes wait where a row is left to one workgroup."""
+    machine = machine_of(limits)
     if limits.kind != "cpu":
-        return _LATENCY * axes.count / shape.lanes
+        return machine.latency * axes.count / shape.lanes
     groups = ceil_div(axes.rows, shape.rows)
-    return 16 * axes.rows * axes.count * BYTE_COST * (max(0, 8 - groups) / max(1, groups))
+    return 16 * axes.rows * axes.count * machine.byte * (max(0, 8 - groups) / max(1, groups))

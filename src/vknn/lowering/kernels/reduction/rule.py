@@ -16,7 +16,7 @@ from vknn.lowering.kernels.reduction.reduction_axes import (
     ReductionAxis,
     along_axes,
 )
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, storage_bytes
 from vknn.lowering.kit.problem import Problem
@@ -134,10 +134,11 @@ def _target(problem: Problem, axes: Sequence[int], source: Layout) -> Layout | N
 def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> list[Candidate]:
     x, limits = problem.input(0), problem.limits
     axes, found = reduction.axes, []
-    work = storage_bytes(x, source) * BYTE_COST + 4 * x.size * FLOP_COST
+    machine = problem.machine
+    work = storage_bytes(x, source) * machine.byte + 4 * x.size * machine.flop
     shape = axes.shape(limits)
     if shape.fits(axes.rows, axes.count, limits):
-        cost = DISPATCH_COST + work + whole_row_cost(axes, shape, limits)
+        cost = machine.dispatch + work + whole_row_cost(axes, shape, limits)
         emit = functools.partial(_emit_whole, reduction=reduction)
         found.append(Candidate(f"lines_{source.value}", (source,), (reduction.target,), emit, cost))
     parts = parts_of(axes, limits)
@@ -148,7 +149,7 @@ def _candidates(problem: Problem, reduction: _RowReduction, source: Layout) -> l
     ):
         return found
     emit = functools.partial(_emit_parts, reduction=reduction, parts=parts)
-    cost = 2 * DISPATCH_COST + work
+    cost = 2 * machine.dispatch + work
     found.append(Candidate(f"parts_{source.value}", (source,), (reduction.target,), emit, cost))
     return found
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from vknn.graph import TensorType
 from vknn.lowering.kernels.reduction.axis_rows import AxisRows, along_lanes, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, write
 from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import lane_count
@@ -20,8 +21,6 @@ from vknn.plan import DeviceLimits
 
 #: Floating point operations of an element: two exponentials, a maximum, a sum, a division.
 _FLOPS = 40
-#: Estimated microseconds that a lane of a GPU waits for an element of a row.
-_LATENCY = 1.0
 
 
 @lowers(Softmax, LogSoftmax)
@@ -64,8 +63,11 @@ def _shape(rows: AxisRows, limits: DeviceLimits) -> RowShape:
 def _cost(
     x: TensorType, layout: Layout, rows: AxisRows, shape: RowShape, limits: DeviceLimits
 ) -> float:
-    cost = DISPATCH_COST + 4 * storage_bytes(x, layout) * BYTE_COST + x.size * _FLOPS * FLOP_COST
-    return cost if limits.kind == "cpu" else cost + _LATENCY * rows.count / shape.lanes
+    machine = machine_of(limits)
+    cost = machine.dispatch + 4 * storage_bytes(x, layout) * machine.byte
+    cost += x.size * _FLOPS * machine.flop
+    # Rows are read twice.
+    return cost if limits.kind == "cpu" else cost + 2 * machine.latency * rows.count / shape.lanes
 
 
 def _emit_softmax(emitter: Emitter, layout: Layout, rows: AxisRows, shape: RowShape) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -30,7 +30,8 @@ def grid_sample(problem: Problem) -> Sequence[Candidate]:
         return []
     taps = _TAPS[op.mode] ** (x.rank - 2)
     moved = storage_bytes(y, Layout.C4) + storage_bytes(places, Layout.LINEAR)
-    cost = DISPATCH_COST + moved * BYTE_COST + 4 * taps * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + moved * machine.byte + 4 * taps * y.size * machine.flop
     inputs = (Layout.C4, Layout.LINEAR)
     return [Candidate(op.mode, inputs, (Layout.C4,), _emit_grid_sample, cost)]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.lowering.kit.candidate import BYTE_COST, DISPATCH_COST, FLOP_COST, Candidate
+from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
@@ -35,7 +35,8 @@ def resize(problem: Problem) -> Sequence[Candidate]:
         return []
     taps = TAPS[op.mode] ** axes
     moved = storage_bytes(x, Layout.C4) + storage_bytes(y, Layout.C4)
-    cost = DISPATCH_COST + moved * BYTE_COST + 2 * taps * y.size * FLOP_COST
+    machine = problem.machine
+    cost = machine.dispatch + moved * machine.byte + 2 * taps * y.size * machine.flop
     name = f"resize_{op.mode}"
     return [Candidate(name, (Layout.C4,), (Layout.C4,), _emit_resize, cost)]
 

@@ -1,0 +1,73 @@
+"""Machine: estimated times of a device's steps, of which candidates' costs are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.plan import DeviceLimits
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Estimated times of a device's steps, for choosing among candidates; all in microseconds.
+
+    Attributes:
+        dispatch: A dispatch with its barrier.
+        copy: A copy with its barrier.
+        byte: Moving a byte.
+        flop: A floating point operation of a kernel that nothing more is known of.
+        lanes: Number of lanes that run side by side; on CPUs of workgroups.
+        step: A lane's multiply-add; on CPUs a workgroup's vector instruction.
+        latency: A lane's wait for an element that it needs before the next one.
+        group: A workgroup itself, on CPUs.
+    """
+
+    dispatch: float
+    copy: float
+    byte: float
+    flop: float
+    lanes: int
+    step: float
+    latency: float
+    group: float = 0.0
+
+    def in_waves(self, lanes: int, steps: float) -> float:
+        """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
+
+        Fewer lanes than run side by side take as long as one.
+        """
+        return max(1.0, lanes / self.lanes) * steps * self.step
+
+    def in_groups(self, groups: int, steps: float) -> float:
+        """Microseconds of workgroups on a CPU with ``steps`` vector instructions each."""
+        return groups * (self.group + steps * self.step) / self.lanes
+
+
+_CPU = Machine(
+    dispatch=20.0, copy=5.0, byte=1e-4, flop=2e-5, lanes=2, step=1.5e-4, latency=0.5, group=0.07
+)
+# GPUs' times are fitted to published times of ncnn on real cards; in comments what was found.
+_DISCRETE = Machine(
+    dispatch=5.0,  # 3 to 8
+    copy=3.0,
+    byte=4e-6,  # 3 to 10 a megabyte
+    flop=1e-6,
+    lanes=16384,
+    step=2e-3,  # 120 for 10^9 multiply-adds on all lanes; 110 to 250
+    latency=0.1,
+)
+_OTHER = Machine(
+    dispatch=8.0,  # 4 to 39
+    copy=5.0,
+    byte=8e-5,  # 58 to 159 a megabyte
+    flop=5e-6,
+    lanes=4096,
+    step=5e-3,  # 1,200 for 10^9 multiply-adds on all lanes; 600 to 4,700
+    latency=0.2,
+)
+_MACHINES = {"cpu": _CPU, "discrete": _DISCRETE}
+
+
+def machine_of(limits: DeviceLimits) -> Machine:
+    """The machine that a device is taken for, by its kind."""
+    return _MACHINES.get(limits.kind, _OTHER)

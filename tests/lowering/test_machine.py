@@ -1,0 +1,93 @@
+"""Machines by the kind of device, and what convolutions take by their times."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.lowering.limits import DEVICES, DISCRETE, offers
+from tests.lowering.plan_texts import SHUFFLING
+
+from vknn.graph import Graph, GraphBuilder, TensorType
+from vknn.lowering.kit.machine import machine_of
+from vknn.ops.convolution.conv import Conv
+from vknn.plan import DeviceLimits
+
+INTEGRATED = dataclasses.replace(DISCRETE, name="integrated", kind="integrated")
+
+
+def of_kind(kind: str) -> DeviceLimits:
+    return DeviceLimits(kind=kind)
+
+
+def convolution(channels: int, size: int) -> Graph:
+    """A 3x3 convolution that keeps channels and size."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((1, channels, size, size)))
+    w = g.constant(np.zeros((channels, channels, 3, 3), "f"), "w")
+    conv = Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))
+    return g.finish({"y": g.add(conv, x, w)})
+
+
+def cheapest(graph: Graph, limits: DeviceLimits) -> str:
+    return min(offers(graph, limits), key=lambda c: c.cost).name
+
+
+def test_cpus_and_discrete_devices_have_machines_of_their_own():
+    cpu, discrete, other = (machine_of(of_kind(k)) for k in ("cpu", "discrete", "other"))
+    assert len({cpu, discrete, other}) == 3
+    assert all(machine_of(of_kind(k)) is other for k in ("integrated", "virtual", "unheard of"))
+    assert cpu.dispatch > other.dispatch > discrete.dispatch
+    assert cpu.group > 0 == discrete.group == other.group
+
+
+def test_a_machine_depends_on_the_kind_alone():
+    assert machine_of(DISCRETE) is machine_of(of_kind("discrete"))
+    assert machine_of(DEVICES["minimum, cpu"]) is machine_of(SHUFFLING)
+
+
+def test_lanes_that_run_side_by_side_take_as_long_as_one():
+    machine = machine_of(DISCRETE)
+    assert machine.in_waves(1, 100) == machine.in_waves(machine.lanes, 100) == 100 * machine.step
+    assert machine.in_waves(3 * machine.lanes, 100) == pytest.approx(300 * machine.step)
+
+
+def test_workgroups_of_a_cpu_take_their_time_each():
+    machine = machine_of(of_kind("cpu"))
+    assert machine.in_groups(6, 1000) == pytest.approx(3 * machine.in_groups(2, 1000))
+    assert machine.in_groups(2, 1000) == pytest.approx(machine.group + 1000 * machine.step)
+
+
+@pytest.mark.parametrize(
+    ("limits", "channels", "size", "name"),
+    [
+        (DISCRETE, 64, 56, "winograd43"),
+        (DISCRETE, 256, 14, "winograd23"),
+        (INTEGRATED, 64, 56, "winograd43"),
+        (INTEGRATED, 256, 14, "winograd23"),
+        # Too small to gain what two more dispatches cost.
+        (DISCRETE, 16, 14, "tile1x1"),
+        (INTEGRATED, 16, 14, "tile1x1"),
+    ],
+)
+def test_gpus_take_winograd_where_there_is_much_to_multiply(limits, channels, size, name):
+    assert cheapest(convolution(channels, size), limits) == name
+
+
+@pytest.mark.parametrize(
+    ("limits", "channels", "size", "name"),
+    [
+        (SHUFFLING, 64, 56, "winograd43"),
+        (SHUFFLING, 256, 14, "winograd43"),
+        (SHUFFLING, 16, 14, "tile4x4-shuffle"),
+        (DEVICES["minimum, cpu"], 64, 56, "winograd43"),
+        (DEVICES["minimum, cpu"], 16, 14, "tile4x4"),
+    ],
+)
+def test_cpus_take_what_was_measured_to_be_fast(limits, channels, size, name):
+    assert cheapest(convolution(channels, size), limits) == name
+
+
+@pytest.mark.parametrize("limits", [DISCRETE, INTEGRATED, DeviceLimits()])
+def test_one_pixel_is_no_reason_for_the_general_form(limits):
+    """Its estimate counts lanes as the others' do, not operations of a whole device."""
+    assert cheapest(convolution(512, 1), limits) != "general"
