@@ -50,7 +50,11 @@ class Unavailable(Exception):
 
 
 def device_environment(device: str) -> dict[str, str]:
-    """Variables that make ``device`` the only one. Raises KeyError for an unknown name."""
+    """Variables that make ``device`` the only one. Raises KeyError for an unknown name.
+
+    One thread at a time: where two threads list folders, the shim's lock leaves EAGAIN in errno,
+    and then the loader now and then misses a layer, and Python a module.
+    """
     driver, _, variable, value = DEVICES[device]
     manifest = str(FOLDER / "icd" / f"{driver}_icd.json")
     found = {
@@ -60,6 +64,8 @@ def device_environment(device: str) -> dict[str, str]:
         "XDG_RUNTIME_DIR": str(FOLDER / "run"),
         "MESA_SHADER_CACHE_DISABLE": "1",
     }
+    disabled = [*filter(None, [os.environ.get("VKNN_DISABLE")]), "threads"]
+    found["VKNN_DISABLE"] = ",".join(disabled)
     return found | ({variable: value} if variable else {})
 
 

@@ -85,6 +85,7 @@ PARTS = {
     "unified": "mapping device memory; all transfers are staged, as on a discrete GPU",
     "pipeline-cache": "the pipeline cache on disk",
     "precompile": "compiling pipelines on several cores before the first run (llvmpipe)",
+    "threads": "opening the device beside loading, making pipelines on several cores",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
     "concat": "writing straight into the result of a concatenation (its inputs are copied there)",
     "layouts": "choosing layouts for the whole graph (each operator takes its own cheapest)",

@@ -271,6 +271,8 @@ def _load_and_open(
     """The model and its device, at the same time: opening waits for the driver mostly."""
     if isinstance(device, Device):
         return load(path, weights), device
+    if "threads" in environment.disabled():
+        return load(path, weights), choose_device(device)
     # The model is loaded by the other thread and the driver called by this one: the C library has a
     # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:

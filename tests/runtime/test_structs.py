@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vknn.runtime.vulkan import structs
+from vknn.runtime.vulkan.vk_result import INCOMPLETE, SUCCESS
 from vknn.runtime.vulkan.vulkan_api import ffi, vk
 
 
@@ -84,6 +86,37 @@ def test_whole_size_fits() -> None:
 def test_unknown_field() -> None:
     with pytest.raises(KeyError):
         structs.make("VkBufferCreateInfo", length=4)
+
+
+@pytest.mark.parametrize("shortfalls", [0, 1, structs.LISTING_TRIES])
+def test_a_list_that_grows_while_it_is_read_is_read_again(shortfalls: int) -> None:
+    """VK_INCOMPLETE means that entries came after the count was told: nothing is wrong."""
+    left = shortfalls
+
+    def call(count: Any, entries: Any) -> int:
+        nonlocal left
+        if entries == ffi.NULL:
+            count[0] = 1 if left else 2
+            return SUCCESS
+        for index in range(count[0]):
+            entries[index].size = 10 + index
+        left -= 1
+        return INCOMPLETE if left >= 0 else SUCCESS
+
+    code, found = structs.listed("VkMemoryHeap", call, lambda heap: heap.size)
+    exhausted = shortfalls == structs.LISTING_TRIES
+    assert (code, found) == ((INCOMPLETE, []) if exhausted else (SUCCESS, [10, 11]))
+
+
+def test_a_list_of_structs_with_types_and_an_error() -> None:
+    def call(count: Any, entries: Any) -> int:
+        if entries != ffi.NULL:
+            assert entries[0].sType == structs.structure_type("VkMemoryBarrier")
+            return -1
+        count[0] = 1
+        return SUCCESS
+
+    assert structs.listed("VkMemoryBarrier", call, lambda entry: entry.sType) == (-1, [])
 
 
 def test_no_other_module_makes_native_memory() -> None:

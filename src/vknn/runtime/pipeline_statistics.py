@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from vknn.errors import DeviceError
 from vknn.plan import Dispatch
@@ -16,6 +17,8 @@ from vknn.runtime.pipelines import PipelineKey, Pipelines
 from vknn.runtime.vulkan import structs
 from vknn.runtime.vulkan.core import Core, Native
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+T = TypeVar("T")
 
 #: The feature that a device needs.
 FEATURE = "pipeline_statistics"
@@ -72,59 +75,51 @@ def compiled(
 
 def _read(core: Core, pipeline: Any, texts: bool) -> CompiledPipeline:
     info = structs.make("VkPipelineInfoKHR", pipeline=pipeline)
-    properties = _listed(
-        core,
-        "vkGetPipelineExecutablePropertiesKHR",
-        info,
-        "VkPipelineExecutablePropertiesKHR",
-    )
-    if len(properties.ptr) != 1:
-        raise DeviceError(f"a compute pipeline of {len(properties.ptr)} executables")
+    properties = "VkPipelineExecutablePropertiesKHR"
+    sizes = _listed(core, properties, info, lambda entry: entry.subgroupSize)
+    if len(sizes) != 1:
+        raise DeviceError(f"a compute pipeline of {len(sizes)} executables")
     executable = structs.make("VkPipelineExecutableInfoKHR", pipeline=pipeline, executableIndex=0)
-    numbers = _listed(
-        core,
-        "vkGetPipelineExecutableStatisticsKHR",
-        executable,
-        "VkPipelineExecutableStatisticKHR",
-    )
-    return CompiledPipeline(
-        properties.ptr[0].subgroupSize,
-        {_text(s.name): float(getattr(s.value, _MEMBERS[s.format])) for s in numbers.ptr},
-        _texts(core, executable) if texts else {},
-    )
+    numbers = _listed(core, "VkPipelineExecutableStatisticKHR", executable, _statistic)
+    return CompiledPipeline(sizes[0], dict(numbers), _texts(core, executable) if texts else {})
+
+
+def _statistic(entry: Any) -> tuple[str, float]:
+    return _text(entry.name), float(getattr(entry.value, _MEMBERS[entry.format]))
 
 
 def _texts(core: Core, executable: structs.Struct) -> dict[str, str]:
     name = "VkPipelineExecutableInternalRepresentationKHR"
-    function = _function(core, "vkGetPipelineExecutableInternalRepresentationsKHR")
-    sized = _listed(core, "vkGetPipelineExecutableInternalRepresentationsKHR", executable, name)
+    sizes = _listed(core, name, executable, lambda entry: entry.dataSize)
     # A second call fills the memory that the first one has told the sizes of.
-    memory = [structs.out("char", max(1, entry.dataSize)) for entry in sized.ptr]
-    for entry, buffer in zip(sized.ptr, memory, strict=True):
-        entry.pData = buffer
+    memory = [structs.out("char", max(1, size)) for size in sizes]
+    entries = structs.array(
+        name, [structs.make(name, dataSize=s, pData=m) for s, m in zip(sizes, memory, strict=True)]
+    )
     count = structs.out("uint32_t")
     count[0] = len(memory)
-    core.check(function(core.device, executable.ptr, count, sized.ptr), "reading compiled code")
+    code = _function(core, name)(core.device, executable.ptr, count, entries.ptr)
+    core.check(code, "reading compiled code")
     return {
         _text(entry.name): ffi.string(ffi.cast("char *", entry.pData), entry.dataSize).decode(
             errors="replace"
         )
-        for entry in sized.ptr
+        for entry in entries.ptr
         if entry.isText
     }
 
 
-def _listed(core: Core, function: str, info: structs.Struct, name: str) -> structs.Struct:
-    """The structs ``name`` that a function lists: first their number, then themselves."""
-    call, count = _function(core, function), structs.out("uint32_t")
-    core.check(call(core.device, info.ptr, count, ffi.NULL), "reading statistics of a pipeline")
-    found = structs.array(name, [structs.make(name) for _ in range(count[0])])
-    core.check(call(core.device, info.ptr, count, found.ptr), "reading statistics of a pipeline")
+def _listed(core: Core, name: str, info: structs.Struct, read: Callable[[Any], T]) -> list[T]:
+    """What ``read`` makes of the structs ``name`` that are known of a pipeline or executable."""
+    call = partial(_function(core, name), core.device, info.ptr)
+    code, found = structs.listed(name, call, read)
+    core.check(code, "reading statistics of a pipeline")
     return found
 
 
-def _function(core: Core, name: str) -> Callable[..., int]:
-    """A device function of the extension, which the loader does not export."""
+def _function(core: Core, struct: str) -> Callable[..., int]:
+    """The extension's function that lists a struct; the loader does not export it."""
+    name = f"vkGet{struct.removeprefix('Vk').removesuffix('KHR').removesuffix('s')}sKHR"
     address = lib.vkGetDeviceProcAddr(core.device, name.encode())
     return ffi.cast(f"PFN_{name}", address)  # type: ignore[no-any-return]
 

@@ -141,7 +141,8 @@ class Pipelines:
             )
             return code, list(handles)
 
-        threads = min(os.cpu_count() or 1, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
+        able = 1 if "threads" in self._core.disabled else os.cpu_count() or 1
+        threads = min(able, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
         size = -(-len(infos) // threads)
         parts = [infos[start : start + size] for start in range(0, len(infos), size)]
         if len(parts) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,29 +176,31 @@ def _features(
 def _cooperative(device: Any, function: Callable[[str], Any]) -> tuple[CooperativeMatrix, ...]:
     """The products that a subgroup can compute, factors of one kind each, sums of one kind."""
     enumerate_ = function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
-    count = structs.out("uint32_t")
-    check(enumerate_(device, count, ffi.NULL), "listing the device's cooperative matrices")
-    name = "VkCooperativeMatrixPropertiesKHR"
-    entries = structs.array(name, [structs.make(name) for _ in range(max(1, count[0]))]).ptr
-    check(enumerate_(device, count, entries), "listing the device's cooperative matrices")
-    found = []
-    for e in list(entries)[: count[0]]:
-        alike = e.AType == e.BType and e.CType == e.ResultType and not e.saturatingAccumulation
-        known = e.AType in _COMPONENTS and e.CType in _COMPONENTS
-        if alike and known and e.scope == _SCOPE_SUBGROUP:
-            kinds = _COMPONENTS[e.AType], _COMPONENTS[e.CType]
-            found.append(CooperativeMatrix(e.MSize, e.NSize, e.KSize, *kinds))
-    return tuple(found)
+    code, found = structs.listed(
+        "VkCooperativeMatrixPropertiesKHR", partial(enumerate_, device), _cooperative_matrix
+    )
+    check(code, "listing the device's cooperative matrices")
+    return tuple(matrix for matrix in found if matrix is not None)
+
+
+def _cooperative_matrix(entry: Any) -> CooperativeMatrix | None:
+    alike = entry.AType == entry.BType and entry.CType == entry.ResultType
+    known = entry.AType in _COMPONENTS and entry.CType in _COMPONENTS
+    usable = alike and known and not entry.saturatingAccumulation
+    if not usable or entry.scope != _SCOPE_SUBGROUP:
+        return None
+    kinds = _COMPONENTS[entry.AType], _COMPONENTS[entry.CType]
+    return CooperativeMatrix(entry.MSize, entry.NSize, entry.KSize, *kinds)
 
 
 def _queue_families(device: Any) -> tuple[QueueFamily, ...]:
-    count = structs.out("uint32_t")
-    lib.vkGetPhysicalDeviceQueueFamilyProperties(device, count, ffi.NULL)
-    families = structs.out("VkQueueFamilyProperties", max(1, count[0]))
-    lib.vkGetPhysicalDeviceQueueFamilyProperties(device, count, families)
-    return tuple(
-        QueueFamily(f.queueFlags, f.timestampValidBits) for f in list(families)[: count[0]]
+    properties = partial(lib.vkGetPhysicalDeviceQueueFamilyProperties, device)
+    _, families = structs.listed(
+        "VkQueueFamilyProperties",
+        properties,
+        lambda family: QueueFamily(family.queueFlags, family.timestampValidBits),
     )
+    return tuple(families)
 
 
 def _memory(device: Any) -> tuple[tuple[MemoryType, ...], tuple[int, ...]]:
@@ -211,9 +214,11 @@ def _memory(device: Any) -> tuple[tuple[MemoryType, ...], tuple[int, ...]]:
 
 
 def _extensions(device: Any) -> frozenset[str]:
-    count = structs.out("uint32_t")
-    enumerate_ = lib.vkEnumerateDeviceExtensionProperties
-    check(enumerate_(device, ffi.NULL, count, ffi.NULL), "listing the device's extensions")
-    entries = structs.out("VkExtensionProperties", max(1, count[0]))
-    check(enumerate_(device, ffi.NULL, count, entries), "listing the device's extensions")
-    return frozenset(ffi.string(e.extensionName).decode() for e in list(entries)[: count[0]])
+    extensions = partial(lib.vkEnumerateDeviceExtensionProperties, device, ffi.NULL)
+    code, names = structs.listed(
+        "VkExtensionProperties",
+        extensions,
+        lambda entry: ffi.string(entry.extensionName).decode(),
+    )
+    check(code, "listing the device's extensions")
+    return frozenset(names)

@@ -9,7 +9,7 @@ from vknn import environment
 from vknn.errors import DeviceError
 from vknn.runtime.vulkan import live_objects, messages, structs
 from vknn.runtime.vulkan.structs import Struct
-from vknn.runtime.vulkan.vk_result import INCOMPLETE, check
+from vknn.runtime.vulkan.vk_result import INITIALIZATION_FAILED, check
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
@@ -43,11 +43,11 @@ class Instance:
 
     def physical_devices(self) -> list[Any]:
         """The VkPhysicalDevice handles, in the loader's order."""
-        count = structs.out("uint32_t")
-        self._enumerate(count, ffi.NULL)
-        handles = structs.out("VkPhysicalDevice", max(1, count[0]))
-        self._enumerate(count, handles)
-        return list(handles)[: count[0]]
+        code, handles = structs.listed("VkPhysicalDevice", self._enumerate, lambda handle: handle)
+        if code == INITIALIZATION_FAILED:  # what loaders answer where no driver works
+            return []
+        check(code, "listing the Vulkan devices")
+        return handles
 
     def destroy(self) -> None:
         """Release of the instance; every device made from it must be gone."""
@@ -57,12 +57,8 @@ class Instance:
         lib.vkDestroyInstance(self.handle, ffi.NULL)
         live_objects.destroyed("instance")
 
-    def _enumerate(self, count: Any, handles: Any) -> None:
-        code = lib.vkEnumeratePhysicalDevices(self.handle, count, handles)
-        if code == -3:  # what loaders answer where no driver works
-            count[0] = 0
-        elif code != INCOMPLETE:
-            check(code, "listing the Vulkan devices")
+    def _enumerate(self, count: Any, handles: Any) -> int:
+        return int(lib.vkEnumeratePhysicalDevices(self.handle, count, handles))
 
     def _listen(self) -> Any:
         handle = structs.out("VkDebugUtilsMessengerEXT")
@@ -133,8 +129,10 @@ def _create_info(validate: int) -> Struct:
 
 
 def _layers() -> set[str]:
-    count = structs.out("uint32_t")
-    check(lib.vkEnumerateInstanceLayerProperties(count, ffi.NULL), "listing the Vulkan layers")
-    layers = structs.out("VkLayerProperties", max(1, count[0]))
-    check(lib.vkEnumerateInstanceLayerProperties(count, layers), "listing the Vulkan layers")
-    return {ffi.string(layer.layerName).decode() for layer in list(layers)[: count[0]]}
+    code, names = structs.listed(
+        "VkLayerProperties",
+        lib.vkEnumerateInstanceLayerProperties,
+        lambda layer: ffi.string(layer.layerName).decode(),
+    )
+    check(code, "listing the Vulkan layers")
+    return set(names)

@@ -8,15 +8,21 @@ struct here is a :class:`Struct`, which owns its parts; no other module makes na
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
+from vknn.runtime.vulkan.vk_result import INCOMPLETE, SUCCESS
 from vknn.runtime.vulkan.vulkan_api import ffi, vk
+
+T = TypeVar("T")
 
 #: The "whole size" of a range. (The binding's VK_WHOLE_SIZE is -1 and overflows.)
 WHOLE_SIZE = 2**64 - 1
+
+#: How often a list is asked for that grows while it is read.
+LISTING_TRIES = 8
 
 #: Structs whose VkStructureType sets off a number differently from the rest.
 _IRREGULAR = {
@@ -68,6 +74,28 @@ def out(name: str, count: int | None = None) -> Any:
     return ffi.new(f"{name} *") if count is None else ffi.new(f"{name}[]", count)
 
 
+def listed(
+    name: str, call: Callable[[Any, Any], int | None], read: Callable[[Any], T]
+) -> tuple[int, list[T]]:
+    """VkResult of a vkEnumerate or vkGet function, and what ``read`` makes of each entry.
+
+    ``call`` takes a count and an array of type ``name``. ``read`` may keep no part of an entry,
+    whose memory ends with the call. A list can grow between the question for its length and the
+    list itself; then both are asked for again.
+    """
+    code: int | None = None
+    for _ in range(LISTING_TRIES):
+        count = out("uint32_t")
+        if code := call(count, ffi.NULL):
+            break
+        entries = _entries(name, max(1, count[0]))
+        if not (code := call(count, entries.ptr)):
+            return SUCCESS, [read(entries.ptr[i]) for i in range(count[0])]
+        if code != INCOMPLETE:
+            break
+    return code or SUCCESS, []
+
+
 def block(data: bytes) -> Struct:
     """Bytes as native memory, aligned for 32-bit words."""
     words = ffi.new("uint32_t[]", -(-len(data) // 4) or 1)
@@ -81,6 +109,13 @@ def chain(*structs: Struct) -> Struct:
         front.ptr.pNext = back.ptr
         front.parts = (*front.parts, back)
     return structs[0]
+
+
+def _entries(name: str, count: int) -> Struct:
+    ctype = ffi.typeof(name)
+    if ctype.kind == "struct" and "sType" in _members(name):
+        return array(name, [make(name) for _ in range(count)])
+    return Struct(out(name, count))
 
 
 @cache

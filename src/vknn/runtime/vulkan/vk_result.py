@@ -7,6 +7,7 @@ from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, OutOfM
 SUCCESS = 0
 TIMEOUT = 2
 INCOMPLETE = 5
+INITIALIZATION_FAILED = -3
 
 LOST_REMEDY = (
     "close the session and open a new one; if it happens again, the driver's watchdog may have "
