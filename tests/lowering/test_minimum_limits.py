@@ -46,6 +46,8 @@ from vknn.ops.sampling.resize import Resize
 from vknn.plan import DeviceLimits
 from vknn.runtime.spirv import glsl
 
+pytestmark = pytest.mark.long  # plans of every op
+
 
 def lower_each(case: Case, limits: DeviceLimits) -> int:
     """Lowers a case by each of its candidates; returns how many there are."""

@@ -24,6 +24,8 @@ from vknn.passes import run_passes
 from vknn.training import differentiable_ops, differentiate
 from vknn.training.rules import convolution
 
+pytestmark = pytest.mark.long  # finite differences of every op
+
 IDS = [c.name for c in CASES]
 
 

@@ -13,6 +13,8 @@ from tests.training import models
 from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.session import Session
 
+pytestmark = pytest.mark.long  # finite differences of every layer
+
 #: Fills the parameters of a layer.
 Fill = Callable[[Any], object]
 RATE = 1e-3

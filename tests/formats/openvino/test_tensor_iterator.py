@@ -23,6 +23,8 @@ from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.openvino.layers.control import tensor_iterator as layers
 from vknn.session import Session
 
+pytestmark = pytest.mark.long  # loops of every cell
+
 
 def recurrent_net(
     cell: Cell, axis: int, backwards: bool, wrap: str, turned: bool = False, rows: int = 2
