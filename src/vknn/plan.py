@@ -30,6 +30,37 @@ class CooperativeMatrix:
 
 
 @dataclass(frozen=True)
+class ComputeUnits:
+    """A GPU's processors.
+
+    Attributes:
+        count: How many there are: compute units (AMD), streaming multiprocessors (NVIDIA), shader
+            cores, Xe cores, ... elsewhere.
+        lanes: fp32 multiply-adds that one of them starts a clock.
+        gigahertz: Their clock.
+    """
+
+    count: int
+    lanes: int
+    gigahertz: float
+
+
+@dataclass(frozen=True)
+class MeasuredSpeeds:
+    """Speeds of a device, measured by ``vknn bench --device-limits``, by which plans are estimated.
+
+    Attributes:
+        gflops: GFLOP/s of fp32 multiply-adds in registers; a multiply-add counts as two.
+        gbytes: GB/s of a copy by a shader, read and written bytes together.
+        dispatch: Seconds of a dispatch with its barrier.
+    """
+
+    gflops: float
+    gbytes: float
+    dispatch: float
+
+
+@dataclass(frozen=True)
 class DeviceLimits:
     """Limits of a device that lowering may know of. Sizes in bytes.
 
@@ -64,6 +95,10 @@ class DeviceLimits:
     #: The way in which shaders best read tensors here, "storage", "texel" (texelFetch) or "image"
     #: (imageLoad).
     preferred_access: str = "storage"
+    #: Its processors, where they are known; None on CPUs.
+    compute_units: ComputeUnits | None = None
+    #: What was measured on this very device, if anything was; None on CPUs.
+    speeds: MeasuredSpeeds | None = None
 
     @property
     def alignment(self) -> int:

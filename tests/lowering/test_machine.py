@@ -1,6 +1,7 @@
 """Machines by the kind of device, and what convolutions take by their times."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,17 @@ from tests.lowering.plan_texts import SHUFFLING
 from vknn.graph import Graph, GraphBuilder, TensorType
 from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
-from vknn.plan import DeviceLimits
+from vknn.plan import ComputeUnits, DeviceLimits, MeasuredSpeeds
 
 INTEGRATED = dataclasses.replace(DISCRETE, name="integrated", kind="integrated")
 
 
 def of_kind(kind: str) -> DeviceLimits:
     return DeviceLimits(kind=kind)
+
+
+def with_units(*units: Any) -> DeviceLimits:
+    return dataclasses.replace(DISCRETE, compute_units=ComputeUnits(*units))
 
 
 def convolution(channels: int, size: int) -> Graph:
@@ -40,9 +45,36 @@ def test_cpus_and_discrete_devices_have_machines_of_their_own():
     assert cpu.group > 0 == discrete.group == other.group
 
 
-def test_a_machine_depends_on_the_kind_alone():
+def test_a_machine_depends_on_the_kind_where_nothing_else_is_known():
     assert machine_of(DISCRETE) is machine_of(of_kind("discrete"))
     assert machine_of(DEVICES["minimum, cpu"]) is machine_of(SHUFFLING)
+
+
+def test_processors_that_are_known_set_lanes_and_steps():
+    """An RX 6800, to which the fitted machine of discrete devices is close."""
+    fitted, told = machine_of(DISCRETE), machine_of(with_units(60, 64, 2.1))
+    assert told.lanes == 15360
+    assert told.step == pytest.approx(fitted.step, rel=0.1)
+    assert (told.dispatch, told.byte) == (fitted.dispatch, fitted.byte)
+    half = machine_of(with_units(30, 64, 2.1))
+    assert half.in_waves(1 << 20, 100) == pytest.approx(2 * told.in_waves(1 << 20, 100))
+
+
+def test_measured_speeds_outdo_what_is_told():
+    speeds = MeasuredSpeeds(gflops=10000.0, gbytes=250.0, dispatch=3e-6)
+    limits = dataclasses.replace(with_units(60, 64, 2.1), speeds=speeds)
+    machine = machine_of(limits)
+    assert machine.dispatch == pytest.approx(3.0)
+    products = 1e9  # multiply-adds on all lanes, at 60 % of the peak
+    took = machine.in_waves(machine.lanes, products / machine.lanes)
+    assert took == pytest.approx(2 * products / (0.6 * 10000e9) * 1e6)
+    assert machine.byte * 0.6 * 250e9 == pytest.approx(1e6)
+
+
+def test_cpus_are_taken_as_measured_on_llvmpipe_whatever_they_tell():
+    speeds = MeasuredSpeeds(gflops=1.0, gbytes=1.0, dispatch=1.0)
+    limits = dataclasses.replace(of_kind("cpu"), speeds=speeds)
+    assert machine_of(limits) is machine_of(of_kind("cpu"))
 
 
 def test_lanes_that_run_side_by_side_take_as_long_as_one():

@@ -58,13 +58,13 @@ CASES = [
         lambda p: environment.read({"VKNN_TIMEOUT": "0.5"}),
     ),
     Case(
-        "{} is damaged and is ignored ({}); `vknn tune` writes a new one",
+        "{} is damaged and is ignored ({}); `{}` writes a new one",
         damaged_database,
         repaired_database,
         RuntimeWarning,
     ),
     Case(
-        "tuning results cannot be kept: {}; VKNN_CACHE_DIR names another directory",
+        "{} cannot be kept: {}; VKNN_CACHE_DIR names another directory",
         kept("file"),
         kept("folder"),
     ),

@@ -7,7 +7,9 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from vknn import environment
 from vknn.cli.arguments import (
     add_inputs,
     add_model,
@@ -20,9 +22,9 @@ from vknn.cli.arguments import (
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
-from vknn.profiling import bench, measure_limits
+from vknn.profiling import Limits, bench, measure_limits
 from vknn.profiling.bench import PEERS
-from vknn.runtime import open_device
+from vknn.runtime import Device, measured_speeds, open_device
 from vknn.runtime.device_selection import is_host
 
 #: Where vknn and the drivers keep compiled shaders.
@@ -87,10 +89,20 @@ def _device_limits(args: argparse.Namespace) -> None:
     selector = "auto" if args.device == "vulkan" else args.device
     with open_device(selector) as device, progress("limits", args.json) as tell:
         limits = measure_limits(device, progress=tell)
+        kept = _remembered(device, limits)
     if args.json:
         write_json(limits.to_json())
     else:
         show(limits)
+        if kept is not None:
+            show(f"plans for this device are estimated by these figures from now on ({kept})")
+
+
+def _remembered(device: Device, limits: Limits) -> Path | None:
+    """The file that keeps the figures for plans to come; None where they are not kept."""
+    if limits.speeds is None:
+        return None
+    return measured_speeds.store(environment.read().cache_path(), device.snapshot, limits.speeds)
 
 
 @contextmanager

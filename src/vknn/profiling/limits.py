@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vknn.plan import Plan, View
+from vknn.plan import MeasuredSpeeds, Plan, View
 from vknn.profiling import limit_plans as plans
 from vknn.rich_text import text_of
 from vknn.runtime import Device, Executable
@@ -67,6 +67,12 @@ class Limits:
         """The most GB/s of copies by a shader, which is what a kernel can reach."""
         forms = (v for k, v in self.copy.items() if k != plans.TRANSFER)
         return max(forms, default=0.0)
+
+    @property
+    def speeds(self) -> MeasuredSpeeds | None:
+        """The figures that plans are estimated by; None where one of them came out as 0."""
+        found = (self.gflops, self.shader_gbytes, self.dispatch_barrier)
+        return MeasuredSpeeds(*found) if min(found) > 0 else None
 
     def to_json(self) -> str:
         """JSON of everything; times in seconds."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vknn.plan import DeviceLimits
+from vknn.plan import DeviceLimits, MeasuredSpeeds
+from vknn.runtime.compute_units import compute_units
 from vknn.runtime.snapshot import DEVICE_LOCAL, HOST_VISIBLE, Snapshot
 
 # VkDriverId
@@ -88,7 +89,11 @@ def compiles_late(snapshot: Snapshot) -> bool:
     return is_llvmpipe(snapshot)
 
 
-def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> DeviceLimits:
+def device_limits(
+    snapshot: Snapshot,
+    disabled: frozenset[str] = frozenset(),
+    speeds: MeasuredSpeeds | None = None,
+) -> DeviceLimits:
     """Limits of a device for lowering, from its snapshot less what is disabled or faulty."""
     return DeviceLimits(
         name=snapshot.name,
@@ -109,4 +114,6 @@ def device_limits(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) ->
         features=usable_features(snapshot, disabled),
         cooperative=snapshot.cooperative,
         preferred_access=preferred_access(snapshot, disabled),
+        compute_units=compute_units(snapshot),
+        speeds=speeds,
     )

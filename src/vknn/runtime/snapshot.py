@@ -79,6 +79,10 @@ class Snapshot:
         timestamp_period: Nanoseconds of a timestamp's unit.
         pipeline_cache_uuid: VkPhysicalDeviceProperties::pipelineCacheUUID.
         cooperative: Products of matrices that subgroups can compute.
+        unit_count: Processors that run workgroups: compute units (AMD), streaming multiprocessors
+            (NVIDIA), shader cores (ARM); 0 where the driver does not tell.
+        unit_lanes: Multiply-adds that one of them starts a clock; 0 where not told.
+        unit_subgroups: Subgroups that one of them can hold; 0 where not told.
         is_null: Whether it computes nothing: its driver runs without the GPU.
     """
 
@@ -114,6 +118,9 @@ class Snapshot:
     timestamp_period: float = 1.0
     pipeline_cache_uuid: bytes = field(default=bytes(16), repr=False)
     cooperative: tuple[CooperativeMatrix, ...] = ()
+    unit_count: int = 0
+    unit_lanes: int = 0
+    unit_subgroups: int = 0
     is_null: bool = False
 
     @property

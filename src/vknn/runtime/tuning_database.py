@@ -5,7 +5,6 @@ Keys and candidates are plain names here: the runtime does not know what they st
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -14,13 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from vknn import environment
-from vknn.errors import VknnError
-from vknn.runtime.cachefile import device_key, replace
+from vknn.runtime.cachefile import device_key
+from vknn.runtime.json_cache import JsonCache
 from vknn.runtime.snapshot import Snapshot
 
-FORMAT = "vknn tuning"
-VERSION = 1
-MAX_BYTES = 64 << 20
 #: What stands in ``TuningEntry.tried`` for a candidate that cannot be used.
 FAILED = "failed"
 
@@ -47,19 +43,7 @@ def tuning_choices(snapshot: Snapshot) -> dict[str, str]:
 
 def load(path: Path) -> dict[str, TuningEntry]:
     """The entries of a database; none, with a warning, where the file is damaged."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        return _parse(json.loads(path.read_bytes()))
-    except OSError:
-        return {}
-    except (ValueError, RecursionError) as error:
-        warnings.warn(
-            f"{path} is damaged and is ignored ({error}); `vknn tune` writes a new one",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return {}
+    return _CACHE.load(path) or {}
 
 
 def store(path: Path, entries: Mapping[str, TuningEntry]) -> None:
@@ -67,25 +51,10 @@ def store(path: Path, entries: Mapping[str, TuningEntry]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a damaged file is replaced here
         merged = {**load(path), **entries}
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "entries": {key: asdict(entry) for key, entry in sorted(merged.items())},
-    }
-    try:
-        replace(path, json.dumps(document, indent=1, allow_nan=False).encode())
-    except OSError as error:
-        raise VknnError(
-            f"tuning results cannot be kept: {error}; VKNN_CACHE_DIR names another directory"
-        ) from error
+    _CACHE.store(path, {key: asdict(entry) for key, entry in sorted(merged.items())})
 
 
-def _parse(document: Any) -> dict[str, TuningEntry]:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError("it is no tuning database")
-    if document.get("version") != VERSION:
-        raise ValueError(f"it has version {document.get('version')!r}, not {VERSION}")
-    entries = document.get("entries")
+def _parse(entries: Any) -> dict[str, TuningEntry]:
     if not isinstance(entries, dict):
         raise ValueError("it has no entries")
     return {key: _entry(key, value) for key, value in entries.items()}
@@ -106,3 +75,6 @@ def _entry(key: str, value: Any) -> TuningEntry:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+_CACHE = JsonCache("vknn tuning", 1, "entries", _parse, "vknn tune")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from vknn.plan import DeviceLimits
 
@@ -65,9 +66,30 @@ _OTHER = Machine(
     step=5e-3,  # 1,200 for 10^9 multiply-adds on all lanes; 600 to 4,700
     latency=0.2,
 )
-_MACHINES = {"cpu": _CPU, "discrete": _DISCRETE}
+
+
+#: Lanes in flight that keep one lane of a processor busy: a load's latency over a round's work.
+_LANES_TO_HIDE = 4
+#: Share of measured peaks that kernels reach.
+_REACHED = 0.6
 
 
 def machine_of(limits: DeviceLimits) -> Machine:
-    """The machine that a device is taken for, by its kind."""
-    return _MACHINES.get(limits.kind, _OTHER)
+    """The machine that a device is taken for: by what is measured, else told, else by its kind."""
+    return _CPU if limits.kind == "cpu" else _gpu(limits)
+
+
+@cache
+def _gpu(limits: DeviceLimits) -> Machine:
+    machine = _DISCRETE if limits.kind == "discrete" else _OTHER
+    if units := limits.compute_units:
+        lanes = units.count * units.lanes * _LANES_TO_HIDE
+        machine = replace(machine, lanes=lanes, step=_LANES_TO_HIDE / (units.gigahertz * 1e3))
+    if speeds := limits.speeds:
+        machine = replace(
+            machine,
+            dispatch=1e6 * speeds.dispatch,
+            byte=1e-3 / (_REACHED * speeds.gbytes),
+            step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
+        )
+    return machine

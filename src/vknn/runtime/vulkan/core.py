@@ -8,6 +8,7 @@ from typing import Any
 
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
+from vknn.runtime import measured_speeds
 from vknn.runtime.quirks import device_limits
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import instance, live_objects, structs
@@ -74,7 +75,8 @@ class Core:
 
     def __init__(self, snapshot: Snapshot, env: Environment) -> None:
         self.snapshot = snapshot
-        self.limits = device_limits(snapshot, env.disabled)
+        speeds = measured_speeds.load(env.cache_path(), snapshot)
+        self.limits = device_limits(snapshot, env.disabled, speeds)
         self.disabled = env.disabled
         self.lost: str | None = None
         self.abandoned = False

@@ -21,6 +21,14 @@ COOPERATIVE = "VK_KHR_cooperative_matrix"
 MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
 SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
 PIPELINE_STATISTICS = "VK_KHR_pipeline_executable_properties"
+#: Structs that tell of a GPU's processors -> their extensions.
+_UNIT_PROPERTIES = {
+    "VkPhysicalDeviceShaderCorePropertiesAMD": "VK_AMD_shader_core_properties",
+    "VkPhysicalDeviceShaderCoreProperties2AMD": "VK_AMD_shader_core_properties2",
+    "VkPhysicalDeviceShaderSMBuiltinsPropertiesNV": "VK_NV_shader_sm_builtins",
+    "VkPhysicalDeviceShaderCorePropertiesARM": "VK_ARM_shader_core_properties",
+    "VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM": "VK_ARM_shader_core_builtins",
+}
 #: What kernels with cooperative matrices need: extension -> its struct of features, and features.
 #: With the Vulkan memory model on, atomics of any kernel (of device scope) need its second feature.
 COOPERATIVE_NEEDS = {
@@ -59,6 +67,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         features |= {"integer_dot_fast"} if "integer_dot" in features else set()
     cooperative = _cooperative(device, function) if "cooperative_matrix" in features else ()
     kind = KINDS.get(properties.deviceType, "other")
+    units = _units(parts)
     return Snapshot(
         index=index,
         name=name,
@@ -92,6 +101,9 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         timestamp_period=limits.timestampPeriod,
         pipeline_cache_uuid=bytes(properties.pipelineCacheUUID),
         cooperative=cooperative,
+        unit_count=units[0],
+        unit_lanes=units[1],
+        unit_subgroups=units[2],
         is_null=kind != "cpu" and _has_no_gpu(),
     )
 
@@ -124,6 +136,7 @@ def _properties(device: Any, extensions: frozenset[str]) -> tuple[Any, dict[str,
         names.append("VkPhysicalDeviceDriverProperties")
     if INTEGER_DOT in extensions:
         names.append(_DOT_PROPERTIES)
+    names += [name for name, extension in _UNIT_PROPERTIES.items() if extension in extensions]
     links = {name: structs.make(name) for name in names}
     head = structs.chain(structs.make("VkPhysicalDeviceProperties2"), *links.values())
     lib.vkGetPhysicalDeviceProperties2(device, head.ptr)
@@ -131,6 +144,21 @@ def _properties(device: Any, extensions: frozenset[str]) -> tuple[Any, dict[str,
     properties = structs.out("VkPhysicalDeviceProperties")
     properties[0] = head.ptr.properties
     return properties, {name: link.ptr for name, link in links.items()}
+
+
+def _units(parts: dict[str, Any]) -> tuple[int, int, int]:
+    """Compute units, multiply-adds of one a clock, its most subgroups; 0 for what is not told."""
+    if cores := parts.get("VkPhysicalDeviceShaderCoreProperties2AMD"):
+        first = parts.get("VkPhysicalDeviceShaderCorePropertiesAMD")
+        waves = first.simdPerComputeUnit * first.wavefrontsPerSimd if first else 0
+        return cores.activeComputeUnitCount, 0, waves
+    if multiprocessors := parts.get("VkPhysicalDeviceShaderSMBuiltinsPropertiesNV"):
+        return multiprocessors.shaderSMCount, 0, multiprocessors.shaderWarpsPerSM
+    rates = parts.get("VkPhysicalDeviceShaderCorePropertiesARM")
+    cores = parts.get("VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM")
+    if cores:
+        return cores.shaderCoreCount, rates.fmaRate if rates else 0, cores.shaderWarpsPerCore
+    return 0, 0, 0
 
 
 def _features(

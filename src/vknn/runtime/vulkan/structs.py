@@ -31,6 +31,8 @@ _IRREGULAR = {
     "VkPhysicalDeviceMaintenance3Properties": "VkPhysicalDeviceMaintenance_3Properties",
     "VkPhysicalDeviceIDProperties": "VkPhysicalDevice_ID_Properties",
     "VkPhysicalDevice16BitStorageFeatures": "VkPhysicalDevice_16bitStorageFeatures",
+    "VkPhysicalDeviceShaderCoreProperties2AMD": "VkPhysicalDeviceShaderCoreProperties_2AMD",
+    "VkPhysicalDeviceShaderSMBuiltinsPropertiesNV": "VkPhysicalDeviceShaderSM_BuiltinsPropertiesNV",
 }
 
 
@@ -121,7 +123,7 @@ def _entries(name: str, count: int) -> Struct:
 @cache
 def structure_type(name: str) -> int:
     """The VkStructureType of a struct: VkBufferCreateInfo -> VK_STRUCTURE_TYPE_BUFFER_..."""
-    stem = re.sub(r"(KHR|EXT)$", r"_\1", _IRREGULAR.get(name, name).removeprefix("Vk"))
+    stem = re.sub(r"(KHR|EXT|AMD|NV|ARM)$", r"_\1", _IRREGULAR.get(name, name).removeprefix("Vk"))
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem)
     return getattr(vk, f"VK_STRUCTURE_TYPE_{words.upper()}")
 
