@@ -58,7 +58,7 @@ CASES = [
         lambda p: environment.read({"VKNN_TIMEOUT": "0.5"}),
     ),
     Case(
-        "{} is damaged and is ignored ({}); `{}` writes a new one",
+        "`vknn tune` writes a new one",
         damaged_database,
         repaired_database,
         RuntimeWarning,

@@ -25,7 +25,7 @@ class JsonCache(Generic[T]):
         version: Its version; files of others are not read.
         content: Name of its member with the content.
         parse: From the content as JSON gives it; raises ValueError for what makes no sense.
-        writer: The command that writes a new one, for the warning about a damaged file.
+        writer: Says what writes a new one, in the warning about a damaged file.
     """
 
     format: str
@@ -44,7 +44,7 @@ class JsonCache(Generic[T]):
             return None
         except (ValueError, RecursionError) as error:
             warnings.warn(
-                f"{path} is damaged and is ignored ({error}); `{self.writer}` writes a new one",
+                f"{path} is damaged and is ignored ({error}); {self.writer}",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -55,4 +55,6 @@ def _parse(content: Any) -> MeasuredSpeeds:
     return MeasuredSpeeds(**content)
 
 
-_CACHE = JsonCache("vknn speeds", 1, "speeds", _parse, "vknn bench --device-limits")
+_CACHE = JsonCache(
+    "vknn speeds", 1, "speeds", _parse, "`vknn bench --device-limits` writes a new one"
+)

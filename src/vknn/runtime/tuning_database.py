@@ -77,4 +77,4 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-_CACHE = JsonCache("vknn tuning", 1, "entries", _parse, "vknn tune")
+_CACHE = JsonCache("vknn tuning", 1, "entries", _parse, "`vknn tune` writes a new one")
