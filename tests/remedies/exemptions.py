@@ -19,7 +19,9 @@ ELSEWHERE = {
     "the shader of layer {}: {}; or register the layer without a shader": (
         "formats/test_custom.py::test_without_a_compiler"
     ),
-    "`vknn bench --device-limits` writes a new one": "runtime/test_measured_speeds.py::test_damaged_files_are_ignored",
+    "`vknn bench --device-limits` writes a new one": (
+        "runtime/test_measured_speeds.py::test_damaged_files_are_ignored"
+    ),
     vk_result.LOST_REMEDY: "runtime/test_device.py::test_lost_device",
     vk_result.MEMORY_REMEDY: "runtime/test_device.py::test_memory_exhausted_while_building",
     "close sessions that are not needed": (
