@@ -87,6 +87,7 @@ PARTS = {
     "precompile": "compiling pipelines on several cores before the first run (llvmpipe)",
     "threads": "opening the device beside loading, making pipelines on several cores",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
+    "side-by-side": "running commands that do not need each other between the same barriers (GPUs)",
     "concat": "writing straight into the result of a concatenation (its inputs are copied there)",
     "layouts": "choosing layouts for the whole graph (each operator takes its own cheapest)",
     "winograd": "Winograd convolutions",

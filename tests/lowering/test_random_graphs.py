@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 POOL = MaxPool(kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
 STEPS = ("conv", "slice", "concat", "concat", "sigmoid", "add", "pool", "reshape", "shuffle")
-SWITCHES = ("concat", "aliasing", "layouts", "texel")
+SWITCHES = ("concat", "aliasing", "layouts", "texel", "side-by-side")
 #: The fixture that sets a cache folder is the same for all examples of a test.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
@@ -130,10 +130,12 @@ def test_plans_are_sound(graph, device, alignment, precision, disabled, guard):
     st.sampled_from((16, 64)),
     st.sampled_from(ACCESS_MODES),
     st.sampled_from((0, GUARD_BYTES)),
+    st.sampled_from(("cpu", "discrete")),
 )
-def test_results_are_the_references(graph, alignment, mode, guard):
+def test_results_are_the_references(graph, alignment, mode, guard, kind):
+    """Plans for GPUs too: their forms of kernels, and commands side by side."""
     limits = dataclasses.replace(
-        shared_device().limits, storage_alignment=alignment, preferred_access=mode
+        shared_device().limits, storage_alignment=alignment, preferred_access=mode, kind=kind
     )
     feeds = {v.name: random(*v.type.dims) for v in graph.inputs}
     results = run_graph(graph, limits, LoweringOptions(guard=guard), feeds)

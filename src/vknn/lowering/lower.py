@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from vknn.errors import UnsupportedLayerError
 from vknn.graph import Graph, Node, TensorType, Value
-from vknn.lowering.assemble.assembly import PendingCommand, assemble
+from vknn.lowering.assemble.assembly import assemble
+from vknn.lowering.assemble.pending import PendingCommand
 from vknn.lowering.choose.candidates import candidates as find_candidates
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.concat_inplace import place_parts

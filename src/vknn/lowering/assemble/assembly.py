@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from vknn.graph import TensorType
 from vknn.lowering.assemble.barriers import add_barriers, cut_submits
 from vknn.lowering.assemble.memory_planner import Lifetime, align, pieces, place
+from vknn.lowering.assemble.pending import PendingCommand
+from vknn.lowering.assemble.stages import stages
 from vknn.lowering.kit.emitter import Ref
 from vknn.lowering.kit.problem import LoweringOptions
 from vknn.plan import (
@@ -25,17 +27,6 @@ from vknn.plan import (
     accesses,
 )
 
-
-@dataclass(frozen=True, eq=False)
-class PendingCommand:
-    """A command whose buffer indices point into ``refs``. ``inplace``: (input, output) pairs that
-    may share bytes."""
-
-    command: Command
-    refs: tuple[Ref, ...]
-    inplace: tuple[tuple[Ref, Ref], ...] = ()
-
-
 Result = tuple[Ref, TensorType, TensorType, Ref | None]
 
 
@@ -47,7 +38,8 @@ def assemble(
     limits: DeviceLimits,
     options: LoweringOptions,
 ) -> Plan:
-    """The plan of the commands in order."""
+    """The plan of the commands: in order on CPUs, on GPUs those that can run side by side are."""
+    pending = _staged(pending, limits, options)
     refs = _collect(pending, inputs, outputs)
     owners = _merge_inplace(pending, refs, options)
     buffers, arenas, guards = _place(pending, refs, owners, limits, options)
@@ -65,6 +57,21 @@ def assemble(
         constants={index[r]: r.data for r in refs if r.data is not None},
         guards=tuple(guards),
     )
+
+
+def _staged(
+    pending: Sequence[PendingCommand], limits: DeviceLimits, options: LoweringOptions
+) -> list[PendingCommand]:
+    """The commands with their stages, by which they are in order.
+
+    A CPU driver fills all cores with each command: there every command is a stage of its own.
+    """
+    if limits.kind == "cpu" or "side-by-side" in options.disabled:
+        numbers = list(range(len(pending)))
+    else:
+        numbers = stages(pending)
+    found = [dataclasses.replace(p, stage=n) for p, n in zip(pending, numbers, strict=True)]
+    return sorted(found, key=lambda item: item.stage)
 
 
 def _port(result: Result, index: Mapping[Ref, int]) -> Port:
@@ -103,13 +110,13 @@ def _renumber(item: PendingCommand, index: Mapping[Ref, int]) -> Command:
 def _lifetimes(
     pending: Sequence[PendingCommand], *, roots: bool = False
 ) -> dict[Ref, tuple[int, int]]:
-    """First and last command that touches each buffer; with ``roots`` any part or view of it."""
+    """First and last stage that touches each buffer; with ``roots`` any part or view of it."""
     life: dict[Ref, tuple[int, int]] = {}
-    for number, item in enumerate(pending):
+    for item in pending:
         for local, _ in accesses(item.command):
             ref = item.refs[local]
             ref = ref.root if roots else ref
-            life[ref] = (life.get(ref, (number, number))[0], number)
+            life[ref] = (life.get(ref, (item.stage,))[0], item.stage)
     return life
 
 
@@ -121,15 +128,26 @@ def _merge_inplace(
     if "aliasing" in options.disabled:
         return owners
     life = _lifetimes(pending, roots=True)
-    for number, item in enumerate(pending):
+    users = _users(pending)
+    for item in pending:
         for source, target in item.inplace:
             old, new = source.root, target.root
             whole = source.nbytes == old.nbytes and target is new and source.nbytes == new.nbytes
             movable = old.role is Role.ACTIVATION and new.role is Role.ACTIVATION
-            if whole and movable and life[old][1] == number == life[new][0] and owners[new] is new:
+            in_turn = life[old][1] == item.stage == life[new][0] and users[old, item.stage] == 1
+            if whole and movable and in_turn and owners[new] is new:
                 owners[new] = owners[old]
                 break
     return owners
+
+
+def _users(pending: Sequence[PendingCommand]) -> Counter[tuple[Ref, int]]:
+    """How many commands of a stage touch a root: one of several may not take its bytes over."""
+    return Counter(
+        (root, item.stage)
+        for item in pending
+        for root in {item.refs[local].root for local, _ in accesses(item.command)}
+    )
 
 
 def _place(
