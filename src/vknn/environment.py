@@ -82,7 +82,7 @@ PARTS = {
     "shuffle": "kernels with subgroup shuffles",
     "dot": "integer dot products (of quantized integers)",
     "timestamps": "GPU timestamps",
-    "unified": "mapping device memory; all transfers are staged, as on a discrete GPU",
+    "unified": "mapping device memory; all transfers are staged",
     "pipeline-cache": "the pipeline cache on disk",
     "precompile": "compiling pipelines on several cores before the first run (llvmpipe)",
     "threads": "opening the device beside loading, making pipelines on several cores",

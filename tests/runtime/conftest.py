@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.needs import need_device
 
-from vknn.runtime import Device, check_validation, open_device
+from vknn.runtime import Device, check_validation, open_device, quirks
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +26,18 @@ def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     monkeypatch.setenv("VKNN_DISABLE", "unified")
     with open_device() as opened:
         assert not opened.limits.unified_memory
+        yield opened
+
+
+@pytest.fixture
+def bar_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
+    """A device into whose memory the host writes inputs and nothing else, as behind a BAR."""
+    need_device()
+    monkeypatch.setattr(quirks, "SHARED_KINDS", frozenset())
+    monkeypatch.setenv("VKNN_TIMEOUT", "299")  # a device of its own, not the one that is open
+    with open_device() as opened:
+        assert not opened.limits.unified_memory
+        assert quirks.writes_inputs_directly(opened.snapshot)
         yield opened
 
 

@@ -15,6 +15,7 @@ from vknn.runtime.quirks import (
     unified_memory,
     unusable,
     usable_features,
+    writes_inputs_directly,
 )
 from vknn.runtime.snapshot import (
     COMPUTE,
@@ -172,6 +173,14 @@ def test_unified_memory_is_for_cpu_and_integrated() -> None:
     assert not unified_memory(dataclasses.replace(CPU, memory_types=(BAR,)), off)
 
 
+def test_inputs_are_written_behind_the_bar_of_discrete_devices() -> None:
+    assert writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
+    assert not writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(LOCAL, SYSTEM)))
+    assert not writes_inputs_directly(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, BAR)))
+    off = frozenset(("unified",))
+    assert not writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(BAR,)), off)
+
+
 @pytest.mark.parametrize(
     ("types", "allowed", "purpose", "expected"),
     [
@@ -183,6 +192,8 @@ def test_unified_memory_is_for_cpu_and_integrated() -> None:
         ((BAR, UNIFIED_CACHED), 3, "unified", 1),
         ((LOCAL, SYSTEM), 3, "unified", None),
         ((LOCAL, SYSTEM), 0, "device", None),
+        ((LOCAL, SYSTEM, UNIFIED_CACHED, BAR), 15, "input", 3),
+        ((LOCAL, SYSTEM), 3, "input", None),
     ],
 )
 def test_memory_type(

@@ -13,11 +13,16 @@ from vknn.errors import (
     DeviceError,
     DeviceTimeoutError,
     InputError,
+    OutOfMemoryError,
     ValidationError,
 )
 from vknn.graph.types import DType, TensorType
 from vknn.plan import Barrier, Copy, Fill, Guard, Role, View
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
+from vknn.runtime.vulkan.memory import Allocation
+
+#: Fixtures: memory that the host works in, staging, inputs written behind a BAR.
+KINDS = ("device", "staged_device", "bar_device")
 
 
 @pytest.mark.parametrize("view", View)
@@ -27,11 +32,38 @@ def test_views(device: Device, view: View) -> None:
             check_chain(executable, seed)
 
 
+@pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("view", View)
-def test_staged_memory(staged_device: Device, view: View) -> None:
-    with Executable(staged_device, chain_plan(WEIGHT, view=view), shaders=shaders) as executable:
+def test_memory_beyond_the_host(request: pytest.FixtureRequest, kind: str, view: View) -> None:
+    device = request.getfixturevalue(kind)
+    with Executable(device, chain_plan(WEIGHT, view=view), shaders=shaders) as executable:
         for seed in range(3):
             check_chain(executable, seed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "staged"),
+    [("device", (False, False)), ("staged_device", (True, True)), ("bar_device", (False, True))],
+)
+def test_which_way_inputs_and_outputs_go(
+    request: pytest.FixtureRequest, kind: str, staged: tuple[bool, bool]
+) -> None:
+    device = request.getfixturevalue(kind)
+    with Executable(device, chain_plan(WEIGHT), shaders=shaders) as executable:
+        host_io = executable._host_io
+        assert (host_io._into.staged, host_io._out.staged) == staged
+
+
+def test_a_full_bar_is_no_error(bar_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_window(self: Allocation, purpose: str) -> None:
+        if purpose == "input":
+            raise OutOfMemoryError("the window is full")
+        bind(self, purpose)
+
+    bind = Allocation._bind
+    monkeypatch.setattr(Allocation, "_bind", no_window)
+    with Executable(bar_device, chain_plan(WEIGHT), shaders=shaders) as executable:
+        check_chain(executable)
 
 
 def test_several_submits(device: Device) -> None:
@@ -71,11 +103,11 @@ TYPES = [
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 def test_dtypes_survive_the_way(
-    request: pytest.FixtureRequest, type_: TensorType, staged: bool
+    request: pytest.FixtureRequest, type_: TensorType, kind: str
 ) -> None:
-    device = request.getfixturevalue("staged_device" if staged else "device")
+    device = request.getfixturevalue(kind)
     nbytes = max(16, -(-4 * type_.size // 16) * 16)
     plan = moving_plan(type_, (Copy(0, 2, nbytes), BARRIER, Copy(2, 1, nbytes)))
     rng = np.random.default_rng(0)
@@ -94,12 +126,12 @@ def test_copy_offsets_and_fill(device: Device) -> None:
     np.testing.assert_array_equal(y, [7, 7, 7, 7, 1, 2, 7, 7])
 
 
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "rows"), [(0, 0), (2, 2), (99, 4), (-1, 0)])
 def test_count_cuts_the_open_axis(
-    request: pytest.FixtureRequest, staged: bool, count: int, rows: int
+    request: pytest.FixtureRequest, kind: str, count: int, rows: int
 ) -> None:
-    device = request.getfixturevalue("staged_device" if staged else "device")
+    device = request.getfixturevalue(kind)
     type_ = TensorType((4, 2))
     steps = (Copy(0, 1, 32), Fill(2, count))
     with Executable(device, moving_plan(type_, steps, count=2)) as executable:
@@ -159,9 +191,9 @@ def test_profile_needs_timestamps(monkeypatch: pytest.MonkeyPatch) -> None:
         executable.profile({"x": random_input()})
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_guards(request: pytest.FixtureRequest, staged: bool) -> None:
-    device = request.getfixturevalue("staged_device" if staged else "device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_guards(request: pytest.FixtureRequest, kind: str) -> None:
+    device = request.getfixturevalue(kind)
     guards = (Guard(Role.OUTPUT, 64, 64),)
     with Executable(device, one_output_plan("overrun", 16, guards=guards), shaders=shaders) as fine:
         np.testing.assert_array_equal(fine.run({})["y"], np.ones(16))
@@ -173,9 +205,9 @@ def test_guards(request: pytest.FixtureRequest, staged: bool) -> None:
             bad.check_guards()
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_read_back_any_buffer(request: pytest.FixtureRequest, staged: bool) -> None:
-    device = request.getfixturevalue("staged_device" if staged else "device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_read_back_any_buffer(request: pytest.FixtureRequest, kind: str) -> None:
+    device = request.getfixturevalue(kind)
     with Executable(device, chain_plan(WEIGHT), shaders=shaders) as executable:
         x = random_input()
         executable.run({"x": x})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import numpy as np
 
-from vknn.errors import DeviceError, ValidationError
+from vknn.errors import DeviceError, OutOfMemoryError, ValidationError
 from vknn.plan import Guard, Plan, Role
 from vknn.runtime.device import Device
+from vknn.runtime.quirks import writes_inputs_directly
 from vknn.runtime.recorder import Place
 from vknn.runtime.vulkan.memory import Allocation
 from vknn.runtime.weights import DeviceWeight, WeightPool
@@ -68,13 +69,22 @@ class PlanMemory:
         self._weights = dict(zip(self._plan.constants, held, strict=True))
 
     def _make_arenas(self, undo: ExitStack) -> None:
-        purpose = "unified" if self._core.limits.unified_memory else "device"
         for role, size in self._plan.arenas.items():
             # Weights do not lie in an arena of the plan: the pool places each by itself.
             if size and role is not Role.WEIGHT:
-                arena = Allocation(self._core, size, purpose)
+                arena = self._arena(role, size)
                 undo.callback(arena.destroy)
                 self._arenas[role] = arena
+
+    def _arena(self, role: Role, size: int) -> Allocation:
+        if self._core.limits.unified_memory:
+            return Allocation(self._core, size, "unified")
+        direct = writes_inputs_directly(self._core.snapshot, self._core.disabled)
+        if role is Role.INPUT and direct:
+            # The BAR may be a small window that others fill: staging does as well.
+            with suppress(OutOfMemoryError):
+                return Allocation(self._core, size, "input")
+        return Allocation(self._core, size, "device")
 
     def _place(self, index: int) -> Place:
         buffer = self._plan.buffers[index]

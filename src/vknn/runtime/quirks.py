@@ -84,6 +84,17 @@ def unified_memory(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -
     return able and snapshot.kind in SHARED_KINDS and "unified" not in disabled
 
 
+def writes_inputs_directly(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:
+    """True where the host writes inputs into device memory that it cannot well read.
+
+    A discrete GPU's memory behind its BAR: the host's writes go over the bus as they are made, and
+    no copy and no barrier stand before the first dispatch.
+    """
+    both = DEVICE_LOCAL | HOST_VISIBLE
+    able = any(m.flags & both == both for m in snapshot.memory_types)
+    return able and snapshot.kind not in SHARED_KINDS and "unified" not in disabled
+
+
 def compiles_late(snapshot: Snapshot) -> bool:
     """True where pipelines are not compiled when they are created but at their first dispatch."""
     return is_llvmpipe(snapshot)

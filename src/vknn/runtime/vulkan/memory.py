@@ -26,6 +26,7 @@ _MAPPED = DEVICE_LOCAL | HOST_VISIBLE
 _WISHES: dict[str, tuple[int, tuple[int, ...]]] = {
     "device": (0, (DEVICE_LOCAL,)),
     "unified": (_MAPPED, (HOST_CACHED, HOST_COHERENT)),
+    "input": (_MAPPED, (HOST_COHERENT,)),
     "upload": (HOST_VISIBLE, (HOST_COHERENT,)),
     "download": (HOST_VISIBLE, (HOST_CACHED, HOST_COHERENT)),
 }
@@ -44,7 +45,7 @@ def memory_type(types: Sequence[MemoryType], allowed: int, purpose: str) -> int 
 def _grade(type_: MemoryType, purpose: str, wishes: Sequence[int]) -> tuple[bool, ...]:
     met = [bool(type_.flags & wish) for wish in wishes]
     # Staging memory that is also device-local sits behind the bus, or in a small window.
-    return (*met, purpose in ("unified", "device") or not type_.flags & DEVICE_LOCAL)
+    return (*met, purpose in ("unified", "device", "input") or not type_.flags & DEVICE_LOCAL)
 
 
 class Allocation:
