@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -11,7 +12,8 @@ from vknn import environment
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.errors import DeviceError
-from vknn.runtime import Snapshot, list_devices
+from vknn.runtime import Snapshot, list_devices, measured_speeds
+from vknn.runtime.compute_units import compute_units
 from vknn.runtime.device_selection import choose, rejection
 
 _COLUMNS = "", "device", "name", "kind", "Vulkan", "driver", "memory", "subgroup", "features"
@@ -32,17 +34,7 @@ def run(args: argparse.Namespace) -> None:
         write_json(rows)
         return
     table = Table()
-    for name in (
-        "",
-        "device",
-        "name",
-        "kind",
-        "Vulkan",
-        "driver",
-        "memory",
-        "subgroup",
-        "features",
-    ):
+    for name in _COLUMNS:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(
@@ -67,7 +59,9 @@ def _default(found: list[Snapshot]) -> Snapshot | None:
 
 
 def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
-    reason = rejection(snapshot, environment.read().null_device)
+    env = environment.read()
+    reason = rejection(snapshot, env.null_device)
+    units, speeds = compute_units(snapshot), measured_speeds.load(env.cache_path(), snapshot)
     return {
         "device": f"vulkan:{snapshot.index}",
         "name": snapshot.name,
@@ -82,5 +76,7 @@ def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
         "features": sorted(snapshot.features),
         "max_storage_buffer_range": snapshot.max_storage_buffer_range,
         "max_texel_buffer_elements": snapshot.max_texel_buffer_elements,
+        "compute_units": None if units is None else asdict(units),
+        "measured_speeds": None if speeds is None else asdict(speeds),
         "uuid": snapshot.uuid.hex(),
     }
