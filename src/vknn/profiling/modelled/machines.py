@@ -19,6 +19,7 @@ class GpuMachine:
         bandwidth: GB/s of its memory.
         shared_by: SIMDs that share one shared memory and innermost cache (a compute unit).
         counted_by: SIMDs over which the driver's number of waves in flight goes.
+        matrix: Multiply-adds of cooperative matrices that a lane does a cycle.
         rdna: Generation of RDNA (1 to 4), whose machine code is read; 0 for other machines.
     """
 
@@ -28,6 +29,7 @@ class GpuMachine:
     bandwidth: float
     shared_by: int = 1
     counted_by: int = 1
+    matrix: int = 1
     rdna: int = 0
 
     @property
@@ -49,9 +51,12 @@ def _gcn(units: int, clock: float, bandwidth: float) -> GpuMachine:
 def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
     """Multiprocessors of four schedulers, the driver's warps counted over all four.
 
-    Lanes of a scheduler: 32 on Maxwell, Ampere and Ada, 16 on Turing (NVIDIA's whitepapers).
+    Lanes of a scheduler: 32 on Maxwell, Ampere and Ada, 16 on Turing; products of matrices of
+    float16 with sums of float32 on GeForce cards: 64 a cycle and scheduler (NVIDIA's whitepapers).
     """
-    return GpuMachine(4 * multiprocessors, lanes, clock, bandwidth, shared_by=4, counted_by=4)
+    matrix = 64 // lanes
+    simds = 4 * multiprocessors
+    return GpuMachine(simds, lanes, clock, bandwidth, shared_by=4, counted_by=4, matrix=matrix)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card

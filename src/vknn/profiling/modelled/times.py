@@ -101,21 +101,18 @@ def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> Mo
     """Modelled time of a dispatch from its SPIR-V's counts alone, coarser.
 
     A multiply-add (two of 16 bits, four of a dot product) and an access take one instruction, a
-    round of the loop some more; a round with loads waits once for them.
+    round of the loop some more; a round with loads waits once for them. Bytes of caches and shared
+    memory are left out: the SPIR-V does not say which lanes have an address in common.
     """
     whole, hot = work.counts.whole, work.counts.hot
     rounds = hot.rounds if hot is not None else 0
     each = work.wave / machine.lanes  # cycles of an instruction
-    products = whole.multiply_adds - whole.packed / 2 + whole.dots + whole.matrix
+    products = whole.multiply_adds - whole.packed / 2 + whole.dots + whole.matrix / machine.matrix
     shared = whole.shared_loads + whole.shared_stores
     instructions = products + whole.loads + whole.stores + shared
     instructions += assumptions.round_instructions * (rounds + 1)
     issue = each * instructions
-    units: dict[Bound, float] = {
-        "issue": issue,
-        "LDS": machine.shared_by * whole.shared_bytes * work.wave / assumptions.shared_bytes,
-        "L0": machine.shared_by * whole.nbytes * work.wave / assumptions.cache_bytes,
-    }
+    units: dict[Bound, float] = {"issue": issue}
     loads = hot is not None and hot.each.loads > 0
     local = hot is not None and hot.each.shared_loads > 0
     waiting = assumptions.memory_latency * (1 + (rounds if loads else 0))
