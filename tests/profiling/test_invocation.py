@@ -17,7 +17,7 @@ from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.matmul import MatMul
 from vknn.plan import Dispatch
-from vknn.profiling.invocation import NotCounted, Target, counts, decode
+from vknn.profiling.invocation import NotCounted, TargetSizes, counts, decode
 from vknn.profiling.invocation.counts import Counts
 from vknn.runtime.spirv import glsl, modules
 from vknn.runtime.spirv import words as spv
@@ -30,7 +30,7 @@ def counted(dispatch: Dispatch) -> Counts:
     texels = tuple((n, b.format.texel_bytes) for n, b in enumerate(dispatch.bindings))
     spirv = modules.spirv(dispatch.kernel, dispatch.variant)
     constants = dict(dispatch.specialization)
-    return counts(spirv, constants, dispatch.push, dispatch.groups, Target(LANES, texels))
+    return counts(spirv, constants, dispatch.push, dispatch.groups, TargetSizes(LANES, texels))
 
 
 def dispatches(
@@ -163,7 +163,7 @@ def test_too_many_rounds() -> None:
     spirv = modules.spirv(conv.kernel, conv.variant)
     constants = dict(conv.specialization)
     with pytest.raises(NotCounted, match="more than 10 rounds"):
-        counts(spirv, constants, conv.push, conv.groups, Target(LANES), max_rounds=10)
+        counts(spirv, constants, conv.push, conv.groups, TargetSizes(LANES), max_rounds=10)
 
 
 def test_unknown_opcode() -> None:
@@ -177,12 +177,12 @@ def test_unknown_opcode() -> None:
         changed += [spv.first_word(4500 if unknown else opcode, len(operands)), *operands]
     assert at
     with pytest.raises(NotCounted, match="opcode 4500 is not known"):
-        counts(spv.packed(changed), {}, b"", (1, 1, 1), Target(LANES))
+        counts(spv.packed(changed), {}, b"", (1, 1, 1), TargetSizes(LANES))
 
 
 def test_what_is_no_module() -> None:
     with pytest.raises(NotCounted, match="not SPIR-V"):
-        counts(b"\0" * 40, {}, b"", (1, 1, 1), Target(LANES))
+        counts(b"\0" * 40, {}, b"", (1, 1, 1), TargetSizes(LANES))
 
 
 def test_texels_of_unknown_size() -> None:
@@ -190,7 +190,7 @@ def test_texels_of_unknown_size() -> None:
     variants = glsl.variants(glsl.read_kernel(glsl.source_root(), kernel), kernel)
     variant = next(v for v in variants if dict(v).get("ACCESS") == "1")
     with pytest.raises(NotCounted, match="texels"):
-        counts(modules.spirv(kernel, variant), {}, bytes(128), (1, 1, 1), Target(LANES))
+        counts(modules.spirv(kernel, variant), {}, bytes(128), (1, 1, 1), TargetSizes(LANES))
 
 
 def _first(kernel: str) -> glsl.Variant:

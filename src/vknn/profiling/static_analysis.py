@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.plan import Barrier, DeviceLimits, Dispatch, Plan
-from vknn.profiling.invocation import Counts, NotCounted, Target, counts
+from vknn.profiling.invocation import Counts, NotCounted, TargetSizes, counts
 from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import FORM
 from vknn.profiling.modelled.machines import is_rdna
@@ -78,7 +78,7 @@ def _counted(compiled: Compiled, limits: DeviceLimits) -> tuple[Counts | None, s
     """Counts of an invocation, or None and why there are none."""
     dispatch = compiled.dispatch
     texels = tuple((n, b.format.texel_bytes) for n, b in enumerate(dispatch.bindings))
-    target = Target(compiled.pipeline.subgroup_size or limits.subgroup_size, texels)
+    target = TargetSizes(compiled.pipeline.subgroup_size or limits.subgroup_size, texels)
     constants = dict(dispatch.specialization)
     try:
         return counts(compiled.spirv, constants, dispatch.push, dispatch.groups, target), ""

@@ -99,7 +99,7 @@ class StaticEntry:
         return None if self.modelled is None else round(self.modelled.time, 1)
 
     def document(self) -> dict[str, Any]:
-        """Everything as JSON takes it."""
+        """All fields as JSON takes them."""
         return asdict(self)
 
     @classmethod

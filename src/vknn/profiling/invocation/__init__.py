@@ -6,6 +6,6 @@ count as, and `counts` puts it together.
 """
 
 from vknn.profiling.invocation.counts import Counts, HotLoop, NotCounted, counts, decode
-from vknn.profiling.invocation.tally import Tally, Target
+from vknn.profiling.invocation.tally import Tally, TargetSizes
 
-__all__ = ["Counts", "HotLoop", "NotCounted", "Tally", "Target", "counts", "decode"]
+__all__ = ["Counts", "HotLoop", "NotCounted", "Tally", "TargetSizes", "counts", "decode"]

@@ -10,9 +10,9 @@ from vknn.errors import ShaderError
 from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.arithmetic import TooLong
 from vknn.profiling.invocation.dependence import Dependence
-from vknn.profiling.invocation.module import NAMESPACE, Module
-from vknn.profiling.invocation.program import FunctionCode, Loop, compiled
-from vknn.profiling.invocation.tally import Tally, Target, tally
+from vknn.profiling.invocation.module import NAMESPACE, KernelModule
+from vknn.profiling.invocation.program import FunctionCode, BlockLoop, compiled
+from vknn.profiling.invocation.tally import Tally, TargetSizes, tally
 
 #: Rounds of all loops together that an invocation may take until it is given up.
 MAX_ROUNDS = 3_000_000
@@ -35,7 +35,7 @@ class HotLoop:
 
 @dataclass(frozen=True)
 class Counts:
-    """What one invocation does: the busier of a middle workgroup's first and middle one.
+    """Counts of one invocation: the busier of a middle workgroup's first and middle one.
 
     Buffers read as zeros.
 
@@ -59,7 +59,7 @@ def counts(
     constants: Mapping[int, int | float],
     push: bytes,
     groups: Sequence[int],
-    target: Target,
+    target: TargetSizes,
     *,
     max_rounds: int = MAX_ROUNDS,
 ) -> Counts:
@@ -96,7 +96,7 @@ def decode(spirv: bytes, constants: Mapping[int, int | float] | None = None) -> 
 
     Raises ShaderError for an opcode that is not known.
     """
-    module = Module.parse(spirv, constants or {})
+    module = KernelModule.parse(spirv, constants or {})
     for function in module.functions.values():
         for block in function.blocks.values():
             for step in block.code:
@@ -131,7 +131,7 @@ class _Node:
                         found = found.plus(self.children[call].total())
         return found
 
-    def loops(self) -> Iterator[tuple[_Node, Loop]]:
+    def loops(self) -> Iterator[tuple[_Node, BlockLoop]]:
         """Loops that took a round and are no unrolled ones, here and in what is called."""
         for loop in self.program.functions[self.function].loops:
             if not loop.unrolled and self.rounds(loop):
@@ -139,10 +139,10 @@ class _Node:
         for child in self.children.values():
             yield from child.loops()
 
-    def rounds(self, loop: Loop) -> int:
+    def rounds(self, loop: BlockLoop) -> int:
         return sum(self.counts[number] for number in loop.back)
 
-    def holds(self, loop: Loop, other: tuple[_Node, Loop]) -> bool:
+    def holds(self, loop: BlockLoop, other: tuple[_Node, BlockLoop]) -> bool:
         """Whether a loop of this node has ``other`` inside of it."""
         node, inner = other
         if node is self:
@@ -158,8 +158,10 @@ class _Node:
 class _Program:
     """A module made ready to be followed."""
 
-    def __init__(self, spirv: bytes, constants: Mapping[int, int | float], target: Target) -> None:
-        self.module = Module.parse(spirv, constants)
+    def __init__(
+        self, spirv: bytes, constants: Mapping[int, int | float], target: TargetSizes
+    ) -> None:
+        self.module = KernelModule.parse(spirv, constants)
         self._target = target
         self._dependence = Dependence(self.module)
         self.functions = {
@@ -263,6 +265,6 @@ def _hottest(root: _Node) -> HotLoop | None:
 
 @functools.lru_cache(maxsize=128)
 def _program(
-    spirv: bytes, constants: tuple[tuple[int, int | float], ...], target: Target
+    spirv: bytes, constants: tuple[tuple[int, int | float], ...], target: TargetSizes
 ) -> _Program:
     return _Program(spirv, dict(constants), target)

@@ -1,4 +1,4 @@
-"""What the control flow of a module depends on: all that counting an invocation has to compute.
+"""Dependence of a module's control flow: all that counting an invocation has to compute.
 
 Buffers read as zeros, so that loads and what is made of them alone need no computing; most of a
 kernel's arithmetic falls away.
@@ -10,22 +10,22 @@ from collections.abc import Iterator
 
 from vknn.profiling.invocation import expressions
 from vknn.profiling.invocation import opcodes as op
-from vknn.profiling.invocation.module import Function, Instruction, Module
+from vknn.profiling.invocation.module import KernelFunction, Instruction, KernelModule
 
 #: Memory that an invocation has for itself, and what the host tells it.
 OWN = frozenset((op.FUNCTION_STORAGE, op.PRIVATE, op.INPUT, op.PUSH))
 
 
 class Dependence:
-    """What decides the branches of a module's reachable functions.
+    """All that decides the branches of a module's reachable functions.
 
     Attributes:
-        reachable: Function -> labels of its blocks that constants do not rule out.
+        reachable: KernelFunction -> labels of its blocks that constants do not rule out.
         values: Ids that have to be computed.
         cells: Variables and parameters whose content has to be kept.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: KernelModule) -> None:
         self.module = module
         self.reachable: dict[int, list[int]] = {}
         self.values: set[int] = set()
@@ -76,7 +76,7 @@ class Dependence:
             return tuple(dict.fromkeys((operands[1], *operands[3::2])))
         return ()
 
-    def _reach(self, function: Function) -> None:
+    def _reach(self, function: KernelFunction) -> None:
         waiting, seen = [next(iter(function.blocks))], set()
         while waiting:
             label = waiting.pop()

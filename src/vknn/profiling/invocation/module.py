@@ -52,7 +52,7 @@ class Block:
 
 
 @dataclass
-class Function:
+class KernelFunction:
     """A function: its parameters, its blocks by label, the first one's label first."""
 
     id: int
@@ -61,7 +61,7 @@ class Function:
 
 
 @dataclass
-class Module:
+class KernelModule:
     """A module with the values of a pipeline's specialization constants put in.
 
     Attributes:
@@ -74,14 +74,14 @@ class Module:
     """
 
     types: Types = field(default_factory=Types)
-    functions: dict[int, Function] = field(default_factory=dict)
+    functions: dict[int, KernelFunction] = field(default_factory=dict)
     entry: int = 0
     variables: dict[int, int | None] = field(default_factory=dict)
     decorations: dict[tuple[int, int], int] = field(default_factory=dict)
     local: tuple[int, ...] = (1, 1, 1)
 
     @classmethod
-    def parse(cls, spirv: bytes, constants: Mapping[int, int | float]) -> Module:
+    def parse(cls, spirv: bytes, constants: Mapping[int, int | float]) -> KernelModule:
         """Reading of a module for a pipeline with these specialization constants by id.
 
         Raises ShaderError for what is no SPIR-V, and for an opcode that is not known.
@@ -104,9 +104,9 @@ class Module:
 class _Reader:
     """The instructions of a module in order."""
 
-    def __init__(self, module: Module, constants: Mapping[int, int | float]) -> None:
+    def __init__(self, module: KernelModule, constants: Mapping[int, int | float]) -> None:
         self.module, self.types, self.given = module, module.types, constants
-        self.function: Function | None = None
+        self.function: KernelFunction | None = None
         self.block: Block | None = None
         self.local_ids: tuple[int, ...] = ()
 
@@ -133,7 +133,7 @@ class _Reader:
             self.module.variables[given[1]] = given[3] if len(given) > 3 else None
         elif opcode == op.FUNCTION:
             self.types.of[given[1]] = given[0]
-            self.function = self.module.functions[given[1]] = Function(given[1])
+            self.function = self.module.functions[given[1]] = KernelFunction(given[1])
         else:
             self._describe(opcode, given)
 

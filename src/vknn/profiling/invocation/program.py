@@ -15,7 +15,7 @@ from types import CodeType
 from vknn.profiling.invocation import expressions
 from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.dependence import Dependence
-from vknn.profiling.invocation.module import Function, Instruction, Module
+from vknn.profiling.invocation.module import KernelFunction, Instruction, KernelModule
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Loop:
+class BlockLoop:
     """A loop: its first run, all its runs, those that go back, and whether it is to be unrolled."""
 
     header: int
@@ -47,7 +47,9 @@ class FunctionCode:
         runs: Its runs; the first is where it begins.
     """
 
-    def __init__(self, module: Module, dependence: Dependence, function: Function) -> None:
+    def __init__(
+        self, module: KernelModule, dependence: Dependence, function: KernelFunction
+    ) -> None:
         self._module, self._dependence, self._function = module, dependence, function
         labels = dependence.reachable[function.id]
         self._next = {k: self._successors(k) for k in labels}
@@ -59,7 +61,7 @@ class FunctionCode:
         self._number = {label: n for n, run in enumerate(self.runs) for label in run.labels}
 
     @cached_property
-    def loops(self) -> list[Loop]:
+    def loops(self) -> list[BlockLoop]:
         """Loops of the function that are reached."""
         return [*self._loops()]
 
@@ -86,7 +88,7 @@ class FunctionCode:
         calls = tuple(s.result for b in blocks for s in b.code if s.opcode == op.CALL)
         return Run(tuple(labels), blocks[0].loop is not None, calls)
 
-    def _loops(self) -> Iterator[Loop]:
+    def _loops(self) -> Iterator[BlockLoop]:
         for number, run in enumerate(self.runs):
             loop = self._function.blocks[run.labels[0]].loop
             if loop is None:
@@ -101,7 +103,7 @@ class FunctionCode:
                     members.add(found)
                     waiting += self._entries(found)
             if back:
-                yield Loop(number, frozenset(members), frozenset(back), loop[1])
+                yield BlockLoop(number, frozenset(members), frozenset(back), loop[1])
 
     def _entries(self, number: int) -> list[int]:
         """Runs that go to a run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from vknn.errors import ShaderError
 from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.dependence import Dependence
-from vknn.profiling.invocation.module import Instruction, Module
+from vknn.profiling.invocation.module import Instruction, KernelModule
 
 #: Multiply-adds of an integer dot product: four bytes by four bytes.
 DOT_MULTIPLY_ADDS = 4
@@ -16,7 +16,7 @@ DOT_MULTIPLY_ADDS = 4
 
 @dataclass(frozen=True)
 class Tally:
-    """What one invocation does. Numbers add up.
+    """Numbers of what one invocation does. They add up.
 
     Attributes:
         multiply_adds: Multiplications of floats, with an addition or without, those of 16 bits and
@@ -67,8 +67,8 @@ _FIELDS = tuple(field.name for field in fields(Tally))
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a module does not say: lanes of a subgroup, bytes of a texel by binding."""
+class TargetSizes:
+    """Sizes that a module does not say: lanes of a subgroup, bytes of a texel by binding."""
 
     subgroup_size: int
     texels: tuple[tuple[int, int], ...] = ()
@@ -78,8 +78,10 @@ class Target:
         return dict(self.texels)
 
 
-def tally(module: Module, dependence: Dependence, target: Target, step: Instruction) -> Tally:
-    """What one instruction does. Raises ShaderError where its size cannot be told."""
+def tally(
+    module: KernelModule, dependence: Dependence, target: TargetSizes, step: Instruction
+) -> Tally:
+    """Tally of one instruction. Raises ShaderError where its size cannot be told."""
     types, opcode = module.types, step.opcode
     if opcode in (op.F_MULTIPLY, op.VECTOR_TIMES_SCALAR):
         return _products(types.components(step.type), types.width(step.type))
@@ -100,7 +102,7 @@ def tally(module: Module, dependence: Dependence, target: Target, step: Instruct
     return _memory(module, step)
 
 
-def _memory(module: Module, step: Instruction) -> Tally:
+def _memory(module: KernelModule, step: Instruction) -> Tally:
     types = module.types
     if step.opcode not in (op.LOAD, op.STORE) and step.opcode not in op.ATOMICS:
         return Tally()
@@ -125,7 +127,7 @@ def _access(storage: int, nbytes: float, *, store: bool = False) -> Tally:
     return Tally(loads=1, load_bytes=nbytes)
 
 
-def _cooperative(module: Module, target: Target, step: Instruction) -> Tally:
+def _cooperative(module: KernelModule, target: TargetSizes, step: Instruction) -> Tally:
     types, lanes = module.types, target.subgroup_size
     if step.opcode == op.COOPERATIVE_MULTIPLY_ADD:
         rows, depth = types.shape(types.of[step.operands[0]])
@@ -138,7 +140,7 @@ def _cooperative(module: Module, target: Target, step: Instruction) -> Tally:
     return _access(storage, rows * columns * types.width(kind) / 8 / lanes, store=store)
 
 
-def _texel(module: Module, dependence: Dependence, target: Target, image: int) -> int:
+def _texel(module: KernelModule, dependence: Dependence, target: TargetSizes, image: int) -> int:
     """Bytes of a texel of the buffer that an image instruction reads or writes."""
     made = dependence.made(image)
     while made is not None and made.opcode in (op.IMAGE, op.LOAD):

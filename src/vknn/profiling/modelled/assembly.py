@@ -79,7 +79,7 @@ class AsmLine:
 
     @cached_property
     def unit(self) -> Unit:
-        """What executes it."""
+        """Unit that executes it."""
         name = self.name
         for prefixes, unit in _UNITS:
             if name.startswith(prefixes):
