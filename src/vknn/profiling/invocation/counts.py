@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,11 +12,13 @@ from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.arithmetic import TooLong
 from vknn.profiling.invocation.dependence import Dependence
 from vknn.profiling.invocation.module import NAMESPACE, KernelModule
-from vknn.profiling.invocation.program import FunctionCode, BlockLoop, compiled
+from vknn.profiling.invocation.program import BlockLoop, FunctionCode, compiled
 from vknn.profiling.invocation.tally import Tally, TargetSizes, tally
 
 #: Rounds of all loops together that an invocation may take until it is given up.
 MAX_ROUNDS = 3_000_000
+#: Errors of a module that breaks rules of SPIR-V, or goes where this package cannot follow.
+_UNFOLLOWED = (ArithmeticError, LookupError, NameError, TypeError, ValueError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,10 @@ def counts(
         raise NotCounted(f"more than {max_rounds:,} rounds of loops") from None
     except NotCounted:
         raise
-    except (ShaderError, ArithmeticError, LookupError, NameError, ValueError) as error:
-        raise NotCounted(str(error) or type(error).__name__) from error
+    except ShaderError as error:
+        raise NotCounted(str(error)) from error
+    except _UNFOLLOWED as error:
+        raise NotCounted(f"{type(error).__name__}: {error}") from error
     return max(found, key=lambda c: (c.whole.work, c.whole.nbytes))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from vknn.profiling.invocation import expressions
 from vknn.profiling.invocation import opcodes as op
-from vknn.profiling.invocation.module import KernelFunction, Instruction, KernelModule
+from vknn.profiling.invocation.module import Instruction, KernelFunction, KernelModule
 
 #: Memory that an invocation has for itself, and what the host tells it.
 OWN = frozenset((op.FUNCTION_STORAGE, op.PRIVATE, op.INPUT, op.PUSH))

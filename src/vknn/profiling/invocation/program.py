@@ -15,7 +15,7 @@ from types import CodeType
 from vknn.profiling.invocation import expressions
 from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.dependence import Dependence
-from vknn.profiling.invocation.module import KernelFunction, Instruction, KernelModule
+from vknn.profiling.invocation.module import Instruction, KernelFunction, KernelModule
 
 
 @dataclass(frozen=True)

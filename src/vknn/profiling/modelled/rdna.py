@@ -7,6 +7,7 @@ for where the code says so. With enough waves the busiest unit decides, with one
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,7 @@ class KernelCost:
         return max(found, 1.0)
 
 
+@functools.lru_cache(maxsize=256)
 def kernel_cost(text: str, wave: int, machine: GpuMachine, assumptions: Assumptions) -> KernelCost:
     """Cost of machine code as RADV prints it, compiled for waves of so many lanes."""
     blocks = parsed(text)
