@@ -13,6 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.lowering.op_cases import FAMILIES, with_epilogues
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.plan import Dispatch, Plan
+from vknn.profiling import static
 from vknn.runtime import Executable, open_device
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
@@ -29,8 +31,9 @@ from vknn.tool_inputs import complete_feeds
 DEVICE = "vulkan:0"
 
 
-def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A model opened, run twice and closed; counts of what its plans ask of the device."""
+@contextmanager
+def opened(job: dict[str, Any], folder: Path) -> Iterator[tuple[Session, dict[str, Any]]]:
+    """The job's model and the shapes of its inputs, weights made up where there are none."""
     weights = None
     model = Path(job["model"])
     if model.suffix == ".param" and not model.with_suffix(".bin").exists():
@@ -40,6 +43,21 @@ def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     options = {"precision": job["precision"], "arithmetic": job["arithmetic"]}
     with Session(model, weights, device=DEVICE, disable=job["disable"], **options) as session:
         shapes = {spec.name: tuple(job["shape"]) for spec in session.inputs} if job["shape"] else {}
+        yield session, shapes
+
+
+def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A model's static profile: modelled time, floors that it is below, what is not counted."""
+    with opened(job, folder) as (session, shapes):
+        profile = static(session, shapes=shapes)
+        missing = sorted({e.not_counted for e in profile.entries if e.not_counted})
+        found = {"time": profile.time, "violations": profile.violations()}
+        return {**found, "not_counted": missing, "dispatches": len(profile.entries)}
+
+
+def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A model opened, run twice and closed; counts of what its plans ask of the device."""
+    with opened(job, folder) as (session, shapes):
         feeds = complete_feeds(session, shapes=shapes)
         for _ in range(2):
             session.run(feeds)
@@ -83,6 +101,7 @@ def _counts(plans: list[Plan]) -> dict[str, int]:
 
 KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "model": run_model,
+    "static": run_static,
     "ops": run_ops,
 }
 

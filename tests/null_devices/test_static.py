@@ -31,7 +31,10 @@ def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
     variables = {"PYTHONPATH": os.environ["PYTHONPATH"], "VKNN_VALIDATE": "1"}
     done = start(device, ["-m", "vknn", *arguments], **variables)
     assert done.returncode == 0, done.stderr
-    entries = json.loads(done.stdout)["dispatches"]
+    document = json.loads(done.stdout)
+    entries = document["dispatches"]
+    assert document["time"] == pytest.approx(sum(e["modelled"]["time"] for e in entries))
+    assert "220 (memory)" in document["assumptions"]
     kernels = [entry["kernel"] for entry in entries]
     assert "convolution/conv" in kernels and "convolution/depthwise" in kernels
     for entry in entries:
@@ -39,6 +42,9 @@ def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
             assert entry[name] is not None, (entry["kernel"], name, entry["statistics"])
         assert entry["registers"] > 0 and entry["code"] > 100 and entry["instructions"] > 10
         assert not entry["spills"] and not entry["scratch"]
+        assert entry["counts"]["stores"] and entry["flags"] == [] and not entry["not_counted"]
+        assert entry["modelled"]["time"] > 0 and entry["modelled"]["bound"]
+        assert entry["modelled"]["coarse"] == (device != "navi21")  # whose machine code is read
         size = entry["subgroup_size"]
         lanes = entry["local"][0] * entry["local"][1] * entry["local"][2]
         groups = entry["groups"][0] * entry["groups"][1] * entry["groups"][2]
@@ -46,6 +52,19 @@ def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
     if device != "m1":  # Honeykrisp gives no texts
         assert len({path.name.partition(".")[0] for path in texts.iterdir()}) == len(entries)
         assert all(path.stat().st_size > 100 for path in texts.iterdir())
+
+
+def test_other_latencies(tmp_path: Path) -> None:
+    """Longer ones make nothing shorter, and most of a small network longer."""
+    model = write_small_model(tmp_path)
+    arguments = ["-m", "vknn", "profile", str(model), "--static", "--null-device", "--json"]
+    arguments += ["--shape", ",".join(map(str, SHAPE)), "--device", "vulkan:0"]
+    path, times = os.environ["PYTHONPATH"], []
+    for factor in ("0.5", "1", "2"):
+        done = start(QUICK_DEVICES[0], [*arguments, "--latencies", factor], PYTHONPATH=path)
+        assert done.returncode == 0, done.stderr
+        times.append(json.loads(done.stdout)["time"])
+    assert times[0] < times[1] < times[2]
 
 
 def test_against_another_device(tmp_path: Path) -> None:

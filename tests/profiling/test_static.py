@@ -15,13 +15,18 @@ import vknn
 from vknn.cli import main
 from vknn.errors import DeviceError, VknnError
 from vknn.profiling import (
+    ASSUMPTIONS,
+    HotLoop,
+    ModelledTime,
     StaticEntry,
     StaticPair,
     StaticProfile,
+    Tally,
     static,
     static_difference,
 )
 from vknn.profiling.static import NAMES
+from vknn.profiling.static_floors import flags
 
 DATA = {"data": np.ones(SHAPE, np.float32)}
 
@@ -45,15 +50,26 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
     if "pipeline_statistics" in device.limits.features:
         pytest.skip(f"{device.name} tells")
     with vknn.Session(write_small_model(tmp_path), device=device) as session:
+        profile = static(session, DATA)
         with pytest.raises(DeviceError, match="does not say what its compiler made"):
-            static(session, DATA)
+            static(session, DATA, isa=tmp_path / "isa")
         session.run(DATA)  # nothing is broken by having asked
+    for found in profile.entries:
+        assert found.registers is None and found.statistics == {} and found.flags == ()
+        assert found.counts is not None and found.counts.stores and found.not_counted == ""
+        assert found.modelled is None  # processors are in no table of GPUs
+    products = [e for e in profile.entries if e.kernel.startswith(("convolution", "matmul"))]
+    assert products and all(e.multiply_adds and e.hot is not None for e in products)
+    assert "registers" not in str(profile) and "multiply-adds" in str(profile)
+    assert profile.time is None and profile.violations() == []
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         (["--isa", "folder"], "--isa needs --static"),
+        (["--latencies", "2"], "--latencies needs --static"),
+        (["--static", "--latencies", "0"], "--latencies takes a number above 0"),
         (["--against", "old.json"], "--against needs --static"),
         (["--static", "--against", "old.json", "--json"], "leave out --json"),
     ],
@@ -78,6 +94,95 @@ def test_table_and_json() -> None:
     assert first["registers"] == 16 and first["waves"] is None
     assert first["layers"] == ["conv1", "relu"] and first["statistics"] == {"VGPRs": 16.0}
     assert profile.table(limit=1).row_count == 1
+
+
+def counted(**numbers: int | None) -> StaticEntry:
+    """An entry with counts and a modelled time."""
+    each = Tally(multiply_adds=16, loads=5, load_bytes=80)
+    whole = Tally(stores=1, store_bytes=16).plus(each, 144)
+    modelled = ModelledTime(12.34, 8.3, 7.0, 1.0, 4.0, "issue", 144.0, 0.52, False)
+    made = entry(**numbers)
+    hot = HotLoop(144, each)
+    return dataclasses.replace(made, counts=whole, hot=hot, modelled=modelled, flags=("spills",))
+
+
+def test_counts_and_times() -> None:
+    profile = StaticProfile("net", "GPU", (counted(), counted()), str(ASSUMPTIONS))
+    assert profile.time == pytest.approx(24.68)
+    (first, _) = profile.entries
+    assert (first.multiply_adds, first.nbytes, first.time) == (2304, 144 * 80 + 16, 12.3)
+    text = str(profile)
+    for part in ("2,304", "11,520", "144", "16 ma, 5 ld", "52%", "12.3", "issue", "spills"):
+        assert part in text, part
+    assert "24.7" in text and "assumed: latencies 220" in text and "coarse" not in text
+    assert StaticProfile.from_json(profile.to_json()) == profile
+
+
+def test_what_is_not_counted() -> None:
+    """Said, and the sum is none of all."""
+    missing = dataclasses.replace(entry(), not_counted="more than 10 rounds of loops")
+    profile = StaticProfile("net", "GPU", (counted(), missing))
+    assert profile.time is None and missing.multiply_adds is None
+    assert "not counted" in str(profile) and "over 12.3" in str(profile)
+
+
+def test_json_of_before_counts() -> None:
+    profile = StaticProfile("net", "GPU", (entry(registers=16),))
+    document = json.loads(profile.to_json())
+    document = {name: document[name] for name in ("model", "device", "dispatches")}
+    for name in ("counts", "hot", "not_counted", "modelled", "flags"):
+        del document["dispatches"][0][name]
+    assert StaticProfile.from_json(json.dumps(document)) == profile
+
+
+RADV = {"VGPRs": 16.0, "Subgroups per SIMD": 8.0}
+NVK = {"Max warps/SM": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "statistics", "lanes", "rdna", "found"),
+    [
+        ({"waves": 8}, RADV, 64, True, ()),  # 4 of 64 lanes
+        ({"waves": 6}, RADV, 64, True, ("few waves",)),
+        ({"waves": 4}, RADV, 32, True, ()),
+        ({"waves": 2}, RADV, 64, False, ()),
+        ({"waves": 1}, RADV, 64, False, ("few waves",)),
+        ({"code": 16 << 10}, RADV, 64, True, ()),
+        ({"code": (16 << 10) + 4}, RADV, 64, True, ("large code",)),
+        ({"code": 30_000, "waves": 16}, NVK, 32, False, ()),
+        ({"code": 33_000, "waves": 15}, NVK, 32, False, ("large code", "few waves")),
+        ({"spills": 2, "scratch": 8, "code": 99_999}, {}, 32, False, ("spills", "scratch")),
+    ],
+)
+def test_flags(
+    numbers: dict[str, int | None],
+    statistics: dict[str, float],
+    lanes: int,
+    rdna: bool,
+    found: tuple[str, ...],
+) -> None:
+    assert flags(numbers, statistics, lanes, rdna=rdna) == found
+
+
+def test_violations() -> None:
+    other = dataclasses.replace(counted(), label="Conv tile1x1 + Relu", flags=("few waves",))
+    profile = StaticProfile("net", "GPU", (counted(), other, counted(), entry()))
+    assert profile.violations() == [
+        "convolution/conv Conv tile1x1: few waves",
+        "convolution/conv Conv tile1x1: spills",
+    ]
+
+
+def test_difference_of_counts() -> None:
+    less = dataclasses.replace(counted(), counts=Tally(multiply_adds=1152))
+    before, after = (StaticProfile("net", "GPU", (e,)) for e in (counted(), less))
+    found = static_difference(before, after)
+    assert len(found.changed) == 1 and "2,304 -> 1,152" in str(found) and "issue" in str(found)
+    slower = dataclasses.replace(
+        counted(), modelled=dataclasses.replace(counted().modelled, time=99.0)
+    )
+    found = static_difference(before, StaticProfile("net", "GPU", (slower,)))
+    assert not found.changed and "12.3 -> 99.0" in str(found)  # in the sums
 
 
 def test_json_and_back() -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
-from vknn.profiling import StaticProfile, profile, static, static_difference
+from vknn.profiling import (
+    ASSUMPTIONS,
+    StaticProfile,
+    profile,
+    static,
+    static_difference,
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +35,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--static",
         action="store_true",
-        help="show what the driver's compiler made of every dispatch; a --null-device will do",
+        help="show what every dispatch was compiled to and does; a --null-device will do",
     )
     group.add_argument(
         "--isa", type=Path, metavar="FOLDER", help="write the compiler's texts of each dispatch"
+    )
+    group.add_argument(
+        "--latencies",
+        type=float,
+        metavar="FACTOR",
+        help="multiply the latencies that modelled times assume (1)",
     )
     group.add_argument(
         "--against",
@@ -46,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     if args.static:
         _static(args)
         return
-    for name in ("isa", "against"):
+    for name in ("isa", "latencies", "against"):
         if getattr(args, name) is not None:
             raise VknnError(f"--{name} needs --static")
     with opened(args) as session, progress("profile", args.json) as tell:
@@ -71,13 +84,18 @@ def run(args: argparse.Namespace) -> None:
 def _static(args: argparse.Namespace) -> None:
     if args.against is not None and args.json:
         raise VknnError("--against shows a table: leave out --json")
+    factor = 1.0 if args.latencies is None else args.latencies
+    if not 0 < factor < math.inf:
+        raise VknnError("--latencies takes a number above 0")
+    assumed = ASSUMPTIONS.scaled(factor)
     before = None if args.against is None else StaticProfile.from_json(args.against.read_text())
     with opened(args) as session:
         sizes = shapes(args, session)
-        result = static(session, read_feeds(args, session), shapes=sizes, isa=args.isa)
+        feeds = read_feeds(args, session)
+        result = static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
     if args.json:
         write_json(result.to_json())
     elif before is not None:
         show(static_difference(before, result))
     else:
-        show(result.table(args.limit))
+        show(result.tables(args.limit))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.table import Table
 
-from vknn.profiling.static import NAMES, StaticEntry, StaticProfile
+from vknn.profiling.static import StaticProfile
+from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.rich_text import text_of
 
 
@@ -27,13 +28,18 @@ class StaticPair:
 
     @property
     def changed(self) -> bool:
-        """Whether kernel, candidate, workgroups or any number of the driver's differ."""
+        """Whether kernel, candidate, workgroups, a number of the driver's or a count differs.
+
+        Modelled times alone are no difference: they follow from the rest, or from assumptions.
+        """
         if self.before is None or self.after is None:
             return True
         return any(getattr(self.before, n) != getattr(self.after, n) for n in _COMPARED)
 
 
-_COMPARED = ("kernel", "label", "groups", "local", "subgroup_size", *NAMES)
+_COMPARED = ("kernel", "label", "groups", "local", "subgroup_size", *NAMES, "counts", "hot")
+#: Columns: the driver's numbers, counts of an invocation, modelled microseconds.
+_SHOWN = (*NAMES, "multiply_adds", "nbytes", "time")
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,18 @@ class StaticDifference:
         table = Table(title=f"{title}{len(self.pairs)} dispatches differ", title_justify="left")
         for name in ("layers", "what"):
             table.add_column(name, overflow="fold")
-        for name in NAMES:
-            table.add_column(name, justify="right", no_wrap=True)
+        for name in (*_SHOWN, "bound"):
+            title = name.replace("_", "-").replace("nbytes", "bytes").replace("time", "us")
+            table.add_column(title, justify="right", no_wrap=True)
         for pair in self.changed:
             entry = pair.after or pair.before
             assert entry is not None
-            table.add_row(", ".join(entry.layers), _what(pair), *(_cell(pair, n) for n in NAMES))
-        sums = StaticPair(_sum(self.before), _sum(self.after))
-        table.add_row("all", "", *(_cell(sums, name) for name in NAMES))
+            cells = [
+                _cell(*(_value(e, name) for e in (pair.before, pair.after))) for name in _SHOWN
+            ]
+            table.add_row(", ".join(entry.layers), _what(pair), *cells, _bound(pair))
+        sums = [_cell(_sum(self.before, name), _sum(self.after, name)) for name in _SHOWN]
+        table.add_row("all", "", *sums)
         return table
 
     def __rich__(self) -> RenderableType:
@@ -105,17 +115,23 @@ def _what(pair: StaticPair) -> str:
     return before if before == after else f"{before} -> {after}"
 
 
-def _cell(pair: StaticPair, name: str) -> str:
-    old, new = (None if e is None else getattr(e, name) for e in (pair.before, pair.after))
+def _value(entry: StaticEntry | None, name: str) -> float | None:
+    return None if entry is None else getattr(entry, name)
+
+
+def _cell(old: float | None, new: float | None) -> str:
     if old == new:
         return "" if new is None else f"{new:,}"
     return " -> ".join("" if number is None else f"{number:,}" for number in (old, new))
 
 
-def _sum(profile: StaticProfile) -> StaticEntry:
-    """An entry with the sums of all, None where the driver does not say."""
-    numbers = {}
-    for name in NAMES:
-        known = [n for n in (getattr(e, name) for e in profile.entries) if n is not None]
-        numbers[name] = sum(known) if known else None
-    return StaticEntry((), "", "", (0, 0, 0), (0, 0, 0), 0, None, statistics={}, **numbers)
+def _bound(pair: StaticPair) -> str:
+    entries = (pair.before, pair.after)
+    found = ["" if e is None or e.modelled is None else e.modelled.bound for e in entries]
+    return found[1] if found[0] == found[1] else " -> ".join(found)
+
+
+def _sum(profile: StaticProfile, name: str) -> float | None:
+    """The sum of a number over all dispatches, None where none has it."""
+    known = [n for n in (getattr(e, name) for e in profile.entries) if n is not None]
+    return round(sum(known), 1) if known else None

@@ -126,6 +126,10 @@ class Executable(Closing):
         messages.raise_pending()
         return found
 
+    def modules(self) -> list[bytes]:
+        """SPIR-V of each dispatch, cut to what its specialization constants leave of it."""
+        return [key.spirv for key in pipeline_keys(self.plan.dispatches, self._shaders)]
+
     def read(self, buffer: int) -> np.ndarray:
         """The bytes (uint8) of a buffer of the plan as the last run left them."""
         with self._lock:

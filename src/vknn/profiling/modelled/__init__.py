@@ -1,0 +1,11 @@
+"""Modelled times of dispatches: arithmetic on machine code or counts, for devices of a table.
+
+`assumptions` holds what is assumed, `machines` the devices' numbers, `assembly` and `rdna` read
+machine code of AMD's GPUs, `times` puts it together.
+"""
+
+from vknn.profiling.modelled.assumptions import ASSUMPTIONS, Assumptions
+from vknn.profiling.modelled.machines import GpuMachine, gpu_machine
+from vknn.profiling.modelled.times import ModelledTime, Work
+
+__all__ = ["ASSUMPTIONS", "Assumptions", "GpuMachine", "ModelledTime", "Work", "gpu_machine"]

@@ -1,0 +1,113 @@
+"""Machines by the device's name: lanes, clock and bandwidth that modelled times are made of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vknn.plan import DeviceLimits
+
+
+@dataclass(frozen=True)
+class GpuMachine:
+    """Numbers of a GPU.
+
+    Attributes:
+        simds: Units that issue instructions of a wave each cycle or every few.
+        lanes: Lanes that a SIMD computes a cycle.
+        clock: GHz under load.
+        bandwidth: GB/s of its memory.
+        shared_by: SIMDs that share one shared memory and innermost cache (a compute unit).
+        counted_by: SIMDs over which the driver's number of waves in flight goes.
+        matrix: Multiply-adds of cooperative matrices that a lane does a cycle.
+        rdna: Generation of RDNA (1 to 4), whose machine code is read; 0 for other machines.
+    """
+
+    simds: int
+    lanes: int
+    clock: float
+    bandwidth: float
+    shared_by: int = 1
+    counted_by: int = 1
+    matrix: int = 1
+    rdna: int = 0
+
+    @property
+    def peak(self) -> float:
+        """Multiply-adds a second in float32, in thousands of millions."""
+        return self.simds * self.lanes * self.clock
+
+
+def _rdna(generation: int, units: int, clock: float, bandwidth: float) -> GpuMachine:
+    """Compute units of two SIMDs of 32 lanes: AMD, "RDNA Architecture" (whitepaper, 2019)."""
+    return GpuMachine(2 * units, 32, clock, bandwidth, shared_by=2, rdna=generation)
+
+
+def _gcn(units: int, clock: float, bandwidth: float) -> GpuMachine:
+    """Compute units of four SIMDs of 16 lanes: AMD, "Graphics Cores Next Architecture" (2012)."""
+    return GpuMachine(4 * units, 16, clock, bandwidth, shared_by=4)
+
+
+def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
+    """Multiprocessors of four schedulers, the driver's warps counted over all four.
+
+    Lanes of a scheduler: 32 on Maxwell, Ampere and Ada, 16 on Turing; products of matrices of
+    float16 with sums of float32 on GeForce cards: 64 a cycle and scheduler (NVIDIA's whitepapers).
+    """
+    matrix = 64 // lanes
+    simds = 4 * multiprocessors
+    return GpuMachine(simds, lanes, clock, bandwidth, shared_by=4, counted_by=4, matrix=matrix)
+
+
+# Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card
+# named; clocks between "game" and "boost" where there are both. Others of a chip differ by a third.
+_MACHINES: tuple[tuple[str, GpuMachine], ...] = (
+    # AMD
+    (r"NAVI10", _rdna(1, 40, 1.8, 448)),  # RX 5700 XT: 1.755 to 1.905 GHz, GDDR6 of 448 GB/s
+    (r"RX 6[89]\d\d|NAVI21", _rdna(2, 60, 2.1, 512)),  # RX 6800: 1.815 to 2.105, 512 GB/s
+    (r"VANGOGH", _rdna(2, 8, 1.6, 88)),  # Steam Deck: 1.0 to 1.6, LPDDR5 of 88 GB/s
+    (r"RX 79\d\d|NAVI31", _rdna(3, 96, 2.4, 960)),  # RX 7900 XTX: 2.3 to 2.5, 960 GB/s
+    (r"RX 7600|NAVI33", _rdna(3, 32, 2.4, 288)),  # RX 7600: 2.25 to 2.655, 288 GB/s
+    (r"RX 9070|GFX1201", _rdna(4, 64, 2.6, 640)),  # RX 9070 XT: 2.4 to 2.97, 640 GB/s
+    (r"POLARIS10", _gcn(36, 1.3, 256)),  # RX 580: 1.257 to 1.34, 256 GB/s
+    (r"POLARIS12", _gcn(8, 1.2, 112)),  # RX 550: 1.1 to 1.183, 112 GB/s
+    (r"VEGA10", _gcn(64, 1.4, 484)),  # RX Vega 64: 1.247 to 1.546, HBM2 of 484 GB/s
+    (r"VEGA20", _gcn(60, 1.7, 1024)),  # Radeon Pro VII: up to 1.7, 1,024 GB/s
+    (r"RAVEN\b", _gcn(10, 1.3, 38)),  # Vega 10 of a Ryzen 7 2700U: 1.3, DDR4-2400 in two channels
+    (r"RAVEN2", _gcn(3, 1.2, 38)),  # Vega 3 of a Ryzen 3 3200U
+    (r"RENOIR", _gcn(8, 1.75, 51)),  # Ryzen 7 4800U: 1.75, DDR4-3200 in two channels
+    # NVIDIA
+    (r"GTX 980 Ti|TITAN X|GM200", _nvidia(22, 32, 1.08, 336)),  # GTX 980 Ti: 1.0 to 1.076
+    (r"RTX 2080|TU104", _nvidia(46, 16, 1.71, 448)),  # RTX 2080: 1.515 to 1.71
+    (r"RTX 3060 Ti|GA104", _nvidia(38, 32, 1.665, 448)),  # RTX 3060 Ti: 1.41 to 1.665
+    (r"RTX 30[89]0|GA102", _nvidia(82, 32, 1.695, 936)),  # RTX 3090: 1.395 to 1.695
+    (r"RTX 4090|AD102", _nvidia(128, 32, 2.52, 1008)),  # RTX 4090: 2.235 to 2.52
+    # A null device of NVK's does not say its chip: the RTX 3090's numbers for all of them.
+    (r"^NVK\s*$", _nvidia(82, 32, 1.695, 936)),
+    # Others: shader cores by what their peaks say, as there are no product pages with lanes.
+    (r"Adreno.* 630", GpuMachine(4, 128, 0.71, 30)),  # Snapdragon 845: 0.73 TFLOPS, LPDDR4X 30 GB/s
+    (r"Adreno.* 660", GpuMachine(6, 128, 0.84, 51)),  # Snapdragon 888: 1.3 to 1.7 TFLOPS, 51 GB/s
+    (r"Adreno.* 730", GpuMachine(8, 128, 0.82, 51)),  # Snapdragon 8 Gen 1: 1.7 to 2.1 TFLOPS
+    (r"Adreno.* 740", GpuMachine(12, 128, 0.68, 67)),  # Snapdragon 8 Gen 2: 2.1 TFLOPS, 67 GB/s
+    (r"Adreno.* 750", GpuMachine(12, 128, 0.9, 77)),  # Snapdragon 8 Gen 3: 2.8 TFLOPS, 77 GB/s
+    (r"Apple M1\b", GpuMachine(32, 32, 1.28, 68, shared_by=4)),  # 8 cores: 2.6 TFLOPS, 68 GB/s
+)
+
+
+#: AMD's chips from RDNA on, by what RADV writes behind the card's name.
+_RDNA = re.compile(r"RADV (NAVI|GFX1[01-9]|VANGOGH|REMBRANDT|RAPHAEL|PHOENIX|STRIX)", re.IGNORECASE)
+
+
+def is_rdna(name: str) -> bool:
+    """Whether a device of this name is one of AMD's from RDNA on, driven by RADV."""
+    return _RDNA.search(name) is not None
+
+
+def gpu_machine(limits: DeviceLimits) -> GpuMachine | None:
+    """The machine of a device, by the name that its driver gives it; None for unknown ones."""
+    if limits.kind == "cpu":
+        return None
+    for pattern, machine in _MACHINES:
+        if re.search(pattern, limits.name):
+            return machine
+    return None

@@ -1,0 +1,174 @@
+"""Cycles of a kernel's machine code on RDNA, in its hottest loop and around it.
+
+The model: a wave issues in order. A vector instruction of 64 lanes takes a SIMD of 32 lanes two
+cycles (a quarter of the rate: eight). Loads arrive after a latency that is assumed, and are waited
+for where the code says so. With enough waves the busiest unit decides, with one alone the waiting.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vknn.profiling.modelled.assembly import AsmLine, inner_loops, lines_of, parsed
+from vknn.profiling.modelled.assumptions import Assumptions
+from vknn.profiling.modelled.machines import GpuMachine
+
+#: Cycles that an instruction of a unit takes to issue.
+_ISSUE = {"memory": 4.0, "shared": 2.0, "scalar": 1.0, "constant": 1.0, "free": 0.0, "wait": 1.0}
+#: Rounds of a loop that are followed, and those of them that are left out as a start.
+_ROUNDS, _WARM = 6, 2
+#: Fewer multiply-adds than this make no loop of products.
+_FEWEST = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles of a stretch of machine code, for one wave.
+
+    Attributes:
+        issue: Of the busier one of vector and scalar unit.
+        vector: Of the vector unit.
+        shared: Of shared memory (LDS).
+        cache: Of the innermost cache (L0).
+        latency: From begin to end, of a wave alone.
+        multiply_adds: Those of a lane.
+        share: Multiply-adds' part of the vector unit's cycles.
+        load_bytes: Bytes that a lane loads from buffers.
+    """
+
+    issue: float
+    vector: float
+    shared: float
+    cache: float
+    latency: float
+    multiply_adds: float
+    share: float
+    load_bytes: float
+
+    @property
+    def busiest(self) -> float:
+        """Cycles of the busiest unit, one at least."""
+        return max(self.issue, self.shared, self.cache, 1.0)
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """Cost of a kernel: its hottest loop, a round of it, and all that is in no inner loop."""
+
+    loop: Cost | None
+    outside: Cost
+
+    def rounds(self, work: float, load_bytes: float) -> float:
+        """Rounds of the loop for an invocation's multiply-adds, or else for its bytes."""
+        if self.loop is None:
+            return 0.0
+        found = 1.0
+        if self.loop.multiply_adds >= _FEWEST and work:
+            found = work / self.loop.multiply_adds
+        elif self.loop.load_bytes:
+            found = load_bytes / self.loop.load_bytes
+        return max(found, 1.0)
+
+
+@functools.lru_cache(maxsize=256)
+def kernel_cost(text: str, wave: int, machine: GpuMachine, assumptions: Assumptions) -> KernelCost:
+    """Cost of machine code as RADV prints it, compiled for waves of so many lanes."""
+    blocks = parsed(text)
+    loops = inner_loops(blocks)
+    inside = {block.number for loop in loops for block in loop}
+    rest = lines_of(block for block in blocks if block.number not in inside)
+
+    def cost(lines: Sequence[AsmLine], rounds: int, warm: int) -> Cost:
+        return _cost(lines, wave, machine, assumptions, rounds=rounds, warm=warm)
+
+    costs = [cost(lines_of(loop), _ROUNDS, _WARM) for loop in loops]
+    hottest = max(costs, key=lambda c: (c.multiply_adds, c.vector), default=None)
+    return KernelCost(hottest, cost(rest, 2, 1))
+
+
+def _cost(
+    lines: Sequence[AsmLine],
+    wave: int,
+    machine: GpuMachine,
+    assumptions: Assumptions,
+    *,
+    rounds: int,
+    warm: int,
+) -> Cost:
+    generation = machine.rdna
+    vector = [line for line in lines if line.unit == "vector"]
+    cycles = sum(line.cycles(wave, generation) for line in vector)
+    useful = sum(line.cycles(wave, generation) for line in vector if line.multiply_adds(wave))
+    scalar = sum(line.unit in ("scalar", "branch") for line in lines)
+    shared = wave * sum(line.nbytes for line in lines if line.unit == "shared")
+    memory = [line for line in lines if line.unit == "memory"]
+    cache = wave * sum(line.nbytes for line in memory)
+    return Cost(
+        issue=max(cycles, scalar),
+        vector=cycles,
+        shared=machine.shared_by * shared / assumptions.shared_bytes,
+        cache=machine.shared_by * cache / assumptions.cache_bytes,
+        latency=_Wave(wave, generation, assumptions).cycles(lines, rounds, warm),
+        multiply_adds=sum(line.multiply_adds(wave) for line in vector),
+        share=useful / cycles if cycles else 0.0,
+        load_bytes=sum(line.nbytes for line in memory if "load" in line.name),
+    )
+
+
+class _Wave:
+    """One wave alone: when its instructions issue, and what it waits for."""
+
+    def __init__(self, lanes: int, generation: int, assumptions: Assumptions) -> None:
+        self._lanes, self._generation, self._assumed = lanes, generation, assumptions
+        self._time = 0.0
+        self._ready: dict[str, float] = {}
+        self._missing: list[tuple[str, float]] = []  # unit and when its result arrives
+        self._latency = {
+            "memory": assumptions.memory_latency,
+            "shared": assumptions.shared_latency,
+            "constant": assumptions.scalar_latency,
+        }
+
+    def cycles(self, lines: Sequence[AsmLine], rounds: int, warm: int) -> float:
+        """Cycles a round, the first ``warm`` of ``rounds`` left out."""
+        begun = 0.0
+        for number in range(rounds):
+            if number == warm:
+                begun = self._time
+            for line in lines:
+                self._step(line)
+        return (self._time - begun) / (rounds - warm)
+
+    def _step(self, line: AsmLine) -> None:
+        if line.unit == "wait":
+            self._wait(line)
+        for register in line.registers:
+            self._time = max(self._time, self._ready.get(register, 0.0))
+        self._time += self._issue(line)
+        if line.unit == "vector":
+            self._written(line, self._assumed.result_latency)
+        elif line.unit == "scalar":
+            self._written(line, 1.0)
+        elif line.unit in self._latency and "store" not in line.name:
+            self._missing.append((line.unit, self._time + self._latency[line.unit]))
+
+    def _issue(self, line: AsmLine) -> float:
+        if line.unit == "vector":
+            return line.cycles(self._lanes, self._generation)
+        return self._assumed.branch if line.unit == "branch" else _ISSUE[line.unit]
+
+    def _written(self, line: AsmLine, after: float) -> None:
+        for register in line.destinations:
+            self._ready[register] = self._time + after
+
+    def _wait(self, line: AsmLine) -> None:
+        """Until no more results of a unit are missing than the instruction allows."""
+        for unit, allowed in line.waits.items():
+            units = ("shared", "constant") if unit == "any" else (unit,)
+            open_ = [m for m in self._missing if m[0] in units]
+            arrived = open_[: max(0, len(open_) - allowed)]
+            for result in arrived:
+                self._time = max(self._time, result[1])
+                self._missing.remove(result)

@@ -1,0 +1,134 @@
+"""Analysis of a plan's dispatches for a static profile: counts, modelled times, flags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vknn.plan import Barrier, DeviceLimits, Dispatch, Plan
+from vknn.profiling.invocation import Counts, NotCounted, TargetSizes, counts
+from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, gpu_machine
+from vknn.profiling.modelled.assembly import FORM
+from vknn.profiling.modelled.machines import is_rdna
+from vknn.profiling.modelled.rdna import kernel_cost
+from vknn.profiling.modelled.times import from_code, from_counts
+from vknn.profiling.static_entry import NAMES, StaticEntry
+from vknn.profiling.static_floors import flags, waves_in_flight
+from vknn.runtime.executor import Executable
+from vknn.runtime.pipeline_statistics import FEATURE, CompiledPipeline
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A dispatch, its module, its pipeline, and the number of barriers that stand before it."""
+
+    dispatch: Dispatch
+    spirv: bytes
+    pipeline: CompiledPipeline
+    barriers: int
+
+
+def compiled(executable: Executable, limits: DeviceLimits, *, texts: bool) -> list[Compiled]:
+    """The dispatches of a plan; without numbers where the driver does not tell any.
+
+    ``texts``: with the compiler's texts, which :func:`entry` reads where it can, too.
+    """
+    dispatches = executable.plan.dispatches
+    if FEATURE in limits.features:
+        machine = gpu_machine(limits)
+        wanted = texts or (machine is not None and machine.rdna > 0)
+        pipelines = executable.compiled(texts=wanted)
+    else:
+        pipelines = [CompiledPipeline(limits.subgroup_size, {}, {}) for _ in dispatches]
+    parts = zip(
+        dispatches, executable.modules(), pipelines, _barriers(executable.plan), strict=True
+    )
+    return [Compiled(*part) for part in parts]
+
+
+def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) -> StaticEntry:
+    """The entry of a dispatch: the driver's numbers, counts, modelled time and flags."""
+    dispatch, pipeline = compiled.dispatch, compiled.pipeline
+    size = pipeline.subgroup_size
+    numbers = {name: _number(pipeline.statistics, named) for name, named in NAMES.items()}
+    found, why = _counted(compiled, limits)
+    constants = dict(dispatch.specialization)
+    x, y, z = (int(constants.get(number, 1)) for number in range(3))
+    subgroups = math.prod(dispatch.groups) * -(-x * y * z // size) if size else None
+    return StaticEntry(
+        dispatch.nodes,
+        dispatch.kernel,
+        dispatch.label,
+        dispatch.groups,
+        (x, y, z),
+        size,
+        subgroups,
+        statistics=pipeline.statistics,
+        counts=None if found is None else found.whole,
+        hot=None if found is None else found.hot,
+        not_counted=why,
+        modelled=_modelled(compiled, found, limits, assumptions),
+        flags=flags(numbers, pipeline.statistics, size, rdna=is_rdna(limits.name)),
+        **numbers,
+    )
+
+
+def _counted(compiled: Compiled, limits: DeviceLimits) -> tuple[Counts | None, str]:
+    """Counts of an invocation, or None and why there are none."""
+    dispatch = compiled.dispatch
+    texels = tuple((n, b.format.texel_bytes) for n, b in enumerate(dispatch.bindings))
+    target = TargetSizes(compiled.pipeline.subgroup_size or limits.subgroup_size, texels)
+    constants = dict(dispatch.specialization)
+    try:
+        return counts(compiled.spirv, constants, dispatch.push, dispatch.groups, target), ""
+    except NotCounted as error:
+        return None, str(error)
+
+
+def _modelled(
+    compiled: Compiled, found: Counts | None, limits: DeviceLimits, assumptions: Assumptions
+) -> ModelledTime | None:
+    machine = gpu_machine(limits)
+    if machine is None or found is None:
+        return None
+    size = compiled.pipeline.subgroup_size or limits.subgroup_size
+    work = Work(
+        counts=found,
+        waves=math.prod(compiled.dispatch.groups) * -(-math.prod(found.local) // size),
+        wave=size,
+        held=_held(compiled.pipeline, machine, size, assumptions),
+        nbytes=compiled.dispatch.nbytes,
+        barriers=compiled.barriers,
+    )
+    text = compiled.pipeline.texts.get(FORM)
+    if not machine.rdna or text is None:
+        return from_counts(work, machine, assumptions)
+    return from_code(kernel_cost(text, size, machine, assumptions), work, machine, assumptions)
+
+
+def _held(
+    pipeline: CompiledPipeline, machine: GpuMachine, size: int, assumptions: Assumptions
+) -> int:
+    """Waves of a SIMD that may be in flight."""
+    waves = _number(pipeline.statistics, NAMES["waves"])
+    if waves is None:
+        return assumptions.waves
+    held = waves_in_flight(waves, size, rdna=machine.rdna > 0)
+    return max(1, held // machine.counted_by)
+
+
+def _barriers(plan: Plan) -> list[int]:
+    """Barriers before each dispatch, since the dispatch before it."""
+    found, open_ = [], 0
+    for step in plan.steps:
+        if isinstance(step, Barrier):
+            open_ += 1
+        elif isinstance(step, Dispatch):
+            found.append(open_)
+            open_ = 0
+    return found
+
+
+def _number(statistics: Mapping[str, float], names: Sequence[str]) -> int | None:
+    return next((int(statistics[name]) for name in names if name in statistics), None)
