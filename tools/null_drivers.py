@@ -10,13 +10,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import prepare
+from debian import Archive, Unavailable
 
 FOLDER = prepare.CACHE / "null_devices"
 LIBRARIES = FOLDER / "root" / "usr" / "lib" / "x86_64-linux-gnu"
@@ -43,10 +42,6 @@ DEVICES: dict[str, tuple[str, str, str, str]] = {
     },
     "m1": ("asahi", "asahi", "", ""),
 }
-
-
-class Unavailable(Exception):
-    """The reason why there are no null devices on this machine."""
 
 
 def device_environment(device: str) -> dict[str, str]:
@@ -109,72 +104,10 @@ def _is_ready() -> bool:
 
 def _fetch() -> None:
     """The packages of sid and what they depend on, unpacked under root/."""
-    for tool in ("apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise Unavailable(f"null devices come from Debian's packages; there is no {tool}")
-    if os.uname().machine != "x86_64":
-        raise Unavailable(f"null devices are made for x86_64, not for {os.uname().machine}")
-    for folder in ("deb", "root"):
-        shutil.rmtree(FOLDER / folder, ignore_errors=True)
-        (FOLDER / folder).mkdir()
     prepare.say(f"fetching drivers of GPUs that are not here into {FOLDER}")
-    environment = {**os.environ, "APT_CONFIG": str(_apt_configuration())}
-    _apt(["-qq", "update"], environment)
-    plan = _apt(["install", "-s", "-y", "--no-install-recommends", *PACKAGES], environment)
-    names = re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
-    _apt(["-qq", "download", *names], environment, FOLDER / "deb")
-    for package in sorted((FOLDER / "deb").glob("*.deb")):
-        prepare.run(["dpkg-deb", "-x", package, FOLDER / "root"])
-    shutil.rmtree(FOLDER / "deb")
-
-
-def _apt(arguments: list[str], environment: dict[str, str], folder: Path = FOLDER) -> str:
-    done = subprocess.run(
-        ["apt-get", *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = done.stdout.strip().splitlines()[-1:] or ["no message"]
-        raise Unavailable(f"packages of Debian sid cannot be had: {last[0]}")
-    return done.stdout
-
-
-def _apt_configuration() -> Path:
-    """A configuration of apt whose only source is sid and whose state lies in the folder."""
-    apt = FOLDER / "apt"
-    for part in ("state/lists/partial", "cache/archives/partial"):
-        (apt / part).mkdir(parents=True, exist_ok=True)
-    keys = sorted(Path("/usr/share/keyrings").glob("debian-archive-keyring.*"))
-    if not keys:
-        raise Unavailable("null devices come from Debian's packages; there is no Debian keyring")
-    (apt / "sources.list").write_text(f"deb [signed-by={keys[0]}] {_mirror()} sid main\n")
-    (apt / "status").touch()
-    configuration = apt / "conf"
-    configuration.write_text(
-        f'Dir::Etc::sourcelist "{apt}/sources.list";\n'
-        'Dir::Etc::sourceparts "-";\n'
-        f'Dir::State "{apt}/state";\n'
-        f'Dir::State::status "{apt}/status";\n'
-        f'Dir::Cache "{apt}/cache";\n'
-        'APT::Sandbox::User "";\n'
-    )
-    return configuration
-
-
-def _mirror() -> str:
-    """The mirror that this machine's own packages come from."""
-    listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-    done = subprocess.run(listing, capture_output=True, text=True, check=False)
-    mirrors = [line for line in done.stdout.splitlines() if "security" not in line]
-    if not mirrors:
-        raise Unavailable("apt-get knows no Debian mirror")
-    return mirrors[0]
+    archive = Archive(FOLDER / "apt", "sid")
+    shutil.rmtree(FOLDER / "root", ignore_errors=True)
+    archive.unpack(archive.with_dependencies(PACKAGES), FOLDER / "root")
 
 
 def _write_manifests() -> None:
