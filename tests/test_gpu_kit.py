@@ -66,6 +66,12 @@ def test_a_child_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -
     assert time.monotonic() - start < 20
 
 
+def test_a_child_that_hangs_leaves_what_it_had(tmp_path: Path) -> None:
+    lines = r"print('{\"a\": 1}'); print('{\"a\": 2}'); print('{\"a\":', flush=True)"
+    outcome = child(f"{lines}; import time; time.sleep(60)", 2, tmp_path)
+    assert (outcome.status, outcome.answer) == ("timed out", {"a": 2})
+
+
 def test_nothing_begins_behind_the_deadline(tmp_path: Path) -> None:
     import processes
 

@@ -50,7 +50,7 @@ class TooLarge(Exception):
 
 
 def pack(target: Path, version: str) -> int:
-    """Writes the kit for a version of Python like "3.12"; its bytes. Raises Unavailable where
+    """Bytes of the kit that it writes, for a version of Python like "3.12". Raises Unavailable where
     something cannot be had, and TooLarge."""
     if re.fullmatch(r"3\.\d+", version) is None:
         raise Unavailable(f"{version!r} is no version of Python like 3.12")

@@ -24,7 +24,7 @@ NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/
 
 
 class Unfit(Exception):
-    """Why the kit cannot be run here."""
+    """The reason why the kit cannot be run here."""
 
 
 def prepare(kit: Path, work: Path) -> dict[str, str]:

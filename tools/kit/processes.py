@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task. ``note``: one line; ``answer``: what it printed."""
+    """A task's end. ``note``: one line; ``answer``: what it printed."""
 
     name: str
     status: str
@@ -108,12 +108,7 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 
 def _outcome(task: Task, code: int | None, seconds: float, out: str, err: str) -> Outcome:
-    answer: Any = None
-    if task.text:
-        answer = out.splitlines()
-    elif out.strip():
-        with contextlib.suppress(ValueError):
-            answer = json.loads(out)
+    answer = out.splitlines() if task.text else _json(out)
     last = (err.strip() or (out.strip() if task.text else "")).splitlines()[-1:] or ["no message"]
     if code is None:
         status, note = TIMED_OUT, f"after {seconds:.0f} s"
@@ -126,6 +121,15 @@ def _outcome(task: Task, code: int | None, seconds: float, out: str, err: str) -
     else:
         status, note = PASSED, ""
     return Outcome(task.name, status, seconds, note[:400], answer)
+
+
+def _json(out: str) -> Any:
+    """What a child printed, or the last line of it that is whole: children that do one thing after
+    another print all they have after each."""
+    for text in (out, *reversed(out.splitlines())):
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    return None
 
 
 def _signal(number: int) -> str:

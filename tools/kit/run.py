@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything about vknn on this machine's GPU, into one folder.
+"""Checks and measurements of vknn on this machine's GPU, into one folder.
 
     python3 run.py RESULTS
     python3 run.py RESULTS --only devices verify --networks squeezenet --archive results.tar.gz

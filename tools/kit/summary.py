@@ -1,4 +1,4 @@
-"""What the steps found, as one page of Markdown. Standard library only."""
+"""The summary of all steps, one page of Markdown. Standard library only."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Done:
     outcomes: list[Outcome]
 
     def number(self, status: str) -> int:
-        """How many of its tasks ended so."""
+        """Number of its tasks that ended so."""
         return sum(outcome.status == status for outcome in self.outcomes)
 
     def counts(self) -> str:
-        """How many passed, failed and so on, in words."""
+        """Numbers of what passed, failed and so on, in words."""
         found = [f"{n} {kind}" for kind in KINDS if (n := self.number(kind))]
         return ", ".join(found) or "nothing to do"
 
@@ -53,7 +53,7 @@ def exit_code(done: Sequence[Done]) -> int:
 
 
 def packed(path: Path) -> dict[str, Any]:
-    """What the kit was made from."""
+    """Version and revision that the kit was made from."""
     return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 

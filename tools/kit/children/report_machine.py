@@ -33,7 +33,7 @@ def loader() -> dict[str, str]:
 
 
 def nvidia() -> str | None:
-    """What nvidia-smi says; None where there is none."""
+    """Report of nvidia-smi; None where there is none."""
     if shutil.which("nvidia-smi") is None:
         return None
     done = subprocess.run(["nvidia-smi", "-q"], capture_output=True, text=True, timeout=20)

@@ -9,7 +9,7 @@ import itertools
 import json
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cases import CASES, Conv, Product
@@ -50,8 +50,8 @@ def times(torch: Any, run: Callable[[], Any]) -> list[float]:
     return [a.elapsed_time(b) * 1e3 for a, b in itertools.pairwise(events)]
 
 
-def main(torch: Any) -> dict[str, Any]:
-    """By mode and case: microseconds, and thousands of millions of operations a second."""
+def main(torch: Any) -> Iterator[dict[str, Any]]:
+    """Measurements by mode and case, or the error; all so far after each case."""
     torch.backends.cudnn.benchmark = True
     found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     for mode in MODES:
@@ -65,12 +65,9 @@ def main(torch: Any) -> dict[str, Any]:
                 found[mode][case.name] = {"error": str(error)}
                 continue
             median = statistics.median(each)
-            found[mode][case.name] = {
-                "median": median,
-                "min": min(each),
-                "gflops": case.flops / median / 1e3,
-            }
-    return found
+            rate = case.flops / median / 1e3
+            found[mode][case.name] = {"median": median, "min": min(each), "gflops": rate}
+            yield found
 
 
 if __name__ == "__main__":
@@ -82,4 +79,5 @@ if __name__ == "__main__":
     if not torch.cuda.is_available():
         print(f"torch {torch.__version__} sees no CUDA device", file=sys.stderr)
         sys.exit(SKIP)
-    print(json.dumps(main(torch)), flush=True)
+    for answer in main(torch):
+        print(json.dumps(answer), flush=True)
