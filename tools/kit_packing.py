@@ -50,8 +50,10 @@ class TooLarge(Exception):
 
 
 def pack(target: Path, version: str) -> int:
-    """Bytes of the kit that it writes, for a version of Python like "3.12". Raises Unavailable where
-    something cannot be had, and TooLarge."""
+    """Bytes of the kit that it writes, for a version of Python like "3.12".
+
+    Raises Unavailable where something cannot be had, and TooLarge.
+    """
     if re.fullmatch(r"3\.\d+", version) is None:
         raise Unavailable(f"{version!r} is no version of Python like 3.12")
     if not NETWORKS.is_dir():
