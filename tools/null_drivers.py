@@ -1,4 +1,5 @@
 """Drivers of GPUs that are not here: Mesa of Debian sid with its drm-shims, in a folder of its own.
+Intel's is an older one, see intel_shim.py.
 
 A drm-shim answers the kernel's calls and computes nothing, so that a driver's compiler, limits and
 memory types are those of the real GPU and results are not. Packages are downloaded by apt and
@@ -14,6 +15,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import intel_shim
 import prepare
 from debian import Archive, Unavailable
 
@@ -41,7 +43,12 @@ DEVICES: dict[str, tuple[str, str, str, str]] = {
         for chip in ("120", "164", "172", "192")
     },
     "m1": ("asahi", "asahi", "", ""),
+    **{
+        name: ("intel", "intel", "INTEL_STUB_GPU_PLATFORM", name)
+        for name in ("skl", "icl", "tgl", "adl", "dg2")
+    },
 }
+INTEL = FOLDER / "intel"
 
 
 def device_environment(device: str) -> dict[str, str]:
@@ -51,7 +58,7 @@ def device_environment(device: str) -> dict[str, str]:
     and then the loader now and then misses a layer, and Python a module.
     """
     driver, _, variable, value = DEVICES[device]
-    manifest = str(FOLDER / "icd" / f"{driver}_icd.json")
+    manifest = str(_manifest(driver))
     found = {
         "VK_DRIVER_FILES": manifest,
         "VK_ICD_FILENAMES": manifest,
@@ -70,16 +77,22 @@ def command(device: str, arguments: Sequence[str]) -> list[str]:
     sid's C library is newer than the system's, so its own loader starts the program.
     """
     loader = str(FOLDER / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2")
-    shim = str(LIBRARIES / f"lib{DEVICES[device][1]}_noop_drm_shim.so")
+    driver, name, _, _ = DEVICES[device]
+    folder = INTEL if driver == "intel" else LIBRARIES
+    shim = str(folder / f"lib{name}_noop_drm_shim.so")
     path = f"{LIBRARIES}:/usr/lib/x86_64-linux-gnu"
     start = [loader, "--library-path", path, "--preload", shim, "--argv0", arguments[0]]
     program = shutil.which(arguments[0]) or arguments[0]
     return [*start, program, *arguments[1:]]
 
 
-def set_up() -> None:
-    """Download and unpacking of the packages, unless that has been done. Raises Unavailable."""
-    if _is_ready():
+def set_up(device: str) -> None:
+    """Download and unpacking of what ``device`` needs, unless that has been done.
+
+    Raises Unavailable.
+    """
+    intel = DEVICES[device][0] == "intel"
+    if _is_ready() and not (intel and not intel_shim.is_ready(INTEL)):
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
@@ -89,6 +102,8 @@ def set_up() -> None:
             _write_manifests()
             (FOLDER / "run").mkdir(exist_ok=True, mode=0o700)
             _stamp().write_text(json.dumps({"version": VERSION}))
+        if intel and not intel_shim.is_ready(INTEL):
+            intel_shim.make(INTEL)
 
 
 def _stamp() -> Path:
@@ -128,4 +143,6 @@ def _write_manifests() -> None:
 
 
 def _manifest(driver: str) -> Path:
+    if driver == "intel":
+        return INTEL / "icd.json"
     return FOLDER / "icd" / f"{driver}_icd.json"
