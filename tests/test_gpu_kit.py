@@ -96,6 +96,19 @@ def test_exit_code_and_page_say_what_failed() -> None:
         assert f"| step | passed | {status} | seconds |" in page
 
 
+def test_no_step_takes_the_time_of_those_behind_it() -> None:
+    import steps
+
+    def step(least: float) -> steps.Step:
+        return steps.Step("step", "", 100, lambda kit: [], least=least)
+
+    assert steps.seconds_for(step(20), [], 300) == 100
+    assert steps.seconds_for(step(20), [], 30) == 30
+    assert steps.seconds_for(step(20), [step(60)], 120) == 60
+    assert steps.seconds_for(step(60), [step(60)], 100) == 50
+    assert steps.seconds_for(step(0), [step(60), step(60)], -5) < 0
+
+
 def test_wheels_that_fit() -> None:
     import machine
 
@@ -182,7 +195,7 @@ def test_a_packed_kit_runs_by_itself(tmp_path: Path, shared: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     with tarfile.open(archive) as tar:
         names = {Path(name).name for name in tar.getnames()}
-    steps = ("machine", "devices", "verify")
+    steps = ("weights", "machine", "devices", "verify")
     assert names == {"summary.md", *(f"{step}.json" for step in steps)}
     found = json.loads((tmp_path / "results/verify.json").read_text())
     assert [task["name"] for task in found["tasks"]] == ["blazeface fp32", "blazeface fp16"]

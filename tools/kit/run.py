@@ -60,8 +60,10 @@ def main() -> int:
             return 2
         kit = steps.Kit(HERE, Path(folder), options.device, tuple(options.networks), environment)
         done: list[summary.Done] = []
-        for step in steps.chosen(options.only):
-            done.append(_do(step, kit, deadline, options.results))
+        chosen = steps.chosen(options.only)
+        for number, step in enumerate(chosen):
+            limit = steps.seconds_for(step, chosen[number + 1 :], deadline - time.monotonic())
+            done.append(_do(step, kit, limit, options.results))
             text = summary.markdown(done, summary.packed(PACKED))
             (options.results / "summary.md").write_text(text, encoding="utf-8")
             if options.archive is not None:
@@ -70,18 +72,18 @@ def main() -> int:
     return summary.exit_code(done)
 
 
-def _do(step: steps.Step, kit: steps.Kit, deadline: float, results: Path) -> summary.Done:
+def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summary.Done:
     start = time.monotonic()
-    limit = min(deadline, start + step.seconds)
     print(f"{step.name}: {step.what}", flush=True)
-    outcomes = processes.do_all(step.tasks(kit), kit.environment, limit, step.jobs, kit.work)
+    outcomes = processes.do_all(
+        step.tasks(kit), kit.environment, start + seconds, step.jobs, kit.work
+    )
     done = summary.Done(step.name, step.what, time.monotonic() - start, outcomes)
     for outcome in outcomes:
         if outcome.status != processes.PASSED:
             print(f"  {outcome.name}: {outcome.status}: {outcome.note}", flush=True)
     print(f"  {done.counts()}, {done.seconds:.0f} s", flush=True)
-    if not step.hidden:
-        (results / f"{step.name}.json").write_text(done.to_json(), encoding="utf-8")
+    (results / f"{step.name}.json").write_text(done.to_json(), encoding="utf-8")
     return done
 
 

@@ -14,6 +14,8 @@ from processes import Task
 FIRST = ("convolution", "matmul", "attention", "elementwise", "pooling", "reduction")
 PRECISIONS = ("fp32", "fp16")
 CORES = os.cpu_count() or 1
+#: Seconds of a short step, where time is parted.
+SMALL = 30.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Kit:
 
 @dataclass(frozen=True)
 class Step:
-    """Tasks that belong together. ``seconds``: of all of them; ``jobs``: at a time; ``weights``:
-    whether they need those of the networks."""
+    """Tasks that belong together. ``seconds``: of all of them at most; ``least``: that those before
+    leave to them; ``jobs``: at a time; ``weights``: whether they need those of the networks."""
 
     name: str
     what: str
@@ -60,7 +62,7 @@ class Step:
     tasks: Callable[[Kit], list[Task]]
     jobs: int = 1
     weights: bool = False
-    hidden: bool = False
+    least: float = 0.0
 
 
 def network_shapes() -> dict[str, list[int]]:
@@ -73,6 +75,15 @@ def chosen(names: Sequence[str] | None) -> list[Step]:
     """The steps with these names (None: all), and that which makes up weights where needed."""
     found = [step for step in STEPS if names is None or step.name in names]
     return [*([WEIGHTS] if any(step.weights for step in found) else []), *found]
+
+
+def seconds_for(step: Step, later: Sequence[Step], remaining: float) -> float:
+    """Seconds that a step may take of those that remain, ``later`` steps being left their least,
+    or where there is too little for all a part of it."""
+    wanted = sum(other.least for other in later)
+    own = max(step.least, SMALL)
+    left = min(wanted, max(0.0, remaining) * wanted / (wanted + own))
+    return min(step.seconds, remaining - left)
 
 
 def _weights(kit: Kit) -> list[Task]:
@@ -167,16 +178,16 @@ def _tests(kit: Kit) -> list[Task]:
 
 
 VERIFY_JOBS = max(1, min(4, CORES // 2))
-WEIGHTS = Step("weights", "random weights", 90, _weights, min(4, CORES), hidden=True)
+WEIGHTS = Step("weights", "random weights", 90, _weights, min(4, CORES))
 STEPS = (
     Step("machine", "processor, driver, versions", 30, _machine),
     Step("devices", "what vknn sees", 60, _devices),
     Step("limits", "the device's peaks", 60, _limits),
-    Step("verify", "networks against NumPy", 150, _verify, VERIFY_JOBS, weights=True),
-    Step("compare", "vknn and ncnn in turn", 150, _compare, weights=True),
-    Step("profile", "dispatches, static beside measured", 120, _profile, weights=True),
-    Step("operators", "convolutions and products alone", 90, _operators),
-    Step("torch", "the same in torch with CUDA", 90, _torch),
-    Step("tune", "measuring the kernels", 60, _tune, weights=True),
-    Step("tests", "the operators' tests", 600, _tests, max(1, min(8, CORES // 2))),
+    Step("verify", "networks against NumPy", 150, _verify, VERIFY_JOBS, weights=True, least=80),
+    Step("compare", "vknn and ncnn in turn", 150, _compare, weights=True, least=80),
+    Step("profile", "dispatches, static beside measured", 120, _profile, weights=True, least=60),
+    Step("operators", "convolutions and products alone", 90, _operators, least=40),
+    Step("torch", "the same in torch with CUDA", 90, _torch, least=40),
+    Step("tests", "the operators' tests", 900, _tests, max(1, min(8, CORES // 2)), least=90),
+    Step("tune", "measuring the kernels", 60, _tune, weights=True, least=20),
 )
