@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -26,9 +27,12 @@ ACCESS_MODES = ("storage", "texel", "image")
 
 @functools.cache
 def shared_device() -> Device:
-    """The device of the tests, opened once; the test is skipped where there is none."""
+    """The device of the tests, opened once; the test is skipped where there is none.
+
+    VKNN_TEST_DEVICE names another one than "auto" (the GPU kit).
+    """
     need_device()
-    return open_device()
+    return open_device(os.environ.get("VKNN_TEST_DEVICE", "auto"))
 
 
 def skip_without_half() -> None:

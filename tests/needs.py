@@ -34,17 +34,18 @@ def missing_compiler() -> str | None:
 def missing_device() -> str | None:
     """Why tests cannot run on a Vulkan device here; None where they can.
 
-    Running anything in a checkout takes a GLSL compiler too.
+    Running anything in a checkout takes a GLSL compiler too; an installed vknn has its modules.
     """
     from vknn.errors import DeviceError
     from vknn.runtime import list_devices
     from vknn.runtime.device_selection import choose
+    from vknn.runtime.spirv.glsl import checkout_root
 
     try:
         choose(list_devices())
     except DeviceError as error:
         return f"needs a Vulkan device: {error}"
-    return missing_compiler()
+    return missing_compiler() if checkout_root() is not None else None
 
 
 def need_device() -> None:

@@ -1,4 +1,5 @@
 """Drivers of GPUs that are not here: Mesa of Debian sid with its drm-shims, in a folder of its own.
+Intel's is an older one, see intel_shim.py.
 
 A drm-shim answers the kernel's calls and computes nothing, so that a driver's compiler, limits and
 memory types are those of the real GPU and results are not. Packages are downloaded by apt and
@@ -10,13 +11,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import intel_shim
 import prepare
+from debian import Archive, Unavailable
 
 FOLDER = prepare.CACHE / "null_devices"
 LIBRARIES = FOLDER / "root" / "usr" / "lib" / "x86_64-linux-gnu"
@@ -42,11 +43,12 @@ DEVICES: dict[str, tuple[str, str, str, str]] = {
         for chip in ("120", "164", "172", "192")
     },
     "m1": ("asahi", "asahi", "", ""),
+    **{
+        name: ("intel", "intel", "INTEL_STUB_GPU_PLATFORM", name)
+        for name in ("skl", "icl", "tgl", "adl", "dg2")
+    },
 }
-
-
-class Unavailable(Exception):
-    """The reason why there are no null devices on this machine."""
+INTEL = FOLDER / "intel"
 
 
 def device_environment(device: str) -> dict[str, str]:
@@ -56,7 +58,7 @@ def device_environment(device: str) -> dict[str, str]:
     and then the loader now and then misses a layer, and Python a module.
     """
     driver, _, variable, value = DEVICES[device]
-    manifest = str(FOLDER / "icd" / f"{driver}_icd.json")
+    manifest = str(_manifest(driver))
     found = {
         "VK_DRIVER_FILES": manifest,
         "VK_ICD_FILENAMES": manifest,
@@ -75,16 +77,22 @@ def command(device: str, arguments: Sequence[str]) -> list[str]:
     sid's C library is newer than the system's, so its own loader starts the program.
     """
     loader = str(FOLDER / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2")
-    shim = str(LIBRARIES / f"lib{DEVICES[device][1]}_noop_drm_shim.so")
+    driver, name, _, _ = DEVICES[device]
+    folder = INTEL if driver == "intel" else LIBRARIES
+    shim = str(folder / f"lib{name}_noop_drm_shim.so")
     path = f"{LIBRARIES}:/usr/lib/x86_64-linux-gnu"
     start = [loader, "--library-path", path, "--preload", shim, "--argv0", arguments[0]]
     program = shutil.which(arguments[0]) or arguments[0]
     return [*start, program, *arguments[1:]]
 
 
-def set_up() -> None:
-    """Download and unpacking of the packages, unless that has been done. Raises Unavailable."""
-    if _is_ready():
+def set_up(device: str) -> None:
+    """Download and unpacking of what ``device`` needs, unless that has been done.
+
+    Raises Unavailable.
+    """
+    intel = DEVICES[device][0] == "intel"
+    if _is_ready() and not (intel and not intel_shim.is_ready(INTEL)):
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
@@ -94,6 +102,8 @@ def set_up() -> None:
             _write_manifests()
             (FOLDER / "run").mkdir(exist_ok=True, mode=0o700)
             _stamp().write_text(json.dumps({"version": VERSION}))
+        if intel and not intel_shim.is_ready(INTEL):
+            intel_shim.make(INTEL)
 
 
 def _stamp() -> Path:
@@ -109,72 +119,10 @@ def _is_ready() -> bool:
 
 def _fetch() -> None:
     """The packages of sid and what they depend on, unpacked under root/."""
-    for tool in ("apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise Unavailable(f"null devices come from Debian's packages; there is no {tool}")
-    if os.uname().machine != "x86_64":
-        raise Unavailable(f"null devices are made for x86_64, not for {os.uname().machine}")
-    for folder in ("deb", "root"):
-        shutil.rmtree(FOLDER / folder, ignore_errors=True)
-        (FOLDER / folder).mkdir()
     prepare.say(f"fetching drivers of GPUs that are not here into {FOLDER}")
-    environment = {**os.environ, "APT_CONFIG": str(_apt_configuration())}
-    _apt(["-qq", "update"], environment)
-    plan = _apt(["install", "-s", "-y", "--no-install-recommends", *PACKAGES], environment)
-    names = re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
-    _apt(["-qq", "download", *names], environment, FOLDER / "deb")
-    for package in sorted((FOLDER / "deb").glob("*.deb")):
-        prepare.run(["dpkg-deb", "-x", package, FOLDER / "root"])
-    shutil.rmtree(FOLDER / "deb")
-
-
-def _apt(arguments: list[str], environment: dict[str, str], folder: Path = FOLDER) -> str:
-    done = subprocess.run(
-        ["apt-get", *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = done.stdout.strip().splitlines()[-1:] or ["no message"]
-        raise Unavailable(f"packages of Debian sid cannot be had: {last[0]}")
-    return done.stdout
-
-
-def _apt_configuration() -> Path:
-    """A configuration of apt whose only source is sid and whose state lies in the folder."""
-    apt = FOLDER / "apt"
-    for part in ("state/lists/partial", "cache/archives/partial"):
-        (apt / part).mkdir(parents=True, exist_ok=True)
-    keys = sorted(Path("/usr/share/keyrings").glob("debian-archive-keyring.*"))
-    if not keys:
-        raise Unavailable("null devices come from Debian's packages; there is no Debian keyring")
-    (apt / "sources.list").write_text(f"deb [signed-by={keys[0]}] {_mirror()} sid main\n")
-    (apt / "status").touch()
-    configuration = apt / "conf"
-    configuration.write_text(
-        f'Dir::Etc::sourcelist "{apt}/sources.list";\n'
-        'Dir::Etc::sourceparts "-";\n'
-        f'Dir::State "{apt}/state";\n'
-        f'Dir::State::status "{apt}/status";\n'
-        f'Dir::Cache "{apt}/cache";\n'
-        'APT::Sandbox::User "";\n'
-    )
-    return configuration
-
-
-def _mirror() -> str:
-    """The mirror that this machine's own packages come from."""
-    listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
-    done = subprocess.run(listing, capture_output=True, text=True, check=False)
-    mirrors = [line for line in done.stdout.splitlines() if "security" not in line]
-    if not mirrors:
-        raise Unavailable("apt-get knows no Debian mirror")
-    return mirrors[0]
+    archive = Archive(FOLDER / "apt", "sid")
+    shutil.rmtree(FOLDER / "root", ignore_errors=True)
+    archive.unpack(archive.with_dependencies(PACKAGES), FOLDER / "root")
 
 
 def _write_manifests() -> None:
@@ -195,4 +143,6 @@ def _write_manifests() -> None:
 
 
 def _manifest(driver: str) -> Path:
+    if driver == "intel":
+        return INTEL / "icd.json"
     return FOLDER / "icd" / f"{driver}_icd.json"

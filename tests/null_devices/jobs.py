@@ -16,8 +16,11 @@ from tests.peers.ncnn.networks import NETWORKS
 ROOT = Path(__file__).resolve().parents[2]
 #: Names of devices, by comma: tests of these instead of DEVICES (tools/test --driver).
 SELECTED = "VKNN_TEST_NULL_DEVICES"
-#: One of each driver whose package there is; the first two have cooperative matrices.
-DEVICES = ("navi31", "nv172", "navi21", "polaris10", "gfx1201", "a740", "m1")
+#: One of each driver or more; the first two have cooperative matrices.
+DEVICES = (
+    *("navi31", "nv172", "navi21", "polaris10", "gfx1201", "a740", "m1"),
+    *("dg2", "tgl"),
+)
 #: Those that every run of the tests takes.
 QUICK_DEVICES = ("navi31", "a740")
 #: Inputs of real models that leave their size open: part of the file's name -> shape.
@@ -85,7 +88,7 @@ def start(
     finally:
         sys.path.pop(0)
     try:
-        null_drivers.set_up()
+        null_drivers.set_up(device)
     except null_drivers.Unavailable as error:
         pytest.skip(str(error))
     environment = {**os.environ, **null_drivers.device_environment(device), **variables}

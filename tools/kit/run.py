@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Checks and measurements of vknn on this machine's GPU, into one folder.
+
+    python3 run.py RESULTS
+    python3 run.py RESULTS --only devices verify --networks squeezenet --archive results.tar.gz
+
+Each measurement is a process of its own with a time limit. Exit codes: 0: all passed; 1: something
+failed, crashed or took too long; 2: nothing can be run here; 3: the time was up before the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # an isolated Python leaves it out
+sys.dont_write_bytecode = True
+
+import machine  # noqa: E402
+import processes  # noqa: E402
+import steps  # noqa: E402
+import summary  # noqa: E402
+
+PACKED = HERE / "packed.json"
+#: Seconds of the whole run unless --time-limit says otherwise: ten minutes less a margin.
+SECONDS = 570
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("results", type=Path, metavar="RESULTS", help="the folder that is written")
+    add("--device", default="auto", help="auto, vulkan:1 or part of a name, as for vknn (auto)")
+    names = ", ".join(step.name for step in steps.STEPS)
+    known = [step.name for step in steps.STEPS]
+    add("--only", nargs="+", choices=known, metavar="STEP", help=f"of these: {names}")
+    known = sorted(steps.network_shapes())
+    add("--networks", nargs="+", choices=known, default=known, metavar="NAME", help="(all)")
+    add("--time-limit", type=float, default=SECONDS, metavar="SECONDS", help=f"({SECONDS})")
+    add("--archive", type=Path, metavar="FILE.tar.gz", help="all results in one file, too")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    deadline = time.monotonic() + options.time_limit
+    options.results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="vknn-kit-") as folder:
+        try:
+            environment = machine.prepare(HERE, Path(folder))
+        except machine.Unfit as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        kit = steps.Kit(HERE, Path(folder), options.device, tuple(options.networks), environment)
+        done: list[summary.Done] = []
+        chosen = steps.chosen(options.only)
+        for number, step in enumerate(chosen):
+            limit = steps.seconds_for(step, chosen[number + 1 :], deadline - time.monotonic())
+            done.append(_do(step, kit, limit, options.results))
+            text = summary.markdown(done, summary.packed(PACKED))
+            (options.results / "summary.md").write_text(text, encoding="utf-8")
+            if options.archive is not None:
+                _write_archive(options.results, options.archive)
+    print(f"written: {options.results}")
+    return summary.exit_code(done)
+
+
+def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summary.Done:
+    start = time.monotonic()
+    print(f"{step.name}: {step.what}", flush=True)
+    outcomes = processes.do_all(
+        step.tasks(kit), kit.environment, start + seconds, step.jobs, kit.work
+    )
+    done = summary.Done(step.name, step.what, time.monotonic() - start, outcomes)
+    for outcome in outcomes:
+        if outcome.status != processes.PASSED:
+            print(f"  {outcome.name}: {outcome.status}: {outcome.note}", flush=True)
+    print(f"  {done.counts()}, {done.seconds:.0f} s", flush=True)
+    (results / f"{step.name}.json").write_text(done.to_json(), encoding="utf-8")
+    return done
+
+
+def _write_archive(results: Path, archive: Path) -> None:
+    partial = archive.with_name(archive.name + ".partial")
+    with tarfile.open(partial, "w:gz") as tar:
+        for path in sorted(results.iterdir()):
+            if path.is_file() and path.suffix in (".json", ".md"):
+                tar.add(path, f"{results.resolve().name}/{path.name}")
+    partial.replace(archive)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
