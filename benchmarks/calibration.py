@@ -38,7 +38,9 @@ import prepare  # noqa: E402
 TIMES = ROOT.parent / "shared" / "gpu" / "published_ncnn.csv"
 NETS = ROOT.parent / "shared" / "benchmark" / "ncnn"
 RESULTS = ROOT / "benchmarks" / "results" / "modelled"
-KEPT = "ncnn-1.0.20231027.json"
+#: The version of most of the published times.
+VERSION = "1.0.20231027"
+KEPT = f"ncnn-{VERSION}.json"
 COSTS = RESULTS / "costs.json"
 PAGE = ROOT / "docs" / "gpu.md"
 MARKER = "calibration"
@@ -212,15 +214,20 @@ def _count(device: str, wheel: Path | None, folders: list[Path]) -> None:
         runs, errors = place.counted(Engine("ncnn", "default", wheel), networks, texts)
         for name, error in errors.items():
             print(f"{device}: {name}: {error}")
+        others = {run.notes["version"] for run in runs.values()} - {VERSION}
+        if others:
+            print(f"error: ncnn {VERSION} is wanted, this is {', '.join(others)} (--wheel)")
+            return
         found = {name: counted(run, texts) for name, run in runs.items() if name not in errors}
-    version = next((run.notes.get("version", "") for run in runs.values()), "")
-    document = {"device": device, "engine": f"ncnn {version}", "columns": kept.COLUMNS}
+    document = {"device": device, "engine": f"ncnn {VERSION}", "columns": kept.COLUMNS}
     kept.write(RESULTS / device / KEPT, {**document, "networks": found})
 
 
 def counted(run: LoggedRun, texts: Path) -> dict[str, Any]:
     """A run's counts and rows, to be kept."""
-    works = ncnn_work(run, group_lanes(run, texts))
+    works = ncnn_work(run, group_lanes(run, texts), VERSION)
+    if works is None:
+        raise ValueError(f"nothing is known of the kernels of ncnn {VERSION}")
     return {
         "dispatches": len(run.dispatches),
         "barriers": run.barriers,

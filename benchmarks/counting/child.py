@@ -34,6 +34,7 @@ def ncnn_run(job: Job, network: dict[str, Any], stack: ExitStack) -> tuple[Run, 
     net = ncnn.Net()
     stack.callback(net.clear)
     net.opt.use_vulkan_compute = True
+    net.opt.num_threads = 1  # little is left for the processor, and threads that wait for it spin
     if job["mode"] == "fp32":
         for part in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
             if hasattr(net.opt, f"use_{part}"):
