@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,7 +113,7 @@ def workload(path: Path) -> Workload:
 
 def reached(found: Fitted) -> bool:
     """Whether networks left out are met as well as is wanted."""
-    return statistics.median(found.left_out) < MEDIAN and max(found.left_out) <= WORST
+    return median(found.left_out) < MEDIAN and max(found.left_out) <= WORST
 
 
 def page_tables(fitted: Mapping[Card, Fitted]) -> str:
@@ -136,7 +136,8 @@ def page_tables(fitted: Mapping[Card, Fitted]) -> str:
     heads += ["a MB, us", "1000 steps of a lane, us", "depthwise", "fit: median, worst"]
     heads += ["left out: median, worst", "worst network", ""]
     rows = [_row(card, found) for card, found in fitted.items()]
-    return f"{summary}\n\n{markdown(heads, rows)}\n\n{_rates(fitted)}"
+    tables = [markdown(heads, rows), _rates(fitted), _machines(fitted)]
+    return "\n\n".join([summary, *tables])
 
 
 def _row(card: Card, found: Fitted) -> list[str]:
@@ -152,8 +153,8 @@ def _row(card: Card, found: Fitted) -> list[str]:
         rounded(costs.megabyte),
         rounded(costs.steps),
         rounded(costs.grouped),
-        f"{statistics.median(inside):.0%}, {max(inside):.0%}",
-        f"{statistics.median(found.left_out):.0%}, {max(found.left_out):.0%}",
+        f"{median(inside):.0%}, {max(inside):.0%}",
+        f"{median(found.left_out):.0%}, {max(found.left_out):.0%}",
         f"{name} {error:+.0%}",
         "reached" if reached(found) else "",
     ]
@@ -176,6 +177,29 @@ def _rates(fitted: Mapping[Card, Fitted]) -> str:
     return markdown(heads, rows)
 
 
+def _machines(fitted: Mapping[Card, Fitted]) -> str:
+    """Medians over the cards on which the fit has reached what is wanted, by kind of device, in the
+    terms of vknn.lowering.kit.machine."""
+    rows = []
+    for kind in ("discrete", "integrated"):
+        costs = [
+            found.costs for card, found in fitted.items() if card.kind == kind and reached(found)
+        ]
+        if not costs:
+            continue
+        terms = [
+            [c.dispatch for c in costs],
+            [c.megabyte for c in costs],
+            [c.steps * 1e3 / c.macs for c in costs],
+            [c.steps for c in costs],
+            [c.macs * 1e3 for c in costs],
+        ]
+        spans = (f"{rounded(median(v))} ({rounded(min(v))} to {rounded(max(v))})" for v in terms)
+        rows.append([kind, str(len(costs)), *spans])
+    heads = ["kind of device", "GPUs", "dispatch, us", "10^6 bytes, us", "lanes side by side"]
+    return markdown([*heads, "a lane's step, ns", "10^9 multiply-adds, us"], rows)
+
+
 def rounded(value: float) -> str:
     """Two or three digits that count."""
     digits = 2 - math.floor(math.log10(abs(value))) if value else 0
@@ -190,7 +214,7 @@ def costs_document(fitted: Mapping[Card, Fitted]) -> dict[str, Any]:
             card.label: {
                 "null": card.null,
                 **{name: float(f"{v:.3g}") for name, v in vars(found.costs).items()},
-                "left_out": round(statistics.median(found.left_out), 3),
+                "left_out": round(median(found.left_out), 3),
             }
             for card, found in fitted.items()
         },

@@ -2,6 +2,7 @@
 
     python benchmarks/modelled.py navi21
     python benchmarks/modelled.py navi21 a740 --networks squeezenet resnet18 --save
+    python benchmarks/modelled.py navi21 a740 --read --update-docs
 
 Both engines run on the null device under a Vulkan layer: dispatches, barriers, copies, submits,
 device memory, pipelines with the driver's statistics, and the host's time of a run. Nothing is
@@ -11,6 +12,7 @@ computed there; docs/gpu.md says what is counted and what is modelled.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -40,18 +42,10 @@ MODES = {"fp16": "default", "fp32": "fp32"}
 def main() -> int:
     args = _arguments()
     try:
-        null_drivers.set_up()
-        built = layer.built(prepare.CACHE)
-    except (null_drivers.Unavailable, layer.Unbuildable) as error:
+        documents = [_document(args, device) for device in args.devices]
+    except (null_drivers.Unavailable, layer.Unbuildable, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    documents = []
-    for device in args.devices:
-        with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
-            document = compared(args, Workshop(device, built, Path(folder)))
-        documents.append(document)
-        if args.save:
-            kept.write(RESULTS / device / f"compared-{args.precision}.json", document)
     tables = side_tables(documents)
     print(tables)
     if args.update_docs:
@@ -69,8 +63,22 @@ def _arguments() -> argparse.Namespace:
     add("--wheel", type=Path, help="folder with another ncnn than this Python's")
     add("--runs", type=int, default=15, help="runs of which the least host time is taken")
     add("--save", action="store_true", help=f"keep it under {RESULTS.relative_to(ROOT)}/<device>/")
+    add("--read", action="store_true", help="show what is kept in place of counting")
     add("--update-docs", action="store_true", help="put the tables into docs/gpu.md")
     return parser.parse_args()
+
+
+def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
+    path = RESULTS / device / f"compared-{args.precision}.json"
+    if args.read:
+        document: dict[str, Any] = json.loads(path.read_text())
+        return document
+    null_drivers.set_up()
+    with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
+        document = compared(args, Workshop(device, layer.built(prepare.CACHE), Path(folder)))
+    if args.save:
+        kept.write(path, document)
+    return document
 
 
 def compared(args: argparse.Namespace, place: Workshop) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs of an engine, in a process of its own under the layer of benchmarks/vulkan_layer.
+"""Child process of engines.py: an engine's runs under the layer of benchmarks/vulkan_layer.
 
     python -m counting.child JOB
 
