@@ -62,14 +62,15 @@ def _arguments() -> argparse.Namespace:
     add("--precision", choices=list(MODES), default="fp16")
     add("--wheel", type=Path, help="folder with another ncnn than this Python's")
     add("--runs", type=int, default=15, help="runs of which the least host time is taken")
-    add("--save", action="store_true", help=f"keep it under {RESULTS.relative_to(ROOT)}/<device>/")
+    add("--save", action="store_true", help="keep it, in a folder of the device")
+    add("--results", type=Path, default=RESULTS, help=f"where it is kept ({RESULTS})")
     add("--read", action="store_true", help="show what is kept in place of counting")
     add("--update-docs", action="store_true", help="put the tables into docs/gpu.md")
     return parser.parse_args()
 
 
 def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
-    path = RESULTS / device / f"compared-{args.precision}.json"
+    path = args.results / device / f"compared-{args.precision}.json"
     if args.read:
         document: dict[str, Any] = json.loads(path.read_text())
         return document
@@ -101,7 +102,8 @@ def compared(args: argparse.Namespace, place: Workshop) -> dict[str, Any]:
             print(f"{place.device}: {name}: {network}: {error}", file=sys.stderr)
         for network, run in runs.items():
             about |= {"device": run.device, name: run.notes.get("version", "")}
-            found[network][name] = sides.side(name, run, texts, host.get(network, []), costs)
+            times = host.get(network, [])
+            found[network][name] = sides.side(name, network, run, texts, times, costs)
     assumed = [*sides.ASSUMPTIONS, *([] if costs else [f"no costs are kept for {place.device}"])]
     return {"null": place.device, **about, "assumptions": assumed, "networks": found}
 

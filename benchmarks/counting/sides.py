@@ -10,6 +10,7 @@ from typing import Any
 
 from vknn.profiling.static import NAMES
 
+from .cards import ON_THE_PROCESSOR
 from .code_model import code_time
 from .fit import NAMES as COST_NAMES
 from .fit import Costs, Workload
@@ -22,8 +23,10 @@ ASSUMPTIONS = (
     "host: the least of several runs without the layer, on a device that takes no time",
     "us: costs of docs/gpu.md; vknn's kernels are taken to be as good as ncnn's of their kind",
     "bytes: all that is bound, once a dispatch; no cache keeps any from one dispatch to the next",
-    "what ncnn does on the processor between submits (nanodet_m, yolov4-tiny) is not in its us",
+    "no us for networks with layers that ncnn has on the processor, now or then",
 )
+#: Networks with matrix products of ncnn that its kernels' parameters do not tell of.
+UNTOLD = ("vision_transformer",)
 #: Statistics of a pipeline that are kept, by vknn's names for them.
 STATISTICS = ("registers", "spills", "scratch", "shared", "code", "instructions", "waves")
 COLUMNS = ("kernel", "kind", "groups", "lanes", "kmacs", "kbytes", *STATISTICS, "times")
@@ -42,12 +45,16 @@ def costs_of(path: Path, null: str) -> dict[str, Costs]:
 
 
 def side(
-    engine: str, run: LoggedRun, texts: Path, host: Sequence[float], costs: Mapping[str, Costs]
+    engine: str,
+    network: str,
+    run: LoggedRun,
+    texts: Path,
+    host: Sequence[float],
+    costs: Mapping[str, Costs],
 ) -> dict[str, Any]:
-    """Counts of a run, to be kept. Times are microseconds."""
+    """Counts of a network's run, to be kept. Times are microseconds."""
     lanes = group_lanes(run, texts)
-    version = run.notes.get("version", "")
-    works = vknn_work(run, lanes) if engine == "vknn" else ncnn_work(run, lanes, version)
+    works = _works(engine, network, run, lanes)
     pipelines = {d.pipeline.number: d.pipeline for d in run.dispatches}
     found: dict[str, Any] = {
         "dispatches": len(run.dispatches),
@@ -63,11 +70,20 @@ def side(
     if works is not None:
         found["macs"] = sum(work.macs for work in works)
         found["mbytes"] = round(sum(work.nbytes for work in works) / 1e6, 1)
+    if works is not None and network not in ON_THE_PROCESSOR:
         workload = Workload({"": works})
         found["us"] = {name: round(float(workload.times(c)[0])) for name, c in costs.items()}
     found["code_us"] = _code_us(run, texts)
     found["rows"] = _rows(engine, run, works, lanes)
     return found
+
+
+def _works(
+    engine: str, network: str, run: LoggedRun, lanes: Mapping[int, int]
+) -> list[Work] | None:
+    if engine == "vknn":
+        return vknn_work(run, lanes)
+    return None if network in UNTOLD else ncnn_work(run, lanes, run.notes.get("version", ""))
 
 
 def _compiler(pipelines: Sequence[LoggedPipeline]) -> dict[str, Any]:
