@@ -28,6 +28,9 @@ ELSEWHERE = {
         "runtime/test_device.py::test_memory_exhausted_while_building"
     ),
     "raise VKNN_TIMEOUT (seconds)": "runtime/test_executor.py::test_timeout_and_recovery",
+    "--latencies takes a number above 0": (
+        "profiling/test_static.py::test_options_of_static_alone"
+    ),
     "--{} needs --static": "profiling/test_static.py::test_options_of_static_alone",
     "--against shows a table: leave out --json": (
         "profiling/test_static.py::test_options_of_static_alone"
