@@ -13,7 +13,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,10 @@ from tests.lowering.op_cases import FAMILIES, with_epilogues
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
+from vknn.profiling.static import _compiled, _entry
 from vknn.runtime import Executable, open_device
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
@@ -63,6 +66,24 @@ def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"candidates": done}
 
 
+def run_convolutions(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What the compiler made of 3x3 convolutions by a candidate: the dispatches of each."""
+    import numpy as np
+    from tests.helpers import single_op_graph
+
+    options = LoweringOptions(precision=job["precision"], algorithm=job["algorithm"])
+    op = Fused(Conv((1, 1), (1, 1, 1, 1), (1, 1)), (FusedStep(Relu(), None),))
+    found = []
+    with open_device(DEVICE) as device:
+        for channels_in, channels_out, size in job["convolutions"]:
+            shapes = (1, channels_in, size, size), (channels_out, channels_in, 3, 3)
+            graph = single_op_graph(op, [np.zeros(s, np.float32) for s in shapes], [1])
+            with Executable(device, lower(graph, device.limits, options)) as executable:
+                made = _compiled(executable, texts=False)
+                found.append([asdict(_entry(*pair)) for pair in made])
+    return {"dispatches": found}
+
+
 def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     cases = list(FAMILIES[family]())
     for case in [*cases, *with_epilogues(cases)]:
@@ -84,6 +105,7 @@ def _counts(plans: list[Plan]) -> dict[str, int]:
 KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "model": run_model,
     "ops": run_ops,
+    "convolutions": run_convolutions,
 }
 
 
