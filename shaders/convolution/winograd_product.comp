@@ -1,6 +1,8 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1
 #pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1 HALF=1
+#pragma vknn variants ACCESS=0 SHUFFLE=0 AHEAD=1
+#pragma vknn variants ACCESS=0 SHUFFLE=0 AHEAD=1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE
@@ -14,6 +16,7 @@
 // lanes of an input vec4. product: [place][m4][tile].
 //
 // SHUFFLE: see convolution/products.glsl.
+// AHEAD, for GPUs: the inputs of the next round of channels are on their way while one is multiplied.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
@@ -23,6 +26,9 @@ OUTPUT4S(2, product);
 
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
+#if AHEAD
+layout(constant_id = 12) const int ROUND = 1;  // vec4s of channels of a round, of which c4 has an even number
+#endif
 
 #define QUANT 0
 #define WEIGHT4 vec4
@@ -35,6 +41,20 @@ layout(push_constant) uniform P {
     int tiles, c4, m4;
     int v_step, product_step;   // vec4s from place to place
 } p;
+
+#if AHEAD
+// A round's inputs, and their products; names as in main.
+#define LOAD_ROUND(a) \
+    [[unroll]] for (int s = 0; s < ROUND; s++) \
+        [[unroll]] for (int i = 0; i < TN; i++) a[s * TN + i] = LOAD4(v, plane + s * tiles + at[i]);
+#define ADD_ROUND(a) \
+    [[unroll]] for (int s = 0; s < ROUND; s++) { \
+        vec4 own[TN]; \
+        [[unroll]] for (int i = 0; i < TN; i++) own[i] = a[s * TN + i]; \
+        ADD_PRODUCTS(sum, partial, own, u, weight) \
+        weight += 4 * TM; \
+    }
+#endif
 
 void main() {
     int id = linear_group();
@@ -54,6 +74,22 @@ void main() {
 
     int plane = place * p.v_step;
     int weight = row * c4 * 4 * TM;
+#if AHEAD
+    // Two rounds take turns, so that nothing is copied. What the last one brings is used by none: it
+    // brings what is there.
+    vec4 a[ROUND * TN], b[ROUND * TN];
+    LOAD_ROUND(a)
+    int c = 0;
+    do {
+        plane += ROUND * tiles;
+        LOAD_ROUND(b)
+        ADD_ROUND(a)
+        c += 2 * ROUND;
+        plane += c < c4 ? ROUND * tiles : 0;
+        LOAD_ROUND(a)
+        ADD_ROUND(b)
+    } while (c < c4);
+#else
     // The end is tested behind the body: CPU drivers would run it once more, masked.
     int c = 0;
     do {
@@ -65,6 +101,7 @@ void main() {
         weight += 4 * TM;
         c++;
     } while (c < c4);
+#endif
 
     int m = block * TM, m4 = p.m4;
     int target = place * p.product_step + m * tiles + first;

@@ -22,13 +22,18 @@ from tests.lowering.op_cases import FAMILIES, with_epilogues
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
-from vknn.profiling import static
+from vknn.profiling import static, static_analysis
+from vknn.profiling.modelled.assumptions import Assumptions
 from vknn.runtime import Executable, open_device
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
 
 DEVICE = "vulkan:0"
+#: The driver's numbers that are told of a dispatch.
+FOUND = ("kernel", "spills", "scratch", "waves", "code")
 
 
 @contextmanager
@@ -81,6 +86,25 @@ def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"candidates": done}
 
 
+def run_convolutions(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What the compiler made of 3x3 convolutions by a candidate: the dispatches of each."""
+    import numpy as np
+    from tests.helpers import single_op_graph
+
+    options = LoweringOptions(precision=job["precision"], algorithm=job["algorithm"])
+    op = Fused(Conv((1, 1), (1, 1, 1, 1), (1, 1)), (FusedStep(Relu(), None),))
+    found = []
+    with open_device(DEVICE) as device:
+        for channels_in, channels_out, size in job["convolutions"]:
+            shapes = (1, channels_in, size, size), (channels_out, channels_in, 3, 3)
+            graph = single_op_graph(op, [np.zeros(s, np.float32) for s in shapes], [1])
+            with Executable(device, lower(graph, device.limits, options)) as executable:
+                made = static_analysis.compiled(executable, device.limits, texts=False)
+                entries = [static_analysis.entry(c, device.limits, Assumptions()) for c in made]
+                found.append([{name: getattr(e, name) for name in FOUND} for e in entries])
+    return {"dispatches": found}
+
+
 def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     cases = list(FAMILIES[family]())
     for case in [*cases, *with_epilogues(cases)]:
@@ -103,6 +127,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "model": run_model,
     "static": run_static,
     "ops": run_ops,
+    "convolutions": run_convolutions,
 }
 
 

@@ -124,19 +124,20 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "convolution/winograd_input": (
         "total tiles tiles_image tiles_w c4 in_h in_w pad_h pad_w place_step",
-        "BYTES_UNSIGNED?=98",
+        "HELD?=10 BYTES_UNSIGNED?=98",
     ),
     "convolution/winograd_output": (
         "total tiles tiles_image tiles_w m4 out_h out_w channels place_step",
-        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
-        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
-        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
-        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
-        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "HELD?=10 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 "
+        "ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 "
+        "ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 "
+        "ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 "
+        "ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 "
+        "ep_mode_5?=123",
     ),
     "convolution/winograd_product": (
         "total chunks blocks tiles c4 m4 v_step product_step",
-        "TN=10 TM=11 BYTES_UNSIGNED?=98",
+        "TN=10 TM=11 ROUND?=12 BYTES_UNSIGNED?=98",
     ),
     "detection/anchor_decode": (
         "images anchor_count width height stride:float extra:float coordinate_scale:float "

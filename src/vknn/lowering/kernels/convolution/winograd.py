@@ -8,6 +8,10 @@ transformed, multiplied with transformed weights place by place, and the sums tr
     y = A^T [sum over c of (G w G^T) * (B^T x B)] A
 
 The weights are transformed here, in float64.
+
+On a CPU a lane transforms a whole tile. On a GPU that takes more registers than there are, so a
+tile has a lane for each of its columns there (LINES), and products of few tiles, whose lanes wait
+for each load, fetch inputs ahead (AHEAD).
 """
 
 from __future__ import annotations
@@ -18,11 +22,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
-from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
+from vknn.lowering.kernels.convolution.tile import can_shuffle
+from vknn.lowering.kernels.convolution.winograd_tiles import (
+    TILES_HELD,
+    WinogradTile,
+    WinogradTiling,
+    product_cost,
+    transform_cost,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
-from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
@@ -38,43 +48,6 @@ from vknn.plan import DeviceLimits
 #: Interpolation points of F(4x4, 3x3) besides 0 and infinity, with both signs. Lavin and Gray use 1
 #: and 2; with these, each the other's reciprocal, rounding errors are a quarter as large.
 POINTS = 0.5**0.5, 2.0**0.5
-
-
-@dataclass(frozen=True)
-class WinogradTiling:
-    """The output tiles of a convolution, ``size`` x ``size`` pixels each."""
-
-    size: int
-    rows: int  # tiles of a column of an image
-    columns: int
-    count: int  # of all images
-    c4: int
-    m4: int
-
-    @property
-    def places(self) -> int:
-        """Pixels under a tile: products for each pair of channels."""
-        return (self.size + 2) ** 2
-
-    def step(self, width: int) -> int:
-        """vec4s from place to place of transformed tiles with ``width`` vec4s of channels.
-
-        An odd multiple of 64 bytes, so that the places of a tile fall into different cache sets.
-        """
-        return ceil_div(self.count * width - 4, 8) * 8 + 4
-
-
-@dataclass(frozen=True)
-class WinogradTile(RegisterTile):
-    """A lane's tile of the products: ``pixels`` counts Winograd tiles."""
-
-    def chunks(self, tiling: WinogradTiling) -> int:
-        """Workgroups side by side over the tiles."""
-        return ceil_div(tiling.count, self.pixels * self.lanes)
-
-    def groups(self, tiling: WinogradTiling) -> int:
-        """Workgroups of the products."""
-        return tiling.places * ceil_div(tiling.m4, self.block) * self.chunks(tiling)
 
 
 def winograd_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -94,11 +67,12 @@ def _suits(problem: Problem, shape: ConvShape) -> bool:
 
 def _candidate(problem: Problem, shape: ConvShape, size: int) -> Candidate | None:
     tiling = _tiling(shape, size)
-    tiles = [t for t in _product_tiles(problem.limits) if _fits(problem.limits, tiling, t)]
+    limits = problem.limits
+    tiles = [t for t in _product_tiles(limits, tiling) if _fits(limits, tiling, t)]
     if not tiles:
         return None
-    tile = min(tiles, key=lambda t: _product_cost(problem.limits, tiling, t))
-    cost = _product_cost(problem.limits, tiling, tile) + _transform_cost(problem.limits, tiling)
+    tile = min(tiles, key=lambda t: product_cost(problem, tiling, t))
+    cost = product_cost(problem, tiling, tile) + transform_cost(problem, tiling)
     emit = functools.partial(_emit, shape=shape, tiling=tiling, tile=tile)
     return Candidate(f"winograd{size}3", input_layouts(problem), (Layout.C4,), emit, cost)
 
@@ -108,48 +82,45 @@ def _tiling(shape: ConvShape, size: int) -> WinogradTiling:
     return WinogradTiling(size, rows, columns, shape.batch * rows * columns, shape.c4, shape.m4)
 
 
-def _product_tiles(limits: DeviceLimits) -> list[WinogradTile]:
+def _product_tiles(limits: DeviceLimits, tiling: WinogradTiling) -> list[WinogradTile]:
     lanes = lane_count(limits)
-    if limits.kind != "cpu":
-        return [WinogradTile(n, m, lanes, False) for n, m in ((4, 4), (2, 4), (1, 4), (1, 2))]
-    shuffle = can_shuffle(limits, lanes)
-    return [WinogradTile(n, m, lanes, shuffle) for n, m in ((4, 4), (2, 8), (1, 8), (1, 4))]
+    if limits.kind == "cpu":
+        shuffle = can_shuffle(limits, lanes)
+        return [WinogradTile(n, m, lanes, shuffle) for n, m in ((4, 4), (2, 8), (1, 8), (1, 4))]
+    if max(tiling.count, limits.subgroup_size) <= lanes // 2:
+        lanes //= 2  # half the lanes would have no tile
+    sizes = ((4, 4), (2, 4), (1, 4), (1, 2))
+    return [WinogradTile(n, m, lanes, ahead=_ahead(n, tiling.c4)) for n, m in sizes]
+
+
+def _ahead(pixels: int, c4: int) -> int:
+    """Vec4s of channels of a round of a lane's tile: two vec4s of inputs, or one, or no rounds.
+
+    Rounds go in pairs. Four vec4s of inputs and their sums leave no registers for more.
+    """
+    return next((n for n in (2, 1) if n * pixels <= 2 and c4 % (2 * n) == 0), 0)
 
 
 def _fits(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> bool:
     lanes = lane_count(limits)
     widest = max(tiling.c4, tiling.m4)
     channels = ceil_div(tiling.m4, tile.block) * tile.block
-    groups = max(tile.groups(tiling), ceil_div(tiling.count * widest, lanes))
+    groups = tile.groups(tiling)
+    if limits.kind == "cpu":
+        groups = max(groups, ceil_div(tiling.count * widest, lanes))
+    else:
+        groups = max(groups, ceil_div(tiling.count * widest, TILES_HELD))
     numbers = 4 * tiling.places * max(tiling.step(widest), 4 * tiling.c4 * channels)
-    loops = fits_loops(limits, tiling.c4)
+    loops = fits_loops(limits, tiling.c4) and _fits_lines(limits, tiling)
     return loops and fits(groups, limits) and fits_buffer(limits, numbers)
 
 
-def _product_cost(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> float:
-    """Microseconds, estimated as for the convolution in register tiles (the same inner loop)."""
-    products, loads = tile.products, tile.loads
-    groups, machine = tile.groups(tiling), machine_of(limits)
-    if limits.kind == "cpu":
-        step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
-        work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
-        return machine.dispatch + machine.in_groups(groups, work)
-    work = tiling.c4 * (4 * products + 8 * loads)
-    return machine.dispatch + machine.in_waves(groups * tile.lanes, work)
-
-
-def _transform_cost(limits: DeviceLimits, tiling: WinogradTiling) -> float:
-    """Microseconds of both transforms."""
-    machine, lanes = machine_of(limits), lane_count(limits)
-    lanes_in, lanes_out = tiling.count * tiling.c4, tiling.count * tiling.m4
-    moves_out = tiling.places + tiling.size**2
-    if limits.kind == "cpu":
-        cost = machine.in_groups(ceil_div(lanes_in, lanes), 230 * tiling.places + 300)
-        cost += machine.in_groups(ceil_div(lanes_out, lanes), 120 * moves_out + 300)
-    else:
-        cost = machine.in_waves(lanes_in, 8 * 2 * tiling.places)
-        cost += machine.in_waves(lanes_out, 8 * moves_out)
-    return 2 * machine.dispatch + cost
+def _fits_lines(limits: DeviceLimits, tiling: WinogradTiling) -> bool:
+    """True where the device allows the transforms' workgroups."""
+    lanes = TILES_HELD * tiling.side
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    able = lanes <= most and 16 * TILES_HELD * tiling.places <= limits.shared_memory
+    return limits.kind == "cpu" or able
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: WinogradTile) -> None:
@@ -161,13 +132,12 @@ def _emit(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: Wino
 
 
 def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: Ref) -> None:
-    limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
-    total = tiling.count * tiling.c4
+    lanes, total = _transform_lanes(emitter, tiling), tiling.count * tiling.c4
     emitter.dispatch(
         "convolution/winograd_input",
         [read4(emitter.input(0)), write(v)],
-        groups=spread(ceil_div(total, lanes), limits),
-        local=(lanes, 1, 1),
+        groups=spread(ceil_div(total, lanes.tiles), emitter.problem.limits),
+        local=(lanes.local, 1, 1),
         push={
             **_transform_push(tiling, total),
             "c4": tiling.c4,
@@ -175,8 +145,32 @@ def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: R
             **by_axis("pad", shape.pads[1:]),
             "place_step": tiling.step(tiling.c4),
         },
-        defines={"TILE": tiling.size},
+        spec=lanes.spec,
+        defines=lanes.defines,
+        access=lanes.access,
         label=f"{emitter.label} tiles",
+    )
+
+
+@dataclass(frozen=True)
+class _TransformLanes:
+    """Workgroups of a transform: ``local`` lanes for ``tiles`` tiles of a vec4 of channels."""
+
+    tiles: int
+    local: int
+    spec: dict[str, int]
+    defines: dict[str, int]
+    access: str | None
+
+
+def _transform_lanes(emitter: Emitter, tiling: WinogradTiling) -> _TransformLanes:
+    limits, defines = emitter.problem.limits, {"TILE": tiling.size}
+    if limits.kind == "cpu":
+        lanes = lane_count(limits)
+        return _TransformLanes(lanes, lanes, {}, defines, None)
+    lines = {**defines, "LINES": 1}
+    return _TransformLanes(
+        TILES_HELD, TILES_HELD * tiling.side, {"HELD": TILES_HELD}, lines, "storage"
     )
 
 
@@ -215,23 +209,23 @@ def _emit_product(
             "product_step": tiling.step(tiling.m4),
         },
         spec=tile.spec,
-        defines={"SHUFFLE": int(tile.shuffle)},
+        defines=tile.defines,
+        access="storage" if tile.ahead else None,
         flops=32 * tiling.places * tiling.count * tiling.c4 * tiling.m4,
         label=f"{emitter.label} product",
     )
 
 
 def _emit_output(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, product: Ref) -> None:
-    limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     sources = constant_weights(emitter.problem)
     assert sources is not None
     bias = emitter.weight("winograd.bias", lambda: _padded_bias(shape, sources), *sources)
-    total = tiling.count * tiling.m4
+    lanes, total = _transform_lanes(emitter, tiling), tiling.count * tiling.m4
     emitter.dispatch(
         "convolution/winograd_output",
         [read4(product), read4(bias), write(emitter.output())],
-        groups=spread(ceil_div(total, lanes), limits),
-        local=(lanes, 1, 1),
+        groups=spread(ceil_div(total, lanes.tiles), emitter.problem.limits),
+        local=(lanes.local, 1, 1),
         push={
             **_transform_push(tiling, total),
             "m4": tiling.m4,
@@ -239,7 +233,9 @@ def _emit_output(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, pro
             "channels": shape.channels_out,
             "place_step": tiling.step(tiling.m4),
         },
-        defines={"TILE": tiling.size},
+        spec=lanes.spec,
+        defines=lanes.defines,
+        access=lanes.access,
         epilogue=1,
     )
 

@@ -1,0 +1,125 @@
+"""Tiles of Winograd convolutions: those of an image and those of a lane, with their estimates.
+
+Estimates for GPUs are in multiply-adds of a lane (kernels/matmul/shared_memory_tiles.py). What the
+dispatches move counts too: transformed tiles, float32 always, have 2.25 (4x4) or 4 (2x2) times the
+elements of the tensors, and transformed weights 4 or 1.8 times those of the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.lowering.kernels.convolution.tile import RegisterTile
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
+from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.workgroups import lane_count
+
+#: Tiles of a workgroup of the transforms on a GPU: at most 96 lanes and 9 KiB of shared memory.
+TILES_HELD = 16
+
+
+@dataclass(frozen=True)
+class WinogradTiling:
+    """The output tiles of a convolution, ``size`` x ``size`` pixels each."""
+
+    size: int
+    rows: int  # tiles of a column of an image
+    columns: int
+    count: int  # of all images
+    c4: int
+    m4: int
+
+    @property
+    def side(self) -> int:
+        """Pixels of a row under a tile."""
+        return self.size + 2
+
+    @property
+    def places(self) -> int:
+        """Pixels under a tile: products for each pair of channels."""
+        return self.side**2
+
+    def step(self, width: int) -> int:
+        """vec4s from place to place of transformed tiles with ``width`` vec4s of channels.
+
+        An odd multiple of 64 bytes, so that the places of a tile fall into different cache sets.
+        """
+        return ceil_div(self.count * width - 4, 8) * 8 + 4
+
+
+@dataclass(frozen=True)
+class WinogradTile(RegisterTile):
+    """A lane's tile of the products: ``pixels`` counts Winograd tiles.
+
+    ``ahead``: vec4s of channels whose inputs are fetched before those in hand are multiplied; 0
+    for none.
+    """
+
+    ahead: int = 0
+
+    @property
+    def spec(self) -> dict[str, int]:
+        return super().spec | ({"ROUND": self.ahead} if self.ahead else {})
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """Defines of the product's variant."""
+        return {"SHUFFLE": int(self.shuffle)} | ({"AHEAD": 1} if self.ahead else {})
+
+    def chunks(self, tiling: WinogradTiling) -> int:
+        """Workgroups side by side over the tiles."""
+        return ceil_div(tiling.count, self.pixels * self.lanes)
+
+    def groups(self, tiling: WinogradTiling) -> int:
+        """Workgroups of the products."""
+        return tiling.places * ceil_div(tiling.m4, self.block) * self.chunks(tiling)
+
+
+#: Time of a byte that is only streamed through, by that of a byte of tensors and weights, which
+#: stands for all that a layer does with it: 1000 GB/s on discrete GPUs, 50 on others.
+STREAMED = 0.25
+
+
+def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -> float:
+    """Microseconds, estimated as for the convolution in register tiles (the same inner loop)."""
+    products, loads = tile.products, tile.loads
+    groups, machine = tile.groups(tiling), problem.machine
+    if problem.limits.kind == "cpu":
+        step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
+        work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
+        return machine.dispatch + machine.in_groups(groups, work)
+    weights = 16 * tiling.c4 * tiling.m4 * _bytes(problem)
+    moved = tiling.places * (weights + 16 * tiling.count * (tiling.c4 + tiling.m4))
+    work = tiling.c4 * (4 * products + LOAD * loads)
+    return _gpu_cost(problem, groups * tile.lanes, work, moved)
+
+
+def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
+    """Microseconds of both transforms."""
+    machine, lanes = problem.machine, lane_count(problem.limits)
+    count, places, side = tiling.count, tiling.places, tiling.side
+    lanes_in, lanes_out = count * tiling.c4, count * tiling.m4
+    if problem.limits.kind == "cpu":
+        moves_out = places + tiling.size**2
+        cost = machine.in_groups(ceil_div(lanes_in, lanes), 230 * places + 300)
+        cost += machine.in_groups(ceil_div(lanes_out, lanes), 120 * moves_out + 300)
+        return 2 * machine.dispatch + cost
+    # A lane transforms two lines with about 3/2 side^2 multiply-adds each, handing over between.
+    lines = 3 * places + 2 * HELD * side + BARRIER
+    pixels = 4 * _bytes(problem) * tiling.size**2
+    moved = pixels + 16 * places
+    cost = _gpu_cost(problem, lanes_in * side, lines + 2 * LOAD * side, lanes_in * moved)
+    work = lines + LOAD * (side + tiling.size)
+    return cost + _gpu_cost(problem, lanes_out * side, work, lanes_out * moved)
+
+
+def _bytes(problem: Problem) -> int:
+    """Bytes of an element of tensors and weights."""
+    return 2 if problem.options.half else 4
+
+
+def _gpu_cost(problem: Problem, lanes: int, work: float, moved: int) -> float:
+    """Microseconds of a dispatch of lanes with so much work each that moves so many bytes."""
+    machine = problem.machine
+    return machine.dispatch + max(machine.in_waves(lanes, work), STREAMED * machine.byte * moved)

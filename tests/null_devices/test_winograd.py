@@ -1,0 +1,47 @@
+"""What compilers of GPUs make of Winograd's kernels: whole tiles of 6x6 pixels spilled there."""
+
+from __future__ import annotations
+
+import pytest
+from tests.null_devices.jobs import do, selected_devices
+
+pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
+
+#: Device -> least subgroups in flight as the driver counts them (RADV counts a wave of 64 lanes
+#: as two on RDNA), most bytes of code. M1's driver does not count subgroups.
+BOUNDS = {
+    "navi21": (8, 16 << 10),
+    "polaris10": (2, 16 << 10),
+    "nv172": (16, 32 << 10),
+    "a740": (6, 16 << 10),
+    "m1": (0, 16 << 10),
+}
+#: Channels in and out, height and width: of each tile of a lane that estimates choose.
+CONVOLUTIONS = ((64, 64, 112), (64, 64, 56), (32, 32, 28), (20, 20, 14), (7, 5, 11))
+KERNELS = {f"convolution/winograd_{step}" for step in ("input", "product", "output")}
+
+
+@pytest.mark.parametrize("device", [d for d in BOUNDS if d in selected_devices()])
+def test_nothing_spills(device: str) -> None:
+    waves, code = BOUNDS[device]
+    jobs = [
+        {
+            "kind": "convolutions",
+            "name": f"{algorithm} {precision}",
+            "algorithm": algorithm,
+            "precision": precision,
+            "arithmetic": "fp32",
+            "convolutions": CONVOLUTIONS,
+        }
+        for algorithm in ("winograd23", "winograd43")
+        for precision in ("fp32", "fp16")
+    ]
+    for found in do(device, jobs):
+        for sizes, dispatches in zip(CONVOLUTIONS, found["dispatches"], strict=True):
+            entries = [entry for entry in dispatches if entry["kernel"] in KERNELS]
+            assert {entry["kernel"] for entry in entries} == KERNELS
+            for entry in entries:
+                context = f"{found['name']} of {sizes}: {entry}"
+                assert not entry["spills"] and not entry["scratch"], context
+                assert entry["waves"] is None or entry["waves"] >= waves, context
+                assert 0 < entry["code"] <= code, context
