@@ -38,9 +38,17 @@ layout(constant_id = 11) const int TM = 4;
 // Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
 // reads the input pixel of the same number.
 layout(constant_id = 12) const int AXES = 2;
+#if !SHUFFLE
+// vec4s of input channels whose loads stand together, ahead of their products (convolution/rounds.glsl);
+// 0: one after the other, in one loop over taps and channels.
+layout(constant_id = 13) const int STEPS = 0;
+#endif
 
 #include "convolution/conv_push.glsl"
 #include "convolution/products.glsl"
+#if !SHUFFLE
+#include "convolution/rounds.glsl"
+#endif
 
 void main() {
     int id = linear_group();
@@ -79,32 +87,39 @@ void main() {
     int taps = AXES == 0 ? 1 : (AXES == 3 ? kernel.z : 1) * kernel.y * kernel.x;
     int steps = taps * cg4;
     int weight = block * (steps * WEIGHT_ROWS * TM);
-    // One loop over taps and channels, without branches: CPU drivers run the body of a loop once
-    // more, masked, and carry every sum through each level of a nest.
-    int c = 0;
-    ivec3 k = ivec3(0);
-    for (int step_ = 0; step_ < steps; step_++) {
-        int plane = source + c * in_plane;
-        ivec3 shift = k * dilation;
-        INPUT_FACTOR a[TN];
-        [[unroll]] for (int i = 0; i < TN; i++) {
-            ivec3 at = origin[i] + shift;
-            if (AXES == 0) {
-                a[i] = TAKE(LOAD_X(x, plane + at.x));
-            } else {
-                bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
-                if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);
-                int place = ((AXES == 3 ? at.z * size.y : 0) + at.y) * size.x + at.x;
-                a[i] = TAKE(LOAD_X(x, plane + (inside ? place : 0)));
-                a[i] = inside ? a[i] : OUTSIDE;
+#if !SHUFFLE
+    if (STEPS > 0) {
+        ADD_TAPS(sum, partial, w, weight)
+    } else
+#endif
+    {
+        // One loop over taps and channels, without branches: CPU drivers run the body of a loop once
+        // more, masked, and carry every sum through each level of a nest.
+        int c = 0;
+        ivec3 k = ivec3(0);
+        for (int step_ = 0; step_ < steps; step_++) {
+            int plane = source + c * in_plane;
+            ivec3 shift = k * dilation;
+            INPUT_FACTOR a[TN];
+            [[unroll]] for (int i = 0; i < TN; i++) {
+                ivec3 at = origin[i] + shift;
+                if (AXES == 0) {
+                    a[i] = TAKE(LOAD_X(x, plane + at.x));
+                } else {
+                    bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
+                    if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);
+                    int place = ((AXES == 3 ? at.z * size.y : 0) + at.y) * size.x + at.x;
+                    a[i] = TAKE(LOAD_X(x, plane + (inside ? place : 0)));
+                    a[i] = inside ? a[i] : OUTSIDE;
+                }
             }
+            c++;
+            if (AXES != 0) { NEXT_TAP(c, cg4, k, kernel) }
+            HOLD_WEIGHTS(w, weight)
+            ADD_PRODUCTS(sum, partial, a, w, weight)
+            weight += WEIGHT_ROWS * TM;
+            ADD_PARTIAL_SUMS(sum, partial, TN * TM, step_)
         }
-        c++;
-        if (AXES != 0) { NEXT_TAP(c, cg4, k, kernel) }
-        HOLD_WEIGHTS(w, weight)
-        ADD_PRODUCTS(sum, partial, a, w, weight)
-        weight += WEIGHT_ROWS * TM;
-        ADD_PARTIAL_SUMS(sum, partial, TN * TM, step_)
     }
     ADD_LAST_SUMS(sum, partial, TN * TM)
 

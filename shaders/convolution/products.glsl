@@ -62,6 +62,10 @@
 #define NEXT_TAP(c, channels, k, taps) \
     k.x += c == channels ? 1 : 0; \
     c = c == channels ? 0 : c; \
+    NEXT_LINE(k, taps)
+
+// Behind the last tap of a line along x: the first of the next.
+#define NEXT_LINE(k, taps) \
     k.y += k.x == taps.x ? 1 : 0; \
     k.x = k.x == taps.x ? 0 : k.x; \
     if (AXES == 3) { \

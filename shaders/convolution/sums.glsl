@@ -1,7 +1,8 @@
 // Element types of convolution kernels, by ELEM, HALF_SUMS and QUANT: of the factors, the sums and the
 // results. Include common/tensor.glsl first. Bindings: 0 x, 1 w, 2 y; binding 3 is declared here.
 //
-// INPUT4W declares the weights. TAKE converts a loaded vec4 of x to an INPUT_FACTOR and needs ZERO_POINT
+// INPUT4W declares the weights. A vec4 of x may be held as it lies in memory: HOLD_X loads a HELD_X,
+// TAKE_HELD makes an INPUT_FACTOR of it. TAKE converts a loaded vec4 of x to an INPUT_FACTOR and needs ZERO_POINT
 // before it; OUTSIDE is the INPUT_FACTOR of padding. BIAS is the vec4 that sums begin with. RESULT is
 // the result of sum `k` of the array, for place `at` of y, vec4 `m` of the `m4` of output channels; it
 // needs READ_SETTING before it. With QUANT and RESIDUAL it is the sum with `other`, another quantized tensor
@@ -20,11 +21,17 @@
 #endif
 #if BYTES == 1
 #define INPUT_X(b, name) INPUT1I(b, name)
-#define LOAD_X(name, i) X_OF(LOAD1(name, i))
+#define HELD_X int
+#define HOLD_X(name, i) LOAD1(name, i)
+#define OF_HELD(v) X_OF(v)
 #else
 #define INPUT_X(b, name) INPUT4(b, name)
-#define LOAD_X(name, i) LOAD4(name, i)
+#define HELD_X VEC4
+#define HOLD_X(name, i) LOAD4(name, i)
+#define OF_HELD(v) v
 #endif
+#define LOAD_X(name, i) OF_HELD(HOLD_X(name, i))
+#define TAKE_HELD(v) TAKE(OF_HELD(v))
 #if BYTES
 #define OUTPUT_Y(b, name) OUTPUT1I(b, name)
 #define STORE_Y(name, i, v) STORE1(name, i, word_of(v))
@@ -39,6 +46,7 @@
 #define INPUT_FACTOR FACTOR
 #define AS_FACTOR(v) v
 #define BIAS(i) ivec4(0)
+#define MOST_PARTIAL_STEPS (QUANT == 3 ? 0 : JOIN)
 #define READ_SETTING(m, m4) Requantizer requantizer_ = requantizer(min(m, (m4) - 1), m4, head_);
 #if RESIDUAL
 #define RESULT(sums, k, at, m) \
@@ -55,6 +63,11 @@
 #define TAKE(v) (v)
 #define OUTSIDE INPUT_FACTOR(0)
 #define ZERO_POINT
+#ifdef HALF_SUMS
+#define MOST_PARTIAL_STEPS 4
+#else
+#define MOST_PARTIAL_STEPS 0
+#endif
 #define READ_SETTING(m, m4)
 #define WEIGHT_ROWS 4
 #define BIAS(i) LOAD4(w, i)

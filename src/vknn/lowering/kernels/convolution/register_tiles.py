@@ -19,7 +19,9 @@ from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
+    DOTS,
     NUMBERS,
+    QuantizedVariant,
     by_floats,
     byte_formats,
     in_bytes,
@@ -40,6 +42,9 @@ from vknn.lowering.kit.workgroups import (
     spread,
 )
 from vknn.ops.convolution.conv import Conv
+
+#: vec4s of sums from which on a lane has no registers left for rounds of loads.
+_MOST_SUMS = 16
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,14 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 
 def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
     """True where the device allows the dispatches, their loop and the packed weights."""
-    loops = fits_loops(problem.limits, shape.taps * ceil_div(shape.group_in, 4))
+    channels = ceil_div(shape.group_in, 4)
+    loops: tuple[int, ...] = (shape.taps * channels,)
+    if _has_rounds(problem, tile) and round_steps(channels, tile):
+        loops = (shape.taps, channels + 1)  # at most: with the end of a second inner loop
     blocks = weight_blocks(shape, tile.block)
-    return loops and allows_packed(problem, blocks, _group_count(shape, tile))
+    return fits_loops(problem.limits, *loops) and allows_packed(
+        problem, blocks, _group_count(shape, tile)
+    )
 
 
 def allows_packed(problem: Problem, blocks: WeightBlocks, groups: int) -> bool:
@@ -173,11 +183,47 @@ def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, tiles, groups, tile.block),
-        spec={**tile.spec, "AXES": tap_axes(shape), **variant.spec},
+        spec=_constants(emitter.problem, shape, tile, variant),
         defines=defines,
         epilogue=variant.epilogue,
         flops=shape.flops,
     )
+
+
+def _constants(
+    problem: Problem, shape: ConvShape, tile: ConvTile, variant: QuantizedVariant
+) -> dict[str, float | None]:
+    """Specialization constants of conv.comp; on CPUs without rounds of loads."""
+    constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec}
+    if _has_rounds(problem, tile):
+        joined = int(variant.spec.get("JOIN") or 0)
+        constants["STEPS"] = round_steps(ceil_div(shape.group_in, 4), tile, joined)
+    return constants
+
+
+def _has_rounds(problem: Problem, tile: ConvTile) -> bool:
+    """True where conv.comp may take rounds of loads: CPU drivers want one loop over all."""
+    return problem.limits.kind != "cpu" and not tile.shuffle
+
+
+def round_steps(channels: int, tile: ConvTile, joined: int = 0) -> int:
+    """Specialization constant STEPS on GPUs: vec4s of channels whose loads stand together.
+
+    As many as keep four loads in flight and lie before eight vec4s of sums at most (code grows
+    with them); twice as many with integer dot products, which take a quarter of the time. No more
+    than there are ``channels`` (vec4s of a group), and than sums may wait to be joined (``joined``,
+    0: any number). Of these the number that leaves the fewest rounds: a vec4 that fills no round is
+    a round of its own. 0, one loop over all, where there is only one vec4, and for 16 vec4s of
+    sums, which leave no registers to a tap's places.
+    """
+    sums, dots = tile.pixels * tile.block, tile.weight_format == DOTS
+    if channels == 1 or sums >= _MOST_SUMS:
+        return 0
+    most = min(4 // tile.pixels, max(1, 8 // sums)) * (2 if dots else 1)
+    most = min(most, channels)
+    if joined and not dots:
+        most = min(most, joined)
+    return min(range(most, 0, -1), key=lambda steps: channels // steps + channels % steps)
 
 
 def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> dict[str, int]:
