@@ -88,7 +88,7 @@ class Product:
         )
 
 
-def _b_push(b: Ref | Packed, row: int) -> dict[str, int]:
+def b_push(b: Ref | Packed, row: int) -> dict[str, int]:
     """Push constants of b and of a bias packed with it; ``row``: stride of a b as it is."""
     if isinstance(b, Packed):
         return {"b_row": b.block, "b_block": b.block, "b_panel": b.panel, "bias": b.bias}
@@ -130,7 +130,7 @@ def _tile_push(gemm: Gemm, b: Ref | Packed, along_k: bool) -> dict[str, int | fl
         "a_row": gemm.a_row // 4,
         "c_row": gemm.c_row // 4,
         "alpha": gemm.alpha,
-        **_b_push(b, (gemm.b_col if along_k else gemm.b_row) // 4),
+        **b_push(b, (gemm.b_col if along_k else gemm.b_row) // 4),
         **gemm.batch_push(4, 4, 4),
     }
 
@@ -159,7 +159,7 @@ def _gemm_push(
 
     ``unit``: elements of a and c that are read at a time; ``b_unit``: of b.
     """
-    push = {**gemm.push(unit, b_unit, unit), **_b_push(b, gemm.b_row // b_unit)}
+    push = {**gemm.push(unit, b_unit, unit), **b_push(b, gemm.b_row // b_unit)}
     return {**push, "alpha": gemm.alpha}
 
 
@@ -197,7 +197,7 @@ def _row_push(gemm: Gemm, b: Ref | Packed) -> dict[str, int]:
         "k": gemm.k,
         "a_step": a_step // 4,
         "b_step": b_step // 4,
-        **_b_push(b, gemm.b_row // 4),
+        **b_push(b, gemm.b_row // 4),
     }
 
 
