@@ -355,7 +355,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "matmul/row": (
         "n4 k a_step b_step b_row b_block b_panel bias",
-        "COLS=10 LANES_X=11 LANES_Y=12 LAST=13 BYTES_UNSIGNED?=98 ep_code_0?=100 "
+        "COLS=10 LANES_X=11 LANES_Y=12 LAST=13 STEPS=14 BYTES_UNSIGNED?=98 ep_code_0?=100 "
         "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
         "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
         "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "

@@ -23,6 +23,8 @@ from vknn.plan import DeviceLimits
 
 #: Width of the panels of a b that is not packed: all of its columns are in the first panel.
 ONE_PANEL = 1 << 30
+#: vec4s of k that a lane of matmul/row reads on a GPU before it multiplies them.
+ROW_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,10 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
 
     ``last``: lanes of the last vec4 of a c in C4 that are no padding lanes (0: all of them).
     """
-    split = row_split(product.gemm, emitter.problem.limits)
+    limits = emitter.problem.limits
+    split = row_split(product.gemm, limits)
+    # CPU drivers run one lane after another, and have nothing to wait for.
+    steps = None if limits.kind == "cpu" else ROW_STEPS
     lanes = {"LANES_X": split.lanes_n, "LANES_Y": split.lanes_k}
     product.dispatch(
         emitter,
@@ -184,7 +189,7 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
         groups=split.groups(product.gemm),
         local=(split.lanes_n, split.lanes_k, 1),
         push=_row_push(product.gemm, product.b),
-        spec={"COLS": split.cols, **lanes, "LAST": last or None},
+        spec={"COLS": split.cols, **lanes, "LAST": last or None, "STEPS": steps},
         defines={},
     )
 
