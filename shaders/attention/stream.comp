@@ -46,6 +46,25 @@ layout(constant_id = 13) const int EMPTY_ZERO = 0;  // 1: a row of -inf alone gi
 const int SHARERS = LANES / QUERIES;          // lanes that share the statistics of a row
 const int PART = KEYS / SHARERS;              // scores of each of them, a multiple of 4
 
+// Rows of v that are read before they are multiplied.
+const int AT_ONCE = COLS <= 2 ? 4 : 1;
+
+// acc += the products of COUNT scores, from number `key` of the tile on, and their rows of v.
+#define ADD_VALUES(COUNT) \
+    vec4 w[COUNT * COLS]; \
+    [[unroll]] for (int t = 0; t < COUNT; t++) { \
+        [[unroll]] for (int j = 0; j < COLS; j++) { \
+            int col = min(col0 + j * LANES_V, p.value_width4 - 1); \
+            w[t * COLS + j] = READ(v, v_base + (key0 + key + t) * p.v_row, col, p.value_width); \
+        } \
+    } \
+    [[unroll]] for (int t = 0; t < COUNT; t++) { \
+        [[unroll]] for (int i = 0; i < ROWS; i++) { \
+            float e = scores[(row0 + i) * (KEYS + 1) + key + t]; \
+            [[unroll]] for (int j = 0; j < COLS; j++) acc[i * COLS + j] += e * w[t * COLS + j]; \
+        } \
+    }
+
 layout(push_constant) uniform P {
     int queries;
     int keys;
@@ -170,14 +189,10 @@ void main() {
             [[unroll]] for (int j = 0; j < COLS; j++) acc[i * COLS + j] *= factor;
         }
         int here = min(KEYS, p.keys - key0);
-        for (int key = 0; key < here; key++) {
-            float e[ROWS];
-            [[unroll]] for (int i = 0; i < ROWS; i++) e[i] = scores[(row0 + i) * (KEYS + 1) + key];
-            [[unroll]] for (int j = 0; j < COLS; j++) {
-                int col = min(col0 + j * LANES_V, p.value_width4 - 1);
-                vec4 w = READ(v, v_base + (key0 + key) * p.v_row, col, p.value_width);
-                [[unroll]] for (int i = 0; i < ROWS; i++) acc[i * COLS + j] += e[i] * w;
-            }
+        int key = 0;
+        for (; key + AT_ONCE <= here; key += AT_ONCE) { ADD_VALUES(AT_ONCE) }
+        if (AT_ONCE > 1) {
+            for (; key < here; key++) { ADD_VALUES(1) }
         }
     }
 

@@ -23,9 +23,10 @@ OUTPUT4(2, y);
 // reads the input pixel of the same number.
 layout(constant_id = 17) const int AXES = 2;
 
-// A lane brings the same pixels in every step: PIXELS of them, every STEP-th vec4 of k.
+// A lane reads the same pixels in every step: PIXELS of them, every STEP-th vec4 of k.
 const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
 const int STEP = LANES > BLOCK_M ? LANES / BLOCK_M : 1;
+const int READS = DEPTH / STEP;
 const int WEIGHTS = 4 * DEPTH * BLOCK_N / LANES;
 
 #include "convolution/conv_push.glsl"
@@ -39,21 +40,98 @@ ivec3 origin_of(int pixel) {
     return at * ivec3(p.stride_w, p.stride_h, p.stride_d) - ivec3(p.pad_w, p.pad_h, p.pad_d);
 }
 
-// The input's vec4 number `step_` along k (taps, then channels) for a pixel.
-vec4 bring_pixel(ivec3 origin, int step_, int source, int plane) {
-    if (AXES == 0) return LOAD4(x, source + step_ * plane + origin.x);
-    int tap = divide(step_, p.cg4);
-    int c = step_ - tap * p.cg4;
-    int ky = divide(tap, p.kernel_w);
-    int kz = AXES == 3 ? divide(ky, p.kernel_h) : 0;
-    ivec3 k = ivec3(tap - ky * p.kernel_w, ky - kz * p.kernel_h, kz);
-    ivec3 at = origin + k * ivec3(p.dilation_w, p.dilation_h, p.dilation_d);
-    bool inside = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
-    if (AXES == 3) inside = inside && uint(at.z) < uint(p.in_d);
-    int place = ((AXES == 3 ? at.z * p.in_h : 0) + at.y) * p.in_w + at.x;
-    vec4 v = vec4(0.0);
-    if (inside) v = LOAD4(x, source + c * plane + place);
-    return v;
+// What a lane reads next: vec4 number `k` of k (taps, then channels) and with it the channel, the tap's
+// distance from the first one, and how far both are from the first in x.
+int k = 0, channel4 = 0, distance = 0;
+ivec3 tap = ivec3(0);
+// Of its pixels: input coordinates for the first tap, and where these are in x.
+ivec3 origin[PIXELS];
+int place[PIXELS];
+
+FACTOR pixels[READS * PIXELS], weights[WEIGHTS];
+bool inside[READS * PIXELS];
+
+// AXES 0 needs nothing of this: there k is a channel, and `distance` a whole number of planes.
+void find_tap(int plane) {
+    [[unroll]] for (int t = 0; t < STEP; t++) {
+        if (channel4 >= p.cg4) {
+            channel4 -= p.cg4;
+            tap.x += p.dilation_w;
+            if (tap.x >= p.kernel_w * p.dilation_w) {
+                tap.x = 0;
+                tap.y += p.dilation_h;
+                if (AXES == 3 && tap.y >= p.kernel_h * p.dilation_h) {
+                    tap.y = 0;
+                    tap.z += p.dilation_d;
+                }
+            }
+            distance = channel4 * plane + (tap.z * p.in_h + tap.y) * p.in_w + tap.x;
+        }
+    }
+}
+
+// Reads the tile's part of k behind what was read last, from vec4 number k0 on. What is behind the end
+// is read from a place that is there.
+void read_tile(int lane, int k0, int steps, int plane, int weight) {
+    [[unroll]] for (int s = 0; s < READS; s++) {
+        int end = (steps - 1) * plane;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            int own = s * PIXELS + i;
+            if (AXES == 0) {
+                pixels[own] = FACTOR(LOAD4(x, place[i] + min(distance, end)));
+            } else {
+                ivec3 at = origin[i] + tap;
+                inside[own] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h) && k < steps;
+                if (AXES == 3) inside[own] = inside[own] && uint(at.z) < uint(p.in_d);
+                pixels[own] = FACTOR(LOAD4(x, inside[own] ? place[i] + distance : 0));
+            }
+        }
+        distance += STEP * plane;
+        if (AXES != 0) {
+            k += STEP;
+            channel4 += STEP;
+            find_tap(plane);
+        }
+    }
+    int end = 4 * steps * BLOCK_N - 1;
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++)
+        weights[i] = FACTOR(LOAD4(w, weight + min(4 * k0 * BLOCK_N + i * LANES + lane, end)));
+}
+
+// In place of reading: what was read need not stay in registers then.
+void forget_tile() {
+    [[unroll]] for (int i = 0; i < READS * PIXELS; i++) {
+        pixels[i] = FACTOR(0.0);
+        inside[i] = false;
+    }
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++) weights[i] = FACTOR(0.0);
+}
+
+// Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
+void hold_tile(int lane, int k0, int steps) {
+    int row = rest(lane, BLOCK_M), first = whole_part(lane, BLOCK_M);
+    if (k0 + DEPTH > steps) {
+        [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
+            if (k0 + whole_part(i * LANES + lane, 4 * BLOCK_N) >= steps) weights[i] = FACTOR(0.0);
+        }
+        if (AXES == 0) {
+            [[unroll]] for (int s = 0; s < READS; s++) {
+                [[unroll]] for (int i = 0; i < PIXELS; i++)
+                    if (k0 + first + s * STEP >= steps) pixels[s * PIXELS + i] = FACTOR(0.0);
+            }
+        }
+    }
+    [[unroll]] for (int s = 0; s < READS; s++) {
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            FACTOR v = pixels[s * PIXELS + i];
+            if (AXES != 0) v = inside[s * PIXELS + i] ? v : FACTOR(0.0);
+            rows_held[(row + i * LANES) * A_STRIDE + first + s * STEP] = v;
+        }
+    }
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
+        int own = i * LANES + lane;
+        columns_held[whole_part(own, BLOCK_N) * B_STRIDE + rest(own, BLOCK_N)] = weights[i];
+    }
 }
 
 void main() {
@@ -61,7 +139,7 @@ void main() {
     if (id >= p.total) return;
     int lane = int(gl_LocalInvocationID.x);
     // Lanes beside each other have pixels beside each other: they are stored so.
-    int m_ = lane % LANES_M, n_ = lane / LANES_M;
+    int m_ = rest(lane, LANES_M), n_ = whole_part(lane, LANES_M);
     int block = divide(id, p.tiles);
     int first = (id - block * p.tiles) * BLOCK_M;
     int image = divide(block, p.blocks);
@@ -73,32 +151,28 @@ void main() {
     int steps = taps * p.cg4;
     int weight = block * (steps * 4 * BLOCK_N);
 
-    ivec3 origin[PIXELS];
-    [[unroll]] for (int i = 0; i < PIXELS; i++)
-        origin[i] = origin_of(min(first + lane % BLOCK_M + i * LANES, p.pixels - 1));
+    [[unroll]] for (int i = 0; i < PIXELS; i++) {
+        origin[i] = origin_of(min(first + rest(lane, BLOCK_M) + i * LANES, p.pixels - 1));
+        place[i] = source + (AXES == 0 ? origin[i].x : (origin[i].z * p.in_h + origin[i].y) * p.in_w + origin[i].x);
+    }
+    k = channel4 = whole_part(lane, BLOCK_M);
+    distance = k * plane;
+    if (AXES != 0) find_tap(plane);
     [[unroll]] for (int j = 0; j < COLS; j++) {
         vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
         [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
     }
 
     begin_products();
+    if (AHEAD != 0) read_tile(lane, 0, steps, plane, weight);
     for (int k0 = 0; k0 < steps; k0 += DEPTH) {
-        [[unroll]] for (int s = 0; s < DEPTH; s += STEP) {
-            int k = lane / BLOCK_M + s;
-            [[unroll]] for (int i = 0; i < PIXELS; i++) {
-                vec4 v = vec4(0.0);
-                if (k0 + k < steps) v = bring_pixel(origin[i], k0 + k, source, plane);
-                rows_held[(lane % BLOCK_M + i * LANES) * A_STRIDE + k] = FACTOR(v);
-            }
-        }
-        [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
-            int own = i * LANES + lane;
-            int row = own / BLOCK_N;
-            vec4 v = vec4(0.0);
-            if (k0 + row / 4 < steps) v = LOAD4(w, weight + 4 * k0 * BLOCK_N + own);
-            columns_held[row * B_STRIDE + own % BLOCK_N] = FACTOR(v);
-        }
+        if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
+        hold_tile(lane, k0, steps);
         barrier();
+        if (AHEAD != 0) {
+            if (k0 + DEPTH < steps) read_tile(lane, k0 + DEPTH, steps, plane, weight);
+            else forget_tile();
+        }
         multiply_held(m_, n_);
         barrier();
     }

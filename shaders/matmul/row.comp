@@ -26,6 +26,9 @@ layout(constant_id = 12) const int LANES_Y = 1;  // local_size_y
 // C4: how many lanes of the last vec4 are channels, the others being kept zero; 0: all are written.
 layout(constant_id = 13) const int LAST = 0;
 
+// vec4s of k that are read before they are multiplied.
+layout(constant_id = 14) const int STEPS = 1;
+
 layout(push_constant) uniform P {
     int n4;
     int k;
@@ -36,6 +39,29 @@ layout(push_constant) uniform P {
     int b_panel;
     int bias;
 } p;
+
+// acc += the products of COUNT vec4s of k, LANES_Y apart, from number k on.
+#define ADD_PRODUCTS(COUNT) \
+    vec4 av[COUNT]; \
+    vec4 bv[COUNT * 4 * COLS]; \
+    [[unroll]] for (int s = 0; s < COUNT; s++) { \
+        int k_ = k + s * LANES_Y; \
+        av[s] = LOAD4(a, z * p.a_step + k_); \
+        ivec4 row = 4 * k_ + ivec4(0, 1, 2, 3); \
+        /* Elements behind the row's end may have any value, a NaN too. */ \
+        av[s] = mix(vec4(0.0), av[s], lessThan(row, ivec4(p.k))); \
+        row = min(row, ivec4(p.k - 1)) * p.b_row; \
+        [[unroll]] for (int q = 0; q < 4; q++) { \
+            [[unroll]] for (int j = 0; j < COLS; j++) \
+                bv[(s * 4 + q) * COLS + j] = LOAD4(b, b_at[j] + row[q]); \
+        } \
+    } \
+    [[unroll]] for (int s = 0; s < COUNT; s++) { \
+        [[unroll]] for (int q = 0; q < 4; q++) { \
+            [[unroll]] for (int j = 0; j < COLS; j++) \
+                acc[j] = fma(vec4(av[s][q]), bv[(s * 4 + q) * COLS + j], acc[j]); \
+        } \
+    }
 
 shared vec4 partial[LANES_Y > 1 ? LANES_X * LANES_Y * COLS : 1];
 
@@ -53,16 +79,10 @@ void main() {
         b_at[j] = z * p.b_step + col / p.b_block * p.b_panel + col % p.b_block;
         acc[j] = vec4(0.0);
     }
-    for (int k = part; k < k4; k += LANES_Y) {
-        vec4 av = LOAD4(a, z * p.a_step + k);
-        ivec4 row = 4 * k + ivec4(0, 1, 2, 3);
-        // Elements behind the row's end may have any value, a NaN too.
-        av = mix(vec4(0.0), av, lessThan(row, ivec4(p.k)));
-        row = min(row, ivec4(p.k - 1)) * p.b_row;
-        [[unroll]] for (int q = 0; q < 4; q++) {
-            [[unroll]] for (int j = 0; j < COLS; j++)
-                acc[j] = fma(vec4(av[q]), LOAD4(b, b_at[j] + row[q]), acc[j]);
-        }
+    int k = part;
+    for (; k + (STEPS - 1) * LANES_Y < k4; k += STEPS * LANES_Y) { ADD_PRODUCTS(STEPS) }
+    if (STEPS > 1) {
+        for (; k < k4; k += LANES_Y) { ADD_PRODUCTS(1) }
     }
     if (LANES_Y > 1) {
         [[unroll]] for (int j = 0; j < COLS; j++)

@@ -76,50 +76,115 @@ layout(push_constant) uniform P {
     BATCH_MEMBERS
 } p;
 
-void bring_rows(int lane, int m0, int k0, int from) {
+int a_row_of(int own) { return A_DOWN != 0 ? rest(own, BLOCK_M) : whole_part(own, DEPTH); }
+int a_k4_of(int own) { return A_DOWN != 0 ? whole_part(own, BLOCK_M) : rest(own, DEPTH); }
+int b_row_of(int own) { return B_DOWN != 0 ? rest(own, 4 * DEPTH) : whole_part(own, BLOCK_N); }
+int b_column_of(int own) { return B_DOWN != 0 ? whole_part(own, 4 * DEPTH) : rest(own, BLOCK_N); }
+
+// Places of what a lane reads of the first tile of k, and what it has read. Steps to further tiles are
+// the same for all lanes, so there is one addition a load.
+int a_at[A_LOADS], b_at[B_LOADS];
+#ifdef EPILOGUE_SCALAR
+ivec3 a_beside[A_LOADS];  // from the first of four steps of k to the others
+#endif
+#if B_BY_4 == 0
+ivec3 b_beside[B_LOADS];  // from the first of four columns to the others
+#endif
+FACTOR a_read[A_LOADS], b_read[B_LOADS];
+
+void find_places(int lane, int m0, int n0, int a_base, int b_base) {
     [[unroll]] for (int i = 0; i < A_LOADS; i++) {
         int own = i * LANES + lane;
-        int row = A_DOWN != 0 ? own % BLOCK_M : own / DEPTH;
-        int k4 = A_DOWN != 0 ? own / BLOCK_M : own % DEPTH;
-        int at = from + min(m0 + row, p.m - 1) * p.a_row;
-        vec4 v = vec4(0.0);
+        a_at[i] = a_base + min(m0 + a_row_of(own), p.m - 1) * p.a_row;
 #ifdef EPILOGUE_SCALAR
-        [[unroll]] for (int q = 0; q < 4; q++) {
-            int k = 4 * (k0 + k4) + q;
-            if (k < p.k) v[q] = LOAD1(a, at + k * p.a_col);
-        }
+        int first = min(4 * a_k4_of(own), p.k - 1);
+        a_at[i] += first * p.a_col;
+        a_beside[i] = (min(4 * a_k4_of(own) + ivec3(1, 2, 3), ivec3(p.k - 1)) - first) * p.a_col;
 #else
-        if (4 * (k0 + k4) < p.k) v = LOAD4(a, at + (k0 + k4) * p.a_col);
+        a_at[i] += min(a_k4_of(own), p.k / 4 - 1);
 #endif
-        rows_held[row * A_STRIDE + k4] = FACTOR(v);
+    }
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) {
+        int own = i * LANES + lane;
+        int column = n0 + b_column_of(own);
+        b_at[i] = b_base + min(b_row_of(own), p.k - 1) * p.b_row;
+#if B_BY_4 == 1
+        column = min(column, (p.n - 1) / 4);
+        b_at[i] += column / p.b_block * p.b_panel + column % p.b_block;
+#else
+        int first = min(4 * column, p.n - 1);
+        b_at[i] += first * p.b_col;
+        b_beside[i] = (min(4 * column + ivec3(1, 2, 3), ivec3(p.n - 1)) - first) * p.b_col;
+#endif
     }
 }
 
-void bring_columns(int lane, int n0, int k0, int from) {
+// Where to read the tile that begins with vec4 number k0 of k: one that reaches beyond the end is read
+// from as much before.
+int begin_of(int k0) { return max(0, min(4 * k0, p.k - 4 * DEPTH)); }
+
+void read_tile(int k0) {
+    int k = begin_of(k0);
+    int b_step = k * p.b_row;
+#ifdef EPILOGUE_SCALAR
+    int a_step = k * p.a_col;
+#else
+    int a_step = whole_part(k, 4);
+#endif
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) {
+        int at = a_at[i] + a_step;
+#ifdef EPILOGUE_SCALAR
+        ivec3 beside = at + a_beside[i];
+        a_read[i] = FACTOR(LOAD1(a, at), LOAD1(a, beside.x), LOAD1(a, beside.y), LOAD1(a, beside.z));
+#else
+        a_read[i] = FACTOR(LOAD4(a, at));
+#endif
+    }
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) {
+        int at = b_at[i] + b_step;
+#if B_BY_4 == 1
+        b_read[i] = FACTOR(LOAD4(b, at));
+#else
+        ivec3 beside = at + b_beside[i];
+        b_read[i] = FACTOR(LOAD1(b, at), LOAD1(b, beside.x), LOAD1(b, beside.y), LOAD1(b, beside.z));
+#endif
+    }
+}
+
+// In place of reading: what was read need not stay in registers then.
+void forget_tile() {
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) a_read[i] = FACTOR(0.0);
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) b_read[i] = FACTOR(0.0);
+}
+
+// Puts what was read into shared memory; zeros for what the tile before had already, and for what is
+// behind the end of a k shorter than a tile. For b too: zeros of a must not meet infinity.
+void hold_tile(int lane, int k0) {
+    if (4 * (k0 + DEPTH) > p.k) {
+        int done = 4 * k0 - begin_of(k0);
+        [[unroll]] for (int i = 0; i < A_LOADS; i++) {
+            ivec4 k = 4 * a_k4_of(i * LANES + lane) + ivec4(0, 1, 2, 3);
+            FACTOR v = mix(FACTOR(0.0), a_read[i], lessThan(k, ivec4(p.k)));
+            a_read[i] = mix(FACTOR(0.0), v, greaterThanEqual(k, ivec4(done)));
+        }
+        [[unroll]] for (int i = 0; i < B_LOADS; i++) {
+            int k = b_row_of(i * LANES + lane);
+            if (k < done || k >= p.k) b_read[i] = FACTOR(0.0);
+        }
+    }
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) {
+        int own = i * LANES + lane;
+        rows_held[a_row_of(own) * A_STRIDE + a_k4_of(own)] = a_read[i];
+    }
     [[unroll]] for (int i = 0; i < B_LOADS; i++) {
         int own = i * LANES + lane;
-        int row = B_DOWN != 0 ? own % (4 * DEPTH) : own / BLOCK_N;
-        int column = B_DOWN != 0 ? own / (4 * DEPTH) : own % BLOCK_N;
-        int k = 4 * k0 + row;
-        vec4 v = vec4(0.0);
-        // Rows behind the last meet zeros in a, but must not be infinite.
-        if (k < p.k) {
-#if B_BY_4 == 1
-            int col = min(n0 + column, (p.n - 1) / 4);
-            v = LOAD4(b, from + col / p.b_block * p.b_panel + col % p.b_block + k * p.b_row);
-#else
-            int at = from + k * p.b_row;
-            [[unroll]] for (int q = 0; q < 4; q++)
-                v[q] = LOAD1(b, at + min(4 * (n0 + column) + q, p.n - 1) * p.b_col);
-#endif
-        }
-        columns_held[row * B_STRIDE + column] = FACTOR(v);
+        columns_held[b_row_of(own) * B_STRIDE + b_column_of(own)] = b_read[i];
     }
 }
 
 void main() {
     int lane = int(gl_LocalInvocationID.x);
-    int n_ = lane % LANES_N, m_ = lane / LANES_N;
+    int n_ = rest(lane, LANES_N), m_ = whole_part(lane, LANES_N);
     int m0 = int(gl_WorkGroupID.x) * BLOCK_M;
     int n0 = int(gl_WorkGroupID.y) * BLOCK_N;
     BATCH_PLACES(int(gl_WorkGroupID.z))
@@ -127,10 +192,16 @@ void main() {
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sums[i] = vec4(0.0);
     begin_products();
     int k4 = (p.k + 3) / 4;
+    find_places(lane, m0, n0, a_base, b_base);
+    if (AHEAD != 0) read_tile(0);
     for (int k0 = 0; k0 < k4; k0 += DEPTH) {
-        bring_rows(lane, m0, k0, a_base);
-        bring_columns(lane, n0, k0, b_base);
+        if (AHEAD == 0) read_tile(k0);
+        hold_tile(lane, k0);
         barrier();
+        if (AHEAD != 0) {
+            if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+            else forget_tile();
+        }
         multiply_held(m_, n_);
         barrier();
     }

@@ -25,9 +25,16 @@ layout(constant_id = 14) const int DEPTH = 4;
 layout(constant_id = 15) const int A_STRIDE = 5;
 layout(constant_id = 16) const int B_STRIDE = 8;
 
+// 1: while lanes compute from shared memory, what it is to hold next is on its way to registers.
+layout(constant_id = 19) const int AHEAD = 1;
+
 const int LANES = LANES_M * LANES_N;
 const int BLOCK_M = ROWS * LANES_M;  // rows
 const int BLOCK_N = COLS * LANES_N;  // vec4s of columns
+
+// Quotient and rest of what is not negative, which compilers do not know of a lane's number.
+int whole_part(int x, int by) { return int(uint(x) / uint(by)); }
+int rest(int x, int by) { return int(uint(x) % uint(by)); }
 
 shared FACTOR rows_held[BLOCK_M * A_STRIDE];
 shared FACTOR columns_held[4 * DEPTH * B_STRIDE];
@@ -43,7 +50,7 @@ layout(constant_id = 24) const int MATRICES_N = 2;
 const int SUBGROUPS_M = BLOCK_M / (MATRICES_M * MATRIX_M);
 const int SUM_STRIDE = BLOCK_N + 1;
 
-shared vec4 sums_held[BLOCK_M * SUM_STRIDE];
+shared vec4 sums_held[BLOCK_M / MATRICES_M * SUM_STRIDE];
 
 MATRIX_C products[MATRICES_M * MATRICES_N];
 
@@ -72,20 +79,25 @@ void multiply_held(int m, int n) {
     }
 }
 
-// sums += products, handed out by way of shared memory
+// sums += products, handed out by way of shared memory: of each subgroup one row of matrices at a time.
 void end_products(int m, int n) {
-    int row = own_row(), column = own_column();
-    if (column < BLOCK_N) {
-        [[unroll]] for (int i = 0; i < MATRICES_M; i++) {
+    int column = own_column();
+    [[unroll]] for (int i = 0; i < MATRICES_M; i++) {
+        if (i > 0) barrier();
+        if (column < BLOCK_N) {
+            int row = int(gl_SubgroupID) % SUBGROUPS_M * MATRIX_M;
             [[unroll]] for (int j = 0; j < MATRICES_N; j++)
-                STORE_C(sums_held[(row + i * MATRIX_M) * SUM_STRIDE + column + j * MATRIX_N / 4],
+                STORE_C(sums_held[row * SUM_STRIDE + column + j * MATRIX_N / 4],
                         products[i * MATRICES_N + j], SUM_STRIDE);
         }
-    }
-    barrier();
-    [[unroll]] for (int i = 0; i < ROWS; i++) {
-        [[unroll]] for (int j = 0; j < COLS; j++)
-            sums[i * COLS + j] += sums_held[(m + i * LANES_M) * SUM_STRIDE + n + j * LANES_N];
+        barrier();
+        [[unroll]] for (int r = 0; r < ROWS; r++) {
+            int row = m + r * LANES_M, matrix = whole_part(row, MATRIX_M);
+            if (rest(matrix, MATRICES_M) != i) continue;
+            int held = whole_part(matrix, MATRICES_M) * MATRIX_M + rest(row, MATRIX_M);
+            [[unroll]] for (int j = 0; j < COLS; j++)
+                sums[r * COLS + j] += sums_held[held * SUM_STRIDE + n + j * LANES_N];
+        }
     }
 }
 #else

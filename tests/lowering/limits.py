@@ -65,7 +65,9 @@ def tile_bytes(spec: Constants) -> int | float:
     """Bytes of shared memory of shared_memory_tiles.glsl, with or without cooperative matrices."""
     rows, columns = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
     factors = rows * spec["A_STRIDE"] + 4 * spec["DEPTH"] * spec["B_STRIDE"]
-    return 8 * factors + 16 * rows * (columns + 1) if "MATRIX_M" in spec else 16 * factors
+    if "MATRIX_M" not in spec:
+        return 16 * factors
+    return 8 * factors + 16 * (rows // spec["MATRICES_M"]) * (columns + 1)
 
 
 def row_bytes(each: int) -> Callable[[Constants], int | float]:

@@ -11,6 +11,7 @@ from tests.helpers import check_op, single_op_graph
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.kernels.matmul import shared_memory_tiles
 from vknn.lowering.kernels.matmul.shared_memory_tiles import TILES, SharedMemoryTile
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
@@ -122,6 +123,16 @@ def test_convolutions(name: str) -> None:
 def test_convolutions_with_run_time_weights(name: str, constants: tuple[int, ...]) -> None:
     op, x, w = CONVOLUTIONS[name]
     check(op, floats(*x), floats(*w), floats(w[0]), constants=constants)
+
+
+@pytest.mark.parametrize("name", ["3x3", "1x1", "dilation", "3-D"])
+def test_several_lanes_for_a_pixel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of more lanes than rows, as subgroups of 64 lanes make them of cooperative matrices."""
+    for tile in (SharedMemoryTile(1, 1, 32, 8, depth=8), SharedMemoryTile(2, 1, 8, 8, depth=4)):
+        monkeypatch.setattr(shared_memory_tiles, "TILES", (tile,))
+        op, x, w = CONVOLUTIONS[name]
+        check(op, floats(*x), floats(*w), floats(w[0]), constants=(1, 2))
+        check(MatMul(), floats(7, 37), floats(37, 11))
 
 
 def test_convolutions_without_bias() -> None:

@@ -23,6 +23,8 @@ from vknn.plan import DeviceLimits
 
 #: Width of the panels of a b that is not packed: all of its columns are in the first panel.
 ONE_PANEL = 1 << 30
+#: vec4s of k that a lane of matmul/row reads on a GPU before it multiplies them.
+ROW_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Product:
         )
 
 
-def _b_push(b: Ref | Packed, row: int) -> dict[str, int]:
+def b_push(b: Ref | Packed, row: int) -> dict[str, int]:
     """Push constants of b and of a bias packed with it; ``row``: stride of a b as it is."""
     if isinstance(b, Packed):
         return {"b_row": b.block, "b_block": b.block, "b_panel": b.panel, "bias": b.bias}
@@ -130,7 +132,7 @@ def _tile_push(gemm: Gemm, b: Ref | Packed, along_k: bool) -> dict[str, int | fl
         "a_row": gemm.a_row // 4,
         "c_row": gemm.c_row // 4,
         "alpha": gemm.alpha,
-        **_b_push(b, (gemm.b_col if along_k else gemm.b_row) // 4),
+        **b_push(b, (gemm.b_col if along_k else gemm.b_row) // 4),
         **gemm.batch_push(4, 4, 4),
     }
 
@@ -159,7 +161,7 @@ def _gemm_push(
 
     ``unit``: elements of a and c that are read at a time; ``b_unit``: of b.
     """
-    push = {**gemm.push(unit, b_unit, unit), **_b_push(b, gemm.b_row // b_unit)}
+    push = {**gemm.push(unit, b_unit, unit), **b_push(b, gemm.b_row // b_unit)}
     return {**push, "alpha": gemm.alpha}
 
 
@@ -174,7 +176,10 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
 
     ``last``: lanes of the last vec4 of a c in C4 that are no padding lanes (0: all of them).
     """
-    split = row_split(product.gemm, emitter.problem.limits)
+    limits = emitter.problem.limits
+    split = row_split(product.gemm, limits)
+    # CPU drivers run one lane after another, and have nothing to wait for.
+    steps = None if limits.kind == "cpu" else ROW_STEPS
     lanes = {"LANES_X": split.lanes_n, "LANES_Y": split.lanes_k}
     product.dispatch(
         emitter,
@@ -184,7 +189,7 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
         groups=split.groups(product.gemm),
         local=(split.lanes_n, split.lanes_k, 1),
         push=_row_push(product.gemm, product.b),
-        spec={"COLS": split.cols, **lanes, "LAST": last or None},
+        spec={"COLS": split.cols, **lanes, "LAST": last or None, "STEPS": steps},
         defines={},
     )
 
@@ -197,7 +202,7 @@ def _row_push(gemm: Gemm, b: Ref | Packed) -> dict[str, int]:
         "k": gemm.k,
         "a_step": a_step // 4,
         "b_step": b_step // 4,
-        **_b_push(b, gemm.b_row // 4),
+        **b_push(b, gemm.b_row // 4),
     }
 
 

@@ -34,6 +34,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     shared_memory_tiles,
     tile_cost,
 )
+from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -45,17 +46,22 @@ from vknn.ops.matmul import MatMul, MatMulInteger
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """A MatMul by one of the kernels of ``_EMIT``. ``shared``: the tile of the kernel "shared"."""
+    """A MatMul by one of the kernels of ``_EMIT``.
+
+    ``shared`` and ``wide``: the tiles of the kernels "shared" and "wide".
+    """
 
     problem: Problem
     gemm: Gemm
     kernel: str
     shared: SharedMemoryTile | None = None
+    wide: WideTile | None = None
 
     @property
     def name(self) -> str:
         """The candidate's name."""
-        return self.kernel if self.shared is None else self.shared.name
+        tile = self.shared or self.wide
+        return self.kernel if tile is None else tile.name
 
     @property
     def packs_b(self) -> bool:
@@ -79,6 +85,8 @@ class _Form:
             return row_split(gemm, limits).block
         if self.kernel == "scalar":
             return scalar_tile(gemm, limits).block
+        if self.wide is not None:
+            return self.wide.lanes_n
         subgroup = self.kernel == "subgroup"
         tile = subgroup_tile(gemm, limits) if subgroup else choose_tile(gemm, limits)
         assert tile is not None
@@ -110,6 +118,8 @@ class _Form:
             return shared_groups(self.gemm, self.shared)
         if self.kernel == "row":
             return row_split(self.gemm, self.problem.limits).groups(self.gemm)
+        if self.wide is not None:
+            return self.wide.groups(self.gemm)
         return 1, 1, 1  # fits_device has checked the tiles' workgroups
 
     def cost(self, place: int) -> float:
@@ -120,6 +130,9 @@ class _Form:
             half = self.problem.options.half_sums
             groups = math.prod(self._groups())
             return machine.dispatch + self.shared.cost(machine, groups, steps, half)
+        if self.wide is not None:
+            half = self.problem.options.half_sums
+            return machine.dispatch + self.wide.cost(machine, gemm, half)
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
@@ -157,10 +170,10 @@ class _Form:
     ) -> None:
         """Dispatches the kernel. ``bias``: one that is not packed with b."""
         emit = _EMIT[self.kernel]
-        if self.kernel in ("tile", "shared"):
+        if self.kernel in ("tile", "shared", "wide"):
             emit = functools.partial(emit, half_sums=self.problem.options.half_sums)
-        if self.shared is not None:
-            emit = functools.partial(emit, tile=self.shared)
+        if tile := self.shared or self.wide:
+            emit = functools.partial(emit, tile=tile)
         emit(emitter, Product(self.gemm, emitter.input(0), b, c, bias, epilogue))
 
 
@@ -213,6 +226,7 @@ _EMIT: dict[str, Callable[..., None]] = {
     "row": emit_row,
     "scalar": emit_scalar,
     "shared": emit_shared,
+    "wide": emit_wide,
 }
 
 
@@ -255,6 +269,9 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
         return []
     packed = _Form(problem, gemm, "scalar").packs_b
     plans = [_Form(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
+    if any(plan.kernel == "tile" for plan in plans) and (packed or gemm.b_by_vec4):
+        wide = wide_tiles(gemm, problem.limits)
+        plans += [_Form(problem, gemm, "wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
         plans += [_Form(problem, gemm, "shared", tile) for tile in tiles]

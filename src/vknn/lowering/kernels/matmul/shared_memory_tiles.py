@@ -19,13 +19,17 @@ from vknn.plan import CooperativeMatrix, DeviceLimits
 
 #: Cost of reading a vec4 from a buffer and from shared memory, and of a barrier.
 LOAD, HELD, BARRIER = 8, 3, 40
-#: Rows and columns of a subgroup's cooperative matrices; cost of their multiply-adds, by a lane's.
-PART, COOPERATIVE_WORK = 32, 0.125
+#: Rows and columns of a subgroup in large and in small tiles of cooperative matrices.
+PART, SMALL_PART = 32, 16
+#: Cost of their multiply-adds, by a lane's.
+COOPERATIVE_WORK = 0.125
 SQUARE = CooperativeMatrix(16, 16, 16)
 #: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
 #: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
+#: Most vec4s of results of lanes that have registers for what is to be held in shared memory next.
+AHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class SharedMemoryTile:
             "DEPTH": self.depth,
             "A_STRIDE": self.depth + down_a,
             "B_STRIDE": self.width + down_b,
+            "AHEAD": int(self.rows * self.cols <= AHEAD),
         }
 
     @property
@@ -108,13 +113,14 @@ class SharedMemoryTile:
 
 @dataclass(frozen=True)
 class CooperativeTile(SharedMemoryTile):
-    """A tile whose subgroups compute PART x PART results each by cooperative matrices.
+    """A tile whose subgroups compute ``part`` x ``part`` results each by cooperative matrices.
 
     Factors are float16, sums float32 (shaders/matmul/cooperative.glsl).
     """
 
     depth: int = 8
     matrix: CooperativeMatrix = SQUARE
+    part: int = PART
 
     @property
     def name(self) -> str:
@@ -131,14 +137,15 @@ class CooperativeTile(SharedMemoryTile):
             "MATRIX_M": matrix.m,
             "MATRIX_N": matrix.n,
             "MATRIX_K": matrix.k,
-            "MATRICES_M": PART // matrix.m,
-            "MATRICES_N": PART // matrix.n,
+            "MATRICES_M": self.part // matrix.m,
+            "MATRICES_N": self.part // matrix.n,
         }
 
     @property
     def shared_bytes(self) -> int:
         factors = self.height * (self.depth + 2) + 4 * self.depth * (self.width + 2)
-        return 8 * factors + 16 * self.height * (self.width + 1)
+        sums = self.height * self.matrix.m // self.part * (self.width + 1)
+        return 8 * factors + 16 * sums
 
     def defines(self, half_sums: bool) -> dict[str, int]:
         """Defines of the variant; sums are float32, since they cost nothing more."""
@@ -148,22 +155,27 @@ class CooperativeTile(SharedMemoryTile):
         whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         results = self.rows * self.cols
-        work = 16 * results * COOPERATIVE_WORK + LOAD * brought + 2 * BARRIER / self.depth
+        # Half of what barriers cost else: in between there is little more than reads to wait for,
+        # and what comes next from buffers is on its way.
+        work = 16 * results * COOPERATIVE_WORK + LOAD * brought + BARRIER / self.depth
         handed_out = 2 * HELD * results + BARRIER
         return machine.in_waves(groups * self.lanes, whole * work + handed_out)
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
-    """Tiles of four subgroups and of one, where tensors are float16.
+    """A large and a small tile, where tensors are float16.
 
-    Empty where the device has no cooperative matrices of float16 with sums in float32.
+    Empty where the device has no cooperative matrices of float16 with sums in float32. Products
+    with few results want small parts: there are as many subgroups as there are parts.
     """
     limits, options = problem.limits, problem.options
     able = {"cooperative_matrix", "fp16_arithmetic"} <= limits.features
     if not able or not options.half or "cooperative" in options.disabled:
         return []
     matrix = _matrix(limits)
-    return [_of_subgroups(n, limits, matrix) for n in (2, 1) if matrix is not None]
+    if matrix is None:
+        return []
+    return [_of_subgroups(2, PART, limits, matrix), _smallest(limits, matrix)]
 
 
 def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
@@ -178,13 +190,23 @@ def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
     return max(found, key=lambda matrix: matrix.m * matrix.n * matrix.k, default=None)
 
 
-def _of_subgroups(side: int, limits: DeviceLimits, matrix: CooperativeMatrix) -> SharedMemoryTile:
-    """A tile of ``side`` x ``side`` subgroups."""
-    lanes, height, width = side * side * limits.subgroup_size, side * PART, side * PART // 4
+def _smallest(limits: DeviceLimits, matrix: CooperativeMatrix) -> SharedMemoryTile:
+    """A tile of 32 x 32, of four subgroups where matrices and lanes are not too large for that."""
+    fits = max(matrix.m, matrix.n) <= SMALL_PART
+    if fits and 4 * limits.subgroup_size <= SMALL_PART**2:
+        return _of_subgroups(2, SMALL_PART, limits, matrix)
+    return _of_subgroups(1, PART, limits, matrix)
+
+
+def _of_subgroups(
+    side: int, part: int, limits: DeviceLimits, matrix: CooperativeMatrix
+) -> SharedMemoryTile:
+    """A tile of ``side`` x ``side`` subgroups with ``part`` x ``part`` results each."""
+    lanes, height, width = side * side * limits.subgroup_size, side * part, side * part // 4
     lanes_n = min(lanes, width if lanes >= 128 else 8)
     lanes_m = lanes // lanes_n
     rows, cols = max(1, height // lanes_m), width // lanes_n
-    return CooperativeTile(rows, cols, lanes_m, lanes_n, matrix=matrix)
+    return CooperativeTile(rows, cols, lanes_m, lanes_n, matrix=matrix, part=part)
 
 
 def tile_cost(
