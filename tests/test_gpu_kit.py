@@ -77,6 +77,9 @@ def test_nothing_begins_behind_the_deadline(tmp_path: Path) -> None:
 
     task = processes.Task("late", ("-c", "1/0"), 9)
     assert processes.do(task, {}, time.monotonic() - 1, tmp_path).status == "left out"
+    task = processes.Task("cut off", ("-c", "import time; time.sleep(60)"), 50)
+    outcome = processes.do(task, {}, time.monotonic() + 1.5, tmp_path)
+    assert outcome.status == "left out" and "the time was up after" in outcome.note
 
 
 def test_exit_code_and_page_say_what_failed() -> None:

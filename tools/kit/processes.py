@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,10 @@ def do(task: Task, environment: Mapping[str, str], deadline: float, folder: Path
         )
         code = _wait(child, seconds)
         took = time.monotonic() - start
-        return _outcome(task, code, took, _text(out), _text(err))
+        outcome = _outcome(task, code, took, _text(out), _text(err))
+    if code is None and seconds < task.seconds:  # it may have done nothing wrong
+        return replace(outcome, status=LEFT_OUT, note=f"the time was up after {took:.0f} s")
+    return outcome
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:

@@ -41,7 +41,7 @@ def arguments() -> argparse.Namespace:
     names = ", ".join(step.name for step in steps.STEPS)
     known = [step.name for step in steps.STEPS]
     add("--only", nargs="+", choices=known, metavar="STEP", help=f"of these: {names}")
-    known = sorted(steps.network_shapes())
+    known = list(steps.network_shapes())
     add("--networks", nargs="+", choices=known, default=known, metavar="NAME", help="(all)")
     add("--time-limit", type=float, default=SECONDS, metavar="SECONDS", help=f"({SECONDS})")
     add("--archive", type=Path, metavar="FILE.tar.gz", help="all results in one file, too")
@@ -80,7 +80,7 @@ def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summ
     )
     done = summary.Done(step.name, step.what, time.monotonic() - start, outcomes)
     for outcome in outcomes:
-        if outcome.status != processes.PASSED:
+        if outcome.status not in (processes.PASSED, processes.LEFT_OUT):
             print(f"  {outcome.name}: {outcome.status}: {outcome.note}", flush=True)
     print(f"  {done.counts()}, {done.seconds:.0f} s", flush=True)
     (results / f"{step.name}.json").write_text(done.to_json(), encoding="utf-8")

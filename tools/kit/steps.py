@@ -88,7 +88,7 @@ def seconds_for(step: Step, later: Sequence[Step], remaining: float) -> float:
 
 def _weights(kit: Kit) -> list[Task]:
     command = {n: kit.child("weights", kit.param(n), kit.weights(n)) for n in kit.networks}
-    return [Task(name, command[name], 60) for name in kit.networks]
+    return [Task(name, command[name], 90) for name in kit.networks]
 
 
 def _machine(kit: Kit) -> list[Task]:
@@ -178,7 +178,7 @@ def _tests(kit: Kit) -> list[Task]:
 
 
 VERIFY_JOBS = max(1, min(4, CORES // 2))
-WEIGHTS = Step("weights", "random weights", 90, _weights, min(4, CORES))
+WEIGHTS = Step("weights", "random weights", 120, _weights, min(4, CORES), least=120)
 STEPS = (
     Step("machine", "processor, driver, versions", 30, _machine),
     Step("devices", "what vknn sees", 60, _devices),
