@@ -230,9 +230,9 @@ def test_tables_of_two_engines() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built() -> Path:
     try:
-        return layer.built(tmp_path_factory.mktemp("layer"))
+        return layer.built(ROOT / ".cache")
     except layer.Unbuildable as error:
         pytest.skip(str(error))
 
@@ -268,6 +268,7 @@ Convolution c2 1 1 a b 0=3 1=1 5=1 6=15
 
 
 @pytest.mark.device
+@pytest.mark.long
 def test_the_layer_logs_a_run(built: Path, tmp_path: Path) -> None:
     """A session on whatever device there is: what its plan holds stands in the log."""
     param, log, texts = tmp_path / "net.param", tmp_path / "log", tmp_path / "texts"
@@ -297,6 +298,7 @@ def test_the_layer_logs_a_run(built: Path, tmp_path: Path) -> None:
     assert any(dispatch.push for dispatch in run.dispatches)
 
 
+@pytest.mark.long
 def test_the_layer_is_built_once(built: Path) -> None:
     library = built / "libVkLayer_vknn_calls.so"
     before = library.stat().st_mtime_ns
