@@ -27,6 +27,7 @@ from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu
 from vknn.ops.quantized import fixed_point as fp
 
+pytestmark = pytest.mark.long
 #: Id of the specialization constant.
 STEPS = 13
 
@@ -57,14 +58,14 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("name", CASES)
-def test_floats(name: str) -> None:
+def test_floats(name: str, precision: str) -> None:
     op, x, w = CASES[name]
     arrays = random(*x), random(*w), random(w[0])
     given = {"constants": (1, 2), "kind": "discrete", "only": "tile"}
     access = ("storage", "image") if name == "67 channels" else ("storage",)
-    check_op(op, *arrays, access=access, **given)
-    check_op(op, *arrays, access=("storage",), precision="fp16", **given)
+    check_op(op, *arrays, access=access, precision=precision, **given)
 
 
 @pytest.mark.parametrize("name", ["11 channels", "43 channels", "3-D"])
