@@ -91,6 +91,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "pooling/global_shared": lane_bytes(16),
     "matmul/row": lambda spec: 16 * spec["COLS"] * spec["LANES_X"] * spec["LANES_Y"],
     "matmul/shared": tile_bytes,
+    "matmul/wide": lambda spec: 16 * spec["LANES_N"] * spec["PARTS"] * spec["CHUNK"],
     "convolution/shared": tile_bytes,
     "reduction/softmax": row_bytes(4),
     "reduction/reduce": row_bytes(16),
