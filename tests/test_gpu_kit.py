@@ -129,7 +129,10 @@ def test_dispatches_of_both_profiles_are_joined() -> None:
     key = {"kernel": "k", "label": "l", "groups": [1, 1, 1], "layers": ["a"]}
     copy = {**key, "kernel": "copy", "groups": None, "median": 1.0}
     other = {**key, "label": "m", "median": 2.0}
-    static = [{**key, "registers": 8}, {**key, "label": "m", "registers": 9, "modelled": 3.0}]
+    static = [
+        {**key, "registers": 8},
+        {**key, "label": "m", "registers": 9, "modelled": {"time": 3.0}},
+    ]
     found = joined([copy, {**key, "median": 1.5}, copy, other], static)
     assert [entry.get("static", {}).get("registers") for entry in found] == [None, 8, None, 9]
     assert [entry.get("modelled") for entry in found] == [None, None, None, 3.0]

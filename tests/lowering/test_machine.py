@@ -20,6 +20,10 @@ def of_kind(kind: str) -> DeviceLimits:
     return DeviceLimits(kind=kind)
 
 
+def with_vendor(limits: DeviceLimits, vendor: int) -> DeviceLimits:
+    return dataclasses.replace(limits, vendor_id=vendor)
+
+
 def with_units(*units: Any) -> DeviceLimits:
     return dataclasses.replace(DISCRETE, compute_units=ComputeUnits(*units))
 
@@ -58,6 +62,14 @@ def test_processors_that_are_known_set_lanes_and_steps():
     assert (told.dispatch, told.byte) == (fitted.dispatch, fitted.byte)
     half = machine_of(with_units(30, 64, 2.1))
     assert half.in_waves(1 << 20, 100) == pytest.approx(2 * told.in_waves(1 << 20, 100))
+
+
+def test_makers_of_integrated_devices_differ_in_what_a_dispatch_costs():
+    """As times of real GPUs say (docs/gpu.md); discrete ones are alike."""
+    apple, qualcomm = (with_vendor(INTEGRATED, vendor) for vendor in (0x106B, 0x5143))
+    assert machine_of(apple).dispatch < machine_of(INTEGRATED).dispatch
+    assert machine_of(qualcomm).dispatch > machine_of(INTEGRATED).dispatch
+    assert machine_of(with_vendor(DISCRETE, 0x1002)) == machine_of(DISCRETE)
 
 
 def test_measured_speeds_outdo_what_is_told():

@@ -14,9 +14,6 @@ from vknn.errors import VknnError
 from vknn.profiling import profile, static
 from vknn.session import Session
 
-#: Names that a modelled time in microseconds may have in a static profile.
-MODELLED = ("modelled", "modelled_us", "microseconds")
-
 
 def main(param: str, weights: str, shape: str, device: str, precision: str) -> dict[str, Any]:
     """Commands with their median and least microseconds; totals; why there is nothing static."""
@@ -53,7 +50,8 @@ def joined(measured: list[dict[str, Any]], compiled: list[dict[str, Any]]) -> li
         if ahead is not None and all(ahead[k] == entry[k] for k in ("kernel", "label", "groups")):
             drop = ("layers", "kernel", "label", "groups")
             entry["static"] = {k: v for k, v in ahead.items() if k not in drop}
-            entry["modelled"] = next((ahead[k] for k in MODELLED if ahead.get(k) is not None), None)
+            modelled = ahead.get("modelled")
+            entry["modelled"] = None if modelled is None else modelled["time"]
             ahead = next(rest, None)
         found.append(entry)
     return found

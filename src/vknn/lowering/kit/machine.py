@@ -68,6 +68,16 @@ _OTHER = Machine(
 )
 
 
+#: PCI vendor (Qualcomm's and Apple's as drivers give them) -> a dispatch and a byte of GPUs that are
+#: not discrete, as docs/gpu.md has them.
+_VENDORS = {
+    0x1002: (20.0, 1e-4),  # AMD: Vega 8
+    0x8086: (12.0, 4e-5),  # Intel: 7 and 22; 29 and 54 a megabyte
+    0x10DE: (15.0, 1e-5),  # NVIDIA: Tegra Orin
+    0x5143: (40.0, 6e-5),  # Qualcomm: 16 to 74; 25 to 300 a megabyte
+    0x106B: (3.0, 2.5e-5),  # Apple: 2.4 and 3.8; 14 and 37 a megabyte
+    0x10005: (3.0, 2.5e-5),  # Apple's by Mesa's driver
+}
 #: Lanes in flight that keep one lane of a processor busy: a load's latency over a round's work.
 _LANES_TO_HIDE = 4
 #: Share of measured peaks that kernels reach.
@@ -82,6 +92,9 @@ def machine_of(limits: DeviceLimits) -> Machine:
 @cache
 def _gpu(limits: DeviceLimits) -> Machine:
     machine = _DISCRETE if limits.kind == "discrete" else _OTHER
+    if machine is _OTHER and limits.vendor_id in _VENDORS:
+        dispatch, byte = _VENDORS[limits.vendor_id]
+        machine = replace(machine, dispatch=dispatch, byte=byte)
     if units := limits.compute_units:
         lanes = units.count * units.lanes * _LANES_TO_HIDE
         machine = replace(machine, lanes=lanes, step=_LANES_TO_HIDE / (units.gigahertz * 1e3))
