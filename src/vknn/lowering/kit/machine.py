@@ -68,8 +68,8 @@ _OTHER = Machine(
 )
 
 
-#: Vendor id as drivers give it -> a dispatch and a byte of GPUs that are not discrete, as docs/gpu.md
-#: has them.
+#: Vendor id as drivers give it -> a dispatch and a byte of GPUs that are not discrete, by what
+#: docs/gpu.md has of them.
 _VENDORS = {
     0x1002: (20.0, 1e-4),  # AMD: Vega 8
     0x8086: (12.0, 4e-5),  # Intel: 7 and 22; 29 and 54 a megabyte
