@@ -223,7 +223,7 @@ def costs_document(fitted: Mapping[Card, Fitted]) -> dict[str, Any]:
 
 def _count(device: str, wheel: Path | None, folders: list[Path]) -> None:
     """ncnn with its options as they come and no weights, as benchncnn runs it."""
-    null_drivers.set_up()
+    null_drivers.set_up(device)
     networks = []
     for name, size in NETWORKS.items():
         found = [f / f"{name}.param" for f in folders if (f / f"{name}.param").exists()]

@@ -74,7 +74,7 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
     if args.read:
         document: dict[str, Any] = json.loads(path.read_text())
         return document
-    null_drivers.set_up()
+    null_drivers.set_up(device)
     with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
         document = compared(args, Workshop(device, layer.built(prepare.CACHE), Path(folder)))
     if args.save:

@@ -55,6 +55,7 @@ nitpick_ignore = [
     *(("py:class", f"numpy.{name}") for name in ("dtype", "ndarray")),
     ("py:class", "os.PathLike"),
     ("py:class", "pathlib.Path"),
+    ("py:class", "rich.console.Group"),
     ("py:class", "rich.table.Table"),
     ("py:class", "Callback"),  # imported for type checkers only, which Sphinx < 9 does not resolve
     ("py:class", "vknn.profiling.records.TimedRun"),  # internal: the raw records of a profile

@@ -89,6 +89,13 @@ def test_cpus_are_taken_as_measured_on_llvmpipe_whatever_they_tell():
     assert machine_of(limits) is machine_of(of_kind("cpu"))
 
 
+def test_lanes_wait_where_there_are_too_few_to_hide_it():
+    machine = machine_of(DISCRETE)
+    assert machine.in_rounds(1, 100, 3) == pytest.approx(50 * machine.step + 3 * machine.latency)
+    many = 10 * machine.lanes
+    assert machine.in_rounds(many, 100, 3) == machine.in_waves(many, 100)
+
+
 def test_lanes_that_run_side_by_side_take_as_long_as_one():
     machine = machine_of(DISCRETE)
     assert machine.in_waves(1, 100) == machine.in_waves(machine.lanes, 100) == 100 * machine.step
@@ -104,9 +111,10 @@ def test_workgroups_of_a_cpu_take_their_time_each():
 @pytest.mark.parametrize(
     ("limits", "channels", "size", "name"),
     [
-        (DISCRETE, 64, 56, "winograd43"),
+        (DISCRETE, 256, 56, "winograd43"),
         (DISCRETE, 256, 14, "winograd23"),
-        (INTEGRATED, 64, 56, "winograd43"),
+        (DISCRETE, 512, 7, "winograd23"),
+        (INTEGRATED, 256, 56, "winograd43"),
         (INTEGRATED, 256, 14, "winograd23"),
         # Too small to gain what two more dispatches cost.
         (DISCRETE, 16, 14, "tile1x1"),

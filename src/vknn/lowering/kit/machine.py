@@ -39,6 +39,16 @@ class Machine:
         """
         return max(1.0, lanes / self.lanes) * steps * self.step
 
+    def in_rounds(self, lanes: int, steps: float, waits: float) -> float:
+        """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each, which wait.
+
+        ``waits``: how often a lane waits for what it reads. However few lanes there are, one takes
+        its steps at half the time that they take in a full machine, and its waits; many lanes hide
+        the waits of each other.
+        """
+        alone = steps * self.step / 2 + waits * self.latency
+        return max(lanes / self.lanes * steps * self.step, alone)
+
     def in_groups(self, groups: int, steps: float) -> float:
         """Microseconds of workgroups on a CPU with ``steps`` vector instructions each."""
         return groups * (self.group + steps * self.step) / self.lanes

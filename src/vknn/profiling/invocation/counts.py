@@ -38,7 +38,7 @@ class HotLoop:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of one invocation: the busier of a middle workgroup's first and middle one.
+    """Counts of one invocation: the busiest of a middle workgroup's first and two middle ones.
 
     Buffers read as zeros.
 
@@ -82,7 +82,9 @@ def counts(
     try:
         program = _program(spirv, tuple(constants.items()), target)
         x, y, z = program.module.local
-        lanes = dict.fromkeys(((0, 0, 0), (x // 2, y // 2, z // 2)))
+        # Lanes beside the middle one too: that may lie at an edge, where it has less to do.
+        beside = (min(x // 2 + 1, x - 1), y // 2, z // 2)
+        lanes = dict.fromkeys(((0, 0, 0), (x // 2, y // 2, z // 2), beside))
         group = [(count - 1) // 2 for count in groups]
         found = [program.run(push, groups, group, lane, max_rounds) for lane in lanes]
     except TooLong:

@@ -90,6 +90,9 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"Adreno.* 730", GpuMachine(8, 128, 0.82, 51)),  # Snapdragon 8 Gen 1: 1.7 to 2.1 TFLOPS
     (r"Adreno.* 740", GpuMachine(12, 128, 0.68, 67)),  # Snapdragon 8 Gen 2: 2.1 TFLOPS, 67 GB/s
     (r"Adreno.* 750", GpuMachine(12, 128, 0.9, 77)),  # Snapdragon 8 Gen 3: 2.8 TFLOPS, 77 GB/s
+    # Intel: execution units of 8 lanes (ark.intel.com), 16 of them to a shared memory.
+    (r"DG2|Arc.* A770", GpuMachine(512, 8, 2.1, 560, shared_by=16)),  # 32 Xe cores, 560 GB/s
+    (r"TGL|Iris.* Xe", GpuMachine(96, 8, 1.3, 68, shared_by=16)),  # up to 1.35 GHz, LPDDR4X
     (r"Apple M1\b", GpuMachine(32, 32, 1.28, 68, shared_by=4)),  # 8 cores: 2.6 TFLOPS, 68 GB/s
 )
 

@@ -16,7 +16,7 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import reading_cost, tile_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -155,8 +155,19 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
         return machine.dispatch + machine.in_groups(groups, work)
     lanes, half = groups * tile.lanes, problem.options.half_sums
     work = products / (4 * tile.pixels * tile.block)
-    cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    if tile.weight_format or half:
+        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    else:
+        step = reading_cost(tile.pixels, tile.block)
+        cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
     return machine.dispatch + cost
+
+
+def _rounds(shape: ConvShape, tile: ConvTile) -> int:
+    """Rounds of loads that a lane waits for."""
+    channels = ceil_div(shape.group_in, 4)
+    together = round_steps(channels, tile) or 1
+    return shape.taps * (channels // together + channels % together)
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:

@@ -12,13 +12,22 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     weight_blocks,
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
-from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
+from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    CooperativeTile,
+    SharedMemoryTile,
+    shared_memory_tiles,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
+
+#: Cost of finding a pixel's place under a tap, in multiply-adds of a lane. Products that matrices
+#: compute do not hide it: by the model of docs/gpu.md a round of the small tile costs 31 to 34 with
+#: taps, and 10 without, on RDNA3.
+TAP_PLACES = 190
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -50,7 +59,11 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
     emit = functools.partial(_emit, shape=shape, tile=tile)
     half = problem.options.half_sums
     cost = problem.machine.dispatch + packing_cost(problem)
-    cost += tile.cost(problem.machine, _groups(shape, tile), _steps(shape), half)
+    groups, steps = _groups(shape, tile), _steps(shape)
+    cost += tile.cost(problem.machine, groups, steps, half)
+    if shape.taps > 1 and isinstance(tile, CooperativeTile):
+        places = TAP_PLACES * tile.height / tile.lanes
+        cost += problem.machine.in_waves(groups * tile.lanes, steps * places)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kernels.convolution.tile import RegisterTile
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD, reading_cost
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import lane_count
@@ -79,6 +79,9 @@ class WinogradTile(RegisterTile):
 #: Time of a byte that is only streamed through, by that of a byte of tensors and weights, which
 #: stands for all that a layer does with it: 1000 GB/s on discrete GPUs, 50 on others.
 STREAMED = 0.25
+#: Part of a load's latency that is left of it where inputs are fetched a round ahead (a wave of
+#: RDNA2 alone takes 170 cycles where its products take 130).
+WAITING_AHEAD = 0.2
 
 
 def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -> float:
@@ -91,8 +94,10 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
         return machine.dispatch + machine.in_groups(groups, work)
     weights = 16 * tiling.c4 * tiling.m4 * _bytes(problem)
     moved = tiling.places * (weights + 16 * tiling.count * (tiling.c4 + tiling.m4))
-    work = tiling.c4 * (4 * products + LOAD * loads)
-    return _gpu_cost(problem, groups * tile.lanes, work, moved)
+    work = tiling.c4 * reading_cost(tile.pixels, tile.block)
+    waits = tiling.c4 * (WAITING_AHEAD if tile.ahead else 1.0)
+    busy = machine.in_rounds(groups * tile.lanes, work, waits)
+    return machine.dispatch + max(busy, STREAMED * machine.byte * moved)
 
 
 def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:

@@ -19,6 +19,8 @@ from vknn.plan import CooperativeMatrix, DeviceLimits
 
 #: Cost of reading a vec4 from a buffer and from shared memory, and of a barrier.
 LOAD, HELD, BARRIER = 8, 3, 40
+#: Cost of reading a vec4 that is the same for all lanes of a subgroup.
+UNIFORM = 0.25
 #: Rows and columns of a subgroup in large and in small tiles of cooperative matrices.
 PART, SMALL_PART = 32, 16
 #: Cost of their multiply-adds, by a lane's.
@@ -207,6 +209,15 @@ def _of_subgroups(
     lanes_m = lanes // lanes_n
     rows, cols = max(1, height // lanes_m), width // lanes_n
     return CooperativeTile(rows, cols, lanes_m, lanes_n, matrix=matrix, part=part)
+
+
+def reading_cost(rows: int, cols: int) -> float:
+    """Multiply-adds that a vec4 of k takes a lane whose loads of ``rows`` vec4s stand ahead.
+
+    What is read goes on beside the products. All lanes of a subgroup read the same 4 ``cols``
+    vec4s of weights, which is cheap.
+    """
+    return max(16 * rows * cols, LOAD * rows) + UNIFORM * 4 * cols
 
 
 def tile_cost(
