@@ -1,14 +1,19 @@
-"""Modelled time of a dispatch by its compiled code: the one place where such a model is put in.
+"""Modelled time of a dispatch by its compiled code, of any engine's pipelines alike.
 
-The layer keeps all that a model needs of any engine's pipelines: module, specialization, push
+The layer keeps all that vknn's static profile models a dispatch from: module, specialization, push
 constants, and the compiler's texts, machine code among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from vknn.plan import DeviceLimits, Dispatch
+from vknn.profiling.modelled import ASSUMPTIONS
+from vknn.profiling.static_analysis import Compiled, entry
+from vknn.runtime.pipeline_statistics import CompiledPipeline
 
 from .log import LoggedDispatch
 
@@ -26,17 +31,22 @@ class CompiledDispatch:
     groups: tuple[int, int, int]
     subgroup: int
     statistics: Mapping[str, float]
-
-
-#: Microseconds of a dispatch alone, without the gap before it; None for a device that it does not
-#: know. While there is no model, reports show counts and fitted costs only.
-CodeModel = Callable[[CompiledDispatch], float | None]
-CODE_MODEL: CodeModel | None = None
+    nbytes: int
 
 
 def code_time(device: str, dispatch: LoggedDispatch, folder: Path) -> float | None:
-    """Modelled microseconds of a dispatch whose module and texts lie in ``folder``."""
-    return CODE_MODEL(compiled(device, dispatch, folder)) if CODE_MODEL else None
+    """Modelled microseconds of a dispatch whose module and texts lie in ``folder``.
+
+    Of the dispatch alone, without the gap before it; None for devices that the model does not know
+    and modules that it cannot follow.
+    """
+    given = compiled(device, dispatch, folder)
+    limits = DeviceLimits(name=given.device, kind="discrete", subgroup_size=given.subgroup)
+    constants = tuple(given.constants.items())
+    asked = Dispatch("", (), constants, given.push, (), given.groups, nbytes=given.nbytes)
+    pipeline = CompiledPipeline(given.subgroup, dict(given.statistics), dict(given.texts))
+    time = entry(Compiled(asked, given.spirv, pipeline, 0), limits, ASSUMPTIONS).modelled
+    return None if time is None else time.busy
 
 
 def compiled(device: str, dispatch: LoggedDispatch, folder: Path) -> CompiledDispatch:
@@ -52,6 +62,7 @@ def compiled(device: str, dispatch: LoggedDispatch, folder: Path) -> CompiledDis
         groups=dispatch.groups,
         subgroup=pipeline.subgroup,
         statistics=pipeline.statistics,
+        nbytes=dispatch.nbytes,
     )
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 ENGINES = ("vknn", "ncnn")
-HEADS = ("dispatches", "barriers", "copies", "submits", "peak MB", "pipelines", "host, us")
+HEADS = (
+    *("dispatches", "barriers", "copies", "submits", "peak MB", "pipelines", "host, us"),
+    "by code, us",
+)
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -41,7 +44,16 @@ def side_tables(documents: Sequence[Mapping[str, Any]]) -> str:
 
 def _counts(document: Mapping[str, Any]) -> str:
     """Each cell: vknn's, then ncnn's."""
-    names = ("dispatches", "barriers", "copies", "submits", "peak_mb", "pipelines", "host_us")
+    names = (
+        "dispatches",
+        "barriers",
+        "copies",
+        "submits",
+        "peak_mb",
+        "pipelines",
+        "host_us",
+        "code_us",
+    )
     networks = document["networks"]
     cards = list(dict.fromkeys(c for n in networks.values() for c in n["vknn"].get("us", {})))
     heads = ["network", *HEADS, *(f"{card}, us" for card in cards)]
@@ -56,16 +68,19 @@ def _counts(document: Mapping[str, Any]) -> str:
 
 def _means(networks: Mapping[str, Any], cards: Sequence[str]) -> list[list[str]]:
     """vknn's share of ncnn's time, as a geometric mean over the networks."""
-    if not cards:
+    sides = [[engines.get(e, {}) for e in ENGINES] for engines in networks.values()]
+    codes = [[side.get("code_us") for side in pair] for pair in sides]
+    cells = [
+        _share([[s.get("us", {}).get(card) for s in pair] for pair in sides]) for card in cards
+    ]
+    if not any([_share(codes), *cells]):
         return []
-    cells = []
-    for card in cards:
-        pairs = [
-            [engines[e].get("us", {}).get(card) for e in ENGINES] for engines in networks.values()
-        ]
-        shares = [ours / theirs for ours, theirs in pairs if ours and theirs]
-        cells.append(f"{statistics.geometric_mean(shares):.2f}" if shares else "")
-    return [["vknn's share, geometric mean", *[""] * len(HEADS), *cells]]
+    return [["vknn's share, geometric mean", *[""] * (len(HEADS) - 1), _share(codes), *cells]]
+
+
+def _share(pairs: Sequence[Sequence[float | None]]) -> str:
+    shares = [ours / theirs for ours, theirs in pairs if ours and theirs]
+    return f"{statistics.geometric_mean(shares):.2f}" if shares else ""
 
 
 def _compilers(document: Mapping[str, Any]) -> str:

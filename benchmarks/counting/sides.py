@@ -21,7 +21,8 @@ from .work import Work, ncnn_work, vknn_work
 ASSUMPTIONS = (
     "counted: all but times; compiler, limits and memory types are the driver's own",
     "host: the least of several runs without the layer, on a device that takes no time",
-    "us: costs of docs/gpu.md; vknn's kernels are taken to be as good as ncnn's of their kind",
+    "by code: dispatches alone, without gaps, by machine code as vknn profile --static models it",
+    "us of a card: costs of docs/gpu.md; kernels are taken to be as good as ncnn's of their kind",
     "bytes: all that is bound, once a dispatch; no cache keeps any from one dispatch to the next",
     "no us for networks with layers that ncnn has on the processor, now or then",
 )

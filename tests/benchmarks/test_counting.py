@@ -196,20 +196,16 @@ def test_work_of_vknn() -> None:
         vknn_work(run, {0: 2})
 
 
-def test_code_models_get_what_the_layer_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_model_gets_what_the_layer_kept(tmp_path: Path) -> None:
     (tmp_path / "m.spv").write_bytes(b"spirv")
     (tmp_path / "00000.txt").write_text("=== NIR Shader(s)\na\nb\n=== Assembly\nv_add\n\n")
     dispatch = dispatch_of([5], [], {0: 3})
-    assert code_model.code_time("d", dispatch, tmp_path) is None
-    seen = []
-    monkeypatch.setattr(code_model, "CODE_MODEL", lambda given: seen.append(given) or 1.5)
-    assert code_model.code_time("d", dispatch, tmp_path) == 1.5
-    (given,) = seen
+    given = code_model.compiled("d", dispatch, tmp_path)
     assert given.texts == {"NIR Shader(s)": "a\nb", "Assembly": "v_add\n\n"}
     assert (given.spirv, given.push, given.constants) == (b"spirv", struct.pack("<i", 5), {0: 3})
     assert (given.device, given.groups, given.subgroup) == ("d", (2, 3, 1), 64)
+    assert given.nbytes == dispatch.nbytes
+    assert code_model.code_time("d", dispatch, tmp_path) is None  # no module, no such device
 
 
 def test_tables_of_two_engines() -> None:

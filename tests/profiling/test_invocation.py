@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from vknn.profiling.invocation import NotCounted, TargetSizes, counts, decode
 from vknn.profiling.invocation.counts import Counts
 from vknn.runtime.spirv import glsl, modules
 from vknn.runtime.spirv import words as spv
+from vknn.runtime.spirv.shaderc import ShaderJob, compiler
 
 pytestmark = pytest.mark.glsl
 LANES = 32
@@ -156,6 +158,28 @@ def test_every_candidate_is_counted(family: str, target: str) -> None:
                     whole = counted(dispatch).whole
                     assert whole.stores or whole.matrix, (dispatch.kernel, dispatch.label)
     assert len(seen) > 3
+
+
+MATRICES_BY_VECTORS = """#version 450
+layout(local_size_x = 1) in;
+layout(push_constant) uniform Push { float x; } p;
+layout(binding = 0) writeonly buffer Out { float y[]; };
+void main() {
+    vec2 v = vec2(p.x, 3.0);
+    mat2x2 m = mat2x2(1.0, 2.0, p.x + 3.0, 4.0);
+    int rounds = int(%s);
+    for (int i = 0; i < rounds; ++i) y[i] = p.x;
+}
+"""
+
+
+@pytest.mark.parametrize(("product", "rounds"), [("(v * m).x", 8), ("(m * v).x", 17)])
+def test_matrices_by_vectors(product: str, rounds: int) -> None:
+    """2 x 1 + 3 x 2 (a column) and 2 x 1 + 3 x 5 (a row), four multiply-adds each."""
+    job = ShaderJob(MATRICES_BY_VECTORS % product, "matrices.comp", {})
+    (spirv,) = compiler().compile([job])
+    found = counts(spirv, {}, struct.pack("<f", 2.0), (1, 1, 1), TargetSizes(LANES)).whole
+    assert (found.stores, found.multiply_adds) == (rounds, 4)
 
 
 def test_too_many_rounds() -> None:

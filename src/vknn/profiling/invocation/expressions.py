@@ -83,8 +83,10 @@ _PLAIN: Final = {
     190: "{0} >= {1}",
     191: "not {0} < {1}",
 }
-#: Opcode -> expression of whole vectors.
+#: Opcode -> expression of whole vectors; a matrix is a tuple of its columns.
 _WHOLE: Final = {
+    op.VECTOR_TIMES_MATRIX: "tuple([sum(map(multiply, {0}, column)) for column in {1}])",
+    op.MATRIX_TIMES_VECTOR: "tuple([sum(map(multiply, row, {1})) for row in zip(*{0})])",
     148: "sum(map(multiply, {0}, {1}))",
     154: "any({0})",
     155: "all({0})",

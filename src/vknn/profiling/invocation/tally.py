@@ -88,6 +88,10 @@ def tally(
     if opcode == op.DOT:
         vector = types.of[step.operands[0]]
         return _products(types.components(vector), types.width(vector))
+    if opcode in (op.VECTOR_TIMES_MATRIX, op.MATRIX_TIMES_VECTOR):
+        vector = types.of[step.operands[opcode == op.MATRIX_TIMES_VECTOR]]
+        each = types.components(vector)
+        return _products(each * types.components(step.type), types.width(vector))
     if opcode == op.EXTENDED and step.operands[1] == op.FMA:
         return _products(types.components(step.type), types.width(step.type))
     if opcode in op.INTEGER_DOTS:

@@ -68,7 +68,7 @@ class Types:
             return operands[0] // 8
         if opcode == op.TYPE_BOOL:
             return 4
-        if opcode == op.TYPE_VECTOR:
+        if opcode in (op.TYPE_VECTOR, op.TYPE_MATRIX):
             return operands[1] * self.nbytes(operands[0])
         if opcode == op.TYPE_ARRAY:
             return int(self.values[operands[1]]) * self.nbytes(operands[0])
@@ -88,7 +88,7 @@ class Types:
             return 0.0
         if opcode == op.TYPE_BOOL:
             return False
-        if opcode == op.TYPE_VECTOR:
+        if opcode in (op.TYPE_VECTOR, op.TYPE_MATRIX):
             return (self.zero(operands[0]),) * operands[1]
         if opcode == op.TYPE_ARRAY:
             return (self.zero(operands[0]),) * int(self.values[operands[1]])
