@@ -201,7 +201,8 @@ def test_gpus_take_shared_memory_tiles_for_large_products() -> None:
     assert offered(MatMul(), large, gpu())[0].startswith("shared")
     assert not offered(MatMul(), small, gpu())[0].startswith("shared")
     images = [ones((1, 256, 28, 28), np.float32), ones((512, 256, 1, 1), np.float32)]
-    assert offered(conv(2), images, gpu())[0].startswith("shared")
+    # Tiles of lanes that load ahead of their products are as good for convolutions.
+    assert any(n.startswith("shared") for n in offered(conv(2), images, gpu()))
     for kind in ("discrete", "integrated", "virtual", "other"):
         assert any(n.startswith("shared") for n in offered(MatMul(), large, gpu(kind=kind)))
     assert not any(n.startswith("shared") for n in offered(MatMul(), large, gpu(kind="cpu")))
