@@ -24,6 +24,7 @@ sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
 from comparison.networks import NETWORKS  # noqa: E402
 from counting import kept, layer, sides  # noqa: E402
 from counting.engines import Engine, Workshop  # noqa: E402
+from counting.log import LoggedRun  # noqa: E402
 from counting.report import between_markers, side_tables  # noqa: E402
 
 import null_drivers  # noqa: E402
@@ -94,8 +95,7 @@ def compared(args: argparse.Namespace, place: Workshop) -> dict[str, Any]:
     about = {"device": "", "precision": args.precision}
     for name, engine in engines.items():
         print(f"{place.device}: {name}", file=sys.stderr, flush=True)
-        texts = place.folder / f"texts-{name}"
-        runs, errors = place.counted(engine, networks, texts)
+        runs, errors = _counted(place, engine, networks)
         host = place.timed(engine, networks, args.runs)
         for network, error in errors.items():
             found[network][name] = {"error": error}
@@ -103,9 +103,28 @@ def compared(args: argparse.Namespace, place: Workshop) -> dict[str, Any]:
         for network, run in runs.items():
             about |= {"device": run.device, name: run.notes.get("version", "")}
             times = host.get(network, [])
+            texts = _texts(place, engine, network)
             found[network][name] = sides.side(name, network, run, texts, times, costs)
     assumed = [*sides.ASSUMPTIONS, *([] if costs else [f"no costs are kept for {place.device}"])]
     return {"null": place.device, **about, "assumptions": assumed, "networks": found}
+
+
+def _counted(
+    place: Workshop, engine: Engine, networks: list[dict[str, Any]]
+) -> tuple[dict[str, LoggedRun], dict[str, str]]:
+    """Runs and errors by network. A process and a folder of texts each: pipelines are numbered
+    anew with every device that an engine opens."""
+    runs: dict[str, LoggedRun] = {}
+    errors: dict[str, str] = {}
+    for network in networks:
+        made, failed = place.counted(engine, [network], _texts(place, engine, network["name"]))
+        runs |= made
+        errors |= failed
+    return runs, errors
+
+
+def _texts(place: Workshop, engine: Engine, network: str) -> Path:
+    return place.folder / f"texts-{engine.name}-{network}"
 
 
 def _networks(args: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
