@@ -2,6 +2,7 @@
 
     python benchmarks/modelled.py navi21
     python benchmarks/modelled.py navi21 a740 --networks squeezenet resnet18 --save
+    python benchmarks/modelled.py navi21 --only vknn --save   # beside the ncnn that is kept
     python benchmarks/modelled.py navi21 a740 --read --update-docs
 
 Both engines run on the null device under a Vulkan layer: dispatches, barriers, copies, submits,
@@ -15,6 +16,8 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
 
 from comparison.networks import NETWORKS  # noqa: E402
-from counting import kept, layer, sides  # noqa: E402
+from counting import kept, layer, made, sides  # noqa: E402
 from counting.engines import Engine, Workshop  # noqa: E402
+from counting.fit import Costs  # noqa: E402
 from counting.log import LoggedRun  # noqa: E402
-from counting.report import between_markers, side_tables  # noqa: E402
+from counting.report import ENGINES, between_markers, side_tables  # noqa: E402
 
 import null_drivers  # noqa: E402
 import prepare  # noqa: E402
@@ -38,6 +42,7 @@ COSTS = RESULTS / "costs.json"
 PAGE = ROOT / "docs" / "gpu.md"
 #: Precision -> the way that ncnn runs: its options as they come store float16 where they can.
 MODES = {"fp16": "default", "fp32": "fp32"}
+SIZES = {**NETWORKS, **made.SHAPES}
 
 
 def main() -> int:
@@ -58,11 +63,12 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("devices", nargs="+", choices=sorted(null_drivers.DEVICES), metavar="DEVICE")
-    add("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
+    add("--networks", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="NAME")
     add("--folder", type=Path, default=FOLDER, help=f"the .param files ({FOLDER})")
     add("--precision", choices=list(MODES), default="fp16")
     add("--wheel", type=Path, help="folder with another ncnn than this Python's")
-    add("--runs", type=int, default=15, help="runs of which the least host time is taken")
+    add("--only", choices=list(ENGINES), help="count this engine; the other's side is as kept")
+    add("--runs", type=int, default=15, help="runs of which the least host time is taken; 0: none")
     add("--save", action="store_true", help="keep it, in a folder of the device")
     add("--results", type=Path, default=RESULTS, help=f"where it is kept ({RESULTS})")
     add("--read", action="store_true", help="show what is kept in place of counting")
@@ -77,36 +83,59 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
         return document
     null_drivers.set_up(device)
     with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
-        document = compared(args, Workshop(device, layer.built(prepare.CACHE), Path(folder)))
+        place = Workshop(device, layer.built(prepare.CACHE), Path(folder))
+        document = compared(args, place, json.loads(path.read_text()) if args.only else None)
     if args.save:
         kept.write(path, document)
     return document
 
 
-def compared(args: argparse.Namespace, place: Workshop) -> dict[str, Any]:
-    """Both engines' counts of each network on a null device, as a document to be kept."""
+def compared(
+    args: argparse.Namespace, place: Workshop, old: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Both engines' counts of each network on a null device, as a document to be kept.
+
+    ``old``: the document in which a side that is not counted stands.
+    """
     networks = _networks(args, place.folder)
     costs = sides.costs_of(COSTS, place.device)
-    engines = {
-        "vknn": Engine("vknn", args.precision),
-        "ncnn": Engine("ncnn", MODES[args.precision], args.wheel),
-    }
     found: dict[str, dict[str, Any]] = {network["name"]: {} for network in networks}
     about = {"device": "", "precision": args.precision}
-    for name, engine in engines.items():
+    for name in ENGINES:
+        if old is not None and name != args.only:
+            about[name] = old[name]
+            for network, engines in found.items():
+                engines[name] = old["networks"].get(network, {}).get(name, {"error": "not kept"})
+            continue
+        engine = Engine(name, args.precision if name == "vknn" else MODES[args.precision])
+        if name == "ncnn":
+            engine = replace(engine, wheel=args.wheel)
         print(f"{place.device}: {name}", file=sys.stderr, flush=True)
-        runs, errors = _counted(place, engine, networks)
-        host = place.timed(engine, networks, args.runs)
-        for network, error in errors.items():
-            found[network][name] = {"error": error}
-            print(f"{place.device}: {name}: {network}: {error}", file=sys.stderr)
-        for network, run in runs.items():
-            about |= {"device": run.device, name: run.notes.get("version", "")}
-            times = host.get(network, [])
-            texts = _texts(place, engine, network)
-            found[network][name] = sides.side(name, network, run, texts, times, costs)
+        for network, made_side in _sides(args, place, engine, networks, costs, about):
+            found[network][name] = made_side
     assumed = [*sides.ASSUMPTIONS, *([] if costs else [f"no costs are kept for {place.device}"])]
     return {"null": place.device, **about, "assumptions": assumed, "networks": found}
+
+
+def _sides(
+    args: argparse.Namespace,
+    place: Workshop,
+    engine: Engine,
+    networks: list[dict[str, Any]],
+    costs: Mapping[str, Costs],
+    about: dict[str, str],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An engine's side by network; ``about`` gets the device's name and the engine's version."""
+    runs, errors = _counted(place, engine, networks)
+    host = place.timed(engine, networks, args.runs) if args.runs else {}
+    for network, error in errors.items():
+        print(f"{place.device}: {engine.name}: {network}: {error}", file=sys.stderr)
+        yield network, {"error": error}
+    for network, run in runs.items():
+        about |= {"device": run.device, engine.name: run.notes.get("version", "")}
+        texts = _texts(place, engine, network)
+        times = host.get(network, [])
+        yield network, sides.side(engine.name, network, run, texts, times, costs)
 
 
 def _counted(
@@ -130,15 +159,23 @@ def _texts(place: Workshop, engine: Engine, network: str) -> Path:
 def _networks(args: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     networks = []
     for name in args.networks:
-        param, weights = (args.folder / f"{name}.param").resolve(), folder / f"{name}.bin"
+        weights = folder / f"{name}.bin"
         try:
+            param = _param(args, name, folder)
             write_random_weights(param, weights)
         except (VknnError, OSError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         job = {"name": name, "param": str(param), "weights": str(weights)}
-        networks.append({**job, "shape": list(NETWORKS[name])})
+        networks.append({**job, "shape": list(SIZES[name])})
     return networks
+
+
+def _param(args: argparse.Namespace, name: str, folder: Path) -> Path:
+    if name in made.MADE:
+        return made.written(name, folder)
+    path: Path = (args.folder / f"{name}.param").resolve()
+    return path
 
 
 if __name__ == "__main__":

@@ -6,16 +6,20 @@ constants, and the compiler's texts, machine code among them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from vknn.plan import DeviceLimits, Dispatch
 from vknn.profiling.modelled import ASSUMPTIONS
-from vknn.profiling.static_analysis import Compiled, entry
+from vknn.profiling.static_analysis import Compiled, counted, modelled
 from vknn.runtime.pipeline_statistics import CompiledPipeline
 
-from .log import LoggedDispatch
+from .log import LoggedDispatch, LoggedRun
+
+#: Factors of the latencies that are tried beside those assumed.
+SCALED = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -34,19 +38,46 @@ class CompiledDispatch:
     nbytes: int
 
 
-def code_time(device: str, dispatch: LoggedDispatch, folder: Path) -> float | None:
-    """Modelled microseconds of a dispatch whose module and texts lie in ``folder``.
+@dataclass(frozen=True)
+class CodeTimes:
+    """Modelled microseconds of a dispatch, without the gap before it: with latencies as they are
+    assumed, and with each of SCALED's. ``by_data``: what buffers hold decides how long it takes."""
 
-    Of the dispatch alone, without the gap before it; None for devices that the model does not know
-    and modules that it cannot follow.
+    time: float
+    scaled: tuple[float, ...]
+    by_data: bool
+
+
+def code_times(run: LoggedRun, folder: Path) -> list[CodeTimes | None]:
+    """Times of a run's dispatches, whose modules and texts lie in ``folder``.
+
+    None for devices that the model does not know and modules that it cannot follow.
     """
+    found: dict[tuple[int, bytes, tuple[int, int, int], int], CodeTimes | None] = {}
+    for d in run.dispatches:
+        key = d.pipeline.number, d.push, d.groups, d.nbytes
+        if key not in found:
+            found[key] = _code_times(run.device, d, folder)
+    return [found[d.pipeline.number, d.push, d.groups, d.nbytes] for d in run.dispatches]
+
+
+def _code_times(device: str, dispatch: LoggedDispatch, folder: Path) -> CodeTimes | None:
     given = compiled(device, dispatch, folder)
     limits = DeviceLimits(name=given.device, kind="discrete", subgroup_size=given.subgroup)
     constants = tuple(given.constants.items())
     asked = Dispatch("", (), constants, given.push, (), given.groups, nbytes=given.nbytes)
     pipeline = CompiledPipeline(given.subgroup, dict(given.statistics), dict(given.texts))
-    time = entry(Compiled(asked, given.spirv, pipeline, 0), limits, ASSUMPTIONS).modelled
-    return None if time is None else time.busy
+    whole = Compiled(asked, given.spirv, pipeline, 0)
+    counts, why = counted(whole, limits)
+    if counts is None:
+        print(f"{device}: pipeline {dispatch.pipeline.number}: {why}", file=sys.stderr)
+        return None
+    assumed = [ASSUMPTIONS, *(ASSUMPTIONS.scaled(factor) for factor in SCALED)]
+    times = [modelled(whole, counts, limits, a) for a in assumed]
+    first, *rest = (None if t is None else t.busy for t in times)
+    if first is None:
+        return None
+    return CodeTimes(first, tuple(t for t in rest if t is not None), counts.by_data)
 
 
 def compiled(device: str, dispatch: LoggedDispatch, folder: Path) -> CompiledDispatch:

@@ -11,7 +11,7 @@ from typing import Any
 from vknn.profiling.static import NAMES
 
 from .cards import ON_THE_PROCESSOR
-from .code_model import code_time
+from .code_model import SCALED, CodeTimes, code_times
 from .fit import NAMES as COST_NAMES
 from .fit import Costs, Workload
 from .log import LoggedPipeline, LoggedRun, group_lanes
@@ -22,6 +22,7 @@ ASSUMPTIONS = (
     "counted: all but times; compiler, limits and memory types are the driver's own",
     "host: the least of several runs without the layer, on a device that takes no time",
     "by code: dispatches alone, without gaps, by machine code as vknn profile --static models it",
+    "by code: without dispatches whose loops end by what buffers hold, which read as zeros",
     "us of a card: costs of docs/gpu.md; kernels are taken to be as good as ncnn's of their kind",
     "bytes: all that is bound, once a dispatch; no cache keeps any from one dispatch to the next",
     "no us for networks with layers that ncnn has on the processor, now or then",
@@ -30,7 +31,7 @@ ASSUMPTIONS = (
 UNTOLD = ("vision_transformer",)
 #: Statistics of a pipeline that are kept, by vknn's names for them.
 STATISTICS = ("registers", "spills", "scratch", "shared", "code", "instructions", "waves")
-COLUMNS = ("kernel", "kind", "groups", "lanes", "kmacs", "kbytes", *STATISTICS, "times")
+COLUMNS = ("kernel", "kind", "groups", "lanes", "kmacs", "kbytes", *STATISTICS, "us", "times")
 
 
 def costs_of(path: Path, null: str) -> dict[str, Costs]:
@@ -74,8 +75,9 @@ def side(
     if works is not None and network not in ON_THE_PROCESSOR:
         workload = Workload({"": works})
         found["us"] = {name: round(float(workload.times(c)[0])) for name, c in costs.items()}
-    found["code_us"] = _code_us(run, texts)
-    found["rows"] = _rows(engine, run, works, lanes)
+    times = code_times(run, texts)
+    found |= _code(times)
+    found["rows"] = _rows(engine, run, works, lanes, times)
     return found
 
 
@@ -107,19 +109,35 @@ def statistic(pipeline: LoggedPipeline, name: str) -> int | None:
     return int(found[0]) if found else None
 
 
-def _code_us(run: LoggedRun, texts: Path) -> float | None:
-    times = [code_time(run.device, dispatch, texts) for dispatch in run.dispatches]
-    known = [time for time in times if time is not None]
-    return round(sum(known), 1) if times and len(known) == len(times) else None
+def _code(times: Sequence[CodeTimes | None]) -> dict[str, Any]:
+    """Sums over a run, the latencies as assumed and scaled; None where a dispatch has no time.
+
+    Dispatches whose time hangs on data have a sum of their own.
+    """
+    known = [t for t in times if t is not None]
+    if not times or len(known) < len(times):
+        return {"code_us": None}
+    sure = [t for t in known if not t.by_data]
+    scaled = {
+        f"{factor:g}": round(sum(t.scaled[n] for t in sure), 1) for n, factor in enumerate(SCALED)
+    }
+    found = {"code_us": round(sum(t.time for t in sure), 1), "code_scaled_us": scaled}
+    by_data = [t.time for t in known if t.by_data]
+    return found | ({"by_data_us": round(sum(by_data), 1)} if by_data else {})
 
 
 def _rows(
-    engine: str, run: LoggedRun, works: Sequence[Work] | None, lanes: Mapping[int, int]
+    engine: str,
+    run: LoggedRun,
+    works: Sequence[Work] | None,
+    lanes: Mapping[int, int],
+    times: Sequence[CodeTimes | None],
 ) -> list[list[Any]]:
     """Rows of COLUMNS, equal dispatches as one. ncnn's kernels are named by their modules."""
     counts: Counter[tuple[Any, ...]] = Counter()
     for number, dispatch in enumerate(run.dispatches):
         pipeline, work = dispatch.pipeline, works[number] if works else None
+        time = times[number]
         name = run.notes["dispatches"][number][0] if engine == "vknn" else pipeline.module[:6]
         row = (
             name,
@@ -129,6 +147,7 @@ def _rows(
             round(work.macs / 1e3) if work else None,
             round((work.nbytes if work else dispatch.nbytes) / 1e3),
             *(statistic(pipeline, wanted) for wanted in STATISTICS),
+            None if time is None else round(time.time, 1),
         )
         counts[row] += 1
     return [[*row, count] for row, count in counts.items()]

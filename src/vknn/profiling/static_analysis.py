@@ -52,7 +52,7 @@ def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) ->
     dispatch, pipeline = compiled.dispatch, compiled.pipeline
     size = pipeline.subgroup_size
     numbers = {name: _number(pipeline.statistics, named) for name, named in NAMES.items()}
-    found, why = _counted(compiled, limits)
+    found, why = counted(compiled, limits)
     constants = dict(dispatch.specialization)
     x, y, z = (int(constants.get(number, 1)) for number in range(3))
     subgroups = math.prod(dispatch.groups) * -(-x * y * z // size) if size else None
@@ -68,13 +68,13 @@ def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) ->
         counts=None if found is None else found.whole,
         hot=None if found is None else found.hot,
         not_counted=why,
-        modelled=_modelled(compiled, found, limits, assumptions),
+        modelled=modelled(compiled, found, limits, assumptions),
         flags=flags(numbers, pipeline.statistics, size, rdna=is_rdna(limits.name)),
         **numbers,
     )
 
 
-def _counted(compiled: Compiled, limits: DeviceLimits) -> tuple[Counts | None, str]:
+def counted(compiled: Compiled, limits: DeviceLimits) -> tuple[Counts | None, str]:
     """Counts of an invocation, or None and why there are none."""
     dispatch = compiled.dispatch
     texels = tuple((n, b.format.texel_bytes) for n, b in enumerate(dispatch.bindings))
@@ -86,9 +86,10 @@ def _counted(compiled: Compiled, limits: DeviceLimits) -> tuple[Counts | None, s
         return None, str(error)
 
 
-def _modelled(
+def modelled(
     compiled: Compiled, found: Counts | None, limits: DeviceLimits, assumptions: Assumptions
 ) -> ModelledTime | None:
+    """Modelled time of a dispatch of such counts; None for devices that the model does not know."""
     machine = gpu_machine(limits)
     if machine is None or found is None:
         return None

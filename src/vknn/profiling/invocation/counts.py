@@ -46,11 +46,14 @@ class Counts:
         whole: All of it.
         hot: Its hottest loop, None where no loop takes a round.
         local: Lanes of a workgroup.
+        by_data: Whether what buffers hold decides when a loop ends, so that other data may take
+            longer.
     """
 
     whole: Tally
     hot: HotLoop | None
     local: tuple[int, int, int]
+    by_data: bool = False
 
 
 class NotCounted(ShaderError):
@@ -177,6 +180,7 @@ class _Program:
         }
         self._code = compiled(self.functions.values())
         self.tallies = {n: self._tallies(n, code) for n, code in self.functions.items()}
+        self._by_data = any(code.by_data for code in self.functions.values())
 
     def node(self, function: int) -> _Node:
         return _Node(self, function, [0] * len(self.functions[function].runs))
@@ -203,7 +207,7 @@ class _Program:
         root = self.node(self.module.entry)
         names[f"f{self.module.entry}"](root)
         x, y, z = self.module.local
-        return Counts(root.total(), _hottest(root), (x, y, z))
+        return Counts(root.total(), _hottest(root), (x, y, z), self._by_data)
 
     def _tallies(self, number: int, code: FunctionCode) -> list[Tally]:
         blocks, found = self.module.functions[number].blocks, []

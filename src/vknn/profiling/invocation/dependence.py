@@ -14,6 +14,8 @@ from vknn.profiling.invocation.module import Instruction, KernelFunction, Kernel
 
 #: Memory that an invocation has for itself, and what the host tells it.
 OWN = frozenset((op.FUNCTION_STORAGE, op.PRIVATE, op.INPUT, op.PUSH))
+#: Instructions other than LOAD that read what a buffer holds.
+READS = frozenset((op.IMAGE_FETCH, op.IMAGE_READ, op.COOPERATIVE_LOAD)) | op.ATOMICS
 
 
 class Dependence:
@@ -28,18 +30,15 @@ class Dependence:
     def __init__(self, module: KernelModule) -> None:
         self.module = module
         self.reachable: dict[int, list[int]] = {}
-        self.values: set[int] = set()
-        self.cells: set[int] = set()
         self._made: dict[int, Instruction] = {}
         self._parameters: dict[int, tuple[int, int]] = {}
         self._calls: dict[int, list[Instruction]] = {}
         self._stores: dict[int, list[Instruction]] = {}
         self._returned: dict[int, list[int]] = {}
         self._same: dict[int, int] = {}  # cells that a call makes one
-        self._waiting: list[int] = []
         self._reach(module.functions[module.entry])
         self._link()
-        self._spread()
+        self.values, self.cells = self._spread([*self._conditions()])
 
     def root(self, pointer: int) -> int:
         """The variable or parameter that a pointer points into."""
@@ -55,6 +54,16 @@ class Dependence:
         if made is None or made.opcode != op.ACCESS_CHAIN:
             return ()
         return (*self.path(made.operands[0]), *made.operands[1:])
+
+    def by_data(self, value: int) -> bool:
+        """Whether a value hangs on what a buffer or shared memory holds."""
+        values, _ = self._spread([value])
+        return any(self._is_read(self._made[v]) for v in values if v in self._made)
+
+    def _is_read(self, step: Instruction) -> bool:
+        if step.opcode == op.LOAD:
+            return self.module.types.pointed(step.operands[0])[0] not in OWN
+        return step.opcode in READS
 
     def made(self, value: int) -> Instruction | None:
         """The instruction whose result a value is."""
@@ -128,49 +137,55 @@ class Dependence:
             cell = self._same[cell]
         return cell
 
-    def _spread(self) -> None:
+    def _conditions(self) -> Iterator[int]:
         for function in self.reachable:
             for step in self._steps(function):
                 if step.opcode in (op.BRANCH_CONDITIONAL, op.SWITCH):
-                    self._waiting.append(step.operands[0])
-        while self._waiting:
-            value = self._waiting.pop()
-            if value not in self.values and value not in self.module.types.values:
-                self.values.add(value)
-                self._needs(value)
+                    yield step.operands[0]
 
-    def _needs(self, value: int) -> None:
-        """Puts what a value is made from on the list."""
+    def _spread(self, waiting: list[int]) -> tuple[set[int], set[int]]:
+        """All values that ``waiting`` are made from, and the cells that are read on the way."""
+        values: set[int] = set()
+        cells: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            if value not in values and value not in self.module.types.values:
+                values.add(value)
+                waiting += self._needs(value, cells)
+        return values, cells
+
+    def _needs(self, value: int, cells: set[int]) -> Iterator[int]:
+        """What a value is made from; cells that are read for the first time go to ``cells``."""
         if value in self._parameters:
             function, place = self._parameters[value]
-            calls = self._calls.get(function, ())
-            self._waiting += [call.operands[1 + place] for call in calls]
+            yield from (call.operands[1 + place] for call in self._calls.get(function, ()))
             return
         step = self._made[value]
         if step.opcode == op.LOAD:
-            self._needs_load(step.operands[0])
+            yield from self._needs_load(step.operands[0], cells)
         elif step.opcode == op.CALL:
-            self._waiting += self._returned.get(step.operands[0], ())
+            yield from self._returned.get(step.operands[0], ())
         elif step.opcode == op.PHI:
-            self._waiting += [v for v in step.operands[::2] if self._known(v)]
+            yield from (v for v in step.operands[::2] if self._known(v))
         elif step.opcode == op.EXTENDED:
-            self._waiting += step.operands[2:]
+            yield from step.operands[2:]
         elif step.opcode == op.SUBGROUP_SHUFFLE:
-            self._waiting.append(step.operands[1])
+            yield step.operands[1]
         elif step.opcode in expressions.COMPUTED and step.opcode not in op.INTEGER_DOTS:
-            self._waiting += step.operands[: expressions.LITERALS_FROM.get(step.opcode)]
+            yield from step.operands[: expressions.LITERALS_FROM.get(step.opcode)]
 
     def _known(self, value: int) -> bool:
         """Whether a value has an origin in blocks that are reached."""
         return value in self._made or value in self._parameters
 
-    def _needs_load(self, pointer: int) -> None:
+    def _needs_load(self, pointer: int, cells: set[int]) -> Iterator[int]:
         storage, _ = self.module.types.pointed(pointer)
         if storage not in OWN:
             return
-        self._waiting += self.path(pointer)
+        yield from self.path(pointer)
         cell = self._find(self.root(pointer))
-        if cell not in self.cells:
-            self.cells.add(cell)
+        if cell not in cells:
+            cells.add(cell)
             for store in self._stores.get(cell, ()):
-                self._waiting += [store.operands[1], *self.path(store.operands[0])]
+                yield store.operands[1]
+                yield from self.path(store.operands[0])

@@ -65,6 +65,21 @@ class FunctionCode:
         """Loops of the function that are reached."""
         return [*self._loops()]
 
+    @property
+    def by_data(self) -> bool:
+        """Whether what buffers hold decides when one of the loops ends."""
+        return any(self._dependence.by_data(end) for loop in self.loops for end in self._ends(loop))
+
+    def _ends(self, loop: BlockLoop) -> Iterator[int]:
+        """The conditions by which a loop is left."""
+        for number in loop.members:
+            end = self._function.blocks[self.runs[number].labels[-1]].end
+            if end.opcode in (op.BRANCH_CONDITIONAL, op.SWITCH) and any(
+                self._number[label] not in loop.members
+                for label in self._dependence.successors(end)
+            ):
+                yield end.operands[0]
+
     def text(self) -> str:
         """The function in Python: ``node`` keeps its counts and those of its calls."""
         parameters = "".join(f", v{p}" for p in self._function.parameters)
