@@ -173,9 +173,11 @@ void main() {
 """
 
 
-@pytest.mark.parametrize(("product", "rounds"), [("(v * m).x", 8), ("(m * v).x", 17)])
-def test_matrices_by_vectors(product: str, rounds: int) -> None:
-    """2 x 1 + 3 x 2 (a column) and 2 x 1 + 3 x 5 (a row), four multiply-adds each."""
+@pytest.mark.parametrize(
+    ("product", "rounds"), [("(v * m).x", 8), ("(m * v).x", 17), ("(m * p.x)[1].x", 10)]
+)
+def test_products_of_matrices(product: str, rounds: int) -> None:
+    """2 x 1 + 3 x 2 (a column), 2 x 1 + 3 x 5 (a row), 5 x 2; four multiply-adds each."""
     job = ShaderJob(MATRICES_BY_VECTORS % product, "matrices.comp", {})
     (spirv,) = compiler().compile([job])
     found = counts(spirv, {}, struct.pack("<f", 2.0), (1, 1, 1), TargetSizes(LANES)).whole

@@ -85,6 +85,7 @@ _PLAIN: Final = {
 }
 #: Opcode -> expression of whole vectors; a matrix is a tuple of its columns.
 _WHOLE: Final = {
+    op.MATRIX_TIMES_SCALAR: "tuple([tuple([v * {1} for v in column]) for column in {0}])",
     op.VECTOR_TIMES_MATRIX: "tuple([sum(map(multiply, {0}, column)) for column in {1}])",
     op.MATRIX_TIMES_VECTOR: "tuple([sum(map(multiply, row, {1})) for row in zip(*{0})])",
     148: "sum(map(multiply, {0}, {1}))",

@@ -24,7 +24,7 @@ EXTRACT_DYNAMIC, SHUFFLE, CONSTRUCT, EXTRACT = 77, 79, 80, 81
 IMAGE_FETCH, IMAGE_READ, IMAGE_WRITE, IMAGE = 95, 98, 99, 100
 BITCAST = 124
 F_MULTIPLY, VECTOR_TIMES_SCALAR, DOT = 133, 142, 148
-VECTOR_TIMES_MATRIX, MATRIX_TIMES_VECTOR = 144, 145
+MATRIX_TIMES_SCALAR, VECTOR_TIMES_MATRIX, MATRIX_TIMES_VECTOR = 143, 144, 145
 CONTROL_BARRIER, MEMORY_BARRIER = 224, 225
 PHI, LOOP_MERGE, SELECTION_MERGE, LABEL = 245, 246, 247, 248
 BRANCH, BRANCH_CONDITIONAL, SWITCH, RETURN, RETURN_VALUE, UNREACHABLE = 249, 250, 251, 253, 254, 255
@@ -33,6 +33,9 @@ COOPERATIVE_LOAD, COOPERATIVE_STORE, COOPERATIVE_MULTIPLY_ADD = 4457, 4458, 4459
 
 #: Operations on an address that give what was there: exchange, add, least, most, and, or, ...
 ATOMICS: Final = frozenset((229, *range(234, 243)))
+#: Sums, products, least, most and the like over a subgroup, and shuffles by distance. What they
+#: give is taken for zeros, as what buffers hold: kernels reduce nothing else.
+SUBGROUP_RESULTS: Final = frozenset(range(346, 365))
 #: Signed, unsigned and mixed dot products of integers, and those that add a sum.
 INTEGER_DOTS: Final = frozenset(range(4450, 4456))
 #: Instruction of the extended set GLSL.std.450.
@@ -68,4 +71,4 @@ WITHOUT_RESULT: Final = frozenset(
 #: Those with a result that :mod:`vknn.profiling.invocation.expressions` does not compute by itself.
 WITH_RESULT: Final = frozenset(
     (UNDEF, EXTENDED, VARIABLE, LOAD, ACCESS_CHAIN, CALL, PHI, IMAGE, IMAGE_FETCH, IMAGE_READ)
-) | {COOPERATIVE_LOAD, COOPERATIVE_MULTIPLY_ADD, *ATOMICS, *INTEGER_DOTS}
+) | {COOPERATIVE_LOAD, COOPERATIVE_MULTIPLY_ADD, *ATOMICS, *INTEGER_DOTS, *SUBGROUP_RESULTS}

@@ -9,6 +9,7 @@ from vknn.errors import ShaderError
 from vknn.profiling.invocation import opcodes as op
 from vknn.profiling.invocation.dependence import Dependence
 from vknn.profiling.invocation.module import Instruction, KernelModule
+from vknn.profiling.invocation.types import Types
 
 #: Multiply-adds of an integer dot product: four bytes by four bytes.
 DOT_MULTIPLY_ADDS = 4
@@ -88,6 +89,8 @@ def tally(
     if opcode == op.DOT:
         vector = types.of[step.operands[0]]
         return _products(types.components(vector), types.width(vector))
+    if opcode == op.MATRIX_TIMES_SCALAR:
+        return _scaled(types, target, step.type)
     if opcode in (op.VECTOR_TIMES_MATRIX, op.MATRIX_TIMES_VECTOR):
         vector = types.of[step.operands[opcode == op.MATRIX_TIMES_VECTOR]]
         each = types.components(vector)
@@ -121,6 +124,16 @@ def _memory(module: KernelModule, step: Instruction) -> Tally:
 
 def _products(count: int, width: int) -> Tally:
     return Tally(multiply_adds=count, packed=count if width == 16 else 0)
+
+
+def _scaled(types: Types, target: TargetSizes, kind: int) -> Tally:
+    """A product with a matrix, of the invocation's own or of its subgroup's (cooperative)."""
+    opcode, operands = types.kinds[kind]
+    if opcode == op.TYPE_COOPERATIVE:
+        rows, columns = types.shape(kind)
+        return _products(rows * columns // target.subgroup_size, types.width(kind))
+    column, columns = operands
+    return _products(columns * types.components(column), types.width(column))
 
 
 def _access(storage: int, nbytes: float, *, store: bool = False) -> Tally:
