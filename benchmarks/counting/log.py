@@ -59,10 +59,12 @@ class LoggedDispatch:
 
 @dataclass
 class LoggedRun:
-    """A network's run. ``peak``: the most bytes of device memory allocated at once, up to then."""
+    """A network's run. ``peak``: the most bytes of device memory allocated at once, up to then;
+    ``waiting``: dispatches that stand behind a barrier."""
 
     dispatches: list[LoggedDispatch] = field(default_factory=list)
     barriers: int = 0
+    waiting: int = 0
     copies: int = 0
     copied: int = 0
     submits: int = 0
@@ -163,6 +165,7 @@ class _Reader:
         for commands in map(self._of, record["commands"]):
             self._run.dispatches += commands.dispatches
             self._run.barriers += commands.barriers
+            self._run.waiting += commands.waiting
             self._run.copies += commands.copies
             self._run.copied += commands.copied
 
@@ -172,7 +175,8 @@ class _Commands:
 
     def __init__(self) -> None:
         self.dispatches: list[LoggedDispatch] = []
-        self.barriers = self.copies = self.copied = 0
+        self.barriers = self.waiting = self.copies = self.copied = 0
+        self._behind = False
         self._pipeline: LoggedPipeline | None = None
         self._push = b""
         self._fresh = True
@@ -199,10 +203,13 @@ class _Commands:
             self._buffers = dict(sets.get(record["set"], {}))
         elif what == "barrier":
             self.barriers += 1
+            self._behind = True
         elif what == "copy":
             self.copies += 1
             self.copied += record["bytes"]
         elif what == "dispatch" and self._pipeline is not None:
+            self.waiting += self._behind
+            self._behind = False
             groups = tuple(record["groups"])
             self.dispatches.append(
                 LoggedDispatch(self._pipeline, groups, self._push, dict(self._buffers))

@@ -61,6 +61,7 @@ def side(
     found: dict[str, Any] = {
         "dispatches": len(run.dispatches),
         "barriers": run.barriers,
+        "waiting": run.waiting,
         "copies": run.copies,
         "submits": run.submits,
         "peak_mb": round(run.peak / 1e6, 1),

@@ -127,7 +127,7 @@ def static(
     The model is planned and compiled for the device; nothing runs. Parts of a model whose shapes
     depend on data are left out, as they are compiled during runs. The driver's numbers are None
     where it does not tell any; counts of what an invocation does come from the SPIR-V on every
-    device. Modelled times are arithmetic, no measurement: on AMD's GPUs from RDNA on from the
+    device. Modelled times are arithmetic, no measurement: on AMD's GPUs from the
     machine code, on other devices of a table coarser, from the counts; on others there are none.
 
     Args:

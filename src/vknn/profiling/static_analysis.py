@@ -37,7 +37,7 @@ def compiled(executable: Executable, limits: DeviceLimits, *, texts: bool) -> li
     dispatches = executable.plan.dispatches
     if FEATURE in limits.features:
         machine = gpu_machine(limits)
-        wanted = texts or (machine is not None and machine.rdna > 0)
+        wanted = texts or (machine is not None and machine.reads_code)
         pipelines = executable.compiled(texts=wanted)
     else:
         pipelines = [CompiledPipeline(limits.subgroup_size, {}, {}) for _ in dispatches]
@@ -103,7 +103,7 @@ def modelled(
         barriers=compiled.barriers,
     )
     text = compiled.pipeline.texts.get(FORM)
-    if not machine.rdna or text is None:
+    if not machine.reads_code or text is None:
         return from_counts(work, machine, assumptions)
     return from_code(kernel_cost(text, size, machine, assumptions), work, machine, assumptions)
 

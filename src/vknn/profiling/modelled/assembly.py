@@ -1,7 +1,7 @@
-"""Machine code of RDNA as RADV prints it: instructions, what they cost, and inner loops.
+"""Machine code of AMD's GPUs as RADV prints it: instructions, their costs, and inner loops.
 
-Names: AMD, "RDNA Instruction Set Architecture" 1 to 4. A block begins with "BB3:", an instruction
-stands on a line of its own, its encoding behind ";".
+Names: AMD, "RDNA Instruction Set Architecture" 1 to 4, and "Vega Instruction Set Architecture". A
+block begins with "BB3:", an instruction stands on a line of its own, its encoding behind ";".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUARTER: Final = re.compile(
 )
 _DOUBLE: Final = re.compile(r"_f64(_|$)")
 _MULTIPLY_ADD: Final = re.compile(
-    r"v_(fma|fmac|fmaak|fmamk|mac|mad)_(f32|f16|legacy_f32|mix|mixlo|mixhi)|v_fma_mix"
+    r"v_(fma|fmac|fmaak|fmamk|mac|mad|madak|madmk)_(f32|f16|legacy_f32)|v_(fma|mad)_mix"
 )
 _DUAL: Final = re.compile(r"v_dual_(fmac|fmaak|fmamk)_f32")
 #: Multiply-adds of a lane, by what the name begins with.
@@ -117,11 +117,11 @@ class AsmLine:
                 return 4 * len(part)
         return 4 * twice
 
-    def cycles(self, wave: int, generation: int) -> float:
-        """Cycles that a vector instruction keeps a SIMD of 32 lanes busy."""
+    def cycles(self, wave: int, generation: int, lanes: int = 32) -> float:
+        """Cycles that a vector instruction keeps a SIMD of so many lanes busy."""
         if self.name.startswith(("v_wmma", "v_swmmac")):
             return _MATRIX_CYCLES.get(generation, 32)
-        once = wave / 32
+        once = wave / lanes
         if _QUARTER.match(self.name):
             return 4 * once
         return 16 * once if _DOUBLE.search(self.name) else once

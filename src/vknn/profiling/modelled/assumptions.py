@@ -18,7 +18,6 @@ class Assumptions:
         dispatch: Microseconds of a dispatch.
         barrier: Microseconds of a barrier.
         shared_bytes: Bytes of shared memory that a compute unit serves a cycle.
-        cache_bytes: Bytes that a compute unit's innermost cache serves a cycle.
         waves: Waves of a SIMD in flight where the driver does not tell.
         round_instructions: Instructions of a loop's round beside multiply-adds and accesses, where
             no machine code is read.
@@ -35,7 +34,6 @@ class Assumptions:
     dispatch: float = 1.5
     barrier: float = 2.5
     shared_bytes: float = 128  # AMD's RDNA whitepaper: 128 bytes a cycle and half workgroup proc.
-    cache_bytes: float = 128  # the same: a line of 128 bytes a cycle
     waves: int = 8
     round_instructions: float = 8
 

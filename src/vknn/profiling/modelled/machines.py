@@ -21,6 +21,8 @@ class GpuMachine:
         counted_by: SIMDs over which the driver's number of waves in flight goes.
         matrix: Multiply-adds of cooperative matrices that a lane does a cycle.
         rdna: Generation of RDNA (1 to 4), whose machine code is read; 0 for other machines.
+        gcn: Whether it is one of AMD's before RDNA, whose machine code is read, too.
+        cache_bytes: Bytes that a compute unit's innermost cache serves a cycle.
     """
 
     simds: int
@@ -31,6 +33,18 @@ class GpuMachine:
     counted_by: int = 1
     matrix: int = 1
     rdna: int = 0
+    gcn: bool = False
+    cache_bytes: int = 128
+
+    @property
+    def reads_code(self) -> bool:
+        """Whether the machine code of its driver is understood."""
+        return self.gcn or self.rdna > 0
+
+    @property
+    def interval(self) -> int:
+        """Cycles from one issue of a SIMD to its next: GCN's four SIMDs take turns."""
+        return 4 if self.gcn else 1
 
     @property
     def peak(self) -> float:
@@ -39,13 +53,15 @@ class GpuMachine:
 
 
 def _rdna(generation: int, units: int, clock: float, bandwidth: float) -> GpuMachine:
-    """Compute units of two SIMDs of 32 lanes: AMD, "RDNA Architecture" (whitepaper, 2019)."""
+    """Compute units of two SIMDs of 32 lanes, caches of a line of 128 bytes a cycle: AMD, "RDNA
+    Architecture" (whitepaper, 2019)."""
     return GpuMachine(2 * units, 32, clock, bandwidth, shared_by=2, rdna=generation)
 
 
 def _gcn(units: int, clock: float, bandwidth: float) -> GpuMachine:
-    """Compute units of four SIMDs of 16 lanes: AMD, "Graphics Cores Next Architecture" (2012)."""
-    return GpuMachine(4 * units, 16, clock, bandwidth, shared_by=4)
+    """Compute units of four SIMDs of 16 lanes, caches of 64 bytes a cycle: AMD, "Graphics Cores
+    Next (GCN) Architecture" (whitepaper, 2012)."""
+    return GpuMachine(4 * units, 16, clock, bandwidth, shared_by=4, gcn=True, cache_bytes=64)
 
 
 def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:

@@ -1,8 +1,9 @@
-"""Cycles of a kernel's machine code on RDNA, in its hottest loop and around it.
+"""Cycles of a kernel's machine code on AMD's GPUs, in its hottest loop and around it.
 
 The model: a wave issues in order. A vector instruction of 64 lanes takes a SIMD of 32 lanes two
-cycles (a quarter of the rate: eight). Loads arrive after a latency that is assumed, and are waited
-for where the code says so. With enough waves the busiest unit decides, with one alone the waiting.
+cycles (a quarter of the rate: eight), one of 16 lanes (GCN) four. Loads arrive after a latency that
+is assumed, and are waited for where the code says so. With enough waves the busiest unit decides,
+with one alone the waiting.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ def _cost(
     rounds: int,
     warm: int,
 ) -> Cost:
-    generation = machine.rdna
     vector = [line for line in lines if line.unit == "vector"]
-    cycles = sum(line.cycles(wave, generation) for line in vector)
-    useful = sum(line.cycles(wave, generation) for line in vector if line.multiply_adds(wave))
-    scalar = sum(line.unit in ("scalar", "branch") for line in lines)
+    each = [line.cycles(wave, machine.rdna, machine.lanes) for line in vector]
+    cycles = sum(each)
+    useful = sum(c for line, c in zip(vector, each, strict=True) if line.multiply_adds(wave))
+    scalar = machine.interval * sum(line.unit in ("scalar", "branch") for line in lines)
     shared = wave * sum(line.nbytes for line in lines if line.unit == "shared")
     memory = [line for line in lines if line.unit == "memory"]
     cache = wave * sum(line.nbytes for line in memory)
@@ -109,8 +110,8 @@ def _cost(
         issue=max(cycles, scalar),
         vector=cycles,
         shared=machine.shared_by * shared / assumptions.shared_bytes,
-        cache=machine.shared_by * cache / assumptions.cache_bytes,
-        latency=_Wave(wave, generation, assumptions).cycles(lines, rounds, warm),
+        cache=machine.shared_by * cache / machine.cache_bytes,
+        latency=_Wave(wave, machine, assumptions).cycles(lines, rounds, warm),
         multiply_adds=sum(line.multiply_adds(wave) for line in vector),
         share=useful / cycles if cycles else 0.0,
         load_bytes=sum(line.nbytes for line in memory if "load" in line.name),
@@ -120,8 +121,8 @@ def _cost(
 class _Wave:
     """One wave alone: when its instructions issue, and what it waits for."""
 
-    def __init__(self, lanes: int, generation: int, assumptions: Assumptions) -> None:
-        self._lanes, self._generation, self._assumed = lanes, generation, assumptions
+    def __init__(self, lanes: int, machine: GpuMachine, assumptions: Assumptions) -> None:
+        self._lanes, self._machine, self._assumed = lanes, machine, assumptions
         self._time = 0.0
         self._ready: dict[str, float] = {}
         self._missing: list[tuple[str, float]] = []  # unit and when its result arrives
@@ -148,7 +149,8 @@ class _Wave:
             self._time = max(self._time, self._ready.get(register, 0.0))
         self._time += self._issue(line)
         if line.unit == "vector":
-            self._written(line, self._assumed.result_latency)
+            # A wave of GCN issues again when its result is there.
+            self._written(line, 0.0 if self._machine.gcn else self._assumed.result_latency)
         elif line.unit == "scalar":
             self._written(line, 1.0)
         elif line.unit in self._latency and "store" not in line.name:
@@ -156,8 +158,10 @@ class _Wave:
 
     def _issue(self, line: AsmLine) -> float:
         if line.unit == "vector":
-            return line.cycles(self._lanes, self._generation)
-        return self._assumed.branch if line.unit == "branch" else _ISSUE[line.unit]
+            return line.cycles(self._lanes, self._machine.rdna, self._machine.lanes)
+        if line.unit == "branch":
+            return self._assumed.branch
+        return max(_ISSUE[line.unit], self._machine.interval if line.unit != "free" else 0.0)
 
     def _written(self, line: AsmLine, after: float) -> None:
         for register in line.destinations:
