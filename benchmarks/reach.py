@@ -1,4 +1,4 @@
-"""How far vknn is ahead of ncnn on GPUs that are not here, by the counts that are kept.
+"""Ratios to ncnn on GPUs that are not here, by the counts that are kept.
 
     python benchmarks/reach.py                        # all that modelled.py --save has kept
     python benchmarks/reach.py navi21 --update-docs

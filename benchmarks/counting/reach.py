@@ -1,4 +1,4 @@
-"""How many times as fast as ncnn vknn is, by modelled times of the dispatches of both."""
+"""Ratios of ncnn's modelled time to vknn's, from the dispatches of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHOUT_BARRIER = ASSUMPTIONS.dispatch / (ASSUMPTIONS.dispatch + ASSUMPTIONS.bar
 
 @dataclass(frozen=True)
 class Goal:
-    """What a null device is to reach: the geometric mean over all networks, the least of them.
+    """A null device's goal: the geometric mean over all networks, and the least of them.
 
     ``card``: the GPU whose fitted cost of a dispatch is taken.
     """
