@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import debug
+from vknn.chaining import chain_nodes
 from vknn.formats import Model
 from vknn.graph import Graph, TensorType, validate
 from vknn.lowering import LoweringOptions, WeightCache, lower
@@ -60,6 +61,8 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
         validate(graph)
         graph = run_passes(graph, target.options.disabled)
     limits = target.device.limits if target.device is not None else None
+    if passes and limits is not None:
+        graph = chain_nodes(graph, limits, target.options)
     keep_values = target.debug >= debug.VALUES
     parts = partition(graph, limits, target.options, keep_values=keep_values)
     timings = {"plan": 0.0, "prepare": 0.0}

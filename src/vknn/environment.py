@@ -93,6 +93,7 @@ PARTS = {
     "winograd": "Winograd convolutions",
     "shared": "products in blocks of shared memory (GPUs)",
     "cooperative": "products by cooperative matrices (GPUs, precision fp16)",
+    "gates": "squeeze-and-excitation layers as one dispatch (GPUs)",
     "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",
     "dead-code": "pass: removing nodes that nobody needs",
     "constant-folding": "pass: computing constant parts of the graph beforehand",

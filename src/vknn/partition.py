@@ -15,7 +15,9 @@ from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.choose.split_weights import split_columns
 from vknn.lowering.kit.candidate import Candidate
+from vknn.ops.chain import Chain
 from vknn.ops.elementwise import Fused
+from vknn.passes.chains import unchain
 from vknn.passes.fusion import unfuse
 from vknn.plan import DeviceLimits
 
@@ -106,8 +108,11 @@ class _Kernels:
         """The node, or where no kernel takes it whole and those of its parts fit better, these."""
         if self._limits is None or not node.is_static or self.of(node):
             return [node]
-        if isinstance(node.op, Fused):
-            parts: list[Node] | None = unfuse(node)
+        parts: list[Node] | None
+        if isinstance(node.op, Chain):
+            parts = unchain(node)
+        elif isinstance(node.op, Fused):
+            parts = unfuse(node)
         else:
             parts = split_columns(node, self._limits.max_storage_buffer_range)
         return [node] if parts is None else [p for part in parts for p in self.parts(part)]

@@ -9,7 +9,7 @@ from vknn.graph import Node, TensorType
 from vknn.lowering.choose.tuned_choices import chosen
 from vknn.lowering.kernels import find_rule
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.epilogue import encode_steps
+from vknn.lowering.kit.epilogue import problem_of
 from vknn.lowering.kit.layouts import Layout, on_device, storage_bytes
 from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
@@ -18,19 +18,8 @@ from vknn.plan import DeviceLimits
 
 def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> Problem:
     """Problem of a node: base op, concrete types, epilogue apart."""
-    types = node.input_types
     constants = tuple(v.constant if v is not None else None for v in node.inputs)
-    op = node.op
-    outputs = node.bounds
-    if not isinstance(op, Fused):
-        return Problem(op, types, outputs, constants, limits, options)
-    count = len(types) - op.operand_count
-    operands = tuple(t for t in types[count:] if t is not None)
-    epilogue = encode_steps(op, operands, outputs[0])
-    base_outputs = op.base.bound(*types[:count])
-    return Problem(
-        op.base, types[:count], base_outputs, constants[:count], limits, options, epilogue
-    )
+    return problem_of(node.op, node.input_types, node.bounds, constants, limits, options)
 
 
 def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:

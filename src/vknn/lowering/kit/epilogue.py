@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
 from vknn.lowering.kit.opcodes import BINARY, GELU_TANH, UNARY
-from vknn.lowering.kit.problem import Epilogue, EpilogueStep
+from vknn.lowering.kit.problem import Epilogue, EpilogueStep, LoweringOptions, Problem
 from vknn.ops import elementwise as ew
 from vknn.ops.quantized.arithmetic import QuantizedBinary
+from vknn.plan import DeviceLimits
 
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.
 SCALAR_MODE, OPERAND_MODE, CHANNEL_FLAG, REVERSE_FLAG = 1, 2, 16, 32
@@ -22,6 +25,25 @@ def unary_step(op: Op) -> EpilogueStep:
         code = GELU_TANH
     a, b = (*(float(getattr(op, name)) for name in names), 0.0, 0.0)[:2]
     return EpilogueStep(code, a, b)
+
+
+def problem_of(
+    op: Op,
+    types: Sequence[TensorType | None],
+    outputs: tuple[TensorType, ...],
+    constants: Sequence[np.ndarray | None],
+    limits: DeviceLimits,
+    options: LoweringOptions,
+) -> Problem:
+    """Problem of an op on these inputs: of a fused one the base op, its epilogue apart."""
+    types, constants = tuple(types), tuple(constants)
+    if not isinstance(op, ew.Fused):
+        return Problem(op, types, outputs, constants, limits, options)
+    count = len(types) - op.operand_count
+    operands = tuple(t for t in types[count:] if t is not None)
+    epilogue = encode_steps(op, operands, outputs[0])
+    base = op.base.bound(*types[:count])
+    return Problem(op.base, types[:count], base, constants[:count], limits, options, epilogue)
 
 
 def encode_steps(

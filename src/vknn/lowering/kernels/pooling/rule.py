@@ -36,6 +36,9 @@ from vknn.plan import DeviceLimits
 #: Most inputs that a lane of global_shared.comp takes where there are more lanes to be had: longer
 #: sums of float32 numbers one after the other lose accuracy.
 MOST_INPUTS = 4096
+#: On GPUs inputs that a lane takes before there are twice as many lanes, up to this number of lanes:
+#: with a workgroup a vec4 of channels there are few others to hide its waits.
+GPU_INPUTS, GPU_LANES = 16, 512
 
 
 @lowers(MaxPool, AveragePool)
@@ -151,6 +154,10 @@ def _shared_lanes(limits: DeviceLimits, pixels: int) -> int:
     """Lanes that share an image, a power of two: the more, the larger it is."""
     lanes = 1 << (lane_count(limits).bit_length() - 1)
     most = min(limits.max_group_size[0], limits.max_group_invocations, limits.shared_memory // 16)
+    if limits.kind != "cpu":
+        most = min(most, GPU_LANES) if pixels <= MOST_INPUTS * GPU_LANES else most
+        while pixels > GPU_INPUTS * lanes and 2 * lanes <= most:
+            lanes *= 2
     while pixels > MOST_INPUTS * lanes and 2 * lanes <= most:
         lanes *= 2
     return lanes

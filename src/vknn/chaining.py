@@ -1,0 +1,111 @@
+"""Chaining: nodes joined to one dispatch where the device's model says that it costs less.
+
+A dispatch with its barrier takes a GPU as long as millions of multiply-adds. What a chain of small
+layers costs as one dispatch is estimated by the rule of its kernel, what its parts cost by theirs,
+and the cheaper of both is taken. On CPUs there are no chains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from vknn.graph import Graph, Node, Op, Value
+from vknn.lowering import LoweringOptions, candidates
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Fused
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement.shape import Reshape
+from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.passes.chains import joined
+from vknn.plan import DeviceLimits
+
+
+class _Readings:
+    """Producers of values that one node reads once, as its first input."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._producers = graph.producers()
+        self._uses = Counter(v for node in graph.nodes for v in node.inputs if v is not None)
+        self._uses.update(graph.outputs.values())
+
+    def before(self, node: Node) -> Node | None:
+        """The node that makes the first input, where nothing else reads it."""
+        value: Value | None = node.inputs[0] if node.inputs else None
+        if value is None or self._uses[value] != 1:
+            return None
+        found = self._producers.get(value)
+        return found if found is not None and len(found.outputs) == 1 else None
+
+    def run(self, node: Node, *wanted: Callable[[Node], bool]) -> list[Node] | None:
+        """The node and those before it as ``wanted``, the last first; reshapes may lie between."""
+        nodes = [node]
+        for accepts in wanted:
+            before = self.before(nodes[0])
+            while before is not None and isinstance(before.op, Reshape):
+                nodes.insert(0, before)
+                before = self.before(before)
+            if before is None or not accepts(before):
+                return None
+            nodes.insert(0, before)
+        return nodes
+
+
+def _base(node: Node) -> Op:
+    return node.op.base if isinstance(node.op, Fused) else node.op
+
+
+def _is_layer(node: Node) -> bool:
+    """True for a fully connected layer of few numbers: one pixel, or rows without one."""
+    (type_,) = node.output_types
+    if not isinstance(_base(node), MatMul | Conv) or not type_.is_static or type_.rank < 2:
+        return False
+    return math.prod(type_.dims[2:]) == 1
+
+
+def _is_mean(node: Node) -> bool:
+    return isinstance(node.op, GlobalAveragePool)
+
+
+def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """The layers of a squeeze-and-excitation block, with the mean before them and without."""
+    if _is_layer(node):
+        yield readings.run(node, _is_layer, _is_mean)
+        yield readings.run(node, _is_layer)
+
+
+#: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
+_KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {"gates": _gates}
+
+
+def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
+    """The graph with chains in place of nodes that cost the device more apart."""
+    if limits.kind == "cpu":
+        return graph
+    readings = _Readings(graph)
+    found: dict[Node, Node] = {}  # a chain's last node -> the chain
+    taken: set[Node] = set()
+    for name, finder in _KINDS.items():
+        for node in graph.nodes if name not in options.disabled else ():
+            runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
+            chains = [(_saved(run, limits, options), run) for run in runs]
+            saved, run = max(chains, key=lambda pair: pair[0], default=(0.0, []))
+            if saved > 0.0:
+                found[node] = joined(run)
+                taken.update(run)
+    if not found:
+        return graph
+    kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
+    return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
+
+
+def _saved(run: list[Node], limits: DeviceLimits, options: LoweringOptions) -> float:
+    """Microseconds that a chain saves; below 0 where it costs more or no kernel takes it."""
+    whole = _cost(joined(run), limits, options)
+    return sum(_cost(node, limits, options) for node in run) - whole if whole < math.inf else -1.0
+
+
+def _cost(node: Node, limits: DeviceLimits, options: LoweringOptions) -> float:
+    """Least estimated microseconds; infinite where no kernel takes the node."""
+    return min((c.cost for c in candidates(node, limits, options)), default=math.inf)

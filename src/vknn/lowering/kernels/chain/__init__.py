@@ -1,0 +1,1 @@
+"""Lowering of chains: several operators in one dispatch."""

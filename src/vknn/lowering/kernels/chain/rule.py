@@ -1,0 +1,19 @@
+"""Chains that one dispatch computes, on GPUs: a family of kernels for each kind of chain."""
+
+from __future__ import annotations
+
+from vknn.lowering.kernels.chain.gate import gate_candidates
+from vknn.lowering.kernels.chain.links import links_of
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.registry import lowers
+from vknn.ops.chain import Chain
+
+
+@lowers(Chain)
+def chain(problem: Problem) -> list[Candidate]:
+    """Candidates of whichever kernel takes the chain; on CPUs none, where dispatches are cheap."""
+    if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
+        return []
+    links = links_of(problem)
+    return [*gate_candidates(problem, links)]

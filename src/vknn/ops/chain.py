@@ -1,0 +1,65 @@
+"""Chain: operators that one dispatch computes, each from the result of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.checks import require
+
+T = TypeVar("T")
+
+
+@attributes
+class Chain(Op):
+    """Operators one after the other, each on the (only) output of the one before.
+
+    Inputs: those of the first operator, then of each other all but its first, which is the result
+    before it; ``counts`` says how many of each. Results between them are not rounded to a storage
+    type. Made for devices on which a dispatch costs more than it saves to split the work.
+    """
+
+    links: tuple[Op, ...]
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.links) == len(self.counts) > 1, "a chain has two links at least")
+        require(not any(isinstance(op, Chain) for op in self.links), "a chain in a chain")
+
+    @property
+    def type_name(self) -> str:
+        """The names of the links, joined by "+"."""
+        return "+".join(op.type_name for op in self.links)
+
+    def split(self, inputs: Sequence[T]) -> list[tuple[T, ...]]:
+        """The inputs of each link, without the results that stand before those of all but one."""
+        require(len(inputs) == sum(self.counts), f"{self.type_name}: {len(inputs)} inputs")
+        ends = np.cumsum(self.counts).tolist()
+        return [tuple(inputs[end - n : end]) for end, n in zip(ends, self.counts, strict=True)]
+
+    def followed(self, inputs: Sequence[T], step: Callable[[Op, tuple[Any, ...]], Any]) -> Any:
+        """The last result of ``step(link, inputs)``, which is told the result before it."""
+        first, *others = self.split(inputs)
+        value = step(self.links[0], first)
+        for op, own in zip(self.links[1:], others, strict=True):
+            value = step(op, (value, *own))
+        return value
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        return (self.followed(inputs, _one_type),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        return (self.followed(inputs, _one_array),)
+
+
+def _one_type(op: Op, inputs: tuple[TensorType | None, ...]) -> TensorType:
+    types = op.infer(*inputs)
+    require(len(types) == 1, f"{op.type_name} has {len(types)} outputs: no link of a chain")
+    return types[0]
+
+
+def _one_array(op: Op, inputs: tuple[np.ndarray | None, ...]) -> np.ndarray:
+    return op.reference(*inputs)[0]
