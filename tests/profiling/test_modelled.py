@@ -10,9 +10,9 @@ from vknn.plan import DeviceLimits
 from vknn.profiling.invocation import Counts, HotLoop, Tally
 from vknn.profiling.modelled import ASSUMPTIONS, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import AsmLine, inner_loops, lines_of, parsed
-from vknn.profiling.modelled.machines import is_rdna
 from vknn.profiling.modelled.rdna import kernel_cost
 from vknn.profiling.modelled.times import from_code, from_counts
+from vknn.runtime.machines import is_rdna
 
 #: As RADV prints it: a loop of two loads, a wait, four multiply-adds, an integer product.
 TEXT = """BB0:
