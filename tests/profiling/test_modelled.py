@@ -82,6 +82,19 @@ def test_a_wave_of_32_lanes_takes_half() -> None:
     assert loop is not None and loop.vector == 4 + 4
 
 
+def test_gcn() -> None:
+    """Four SIMDs of 16 lanes take turns: an instruction of a wave every four cycles at most."""
+    found = gpu_machine(DeviceLimits(name="AMD Radeon RX 580 Series (RADV POLARIS10)"))
+    assert found is not None and found.reads_code and (found.interval, found.shared_by) == (4, 4)
+    cost = kernel_cost(TEXT, 64, found, ASSUMPTIONS)
+    assert cost.loop is not None
+    assert cost.loop.vector == cost.loop.issue == 4 * 4 + 16  # an integer product four times
+    assert cost.loop.cache == 64  # 64 lanes of 16 bytes, 64 a cycle for four SIMDs
+    # Ten instructions, and the loads, whose latency does not hang on the machine.
+    first = kernel_cost(TEXT, 64, machine(), ASSUMPTIONS).loop
+    assert first is not None and first.latency < cost.loop.latency < first.latency + 4 * 10
+
+
 @pytest.mark.parametrize(
     ("text", "unit", "nbytes", "multiply_adds"),
     [
