@@ -40,8 +40,8 @@ FOLDER = ROOT.parent / "shared" / "benchmark" / "ncnn"
 RESULTS = ROOT / "benchmarks" / "results" / "modelled"
 COSTS = RESULTS / "costs.json"
 PAGE = ROOT / "docs" / "gpu.md"
-#: Precision -> the way that ncnn runs: its options as they come store float16 and compute in it where
-#: they can. "fp16-arithmetic": vknn computes in it, too.
+#: Precision -> the way that ncnn runs: its options as they come store float16 and compute in it
+#: where they can. "fp16-arithmetic": vknn computes in it, too.
 MODES = {"fp16": "default", "fp16-arithmetic": "default", "fp32": "fp32"}
 SIZES = {**NETWORKS, **made.SHAPES}
 

@@ -1,7 +1,6 @@
-"""benchmarks/choices.py: the planner's choices held against the best candidates by modelled time."""
+"""benchmarks/choices.py: choices held against the best candidates by modelled time."""
 
 from __future__ import annotations
-
 
 import pytest
 from benchmarks.choosing.problems import Choice, add_choices
