@@ -222,7 +222,10 @@ def costs_document(fitted: Mapping[Card, Fitted]) -> dict[str, Any]:
 
 
 def _count(device: str, wheel: Path | None, folders: list[Path]) -> None:
-    """ncnn with its options as they come and no weights, as benchncnn runs it."""
+    """ncnn with its options as they come and no weights, as benchncnn runs it.
+
+    What is kept of networks that are in none of the folders stays.
+    """
     null_drivers.set_up(device)
     networks = []
     for name, size in NETWORKS.items():
@@ -243,8 +246,11 @@ def _count(device: str, wheel: Path | None, folders: list[Path]) -> None:
             print(f"error: ncnn {VERSION} is wanted, this is {', '.join(others)} (--wheel)")
             return
         found = {name: counted(run, texts) for name, run in runs.items() if name not in errors}
+    path = RESULTS / device / KEPT
+    known = json.loads(path.read_text())["networks"] if path.exists() else {}
+    every = {name: (known | found)[name] for name in NETWORKS if name in known | found}
     document = {"device": device, "engine": f"ncnn {VERSION}", "columns": kept.COLUMNS}
-    kept.write(RESULTS / device / KEPT, {**document, "networks": found})
+    kept.write(path, {**document, "networks": every})
 
 
 def counted(run: LoggedRun, texts: Path) -> dict[str, Any]:

@@ -40,8 +40,9 @@ FOLDER = ROOT.parent / "shared" / "benchmark" / "ncnn"
 RESULTS = ROOT / "benchmarks" / "results" / "modelled"
 COSTS = RESULTS / "costs.json"
 PAGE = ROOT / "docs" / "gpu.md"
-#: Precision -> the way that ncnn runs: its options as they come store float16 where they can.
-MODES = {"fp16": "default", "fp32": "fp32"}
+#: Precision -> the way that ncnn runs: its options as they come store float16 and compute in it
+#: where they can. "fp16-arithmetic": vknn computes in it, too.
+MODES = {"fp16": "default", "fp16-arithmetic": "default", "fp32": "fp32"}
 SIZES = {**NETWORKS, **made.SHAPES}
 
 
@@ -84,9 +85,19 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
     null_drivers.set_up(device)
     with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
         place = Workshop(device, layer.built(prepare.CACHE), Path(folder))
-        document = compared(args, place, json.loads(path.read_text()) if args.only else None)
+        document = compared(args, place, _other_side(args, device) if args.only else None)
     if args.save:
         kept.write(path, document)
+    return document
+
+
+def _other_side(args: argparse.Namespace, device: str) -> dict[str, Any]:
+    """What is kept; of ncnn also under another precision for which it runs in the same way."""
+    same = [m for m in MODES if args.only == "vknn" and MODES[m] == MODES[args.precision]]
+    names = [f"compared-{precision}.json" for precision in (args.precision, *same)]
+    paths = [args.results / device / name for name in names]
+    path = next((path for path in paths if path.exists()), paths[0])
+    document: dict[str, Any] = json.loads(path.read_text())
     return document
 
 

@@ -23,6 +23,7 @@ from counting.sides import costs_of  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "modelled"
 PAGE = ROOT / "docs" / "gpu.md"
+PRECISIONS = ["fp16", "fp16-arithmetic", "fp32"]
 
 
 def main() -> int:
@@ -52,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("devices", nargs="*", metavar="DEVICE", help=f"{', '.join(GOALS)} (all)")
-    add("--precision", nargs="+", choices=["fp16", "fp32"], default=["fp16", "fp32"])
+    add("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     add("--results", type=Path, default=RESULTS, help=f"where counts are kept ({RESULTS})")
     add("--update-docs", action="store_true", help="put the table into docs/gpu.md")
     args = parser.parse_args()

@@ -57,13 +57,16 @@ def ncnn_run(job: Job, network: dict[str, Any], stack: ExitStack) -> tuple[Run, 
 
 
 def vknn_run(job: Job, network: dict[str, Any], stack: ExitStack) -> tuple[Run, Notes]:
-    """A session in precision ``mode``; its notes are the plan's dispatches in order."""
+    """A session in precision ``mode``, "fp16-arithmetic" to compute in it, too; its notes are the
+    plan's dispatches in order."""
     from vknn import __version__
     from vknn.session import Session
     from vknn.tool_inputs import complete_feeds
 
+    precision, _, arithmetic = job["mode"].partition("-")
+    options = {"precision": precision, "arithmetic": "fp16" if arithmetic else "fp32"}
     session = stack.enter_context(
-        Session(network["param"], network["weights"], device="vulkan:0", precision=job["mode"])
+        Session(network["param"], network["weights"], device="vulkan:0", **options)
     )
     (spec,) = session.inputs
     feeds = complete_feeds(session, shapes={spec.name: tuple(network["shape"])})

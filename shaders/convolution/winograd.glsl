@@ -5,9 +5,19 @@
 // vknn.lowering.kernels.convolution.winograd has the matrices, and transforms the weights.
 //
 // TRANSFORM_INPUT(d): d := B^T d, SIDE vec4s.  TRANSFORM_OUTPUT(d): the first TILE of d := A^T d.
+// SCALED: of a transformed input in float16; the sums of absolute values of B^T's rows, squared, are
+// 4 and 20.25. UNSCALED: makes up for that and for the scale of the weights (2 for TILE 4).
 
 #ifndef VKNN_WINOGRAD_GLSL
 #define VKNN_WINOGRAD_GLSL
+
+#if LINES && HALF
+#define SCALED(v) ((v) * (TILE == 2 ? 1.0 / 4.0 : 1.0 / 32.0))
+#define UNSCALED(v) ((v) * (TILE == 2 ? 4.0 : 16.0))
+#else
+#define SCALED(v) (v)
+#define UNSCALED(v) (v)
+#endif
 
 #if TILE == 2
 #define SIDE 4

@@ -9,14 +9,19 @@
 // has one tile and one vec4 of channels.
 //
 // LINES, for GPUs: a lane has one line of a tile, a column of the input and then a row of the result,
-// handed over through shared memory. A whole tile does not fit the registers of many GPUs.
+// handed over through shared memory. A whole tile does not fit the registers of many GPUs. With HALF
+// v is float16, scaled so that nothing overflows that x could hold; else it is float32.
 //
 // x [N, c4, H, W] in C4. v: [place in the tile][c4][tile], tiles in the order (image, row, column).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 INPUT4F(0, x);
+#if LINES
+OUTPUT4F(1, v);
+#else
 OUTPUT4S(1, v);
+#endif
 #include "convolution/winograd.glsl"
 
 layout(push_constant) uniform P {
@@ -72,7 +77,8 @@ void main() {
     [[unroll]] for (int j = 0; j < SIDE; j++) d[j] = half_way[(line * SIDE + j) * HELD + own];
     TRANSFORM_INPUT(d)
     if (!stored) return;
-    [[unroll]] for (int j = 0; j < SIDE; j++) STORE4(v, (line * SIDE + j) * step_ + id, d[j]);
+    [[unroll]] for (int j = 0; j < SIDE; j++)
+        STORE4(v, (line * SIDE + j) * step_ + id, SCALED(d[j]));
 #else
     vec4 half_way[SIDE * SIDE];
     [[unroll]] for (int j = 0; j < SIDE; j++) {

@@ -9,14 +9,19 @@
 // vec4 of channels.
 //
 // LINES, for GPUs: a lane has one line of a tile, a column of the products and then a row of pixels,
-// handed over through shared memory, as in winograd_input.comp.
+// handed over through shared memory, as in winograd_input.comp. With HALF the products are float16,
+// scaled; else they are float32.
 //
 // product: [place in the tile][m4][tile], tiles in the order (image, row, column). bias [m4].
 // y [N, m4, H, W] in C4.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
+#if LINES
+INPUT4F(0, product);
+#else
 INPUT4S(0, product);
+#endif
 INPUT4F(1, bias);
 OUTPUT4F(2, y);
 #define EPILOGUE_BINDING 3
@@ -42,7 +47,7 @@ shared vec4 half_way[TILE * SIDE * HELD];
     [[unroll]] for (int j = 0; j < TILE; j++) { \
         if (origin.x + j < size.x && origin.y + (row_) < size.y) { \
             int at = first + (row_) * size.x + j; \
-            STORE4(y, at, zero_padding_lanes(epilogue4(d[j] + b, at, m), m, channels)); \
+            STORE4(y, at, zero_padding_lanes(epilogue4(UNSCALED(d[j]) + b, at, m), m, channels)); \
         } \
     }
 

@@ -20,6 +20,9 @@ from vknn.ops.matmul import MatMul
 from vknn.plan import Dispatch
 from vknn.profiling.invocation import NotCounted, TargetSizes, counts, decode
 from vknn.profiling.invocation.counts import Counts
+from vknn.profiling.invocation.dependence import Dependence
+from vknn.profiling.invocation.module import KernelModule
+from vknn.profiling.invocation.program import FunctionCode
 from vknn.runtime.spirv import glsl, modules
 from vknn.runtime.spirv import words as spv
 from vknn.runtime.spirv.shaderc import ShaderJob, compiler
@@ -182,6 +185,63 @@ def test_products_of_matrices(product: str, rounds: int) -> None:
     (spirv,) = compiler().compile([job])
     found = counts(spirv, {}, struct.pack("<f", 2.0), (1, 1, 1), TargetSizes(LANES)).whole
     assert (found.stores, found.multiply_adds) == (rounds, 4)
+
+
+READS = """#version 450
+#extension GL_KHR_shader_subgroup_arithmetic : require
+layout(local_size_x = 32) in;
+layout(push_constant) uniform Push { int n; } p;
+layout(binding = 0) buffer Data { int x[]; };
+shared int held[32];
+int of_data(int at) { return x[at]; }
+void main() {
+    int i = int(gl_LocalInvocationIndex);
+    held[i] = x[i];
+    barrier();
+    for (int k = 0; k < %s; ++k) x[32 * k + i] = %s;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "value", "by_data"),
+    [
+        ("p.n", "7", False),
+        ("p.n + i / 32", "x[k]", False),  # data are stored, but decide nothing
+        ("5", "subgroupAdd(x[i])", False),
+        ("p.n + x[i]", "7", True),
+        ("p.n + held[0]", "7", True),
+        ("5 + of_data(i)", "7", True),
+        ("5 + subgroupAdd(x[i])", "7", True),
+        ("5 + atomicAdd(x[i], 1)", "7", True),
+    ],
+)
+def test_rounds_that_data_decide(end: str, value: str, by_data: bool) -> None:
+    """Buffers read as zeros, so there are five rounds each time; other data may make it more."""
+    job = ShaderJob(READS % (end, value), "reads.comp", {})
+    (spirv,) = compiler().compile([job])
+    found = counts(spirv, {}, struct.pack("<i", 5), (1, 1, 1), TargetSizes(LANES))
+    assert found.by_data is by_data
+    assert found.hot is not None and found.hot.rounds == 5
+
+
+@pytest.mark.parametrize(
+    ("kernel", "by_data"),
+    [
+        ("detection/suppress", True),
+        ("detection/merge", True),
+        ("convolution/conv", False),
+        ("matmul/tile", False),
+        ("attention/stream", False),
+    ],
+)
+def test_kernels_that_data_decide(kernel: str, by_data: bool) -> None:
+    module = KernelModule.parse(modules.spirv(kernel, _first(kernel)), {})
+    dependence = Dependence(module)
+    functions = [
+        FunctionCode(module, dependence, module.functions[f]) for f in dependence.reachable
+    ]
+    assert any(f.by_data for f in functions) is by_data
 
 
 def test_too_many_rounds() -> None:

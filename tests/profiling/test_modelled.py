@@ -10,9 +10,9 @@ from vknn.plan import DeviceLimits
 from vknn.profiling.invocation import Counts, HotLoop, Tally
 from vknn.profiling.modelled import ASSUMPTIONS, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import AsmLine, inner_loops, lines_of, parsed
-from vknn.profiling.modelled.machines import is_rdna
 from vknn.profiling.modelled.rdna import kernel_cost
 from vknn.profiling.modelled.times import from_code, from_counts
+from vknn.runtime.machines import is_rdna
 
 #: As RADV prints it: a loop of two loads, a wait, four multiply-adds, an integer product.
 TEXT = """BB0:
@@ -80,6 +80,19 @@ def test_cycles_of_a_loop() -> None:
 def test_a_wave_of_32_lanes_takes_half() -> None:
     loop = kernel_cost(TEXT, 32, machine(), ASSUMPTIONS).loop
     assert loop is not None and loop.vector == 4 + 4
+
+
+def test_gcn() -> None:
+    """Four SIMDs of 16 lanes take turns: an instruction of a wave every four cycles at most."""
+    found = gpu_machine(DeviceLimits(name="AMD Radeon RX 580 Series (RADV POLARIS10)"))
+    assert found is not None and found.reads_code and (found.interval, found.shared_by) == (4, 4)
+    cost = kernel_cost(TEXT, 64, found, ASSUMPTIONS)
+    assert cost.loop is not None
+    assert cost.loop.vector == cost.loop.issue == 4 * 4 + 16  # an integer product four times
+    assert cost.loop.cache == 64  # 64 lanes of 16 bytes, 64 a cycle for four SIMDs
+    # Ten instructions, and the loads, whose latency does not hang on the machine.
+    first = kernel_cost(TEXT, 64, machine(), ASSUMPTIONS).loop
+    assert first is not None and first.latency < cost.loop.latency < first.latency + 4 * 10
 
 
 @pytest.mark.parametrize(

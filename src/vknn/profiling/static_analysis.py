@@ -10,12 +10,12 @@ from vknn.plan import Barrier, DeviceLimits, Dispatch, Plan
 from vknn.profiling.invocation import Counts, NotCounted, TargetSizes, counts
 from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import FORM
-from vknn.profiling.modelled.machines import is_rdna
 from vknn.profiling.modelled.rdna import kernel_cost
 from vknn.profiling.modelled.times import from_code, from_counts
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.profiling.static_floors import flags, waves_in_flight
 from vknn.runtime.executor import Executable
+from vknn.runtime.machines import is_rdna
 from vknn.runtime.pipeline_statistics import FEATURE, CompiledPipeline
 
 

@@ -14,8 +14,12 @@ from vknn.profiling.invocation.module import Instruction, KernelFunction, Kernel
 
 #: Memory that an invocation has for itself, and what the host tells it.
 OWN = frozenset((op.FUNCTION_STORAGE, op.PRIVATE, op.INPUT, op.PUSH))
-#: Instructions other than LOAD that read what a buffer holds.
-READS = frozenset((op.IMAGE_FETCH, op.IMAGE_READ, op.COOPERATIVE_LOAD)) | op.ATOMICS
+#: Instructions other than LOAD that read what a buffer holds, or reduce it over a subgroup.
+READS = (
+    frozenset((op.IMAGE_FETCH, op.IMAGE_READ, op.COOPERATIVE_LOAD))
+    | op.ATOMICS
+    | op.SUBGROUP_RESULTS
+)
 
 
 class Dependence:

@@ -5,7 +5,7 @@ machine code of AMD's GPUs, `times` puts it together.
 """
 
 from vknn.profiling.modelled.assumptions import ASSUMPTIONS, Assumptions
-from vknn.profiling.modelled.machines import GpuMachine, gpu_machine
 from vknn.profiling.modelled.times import ModelledTime, Work
+from vknn.runtime.machines import GpuMachine, gpu_machine
 
 __all__ = ["ASSUMPTIONS", "Assumptions", "GpuMachine", "ModelledTime", "Work", "gpu_machine"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from vknn.profiling.modelled.assembly import AsmLine, inner_loops, lines_of, parsed
 from vknn.profiling.modelled.assumptions import Assumptions
-from vknn.profiling.modelled.machines import GpuMachine
+from vknn.runtime.machines import GpuMachine
 
 #: Cycles that an instruction of a unit takes to issue.
 _ISSUE = {"memory": 4.0, "shared": 2.0, "scalar": 1.0, "constant": 1.0, "free": 0.0, "wait": 1.0}

@@ -7,8 +7,8 @@ from typing import Literal
 
 from vknn.profiling.invocation import Counts
 from vknn.profiling.modelled.assumptions import Assumptions
-from vknn.profiling.modelled.machines import GpuMachine
 from vknn.profiling.modelled.rdna import KernelCost
+from vknn.runtime.machines import GpuMachine
 
 Bound = Literal["issue", "latency", "LDS", "L0", "memory", "too few waves"]
 

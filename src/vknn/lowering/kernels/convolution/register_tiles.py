@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,12 +76,12 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile; none where a vec4 of channels belongs to two groups."""
     if not shape.whole_vectors:
         return []
-    tiles = [tile for tile in _tiles(problem) if _fits(problem, shape, tile)]
+    tiles = [tile for tile in tiles_of_lanes(problem) if fits_tile(problem, shape, tile)]
     found = [_candidate(problem, shape, tile) for tile in tiles]
     return [*found, *in_bytes(problem, found)]
 
 
-def _fits(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
+def fits_tile(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
     """True where the device allows the dispatches, their loop and the packed weights."""
     channels = ceil_div(shape.group_in, 4)
     loops: tuple[int, ...] = (shape.taps * channels,)
@@ -102,11 +103,12 @@ def allows_packed(problem: Problem, blocks: WeightBlocks, groups: int) -> bool:
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    cost = _cost(problem, shape, tile) + packing_cost(problem)
+    cost = tiles_cost(problem, shape, tile) + packing_cost(problem)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 
-def _tiles(problem: Problem) -> list[ConvTile]:
+def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
+    """Tiles of a lane that are tried for a problem."""
     limits = problem.limits
     lanes = lane_count(limits)
     half_sums = problem.options.half_sums and type(problem.op) is Conv
@@ -137,7 +139,7 @@ def weight_blocks(shape: ConvShape, width: int) -> WeightBlocks:
     return WeightBlocks(of_group, count, weights, weights + count * width)
 
 
-def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
+def tiles_cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
     """Microseconds: a workgroup's steps times the work of a step, by the lanes at work."""
     groups = _group_count(shape, tile)
     steps = shape.taps * ceil_div(shape.group_in, 4)
@@ -182,22 +184,39 @@ def _byte_products(problem: Problem, tile: ConvTile) -> float:
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
     weights = packed_weights(emitter, shape, tile.block, tile.weight_format)
+    variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
+    emit_tiles(emitter, shape, tile, [emitter.input(0), weights, emitter.output()], variant)
+
+
+def emit_tiles(
+    emitter: Emitter,
+    shape: ConvShape,
+    tile: ConvTile,
+    buffers: Sequence[Ref],
+    variant: QuantizedVariant,
+    *,
+    label: str | None = None,
+    with_steps: bool = True,
+) -> None:
+    """A dispatch of conv.comp on x, packed weights and y (``buffers``)."""
+    x, weights, y = buffers
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
-    variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
     defines = {**variant.defines, "SHUFFLE": int(tile.shuffle)}
     if emitter.problem.options.half_sums and variant.epilogue is not None:
         defines["HALF_SUMS"] = 1
     emitter.dispatch(
         "convolution/conv",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
+        [read4(x), read4(weights), write(y), *variant.bindings],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, tiles, groups, tile.block),
         spec=_constants(emitter.problem, shape, tile, variant),
         defines=defines,
         epilogue=variant.epilogue,
+        with_steps=with_steps,
         flops=shape.flops,
+        label=label,
     )
 
 

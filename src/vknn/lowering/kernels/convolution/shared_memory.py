@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from vknn.lowering.kernels.convolution.register_tiles import (
     allows_packed,
@@ -18,7 +19,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     shared_memory_tiles,
 )
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
@@ -35,7 +36,7 @@ def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not isinstance(problem.op, Conv) or not shape.whole_vectors:
         return []
     found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
-    return [_candidate(problem, shape, t) for t in found if _fits(problem, shape, t)]
+    return [_candidate(problem, shape, t) for t in found if fits_shared(problem, shape, t)]
 
 
 def _groups(shape: ConvShape, tile: SharedMemoryTile) -> int:
@@ -49,7 +50,8 @@ def _steps(shape: ConvShape) -> int:
     return shape.taps * ceil_div(shape.group_in, 4)
 
 
-def _fits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
+def fits_shared(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
+    """True where the device allows the dispatch and the packed weights."""
     loops = fits_loops(problem.limits, ceil_div(_steps(shape), tile.depth))
     blocks = weight_blocks(shape, tile.width)
     return loops and allows_packed(problem, blocks, _groups(shape, tile))
@@ -57,28 +59,48 @@ def _fits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
 
 def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    half = problem.options.half_sums
-    cost = problem.machine.dispatch + packing_cost(problem)
-    groups, steps = _groups(shape, tile), _steps(shape)
-    cost += tile.cost(problem.machine, groups, steps, half)
+    cost = shared_cost(problem, shape, tile) + packing_cost(problem)
+    return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
+
+
+def shared_cost(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> float:
+    """Microseconds of the dispatch, estimated."""
+    machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
+    cost = machine.dispatch + tile.cost(machine, groups, steps, problem.options.half_sums)
     if shape.taps > 1 and isinstance(tile, CooperativeTile):
         places = TAP_PLACES * tile.height / tile.lanes
-        cost += problem.machine.in_waves(groups * tile.lanes, steps * places)
-    return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
+        cost += machine.in_waves(groups * tile.lanes, steps * places)
+    return cost
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
     weights = packed_weights(emitter, shape, tile.width)
+    emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
+
+
+def emit_shared(
+    emitter: Emitter,
+    shape: ConvShape,
+    tile: SharedMemoryTile,
+    buffers: Sequence[Ref],
+    *,
+    label: str | None = None,
+    with_steps: bool = True,
+) -> None:
+    """A dispatch of shared.comp on x, packed weights and y (``buffers``)."""
+    x, weights, y = buffers
     groups = _groups(shape, tile)
     emitter.dispatch(
         "convolution/shared",
-        [read4(emitter.input(0)), read4(weights), write(emitter.output())],
+        [read4(x), read4(weights), write(y)],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
         spec={**tile.spec(down_a=True, down_b=False), "AXES": tap_axes(shape)},
         defines=tile.defines(emitter.problem.options.half_sums),
         epilogue=1,
+        with_steps=with_steps,
         access="storage",
         flops=shape.flops,
+        label=label,
     )

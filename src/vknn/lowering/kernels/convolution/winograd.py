@@ -11,7 +11,8 @@ The weights are transformed here, in float64.
 
 On a CPU a lane transforms a whole tile. On a GPU that takes more registers than there are, so a
 tile has a lane for each of its columns there (LINES), and products of few tiles, whose lanes wait
-for each load, fetch inputs ahead (AHEAD).
+for each load, fetch inputs ahead (AHEAD). In float16 a GPU's products are a convolution
+(winograd_products.py).
 """
 
 from __future__ import annotations
@@ -23,13 +24,23 @@ import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.kernels.convolution.tile import can_shuffle
+from vknn.lowering.kernels.convolution.winograd_products import (
+    ProductTile,
+    block_of,
+    emit_half_product,
+    half_cost,
+    half_tiles,
+    scaled_weights,
+)
 from vknn.lowering.kernels.convolution.winograd_tiles import (
     TILES_HELD,
     WinogradTile,
     WinogradTiling,
+    lanes_of_tiles,
     product_cost,
     transform_cost,
 )
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -54,7 +65,7 @@ def winograd_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """Candidates F(2x2, 3x3) and F(4x4, 3x3); none for other kernels and run-time weights."""
     if not _suits(problem, shape) or constant_weights(problem) is None:
         return []
-    return [c for size in (4, 2) if (c := _candidate(problem, shape, size)) is not None]
+    return [c for size in (4, 2) for c in _candidates(problem, shape, size)]
 
 
 def _suits(problem: Problem, shape: ConvShape) -> bool:
@@ -65,30 +76,40 @@ def _suits(problem: Problem, shape: ConvShape) -> bool:
     return type(problem.op) is Conv and plain and square and enabled
 
 
-def _candidate(problem: Problem, shape: ConvShape, size: int) -> Candidate | None:
-    tiling = _tiling(shape, size)
-    limits = problem.limits
-    tiles = [t for t in _product_tiles(limits, tiling) if _fits(limits, tiling, t)]
-    if not tiles:
-        return None
-    tile = min(tiles, key=lambda t: product_cost(problem, tiling, t))
-    cost = product_cost(problem, tiling, tile) + transform_cost(problem, tiling)
-    emit = functools.partial(_emit, shape=shape, tiling=tiling, tile=tile)
-    return Candidate(f"winograd{size}3", input_layouts(problem), (Layout.C4,), emit, cost)
+def _candidates(problem: Problem, shape: ConvShape, size: int) -> list[Candidate]:
+    limits, half = problem.limits, problem.options.half and problem.limits.kind != "cpu"
+    tiling = _tiling(shape, size, half)
+    if not _fits_transforms(limits, tiling):
+        return []
+    costs: dict[WinogradTile | ProductTile, float]
+    if half:
+        costs = {t: half_cost(problem, tiling, t) for t in half_tiles(problem, tiling)}
+    else:
+        tiles = [t for t in _product_tiles(limits, tiling) if _fits(limits, tiling, t)]
+        best = sorted(tiles, key=lambda t: product_cost(problem, tiling, t))[:1]
+        costs = {t: product_cost(problem, tiling, t) for t in best}
+    transforms = transform_cost(problem, tiling)
+    found = []
+    for tile, cost in costs.items():
+        emit = functools.partial(_emit, shape=shape, tiling=tiling, tile=tile)
+        shared = f"-{tile.name}" if isinstance(tile, SharedMemoryTile) else ""
+        name, layouts = f"winograd{size}3{shared}", input_layouts(problem)
+        found.append(Candidate(name, layouts, (Layout.C4,), emit, cost + transforms))
+    return found
 
 
-def _tiling(shape: ConvShape, size: int) -> WinogradTiling:
+def _tiling(shape: ConvShape, size: int, half: bool) -> WinogradTiling:
     rows, columns = (ceil_div(n, size) for n in shape.size_out[1:])
-    return WinogradTiling(size, rows, columns, shape.batch * rows * columns, shape.c4, shape.m4)
+    count = shape.batch * rows * columns
+    return WinogradTiling(size, rows, columns, count, shape.c4, shape.m4, half)
 
 
 def _product_tiles(limits: DeviceLimits, tiling: WinogradTiling) -> list[WinogradTile]:
-    lanes = lane_count(limits)
     if limits.kind == "cpu":
+        lanes = lane_count(limits)
         shuffle = can_shuffle(limits, lanes)
         return [WinogradTile(n, m, lanes, shuffle) for n, m in ((4, 4), (2, 8), (1, 8), (1, 4))]
-    if max(tiling.count, limits.subgroup_size) <= lanes // 2:
-        lanes //= 2  # half the lanes would have no tile
+    lanes = lanes_of_tiles(limits, tiling)
     sizes = ((4, 4), (2, 4), (1, 4), (1, 2))
     return [WinogradTile(n, m, lanes, ahead=_ahead(n, tiling.c4)) for n, m in sizes]
 
@@ -102,17 +123,20 @@ def _ahead(pixels: int, c4: int) -> int:
 
 
 def _fits(limits: DeviceLimits, tiling: WinogradTiling, tile: WinogradTile) -> bool:
-    lanes = lane_count(limits)
-    widest = max(tiling.c4, tiling.m4)
     channels = ceil_div(tiling.m4, tile.block) * tile.block
-    groups = tile.groups(tiling)
-    if limits.kind == "cpu":
-        groups = max(groups, ceil_div(tiling.count * widest, lanes))
-    else:
-        groups = max(groups, ceil_div(tiling.count * widest, TILES_HELD))
-    numbers = 4 * tiling.places * max(tiling.step(widest), 4 * tiling.c4 * channels)
-    loops = fits_loops(limits, tiling.c4) and _fits_lines(limits, tiling)
-    return loops and fits(groups, limits) and fits_buffer(limits, numbers)
+    numbers = 16 * tiling.places * tiling.c4 * channels
+    loops = fits_loops(limits, tiling.c4)
+    return loops and fits(tile.groups(tiling), limits) and fits_buffer(limits, numbers)
+
+
+def _fits_transforms(limits: DeviceLimits, tiling: WinogradTiling) -> bool:
+    """True where the device allows the transforms' dispatches and what they write."""
+    widest = max(tiling.c4, tiling.m4)
+    held = lane_count(limits) if limits.kind == "cpu" else TILES_HELD
+    groups = ceil_div(tiling.count * widest, held)
+    numbers = 4 * tiling.places * tiling.step(widest)
+    lines = _fits_lines(limits, tiling)
+    return lines and fits(groups, limits) and fits_buffer(limits, numbers)
 
 
 def _fits_lines(limits: DeviceLimits, tiling: WinogradTiling) -> bool:
@@ -123,12 +147,29 @@ def _fits_lines(limits: DeviceLimits, tiling: WinogradTiling) -> bool:
     return limits.kind == "cpu" or able
 
 
-def _emit(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: WinogradTile) -> None:
-    v = emitter.scratch("tiles", 4 * tiling.places * tiling.step(tiling.c4))
-    product = emitter.scratch("product", 4 * tiling.places * tiling.step(tiling.m4))
+def _emit(
+    emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, tile: WinogradTile | ProductTile
+) -> None:
+    numbers, half = 4 * tiling.places, tiling.half
+    v = emitter.scratch("tiles", numbers * tiling.step(tiling.c4), as_tensor=half)
+    product = emitter.scratch("product", numbers * tiling.step(tiling.m4), as_tensor=half)
     _emit_input(emitter, shape, tiling, v)
-    _emit_product(emitter, tiling, tile, v, product)
+    if isinstance(tile, WinogradTile):
+        _emit_product(emitter, tiling, tile, v, product)
+    else:
+        weights = _half_weights(emitter, tiling, block_of(tile))
+        emit_half_product(emitter, tiling, tile, (v, weights, product))
     _emit_output(emitter, shape, tiling, product)
+
+
+def _half_weights(emitter: Emitter, tiling: WinogradTiling, block: int) -> Ref:
+    w = emitter.problem.constants[1]
+    assert w is not None
+
+    def make() -> np.ndarray:
+        return scaled_weights(tiling, block, pack_winograd(tiling.size, block, w))
+
+    return emitter.weight(f"winograd{tiling.size}.{block}.scaled", make, w)
 
 
 def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: Ref) -> None:

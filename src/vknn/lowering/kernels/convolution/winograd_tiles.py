@@ -1,8 +1,8 @@
 """Tiles of Winograd convolutions: those of an image and those of a lane, with their estimates.
 
 Estimates for GPUs are in multiply-adds of a lane (kernels/matmul/shared_memory_tiles.py). What the
-dispatches move counts too: transformed tiles, float32 always, have 2.25 (4x4) or 4 (2x2) times the
-elements of the tensors, and transformed weights 4 or 1.8 times those of the weights.
+dispatches move counts too: transformed tiles have 2.25 (4x4) or 4 (2x2) times the elements of the
+tensors, and transformed weights 4 or 1.8 times those of the weights.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import lane_count
+from vknn.plan import DeviceLimits
 
 #: Tiles of a workgroup of the transforms on a GPU: at most 96 lanes and 9 KiB of shared memory.
 TILES_HELD = 16
@@ -29,6 +30,7 @@ class WinogradTiling:
     count: int  # of all images
     c4: int
     m4: int
+    half: bool = False  # transformed tiles are float16 (winograd_products.py)
 
     @property
     def side(self) -> int:
@@ -43,8 +45,11 @@ class WinogradTiling:
     def step(self, width: int) -> int:
         """vec4s from place to place of transformed tiles with ``width`` vec4s of channels.
 
-        An odd multiple of 64 bytes, so that the places of a tile fall into different cache sets.
+        An odd multiple of 64 bytes, so that the places of a tile fall into different cache sets;
+        in float16, on GPUs, without a gap.
         """
+        if self.half:
+            return self.count * width
         return ceil_div(self.count * width - 4, 8) * 8 + 4
 
 
@@ -92,12 +97,27 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
         step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
         work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    weights = 16 * tiling.c4 * tiling.m4 * _bytes(problem)
-    moved = tiling.places * (weights + 16 * tiling.count * (tiling.c4 + tiling.m4))
     work = tiling.c4 * reading_cost(tile.pixels, tile.block)
     waits = tiling.c4 * (WAITING_AHEAD if tile.ahead else 1.0)
     busy = machine.in_rounds(groups * tile.lanes, work, waits)
-    return machine.dispatch + max(busy, STREAMED * machine.byte * moved)
+    return max(machine.dispatch + busy, streaming_cost(problem, tiling))
+
+
+def streaming_cost(problem: Problem, tiling: WinogradTiling) -> float:
+    """Microseconds of the products that what they move takes on GPUs."""
+    weights = 16 * tiling.c4 * tiling.m4 * _bytes(problem)
+    tiles = tiling.count * (tiling.c4 + tiling.m4) * _vector_bytes(tiling)
+    return problem.machine.dispatch + STREAMED * problem.machine.byte * tiling.places * (
+        weights + tiles
+    )
+
+
+def lanes_of_tiles(limits: DeviceLimits, tiling: WinogradTiling) -> int:
+    """Lanes of a workgroup of the products on GPUs."""
+    lanes = lane_count(limits)
+    if max(tiling.count, limits.subgroup_size) <= lanes // 2:
+        lanes //= 2  # half the lanes would have no tile
+    return lanes
 
 
 def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
@@ -113,7 +133,7 @@ def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
     # A lane transforms two lines with about 3/2 side^2 multiply-adds each, handing over between.
     lines = 3 * places + 2 * HELD * side + BARRIER
     pixels = 4 * _bytes(problem) * tiling.size**2
-    moved = pixels + 16 * places
+    moved = pixels + _vector_bytes(tiling) * places
     cost = _gpu_cost(problem, lanes_in * side, lines + 2 * LOAD * side, lanes_in * moved)
     work = lines + LOAD * (side + tiling.size)
     return cost + _gpu_cost(problem, lanes_out * side, work, lanes_out * moved)
@@ -122,6 +142,11 @@ def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
 def _bytes(problem: Problem) -> int:
     """Bytes of an element of tensors and weights."""
     return 2 if problem.options.half else 4
+
+
+def _vector_bytes(tiling: WinogradTiling) -> int:
+    """Bytes of a vec4 of transformed tiles and of products."""
+    return 8 if tiling.half else 16
 
 
 def _gpu_cost(problem: Problem, lanes: int, work: float, moved: int) -> float:

@@ -1,11 +1,11 @@
-"""Machines by the device's name: lanes, clock and bandwidth that modelled times are made of."""
+"""GPUs by name: the one table by which plans are estimated and times modelled. Pure."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from vknn.plan import DeviceLimits
+from vknn.plan import ComputeUnits, DeviceLimits
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ class GpuMachine:
         """Multiply-adds a second in float32, in thousands of millions."""
         return self.simds * self.lanes * self.clock
 
+    @property
+    def units(self) -> ComputeUnits:
+        """Processors, as plans are estimated by."""
+        count = self.simds // self.shared_by
+        return ComputeUnits(count, self.lanes * self.shared_by, self.clock)
+
 
 def _rdna(generation: int, units: int, clock: float, bandwidth: float) -> GpuMachine:
     """Compute units of two SIMDs of 32 lanes, caches of a line of 128 bytes a cycle: AMD, "RDNA
@@ -73,6 +79,20 @@ def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) ->
     matrix = 64 // lanes
     simds = 4 * multiprocessors
     return GpuMachine(simds, lanes, clock, bandwidth, shared_by=4, counted_by=4, matrix=matrix)
+
+
+def _adreno(cores: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
+    """Shader cores of two halves that issue by themselves, with one shared memory."""
+    return GpuMachine(2 * cores, lanes, clock, bandwidth, shared_by=2)
+
+
+def _intel(units: int, clock: float, bandwidth: float, shared_by: int = 16) -> GpuMachine:
+    return GpuMachine(units, 8, clock, bandwidth, shared_by=shared_by)
+
+
+def _apple(cores: int, clock: float, bandwidth: float) -> GpuMachine:
+    """Cores of four SIMDs of 32 lanes."""
+    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card
@@ -100,16 +120,28 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"RTX 4090|AD102", _nvidia(128, 32, 2.52, 1008)),  # RTX 4090: 2.235 to 2.52
     # A null device of NVK's does not say its chip: the RTX 3090's numbers for all of them.
     (r"^NVK\s*$", _nvidia(82, 32, 1.695, 936)),
-    # Others: shader cores by what their peaks say, as there are no product pages with lanes.
-    (r"Adreno.* 630", GpuMachine(4, 128, 0.71, 30)),  # Snapdragon 845: 0.73 TFLOPS, LPDDR4X 30 GB/s
-    (r"Adreno.* 660", GpuMachine(6, 128, 0.84, 51)),  # Snapdragon 888: 1.3 to 1.7 TFLOPS, 51 GB/s
-    (r"Adreno.* 730", GpuMachine(8, 128, 0.82, 51)),  # Snapdragon 8 Gen 1: 1.7 to 2.1 TFLOPS
-    (r"Adreno.* 740", GpuMachine(12, 128, 0.68, 67)),  # Snapdragon 8 Gen 2: 2.1 TFLOPS, 67 GB/s
-    (r"Adreno.* 750", GpuMachine(12, 128, 0.9, 77)),  # Snapdragon 8 Gen 3: 2.8 TFLOPS, 77 GB/s
-    # Intel: execution units of 8 lanes (ark.intel.com), 16 of them to a shared memory.
-    (r"DG2|Arc.* A770", GpuMachine(512, 8, 2.1, 560, shared_by=16)),  # 32 Xe cores, 560 GB/s
-    (r"TGL|Iris.* Xe", GpuMachine(96, 8, 1.3, 68, shared_by=16)),  # up to 1.35 GHz, LPDDR4X
-    (r"Apple M1\b", GpuMachine(32, 32, 1.28, 68, shared_by=4)),  # 8 cores: 2.6 TFLOPS, 68 GB/s
+    # Adreno: ALUs by the lists of notebookcheck.net, whose GFLOP/s they give (630: 727, 660: 1,720,
+    # 730: 1,678, 740: 2,089, 750: 2,774); memory of the Snapdragon that has it.
+    (r"Adreno.*\b630\b", _adreno(2, 128, 0.71, 30)),  # 845: LPDDR4X
+    (r"Adreno.*\b640\b", _adreno(2, 192, 0.585, 34)),  # 855: LPDDR4X
+    (r"Adreno.*\b650\b", _adreno(2, 256, 0.587, 44)),  # 865: LPDDR5
+    (r"Adreno.*\b660\b", _adreno(2, 256, 0.84, 51)),  # 888
+    (r"Adreno.*\b730\b", _adreno(4, 128, 0.818, 51)),  # 8 Gen 1
+    (r"Adreno.*\b740\b", _adreno(6, 128, 0.68, 67)),  # 8 Gen 2
+    (r"Adreno.*\b750\b", _adreno(6, 128, 0.903, 77)),  # 8 Gen 3
+    # Intel: execution units of 8 lanes (ark.intel.com), 8 or 16 of them to a shared memory.
+    (r"DG2|Arc.* A770\b", _intel(512, 2.1, 560)),
+    (r"Arc.* A750\b", _intel(448, 2.05, 512)),
+    (r"Arc.* A380\b", _intel(128, 2.0, 186)),
+    (r"UHD Graphics 770\b", _intel(32, 1.5, 77, shared_by=8)),  # DDR5-4800 in two channels
+    (r"UHD Graphics 630\b", _intel(24, 1.15, 43, shared_by=8)),  # DDR4-2666 in two channels
+    (r"TGL|Iris.* Xe Graphics\b", _intel(96, 1.3, 68)),  # up to 1.35 GHz, LPDDR4X
+    # Apple: Wikipedia's "Apple M1", "Apple M2".
+    (r"Apple M1\b(?! (Pro|Max|Ultra))", _apple(8, 1.278, 68)),
+    (r"Apple M1 Pro\b", _apple(16, 1.296, 200)),
+    (r"Apple M1 Max\b", _apple(32, 1.296, 400)),
+    (r"Apple M1 Ultra\b", _apple(64, 1.296, 800)),
+    (r"Apple M2\b(?! (Pro|Max|Ultra))", _apple(10, 1.398, 100)),
 )
 
 
@@ -124,9 +156,9 @@ def is_rdna(name: str) -> bool:
 
 def gpu_machine(limits: DeviceLimits) -> GpuMachine | None:
     """The machine of a device, by the name that its driver gives it; None for unknown ones."""
-    if limits.kind == "cpu":
-        return None
-    for pattern, machine in _MACHINES:
-        if re.search(pattern, limits.name):
-            return machine
-    return None
+    return None if limits.kind == "cpu" else machine_of(limits.name)
+
+
+def machine_of(name: str) -> GpuMachine | None:
+    """The machine of GPUs of this name; None for unknown ones."""
+    return next((machine for pattern, machine in _MACHINES if re.search(pattern, name)), None)

@@ -1,0 +1,135 @@
+"""Choices of the planner on GPUs that are not here, beside the best candidates by modelled time.
+
+    python benchmarks/choices.py navi21
+    python benchmarks/choices.py navi21 a740 --networks squeezenet resnet18 --precision fp16 --far
+    python benchmarks/choices.py navi21 --save        # results/choices/navi21.json
+
+For each distinct problem of the networks (an op with its shapes and precision), all candidates that
+take and give the same layouts are compiled on the null device. A candidate's time is that of its
+dispatches by a static profile, and for each what a dispatch costs on the card that the device
+stands for. Exits with 1 where the planner takes a candidate more than 10 % slower than the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
+
+from choosing.report import picks_of, share, text  # noqa: E402
+from comparison.networks import NETWORKS  # noqa: E402
+from counting import kept, made  # noqa: E402
+from counting.reach import GOALS  # noqa: E402
+from counting.sides import costs_of  # noqa: E402
+
+import null_drivers  # noqa: E402
+from vknn.formats.ncnn.random_weights import write_random_weights  # noqa: E402
+from vknn.profiling.modelled import ASSUMPTIONS  # noqa: E402
+
+FOLDER = ROOT.parent / "shared" / "benchmark" / "ncnn"
+RESULTS = ROOT / "benchmarks" / "results"
+COSTS = RESULTS / "modelled" / "costs.json"
+SIZES = {**NETWORKS, **made.SHAPES}
+
+
+def main() -> int:
+    args = _arguments()
+    far = False
+    for device in args.devices:
+        try:
+            document = _document(args, device)
+        except (null_drivers.Unavailable, OSError, subprocess.SubprocessError) as error:
+            print(f"error: {device}: {error}", file=sys.stderr)
+            return 2
+        if args.save:
+            kept.write(args.results / f"{device}.json", document)
+        for precision, found in document["precisions"].items():
+            picks = picks_of(found)
+            print(f"{device} ({document['device']}), {precision}, {document['dispatch']} us a")
+            print(text(picks, rows=args.rows, only_far=args.far), flush=True)
+            far |= share(picks) < 1.0
+    return int(far)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("devices", nargs="+", choices=sorted(null_drivers.DEVICES), metavar="DEVICE")
+    add("--networks", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="NAME")
+    add("--folder", type=Path, default=FOLDER, help=f"the .param files ({FOLDER})")
+    add("--precision", nargs="+", choices=["fp16", "fp32"], default=["fp16", "fp32"])
+    add("--limit", type=int, help="so many problems of each precision")
+    add("--far", action="store_true", help="show only what is beyond 10 %%")
+    add("--rows", type=int, help="show so many rows at most")
+    add("--weights", type=Path, help="a folder that keeps the random weights for another time")
+    add("--times", type=Path, help="a folder that keeps modelled times for another time")
+    add("--save", action="store_true", help="keep the results")
+    add("--results", type=Path, default=RESULTS / "choices", help="where they are kept")
+    return parser.parse_args()
+
+
+def dispatch_cost(device: str) -> float:
+    """Microseconds of a dispatch with its barriers: fitted to a card of the device, or assumed."""
+    if device in GOALS:
+        return costs_of(COSTS, device if device != "navi31" else "navi21")[
+            GOALS[device].card
+        ].dispatch
+    return ASSUMPTIONS.dispatch + ASSUMPTIONS.barrier
+
+
+def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
+    null_drivers.set_up(device)
+    found: dict[str, Any] = {"null": device, "device": "", "dispatch": dispatch_cost(device)}
+    found["precisions"] = {}
+    with tempfile.TemporaryDirectory(prefix="vknn-") as temporary:
+        folder = args.weights or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        networks = [_network(args, name, folder) for name in args.networks]
+        for precision in args.precision:
+            job = {"networks": networks, "precision": precision, "limit": args.limit}
+            times = args.times / f"{device}.json" if args.times else None
+            job |= {"dispatch": found["dispatch"], "times": str(times) if times else None}
+            answer = _answer(device, job)
+            found["device"] = answer["device"]
+            found["precisions"][precision] = answer["choices"]
+    return found
+
+
+def _network(args: argparse.Namespace, name: str, folder: Path) -> dict[str, Any]:
+    """A network as the process takes it, with its files; weights are random."""
+    known = args.folder / f"{name}.param"
+    param = made.written(name, folder) if name in made.MADE else known.resolve()
+    weights = folder / f"{name}.bin"
+    if not weights.exists():
+        write_random_weights(param, weights)
+    return {"name": name, "param": str(param), "weights": str(weights), "shape": SIZES[name]}
+
+
+def _answer(device: str, job: dict[str, Any]) -> dict[str, Any]:
+    """What a process on the null device says. Raises SubprocessError where it fails."""
+    variables = {**os.environ, **null_drivers.device_environment(device), "VKNN_NULL_DEVICE": "1"}
+    paths = [str(ROOT / "benchmarks"), str(ROOT / "tools"), *sys.path]
+    variables["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in paths)
+    program = [sys.executable, "-m", "choosing.child", json.dumps(job)]
+    done = subprocess.run(
+        null_drivers.command(device, program),
+        env=variables,
+        cwd=ROOT / "benchmarks",
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

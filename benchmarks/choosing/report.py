@@ -1,0 +1,106 @@
+"""Report of choices: how near the candidates that are taken are to the best by modelled time.
+
+Documents are what child.py answers: {"device": name, "choices": [{"problem", "form", "estimates":
+{candidate: us}, "times": {candidate: us or None}, "taken": {network: {candidate: layers}}}]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: A candidate that takes at most this many times as long as the best is as good.
+GOOD = 1.10
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A candidate that is taken for a problem, and the best one. Times are microseconds.
+
+    ``layers``: those that take it, by network.
+    """
+
+    problem: str
+    taken: str
+    time: float
+    best: str
+    best_time: float
+    layers: Mapping[str, int]
+
+    @property
+    def ratio(self) -> float:
+        """Time by that of the best candidate, 1 at least."""
+        return self.time / self.best_time
+
+    @property
+    def good(self) -> bool:
+        """Whether it is within 10 % of the best."""
+        return self.ratio <= GOOD
+
+    @property
+    def lost(self) -> float:
+        """Microseconds that all layers together lose."""
+        return (self.time - self.best_time) * sum(self.layers.values())
+
+    @property
+    def key(self) -> str:
+        """Name of the problem and the candidate, by which known exceptions are listed."""
+        return f"{self.problem} | {self.taken}"
+
+
+def picks_of(choices: Iterable[Mapping[str, Any]]) -> list[Pick]:
+    """Picks of a document's choices, the greatest loss first.
+
+    A problem that networks take different candidates for is several picks; one whose candidate has
+    no modelled time is none.
+    """
+    found = []
+    for choice in choices:
+        known = {name: time for name, time in choice["times"].items() if time is not None}
+        if not known:
+            continue
+        best = min(known, key=lambda name: known[name])
+        names = {name for counts in choice["taken"].values() for name in counts}
+        for name in sorted(names & set(known)):
+            users = {n: counts[name] for n, counts in choice["taken"].items() if name in counts}
+            pick = Pick(choice["problem"], name, known[name], best, known[best], users)
+            found.append(pick)
+    return sorted(found, key=lambda pick: -pick.lost)
+
+
+def share(picks: Sequence[Pick]) -> float:
+    """Part of the picks that are within 10 % of the best, 1 without any."""
+    return sum(pick.good for pick in picks) / len(picks) if picks else 1.0
+
+
+def losses(picks: Iterable[Pick]) -> dict[str, tuple[float, float]]:
+    """By network: microseconds of its picks, and of the best candidates in their place."""
+    found: dict[str, tuple[float, float]] = {}
+    for pick in picks:
+        for network, count in pick.layers.items():
+            time, best = found.get(network, (0.0, 0.0))
+            found[network] = time + count * pick.time, best + count * pick.best_time
+    return found
+
+
+def exceptions(picks: Iterable[Pick]) -> dict[str, float]:
+    """Ratios of the picks that are further from the best, by key."""
+    return {pick.key: round(pick.ratio, 2) for pick in picks if not pick.good}
+
+
+def text(picks: Sequence[Pick], *, rows: int | None = None, only_far: bool = False) -> str:
+    """Table of picks, share and losses; ``only_far``: of those not within 10 %."""
+    shown = [pick for pick in picks if not (only_far and pick.good)][:rows]
+    lines = ["  taken us    best us  ratio  layers  taken -> best: problem"]
+    lines += [
+        f"{p.time:10.1f} {p.best_time:10.1f} {p.ratio:6.2f} {sum(p.layers.values()):7d}  "
+        f"{p.taken} -> {p.best}: {p.problem}"
+        for p in shown
+    ]
+    good = sum(pick.good for pick in picks)
+    lines.append(f"within 10 %: {good} of {len(picks)} ({100 * share(picks):.1f} %)")
+    for network, (time, best) in losses(picks).items():
+        lost = 100 * (time / best - 1)
+        lines.append(f"{network:>20}: {time:9.1f} us, best {best:9.1f} us, {lost:5.1f} % lost")
+    return "\n".join(lines)

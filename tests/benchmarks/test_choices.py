@@ -1,0 +1,76 @@
+"""benchmarks/choices.py: choices held against the best candidates by modelled time."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.choosing.problems import Choice, add_choices
+from benchmarks.choosing.report import exceptions, losses, picks_of, share, text
+from tests.lowering.limits import DISCRETE
+
+from vknn.graph import Graph, GraphBuilder, TensorType
+from vknn.lowering import LoweringOptions
+from vknn.ops.elementwise import Relu
+from vknn.ops.pooling.pool import MaxPool
+
+CHOICES = [
+    {
+        "problem": "Conv: a",
+        "form": "c4 - -> c4",
+        "estimates": {"tile1x1": 5.0, "tile4x4": 7.0, "general": 90.0},
+        "times": {"tile1x1": 12.0, "tile4x4": 10.0, "general": None},
+        "taken": {"one": {"tile1x1": 2}, "two": {"tile4x4": 1, "tile1x1": 1}},
+    },
+    {
+        "problem": "MaxPool: b",
+        "form": "c4 -> c4",
+        "estimates": {"window1": 5.0, "window2": 6.0},
+        "times": {"window1": 10.9, "window2": 10.0},
+        "taken": {"one": {"window1": 3}},
+    },
+]
+
+
+def test_picks_stand_beside_the_best_the_greatest_loss_first() -> None:
+    worst, better, best = picks_of(CHOICES)
+    assert (worst.problem, worst.taken, worst.best) == ("Conv: a", "tile1x1", "tile4x4")
+    assert worst.ratio == pytest.approx(1.2) and not worst.good
+    assert worst.lost == pytest.approx(6.0) and worst.layers == {"one": 2, "two": 1}
+    assert better.taken == "window1" and better.good and better.ratio == pytest.approx(1.09)
+    assert best.taken == "tile4x4" and best.lost == 0
+
+
+def test_share_losses_and_exceptions() -> None:
+    picks = picks_of(CHOICES)
+    assert share(picks) == pytest.approx(2 / 3) and share([]) == 1.0
+    assert losses(picks)["one"] == (pytest.approx(56.7), pytest.approx(50.0))
+    assert exceptions(picks) == {"Conv: a | tile1x1": 1.2}
+
+
+def test_candidates_without_a_time_are_left_out() -> None:
+    unknown = {**CHOICES[0], "times": {"tile1x1": None}}
+    assert picks_of([unknown]) == []
+    general = {**CHOICES[0], "taken": {"one": {"general": 1}}}
+    assert picks_of([general]) == []
+
+
+def test_the_table_names_what_is_far() -> None:
+    shown = text(picks_of(CHOICES), only_far=True)
+    assert "tile1x1 -> tile4x4: Conv: a" in shown and "MaxPool" not in shown
+    assert "within 10 %: 2 of 3 (66.7 %)" in shown and "13.4 % lost" in shown
+
+
+def pools() -> Graph:
+    """Two equal poolings and what has no choice."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((1, 8, 16, 16)))
+    op = MaxPool(kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
+    return g.finish({"y": g.add(Relu(), g.add(op, g.add(op, x)))})
+
+
+def test_equal_problems_are_one_choice() -> None:
+    found: dict[tuple[str, str], Choice] = {}
+    for name in ("one", "two"):
+        add_choices(found, name, pools(), DISCRETE, LoweringOptions())
+    (choice,) = (c for (key, _), c in found.items() if key.startswith("MaxPool"))
+    assert sum(choice.taken["one"].values()) == 2 and choice.taken["one"] == choice.taken["two"]
+    assert set(choice.contest.names) == set(choice.estimates) == {"window1", "window2", "window4"}
