@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.lowering.limits import DEVICES, DISCRETE
 from tests.lowering.op_cases import FAMILIES, with_epilogues
 
+from vknn.chaining import chain_nodes
 from vknn.formats import load
 from vknn.graph import DType, Graph, TensorType
 from vknn.lowering import LoweringOptions, WeightCache, candidates, format_plan, lower
@@ -79,4 +80,5 @@ def of_network(graph: Graph) -> Iterator[tuple[str, str]]:
     weights = WeightCache()
     for target, (limits, precision, arithmetic) in TARGETS.items():
         options = LoweringOptions(precision=precision, arithmetic=arithmetic)
-        yield target, format_plan(lower(graph, limits, options, weights))
+        chained = chain_nodes(graph, limits, options)
+        yield target, format_plan(lower(chained, limits, options, weights))

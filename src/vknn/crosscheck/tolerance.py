@@ -37,13 +37,19 @@ from typing import Any
 
 import numpy as np
 
-from vknn.crosscheck import tolerance_rows, tolerance_selection, tolerance_spatial
+from vknn.crosscheck import (
+    tolerance_products,
+    tolerance_rows,
+    tolerance_selection,
+    tolerance_spatial,
+)
 from vknn.crosscheck.storage import HALF_TINY
+from vknn.crosscheck.tolerance_products import absolute, finite, may_be_winograd
+from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
 from vknn.ops.attention import Attention
+from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
-from vknn.ops.convolution.conv_transpose import ConvTranspose
-from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
@@ -90,6 +96,7 @@ class Allowance:
 
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
 _RULES: dict[type[Op], Rule] = {
+    **tolerance_products.RULES,
     **tolerance_rows.RULES,
     **tolerance_selection.RULES,
     **tolerance_spatial.RULES,
@@ -112,7 +119,9 @@ def allowances(
     ``tolerance`` takes the place of ``unit * factor``: an error relative to the magnitude.
     """
     with np.errstate(all="ignore"):
-        if isinstance(op, Fused):
+        if isinstance(op, Chain):
+            found = [_chained(op, inputs, unit, storage, tolerance, sums)]
+        elif isinstance(op, Fused):
             found = [_fused(op, inputs, unit, storage, tolerance, sums)]
         else:
             found = [
@@ -126,7 +135,7 @@ def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
     """Bound with the rounding of the result to its storage type."""
     if not storage or y.dtype.kind != "f":
         return allowance
-    rounding = storage * _finite(np.abs(y.astype(np.float64))) + HALF_TINY
+    rounding = storage * finite(np.abs(y.astype(np.float64))) + HALF_TINY
     return Allowance(allowance.magnitude, allowance.allowed + rounding)
 
 
@@ -145,19 +154,19 @@ def _single(
         return _elementwise(op, inputs, y, index, unit, tolerance)
     magnitude, factor = rule(op, inputs, y)
     relative = unit * factor if tolerance is None or not factor else tolerance
-    relative += (12.0 if _may_be_winograd(op, inputs) else 2.0) * storage if factor else 0.0
+    relative += (12.0 if may_be_winograd(op, inputs) else 2.0) * storage if factor else 0.0
     tiny = TINY if factor else 0.0
     if sums and isinstance(op, Conv | MatMul):
         relative += sums
         tiny = HALF_TINY * max(1.0, factor / 4.0 - 8.0) ** 2  # as many roundings near 0 as terms
-    return Allowance(magnitude, _finite(relative * magnitude) + tiny)
+    return Allowance(magnitude, finite(relative * magnitude) + tiny)
 
 
 def _elementwise(
     op: Op, inputs: Arrays, y: np.ndarray, index: int, unit: float, tolerance: float | None
 ) -> Allowance:
     moved = [_nudged(op, inputs, y, index, sign * NUDGE * unit) for sign in (-1, 1)]
-    size = _finite(np.abs(y.astype(np.float64)))
+    size = finite(np.abs(y.astype(np.float64)))
     if y.dtype.kind != "f":
         return Allowance(size, np.maximum(*moved))
     if isinstance(op, Unary) and op.exact:
@@ -176,11 +185,7 @@ def _nudged(op: Op, inputs: Arrays, y: np.ndarray, index: int, by: float) -> np.
     other = op.reference(first * first.dtype.type(1 + by), *others)[index]
     if other.shape != y.shape:
         return np.zeros(1)
-    return _finite(np.abs(other.astype(np.float64) - y))
-
-
-def _is_float(x: np.ndarray | None) -> bool:
-    return x is not None and x.dtype.kind == "f"
+    return finite(np.abs(other.astype(np.float64) - y))
 
 
 def _fused(
@@ -194,6 +199,41 @@ def _fused(
     own, extra = op.split(tuple(inputs))
     (value,) = op.base.reference(*own)
     before = _single(op.base, own, value, 0, unit, storage, tolerance, sums)
+    return _through_steps(op, extra, value, before, unit, tolerance)
+
+
+def _chained(
+    op: Chain, inputs: Arrays, unit: float, storage: float, tolerance: float | None, sums: float
+) -> Allowance:
+    """Links one after the other: an error of a link's input is weighed as its elements are."""
+    result = Allowance(np.zeros(()), np.zeros(()))
+    value: np.ndarray | None = None
+    for link, own in zip(op.links, op.split(inputs), strict=True):
+        known = own if value is None else (value, *own)
+        base, extra = link, ()
+        if isinstance(link, Fused):
+            base, (known, extra) = link.base, link.split(tuple(known))
+        (made,) = base.reference(*known)
+        here = _single(base, known, made, 0, unit, storage, tolerance, sums)
+        if value is not None:
+            carried = absolute(base, (np.broadcast_to(result.allowed, value.shape), *known[1:2]))
+            here = Allowance(here.magnitude, here.allowed + finite(carried))
+        if isinstance(link, Fused):
+            here = _through_steps(link, extra, made, here, unit, tolerance)
+            (made,) = link.reference(*known, *extra)
+        value, result = made, here
+    return result
+
+
+def _through_steps(
+    op: Fused,
+    extra: Sequence[Any],
+    value: np.ndarray,
+    before: Allowance,
+    unit: float,
+    tolerance: float | None,
+) -> Allowance:
+    """The allowance of a fused op's result, given that of its base's result ``value``."""
     magnitude, allowed = before.magnitude, before.allowed
     for step in op.steps:
         other = _step_operand(step, extra, value)
@@ -203,7 +243,7 @@ def _fused(
             step.op.reference(*_ordered(step, (value + sign * allowed).astype(value.dtype), other))
             for sign in (-1, 1)
         ]
-        spread = np.maximum(*(_finite(np.abs(r.astype(np.float64) - result)) for (r,) in reach))
+        spread = np.maximum(*(finite(np.abs(r.astype(np.float64) - result)) for (r,) in reach))
         magnitude = np.maximum(here.magnitude, magnitude * _gain(spread, allowed))
         value, allowed = result, here.allowed + spread
     return Allowance(magnitude, allowed)
@@ -226,11 +266,6 @@ def _ordered(step: FusedStep, value: np.ndarray, other: np.ndarray | None) -> li
     return [other, value] if step.reverse else [value, other]
 
 
-def _finite(x: np.ndarray) -> np.ndarray:
-    """NaN (inf - inf, 0 * inf) as 0: such elements must agree exactly."""
-    return np.where(np.isfinite(x), x, 0.0)
-
-
 def _rule(*ops: type[Op]) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         _RULES.update(dict.fromkeys(ops, rule))
@@ -239,68 +274,12 @@ def _rule(*ops: type[Op]) -> Callable[[Rule], Rule]:
     return register
 
 
-def _walk(terms: float) -> float:
-    return 4.0 * (math.sqrt(terms) + 8.0)
-
-
-def _absolute(op: Op, inputs: Arrays) -> np.ndarray:
-    """The op on absolute values."""
-    return op.reference(*(np.abs(x) if _is_float(x) else x for x in inputs))[0]  # type: ignore[arg-type]
-
-
-def _may_be_winograd(op: Op, inputs: Arrays) -> bool:
-    weight = inputs[1] if isinstance(op, Conv) else None
-    if not isinstance(op, Conv) or weight is None:
-        return False
-    plain = op.strides == op.dilations == (1, 1) and op.group == 1
-    return plain and weight.shape[2:] == (3, 3)
-
-
-@_rule(Conv)
-def _conv(op: Conv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    x, weight = inputs[:2]
-    assert x is not None
-    assert weight is not None
-    sums = _absolute(op, inputs)
-    largest = sums.max(axis=tuple(range(2, y.ndim)), keepdims=True, initial=0.0)
-    if _may_be_winograd(op, inputs):
-        pixels, taps = (_finite(np.abs(a)).max(axis=(2, 3)) for a in (x, weight))
-        largest = np.maximum(largest, (pixels @ taps.T)[:, :, None, None])
-    return largest, _walk(math.prod(weight.shape[1:]))
-
-
-@_rule(ConvTranspose)
-def _conv_transpose(op: ConvTranspose, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    weight = inputs[1]
-    assert weight is not None
-    taps = (-(-k // s) for k, s in zip(weight.shape[2:], op.strides, strict=True))
-    return _absolute(op, inputs), _walk(weight.shape[0] // op.group * math.prod(taps))
-
-
-@_rule(DeformConv)
-def _deform_conv(op: DeformConv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    x, weight, offset, bias, mask = (*inputs, None, None)[:5]
-    assert x is not None and weight is not None and offset is not None
-    sizes = [None if a is None else np.abs(a) for a in (x, weight, bias, mask)]
-    sums = op.reference(sizes[0], sizes[1], offset, *sizes[2:])[0]
-    largest = sums.max(axis=(2, 3), keepdims=True, initial=0.0)
-    # A place is right to half a unit of its own, and moves the sample by that share of a pixel.
-    return largest, _walk(math.prod(weight.shape[1:])) + 4.0 * max(x.shape[2:])
-
-
-@_rule(MatMul)
-def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    first = inputs[0]
-    assert first is not None
-    return _absolute(op, inputs), _walk(first.shape[-2 if op.transpose_a else -1])
-
-
 @_rule(AveragePool, GlobalAveragePool, AdaptiveAveragePool)
 def _mean(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     x = inputs[0]
     assert x is not None
     terms = math.prod(op.kernel) if isinstance(op, AveragePool) else x.size / max(1, y.size)
-    return _finite(_absolute(op, inputs)), _walk(terms)
+    return finite(absolute(op, inputs)), walk(terms)
 
 
 @_rule(
@@ -320,7 +299,7 @@ def _sum(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
 def _power(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     base, exponent = (np.abs(np.asarray(a, np.float64)) for a in inputs)
     # Computed as exp2(b log2 a): an absolute error of that product is a relative one of the power.
-    return _finite(np.abs(y) * (1.0 + np.abs(exponent * np.log2(base)))), FUNCTION
+    return finite(np.abs(y) * (1.0 + np.abs(exponent * np.log2(base)))), FUNCTION
 
 
 @_rule(DequantizeLinear)
@@ -348,7 +327,7 @@ def _layer_norm(op: LayerNormalization, inputs: Arrays, y: np.ndarray) -> tuple[
     gain = (size + size.max(axis=axes, keepdims=True, initial=0.0)) / deviation
     magnitude = gain * (1.0 if scale is None else np.abs(scale))
     count = math.prod(x.shape[a] for a in axes)
-    return magnitude + (0.0 if bias is None else np.abs(bias)), _walk(math.sqrt(count))
+    return magnitude + (0.0 if bias is None else np.abs(bias)), walk(math.sqrt(count))
 
 
 @_rule(LRN)
@@ -359,9 +338,9 @@ def _lrn(op: LRN, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
 @_rule(Softmax)
 def _softmax(op: Softmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     x = np.asarray(inputs[0], np.float64)
-    reach = _finite(np.abs(x).max(axis=op.axis, keepdims=True, initial=0.0))
+    reach = finite(np.abs(x).max(axis=op.axis, keepdims=True, initial=0.0))
     # exp turns an absolute error of its argument into a relative one of the result.
-    return np.abs(y) * (1.0 + reach), _walk(math.sqrt(x.shape[op.axis]))
+    return np.abs(y) * (1.0 + reach), walk(math.sqrt(x.shape[op.axis]))
 
 
 @_rule(Attention)
@@ -375,9 +354,9 @@ def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray
         heads = largest if apart else largest.reshape(len(v), op.groups, -1)
         largest = np.repeat(heads, op.num_heads // op.groups, axis=1)
         largest = largest if apart else largest.reshape(len(v), 1, -1)
-    mask = 0.0 if len(inputs) < 4 or inputs[3] is None else float(_finite(inputs[3]).max(initial=0))
+    mask = 0.0 if len(inputs) < 4 or inputs[3] is None else float(finite(inputs[3]).max(initial=0))
     reach = min(scores, 100.0) + min(abs(mask), 100.0)
-    return largest * (1.0 + reach), _walk(math.sqrt(depth) + math.sqrt(k.shape[-2]))
+    return largest * (1.0 + reach), walk(math.sqrt(depth) + math.sqrt(k.shape[-2]))
 
 
 @_rule(Resize)
@@ -398,5 +377,5 @@ def _recurrent(op: Recurrent, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray
     sums = x.max() * w.sum(axis=2).max() + max(1.0, np.abs(y).max()) * r.sum(axis=2).max()
     # Rounded to 127 levels, a value that lies between two of them may fall to either.
     rounded = op.state_rounding != "none"
-    factor = 1.0 / (127 * UNIT) if rounded else _walk(x.shape[2] + r.shape[2])
+    factor = 1.0 / (127 * UNIT) if rounded else walk(x.shape[2] + r.shape[2])
     return np.full(y.shape, max(1.0, sums)), factor

@@ -32,8 +32,8 @@ from vknn.plan import DeviceLimits
 LANES = 512
 #: Steps of an activation that the kernel has room for.
 MOST_STEPS = 3
-#: Least number of lanes that share the pixels of an image's vec4 of channels, and of pixels that each
-#: takes where there are lanes for more.
+#: Least number of lanes that share the pixels of an image's vec4 of channels, and of pixels that
+#: each takes where there are lanes for more.
 PIXEL_LANES, LANE_PIXELS = 4, 4
 #: Most bytes of weights that a workgroup reads: one compute unit takes longer for more than all do
 #: for a product of one row.
@@ -159,7 +159,9 @@ def _layer(link: Link) -> Layer | None:
     """The layer that a matrix product or a convolution of one pixel is; None for others."""
     problem, op = link.problem, link.op
     w, *biases = problem.constants[1:] or (None,)
-    held = [t is None or c is not None for t, c in zip(problem.inputs, problem.constants, strict=True)]
+    held = [
+        t is None or c is not None for t, c in zip(problem.inputs, problem.constants, strict=True)
+    ]
     if w is None or not all(held[1:]):
         return None
     steps = problem.epilogue.steps

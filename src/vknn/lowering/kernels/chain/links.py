@@ -15,8 +15,8 @@ from vknn.ops.chain import Chain
 class Link:
     """A link as a problem: its base op, the epilogue apart.
 
-    ``first``: number among the chain's inputs of the first that is the link's own; ``place``: number
-    among the link's inputs of that one, 1 behind a result of the chain.
+    ``first``: number among the chain's inputs of the first that is the link's own; ``place``:
+    number among the link's inputs of that one, 1 behind a result of the chain.
     """
 
     problem: Problem

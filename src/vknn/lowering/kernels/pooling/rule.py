@@ -36,8 +36,8 @@ from vknn.plan import DeviceLimits
 #: Most inputs that a lane of global_shared.comp takes where there are more lanes to be had: longer
 #: sums of float32 numbers one after the other lose accuracy.
 MOST_INPUTS = 4096
-#: On GPUs inputs that a lane takes before there are twice as many lanes, up to this number of lanes:
-#: with a workgroup a vec4 of channels there are few others to hide its waits.
+#: On GPUs inputs that a lane takes before there are twice as many lanes, up to this number of
+#: lanes: with a workgroup a vec4 of channels there are few others to hide its waits.
 GPU_INPUTS, GPU_LANES = 16, 512
 
 

@@ -1,0 +1,86 @@
+"""Tolerances of convolutions and matrix products: magnitude and units (see tolerance)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.crosscheck.tolerance_rows import walk
+from vknn.graph import Op
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.matmul import MatMul
+
+Arrays = Sequence[np.ndarray | None]
+Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
+
+
+def is_float(x: np.ndarray | None) -> bool:
+    """True for an array of floats."""
+    return x is not None and x.dtype.kind == "f"
+
+
+def finite(x: np.ndarray) -> np.ndarray:
+    """NaN (inf - inf, 0 * inf) as 0: such elements must agree exactly."""
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def absolute(op: Op, inputs: Arrays) -> np.ndarray:
+    """The op on absolute values."""
+    return op.reference(*(np.abs(x) if is_float(x) else x for x in inputs))[0]  # type: ignore[arg-type]
+
+
+def may_be_winograd(op: Op, inputs: Arrays) -> bool:
+    """True where a device may compute a convolution by Winograd's algorithm."""
+    weight = inputs[1] if isinstance(op, Conv) else None
+    if not isinstance(op, Conv) or weight is None:
+        return False
+    plain = op.strides == op.dilations == (1, 1) and op.group == 1
+    return plain and weight.shape[2:] == (3, 3)
+
+
+def _conv(op: Conv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, weight = inputs[:2]
+    assert x is not None
+    assert weight is not None
+    sums = absolute(op, inputs)
+    largest = sums.max(axis=tuple(range(2, y.ndim)), keepdims=True, initial=0.0)
+    if may_be_winograd(op, inputs):
+        pixels, taps = (finite(np.abs(a)).max(axis=(2, 3)) for a in (x, weight))
+        largest = np.maximum(largest, (pixels @ taps.T)[:, :, None, None])
+    return largest, walk(math.prod(weight.shape[1:]))
+
+
+def _conv_transpose(op: ConvTranspose, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    weight = inputs[1]
+    assert weight is not None
+    taps = (-(-k // s) for k, s in zip(weight.shape[2:], op.strides, strict=True))
+    return absolute(op, inputs), walk(weight.shape[0] // op.group * math.prod(taps))
+
+
+def _deform_conv(op: DeformConv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x, weight, offset, bias, mask = (*inputs, None, None)[:5]
+    assert x is not None and weight is not None and offset is not None
+    sizes = [None if a is None else np.abs(a) for a in (x, weight, bias, mask)]
+    sums = op.reference(sizes[0], sizes[1], offset, *sizes[2:])[0]
+    largest = sums.max(axis=(2, 3), keepdims=True, initial=0.0)
+    # A place is right to half a unit of its own, and moves the sample by that share of a pixel.
+    return largest, walk(math.prod(weight.shape[1:])) + 4.0 * max(x.shape[2:])
+
+
+def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    first = inputs[0]
+    assert first is not None
+    return absolute(op, inputs), walk(first.shape[-2 if op.transpose_a else -1])
+
+
+RULES: dict[type[Op], Rule] = {
+    Conv: _conv,
+    ConvTranspose: _conv_transpose,
+    DeformConv: _deform_conv,
+    MatMul: _matmul,
+}

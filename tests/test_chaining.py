@@ -1,0 +1,122 @@
+"""Chains of nodes on GPUs: which are joined, and that whole graphs still give what NumPy gives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tests.helpers import run_graph, shared_device
+from tests.lowering.limits import DISCRETE
+
+from vknn.chaining import chain_nodes
+from vknn.crosscheck.comparison import compare
+from vknn.crosscheck.tolerance import allowances
+from vknn.graph import Graph, GraphBuilder, TensorType, Value
+from vknn.lowering import LoweringOptions
+from vknn.ops.chain import Chain
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Fused, FusedStep, Mul, Relu, Sigmoid
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement.shape import Reshape
+from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.passes.chains import unchain
+from vknn.plan import DeviceLimits
+from vknn.reference import run
+
+OPTIONS = LoweringOptions(guard=64)
+CONV = Conv((1, 1), (0,) * 4, (1, 1))
+RELU, SIGMOID = (FusedStep(op, None) for op in (Relu(), Sigmoid()))
+CHANNELS, HIDDEN = 37, 11
+
+
+def floats(*shape: int) -> np.ndarray:
+    values = np.random.default_rng(sum(shape)).standard_normal(shape) / shape[-1] ** 0.5
+    return values.astype(np.float32)
+
+
+def block(builder: GraphBuilder, x: Value, *, by_rows: bool = False) -> tuple[Value, Value]:
+    """A squeeze-and-excitation block and its hidden layer."""
+    v = builder.add(GlobalAveragePool(), x)
+    layer = CONV
+    shapes = [(HIDDEN, CHANNELS, 1, 1), (CHANNELS, HIDDEN, 1, 1)]
+    if by_rows:
+        v = builder.add(Reshape((1, CHANNELS)), v)
+        layer, shapes = MatMul(transpose_b=True), [shape[:2] for shape in shapes]
+    first, second = (builder.constant(floats(*shape)) for shape in shapes)
+    a, b = builder.constant(floats(HIDDEN)), builder.constant(floats(CHANNELS))
+    hidden = builder.add(Fused(layer, (RELU,)), v, first, a)
+    gate = builder.add(Fused(layer, (SIGMOID,)), hidden, second, b)
+    if by_rows:
+        gate = builder.add(Reshape((1, CHANNELS, 1, 1)), gate)
+    return builder.add(Mul(), x, gate), hidden
+
+
+def network(*, by_rows: bool = False, outputs_hidden: bool = False) -> Graph:
+    """Two blocks, one behind the other."""
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    y, hidden = block(builder, x, by_rows=by_rows)
+    z, _ = block(builder, y, by_rows=by_rows)
+    return builder.finish({"z": z} | ({"hidden": hidden} if outputs_hidden else {}))
+
+
+def chained(graph: Graph, limits: DeviceLimits = DISCRETE, disabled: str = "") -> Graph:
+    options = dataclasses.replace(OPTIONS, disabled=frozenset({disabled} - {""}))
+    return chain_nodes(graph, limits, options)
+
+
+def chains(graph: Graph) -> list[Chain]:
+    return [node.op for node in graph.nodes if isinstance(node.op, Chain)]
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_blocks_become_one_dispatch_each(by_rows: bool) -> None:
+    graph = network(by_rows=by_rows)
+    found = chained(graph)
+    assert len(chains(found)) == 2
+    assert isinstance(chains(found)[0].links[0], GlobalAveragePool)
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = floats(1, CHANNELS, 7, 5)
+    (z,) = run_graph(found, limits, OPTIONS, {"x": x}).values()
+    expected = run(graph, {"x": x})["z"]
+    assert np.abs(z - expected).max() < 1e-5 * np.abs(expected).max()
+    assert np.array_equal(run(found, {"x": x})["z"], expected)
+
+
+def test_where_chains_are_made() -> None:
+    graph = network()
+    assert chained(graph, dataclasses.replace(DISCRETE, kind="cpu")) is graph
+    assert chained(graph, disabled="gates") is graph
+
+
+def test_what_others_read_is_not_hidden() -> None:
+    found = chained(network(outputs_hidden=True))
+    assert len(chains(found)) == 1
+    assert {value.name for value in found.outputs.values()} <= {
+        value.name for node in found.nodes for value in node.outputs
+    }
+
+
+def test_a_chain_and_its_parts() -> None:
+    (node, _) = (n for n in chained(network(by_rows=True)).nodes if isinstance(n.op, Chain))
+    parts = unchain(node)
+    assert [p.op for p in parts] == list(node.op.links)  # type: ignore[attr-defined]
+    assert parts[-1].outputs == node.outputs
+
+
+def test_errors_that_a_chain_is_allowed() -> None:
+    """About those of its links: what comes in wrong goes out wrong, by as much as weights say."""
+    (node, _) = (n for n in chained(network()).nodes if isinstance(n.op, Chain))
+    arrays = [floats(1, CHANNELS, 7, 5), *(v.constant for v in node.inputs[1:] if v is not None)]
+    (expected,) = node.op.reference(*arrays)
+    (bound,) = allowances(node.op, arrays, [expected])
+    exact = node.op.reference(*(a.astype(np.float64) for a in arrays if a is not None))[0]
+    assert compare(exact.astype(np.float32), expected, bound).ok
+    wrong = expected.copy()
+    wrong.flat[3] *= 1.0005
+    assert not compare(wrong, expected, bound).ok
+    last = node.op.links[-1]
+    hidden = floats(1, HIDDEN, 1, 1)
+    (alone,) = allowances(last, [hidden, *arrays[3:]], last.reference(hidden, *arrays[3:]))
+    assert alone.allowed.max() < bound.allowed.max() < 20 * alone.allowed.max()
