@@ -8,10 +8,10 @@ import functools
 import numpy as np
 import pytest
 from tests.helpers import check_op, single_op_graph
-from tests.lowering.limits import DISCRETE, MINIMUM
+from tests.lowering.limits import DEVICES, DISCRETE, MINIMUM, check_limits
 
 from vknn.graph import Op
-from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Clip, Fused, FusedStep, HardSigmoid, Mul, Relu, Sigmoid, Swish
@@ -109,3 +109,15 @@ def test_devices_and_chains_that_it_is_offered() -> None:
     image = (floats(1, 67, 3, 3), *weights)
     largest = (GlobalMaxPool(), Reshape((1, 67)), *links)
     assert not offered(Chain(largest, (1, 0, 2, 2)), image, DISCRETE)
+
+
+@pytest.mark.parametrize("device", [name for name in DEVICES if DEVICES[name].kind != "cpu"])
+@pytest.mark.parametrize(("c", "hidden", "m"), [(13, 3, 13), (67, 17, 71), (960, 240, 960)])
+def test_it_fits_the_device(device: str, c: int, hidden: int, m: int) -> None:
+    links, weights = by_products(c, hidden, m)
+    chain = Chain((GlobalAveragePool(), Reshape((2, c)), *links), (1, 0, 2, 2))
+    arrays = [floats(2, c, 7, 9), *weights]
+    graph = single_op_graph(chain, arrays, range(1, len(arrays)))
+    for name in offered(chain, tuple(arrays), DEVICES[device]):
+        plan = lower(graph, DEVICES[device], LoweringOptions(algorithm=name))
+        check_limits(plan, DEVICES[device])
