@@ -22,6 +22,8 @@ OUTPUT4(2, y);
 // Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
 // reads the input pixel of the same number.
 layout(constant_id = 17) const int AXES = 2;
+// Most taps that a lane's step from one vec4 of k to its next leaves behind.
+layout(constant_id = 18) const int WRAPS = 1;
 
 // A lane reads the same pixels in every step: PIXELS of them, every STEP-th vec4 of k.
 const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
@@ -53,7 +55,7 @@ bool inside[READS * PIXELS];
 
 // AXES 0 needs nothing of this: there k is a channel, and `distance` a whole number of planes.
 void find_tap(int plane) {
-    [[unroll]] for (int t = 0; t < STEP; t++) {
+    [[unroll]] for (int t = 0; t < WRAPS; t++) {
         if (channel4 >= p.cg4) {
             channel4 -= p.cg4;
             tap.x += p.dilation_w;

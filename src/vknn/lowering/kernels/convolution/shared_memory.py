@@ -26,9 +26,9 @@ from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
 
 #: Cost of finding a pixel's place under a tap, in multiply-adds of a lane. Products that matrices
-#: compute do not hide it: by the model of docs/gpu.md a round of the small tile costs 31 to 34 with
+#: compute do not hide it: by the model of docs/gpu.md a round of the small tile costs 14 to 16 with
 #: taps, and 10 without, on RDNA3.
-TAP_PLACES = 190
+TAP_PLACES = 50
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -73,6 +73,14 @@ def shared_cost(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> f
     return cost
 
 
+def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
+    """Most taps that a lane's step along k leaves behind: each costs several instructions."""
+    if shape.is_pointwise:
+        return 1
+    step, channels = max(1, tile.lanes // tile.height), ceil_div(shape.group_in, 4)
+    return (channels - 1 + step) // channels
+
+
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
     weights = packed_weights(emitter, shape, tile.width)
     emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
@@ -96,7 +104,11 @@ def emit_shared(
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec={**tile.spec(down_a=True, down_b=False), "AXES": tap_axes(shape)},
+        spec={
+            **tile.spec(down_a=True, down_b=False),
+            "AXES": tap_axes(shape),
+            "WRAPS": _wraps(shape, tile),
+        },
         defines=tile.defines(emitter.problem.options.half_sums),
         epilogue=1,
         with_steps=with_steps,
