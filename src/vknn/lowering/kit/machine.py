@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
+from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
 
@@ -21,6 +22,13 @@ class Machine:
         step: A lane's multiply-add; on CPUs a workgroup's vector instruction.
         latency: A lane's wait for an element that it needs before the next one.
         group: A workgroup itself, on CPUs.
+        stream: A byte of a GPU's memory that is only streamed through.
+        simds: Units of a GPU that issue instructions of waves (subgroups).
+        wave: Lanes of a wave.
+        issue: An instruction of a wave, a multiply-add of each of its lanes.
+        wait: A wave's wait for its loads from memory.
+        scalar: Whether what all lanes of a wave read comes to scalar registers, beside the vector
+            instructions (AMD's GPUs).
     """
 
     dispatch: float
@@ -31,6 +39,24 @@ class Machine:
     step: float
     latency: float
     group: float = 0.0
+    stream: float = 0.0
+    simds: int = 1
+    wave: int = 1
+    issue: float = 0.0
+    wait: float = 0.0
+    scalar: bool = False
+
+    def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
+        """Microseconds of ``lanes`` on a GPU with ``steps`` instructions each, and ``waits``.
+
+        Waves are dealt out to the SIMDs evenly, of which each takes up to ``held`` at a time: these
+        hide each other's waits. The same arithmetic as in static profiles (docs/null-devices.md).
+        """
+        each = ceil_div(ceil_div(lanes, self.wave), self.simds)
+        flight = max(1, min(each, held))
+        busy = steps * self.issue
+        together = max(busy + waits * self.wait, flight * busy)
+        return max(each * busy, ceil_div(each, flight) * together)
 
     def in_waves(self, lanes: int, steps: float) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
@@ -78,6 +104,15 @@ _OTHER = Machine(
 )
 
 
+_AMD, _QUALCOMM, _INTEL = 0x1002, 0x5143, 0x8086
+#: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
+_SCALAR_WAVE = 64
+#: Cycles until what a wave loads is there, as static profiles assume.
+_WAIT_CYCLES = 220
+#: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
+_SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
+#: Multiply-adds that cards of the last years can do while their memory moves a byte: 13 to 20.
+_STEPS_A_BYTE = 16
 #: Vendor id as drivers give it -> a dispatch and a byte of GPUs that are not discrete, by what
 #: docs/gpu.md has of them.
 _VENDORS = {
@@ -115,4 +150,24 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    return machine
+    width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
+    return _with_simds(machine, width, max(32, limits.subgroup_size))
+
+
+@cache
+def _with_simds(machine: Machine, width: int, wave: int) -> Machine:
+    """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
+
+    ``width``: lanes of a SIMD.
+    """
+    lanes = machine.lanes // _LANES_TO_HIDE  # that compute at a time
+    cycle = machine.step / _LANES_TO_HIDE
+    return replace(
+        machine,
+        stream=_STEPS_A_BYTE * cycle / lanes,
+        simds=max(1, lanes // width),
+        wave=wave,
+        issue=max(1.0, wave / width) * cycle,
+        wait=_WAIT_CYCLES * cycle,
+        scalar=wave == _SCALAR_WAVE,
+    )

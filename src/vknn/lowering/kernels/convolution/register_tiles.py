@@ -13,10 +13,12 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    moving_time,
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kernels.matmul.shared_memory_tiles import reading_cost, tile_cost
+from vknn.lowering.kernels.convolution.tile_times import TileWork
+from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -158,16 +160,10 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
     if tile.weight_format or half:
         cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
     else:
-        step = reading_cost(tile.pixels, tile.block)
-        cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
-    return machine.dispatch + cost
-
-
-def _rounds(shape: ConvShape, tile: ConvTile) -> int:
-    """Rounds of loads that a lane waits for."""
-    channels = ceil_div(shape.group_in, 4)
-    together = round_steps(channels, tile) or 1
-    return shape.taps * (channels // together + channels % together)
+        together = round_steps(ceil_div(shape.group_in, 4), tile)
+        work = TileWork(tile.pixels, tile.block, steps, together, shape.is_pointwise)
+        cost = work.time(machine, lanes)
+    return machine.dispatch + max(cost, moving_time(problem))
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:
