@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 from benchmarks.choosing.problems import Choice, add_choices
 from benchmarks.choosing.report import exceptions, losses, picks_of, share, text

@@ -150,12 +150,14 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
+    scalar = limits.subgroup_size == _SCALAR_WAVE
     width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
-    return _with_simds(machine, width, max(32, limits.subgroup_size))
+    # Workgroups of 64 lanes have no use for wider waves.
+    return _with_simds(machine, width, min(64, max(32, limits.subgroup_size)), scalar)
 
 
 @cache
-def _with_simds(machine: Machine, width: int, wave: int) -> Machine:
+def _with_simds(machine: Machine, width: int, wave: int, scalar: bool) -> Machine:
     """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
 
     ``width``: lanes of a SIMD.
@@ -167,7 +169,7 @@ def _with_simds(machine: Machine, width: int, wave: int) -> Machine:
         stream=_STEPS_A_BYTE * cycle / lanes,
         simds=max(1, lanes // width),
         wave=wave,
-        issue=max(1.0, wave / width) * cycle,
+        issue=wave / width * cycle,
         wait=_WAIT_CYCLES * cycle,
-        scalar=wave == _SCALAR_WAVE,
+        scalar=scalar,
     )

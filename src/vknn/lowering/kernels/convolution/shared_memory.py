@@ -11,7 +11,12 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     tap_axes,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    input_layouts,
+    moving_time,
+    packing_cost,
+)
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     CooperativeTile,
     SharedMemoryTile,
@@ -60,7 +65,8 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
     half = problem.options.half_sums
     cost = problem.machine.dispatch + packing_cost(problem)
     groups, steps = _groups(shape, tile), _steps(shape)
-    cost += tile.cost(problem.machine, groups, steps, half)
+    busy = tile.cost(problem.machine, groups, steps, half, taps=not shape.is_pointwise)
+    cost += max(busy, moving_time(problem))
     if shape.taps > 1 and isinstance(tile, CooperativeTile):
         places = TAP_PLACES * tile.height / tile.lanes
         cost += problem.machine.in_waves(groups * tile.lanes, steps * places)

@@ -20,8 +20,16 @@ _ROUND = 8.0
 _SCALAR_ROUND = 6.0
 #: Waits of a round for loads, and on GPUs with scalar loads besides.
 _SCALAR_WAITS = 1.32
-#: Most vec4s of sums of a lane -> waves that a SIMD has registers for.
-_HELD = ((2, 16), (4, 14), (8, 9), (16, 5))
+#: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
+#: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
+_HELD = {
+    (1, 1): (16, 16, 11),
+    (2, 2): (12, 12, 8),
+    (1, 4): (16, 16, 9),
+    (4, 2): (8, 8, 6),
+    (2, 4): (10, 10, 8),
+    (4, 4): (5, 6, 4),
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,8 @@ class TileWork:
     """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
-    over taps and channels. ``pointwise``: without taps.
+    over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
+    is left, 1 where nothing is loaded ahead.
     """
 
     pixels: int
@@ -37,6 +46,7 @@ class TileWork:
     steps: int
     together: int
     pointwise: bool
+    waiting: float = 1.0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -44,11 +54,12 @@ class TileWork:
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
             instructions += _SCALAR_ROUND * rounds
-            waits = _SCALAR_WAITS * rounds + 1.7
+            waits = self.waiting * _SCALAR_WAITS * rounds + 1.7
         else:
             instructions += _ROUND * (rounds + 1)
-            waits = rounds + 1
-        held = next(waves for sums, waves in _HELD if self.pixels * self.block <= sums)
+            waits = self.waiting * rounds + 1
+        family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
+        held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
         return machine.on_simds(lanes, instructions, waits, held)
 
     def _step(self, machine: Machine) -> float:

@@ -28,6 +28,18 @@ COOPERATIVE_WORK = 0.125
 SQUARE = CooperativeMatrix(16, 16, 16)
 #: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
+#: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
+#: registers, without and with places of pixels under taps: instructions and waits; instructions and
+#: waits outside of the loop; waves that a SIMD has registers for. By RADV's machine code for RDNA 2
+#: (``vknn profile --static --isa`` on the null device navi21).
+_ROUNDS = {
+    4: ((70, 1.6), (140, 3.0), (190, 3.0), 6),
+    8: ((65, 2.2), (95, 4.0), (300, 4.2), 5),
+    16: ((95, 4.3), (125, 6.0), (540, 6.5), 4),
+}
+#: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
+_ROUND = 8
+_HELD_WAVES = {4: 8, 8: 4, 16: 4}
 #: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
 #: Most vec4s of results of lanes that have registers for what is to be held in shared memory next.
@@ -103,14 +115,29 @@ class SharedMemoryTile:
         smallest = self.height * self.width <= SMALLEST
         return smallest or (2 * rows > self.height and 2 * columns > self.width)
 
-    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
-        """Microseconds of so many workgroups with ``steps`` vec4s of k; ``half``: in float16."""
-        whole = ceil_div(steps, self.depth) * self.depth
-        brought = (self.height + 4 * self.width) / self.lanes
-        held = self.rows + 4 * self.cols
-        work = 16 * self.rows * self.cols * (HALF_WORK if half else 1.0)
-        work += HELD * held + LOAD * brought + 2 * BARRIER / self.depth
-        return machine.in_waves(groups * self.lanes, whole * work)
+    def cost(
+        self,
+        machine: Machine,
+        groups: int,
+        steps: int,
+        half: bool = False,
+        taps: bool = False,
+    ) -> float:
+        """Microseconds of so many workgroups with ``steps`` vec4s of k.
+
+        ``half``: products in float16. ``taps``: rows of a are pixels under taps.
+        """
+        results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
+        products = 16 * results * self.depth * (HALF_WORK if half else 1.0)
+        if machine.scalar:
+            plain, placed, outside, held = _ROUNDS[results]
+            more, waits = placed if taps else plain
+        else:
+            brought = (self.height + 4 * self.width) * self.depth / self.lanes
+            more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + _ROUND
+            waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[results]
+        work = rounds * (products + more) + outside[0]
+        return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
 
 @dataclass(frozen=True)
@@ -153,7 +180,14 @@ class CooperativeTile(SharedMemoryTile):
         """Defines of the variant; sums are float32, since they cost nothing more."""
         return {"COOPERATIVE": 1}
 
-    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
+    def cost(
+        self,
+        machine: Machine,
+        groups: int,
+        steps: int,
+        half: bool = False,
+        taps: bool = False,
+    ) -> float:
         whole = ceil_div(steps, self.depth) * self.depth
         brought = (self.height + 4 * self.width) / self.lanes
         results = self.rows * self.cols
