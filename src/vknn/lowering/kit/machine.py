@@ -8,6 +8,9 @@ from functools import cache
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import DeviceLimits
 
+#: Part of what goes on beside something longer that counts all the same.
+_HIDDEN = 0.05
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -29,6 +32,8 @@ class Machine:
         wait: A wave's wait for its loads from memory.
         scalar: Whether what all lanes of a wave read comes to scalar registers, beside the vector
             instructions (AMD's GPUs).
+        converts: Whether factors in float16 take instructions to become float32 (GCN; RDNA
+            multiplies them as they are).
     """
 
     dispatch: float
@@ -45,6 +50,7 @@ class Machine:
     issue: float = 0.0
     wait: float = 0.0
     scalar: bool = False
+    converts: bool = False
 
     def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` instructions each, and ``waits``.
@@ -57,6 +63,14 @@ class Machine:
         busy = steps * self.issue
         together = max(busy + waits * self.wait, flight * busy)
         return max(each * busy, ceil_div(each, flight) * together)
+
+    def beside(self, busy: float, moved: float) -> float:
+        """Microseconds of so much work while so many bytes come and go on a GPU.
+
+        The longer of the two; of those bound by memory the one with less work is the better.
+        """
+        moving = moved * self.stream
+        return max(busy, moving) + _HIDDEN * min(busy, moving)
 
     def in_waves(self, lanes: int, steps: float) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
@@ -106,9 +120,10 @@ _OTHER = Machine(
 
 _AMD, _QUALCOMM, _INTEL = 0x1002, 0x5143, 0x8086
 #: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
-_SCALAR_WAVE = 64
+SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
 _WAIT_CYCLES = 220
+_RDNA_LANES = 32
 #: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
 _SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
 #: Multiply-adds that cards of the last years can do while their memory moves a byte: 13 to 20.
@@ -150,7 +165,7 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    scalar = limits.subgroup_size == _SCALAR_WAVE
+    scalar = limits.subgroup_size == SCALAR
     width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
     # Workgroups of 64 lanes have no use for wider waves.
     return _with_simds(machine, width, min(64, max(32, limits.subgroup_size)), scalar)
@@ -172,4 +187,5 @@ def _with_simds(machine: Machine, width: int, wave: int, scalar: bool) -> Machin
         issue=wave / width * cycle,
         wait=_WAIT_CYCLES * cycle,
         scalar=scalar,
+        converts=scalar and width < _RDNA_LANES,
     )

@@ -39,7 +39,7 @@ class HotLoop:
 @dataclass(frozen=True)
 class Counts:
     """Counts of one invocation: the busiest of a middle workgroup's first and two middle ones, and
-    of the one in the middle of the workgroup before it.
+    of the middle one of another workgroup.
 
     Buffers read as zeros.
 
@@ -88,10 +88,11 @@ def counts(
         x, y, z = program.module.local
         middle, group = (x // 2, y // 2, z // 2), tuple((count - 1) // 2 for count in groups)
         # Lanes beside the middle one too: that may lie at an edge, where it has less to do. All of
-        # a workgroup may: the middle one of several blocks of channels is the last of an image.
+        # a workgroup may: where groups count through an image for each block of channels, the
+        # middle one is the last of an image. At 19 / 47 none is but of multiples of 47 blocks.
         beside = (min(x // 2 + 1, x - 1), y // 2, z // 2)
-        before = (max(0, group[0] - 1), *group[1:])
-        places = [(group, (0, 0, 0)), (group, middle), (group, beside), (before, middle)]
+        other = tuple(19 * count // 47 for count in groups)
+        places = [(group, (0, 0, 0)), (group, middle), (group, beside), (other, middle)]
         runs = (program.run(push, groups, *place, max_rounds) for place in dict.fromkeys(places))
         found = list(runs)
     except TooLong:

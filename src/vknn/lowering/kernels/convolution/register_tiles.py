@@ -13,7 +13,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
-    moving_time,
+    moved_bytes,
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
@@ -33,6 +33,7 @@ from vknn.lowering.kernels.quantized.requantize import (
 )
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
@@ -155,15 +156,20 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
         step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    lanes, half = groups * tile.lanes, problem.options.half_sums
+    lanes, half_sums = groups * tile.lanes, problem.options.half_sums
     work = products / (4 * tile.pixels * tile.block)
-    if tile.weight_format or half:
-        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    if tile.weight_format or half_sums:
+        sizes = steps, tile.pixels, tile.block, int(loads)
+        cost = tile_cost(machine, lanes, *sizes, half_sums, work)
     else:
         together = round_steps(ceil_div(shape.group_in, 4), tile)
-        work = TileWork(tile.pixels, tile.block, steps, together, shape.is_pointwise)
-        cost = work.time(machine, lanes)
-    return machine.dispatch + max(cost, moving_time(problem))
+        tile_work = TileWork(
+            *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
+            half=problem.options.half,
+            epilogue=epilogue_work(problem.epilogue),
+        )
+        cost = tile_work.time(machine, lanes)
+    return machine.dispatch + machine.beside(cost, moved_bytes(problem))
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:

@@ -139,12 +139,11 @@ def packing_cost(problem: Problem) -> float:
     return 0.0 if constant_weights(problem) is not None else problem.machine.dispatch
 
 
-def moving_time(problem: Problem) -> float:
-    """Estimated microseconds in which a GPU's memory moves the tensors and weights once."""
+def moved_bytes(problem: Problem) -> int:
+    """Bytes of the tensors and weights, as each is moved once."""
     types = (*problem.inputs, *problem.outputs, *problem.epilogue.operands)
-    return problem.machine.stream * sum(
-        storage_bytes(t, Layout.LINEAR, problem.options.half) for t in types if t is not None
-    )
+    half = problem.options.half
+    return sum(storage_bytes(t, Layout.LINEAR, half) for t in types if t is not None)
 
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:

@@ -14,7 +14,7 @@ from vknn.lowering.kernels.convolution.register_tiles import (
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     input_layouts,
-    moving_time,
+    moved_bytes,
     packing_cost,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
@@ -24,6 +24,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
 )
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
+from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
@@ -65,8 +66,12 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
     half = problem.options.half_sums
     cost = problem.machine.dispatch + packing_cost(problem)
     groups, steps = _groups(shape, tile), _steps(shape)
-    busy = tile.cost(problem.machine, groups, steps, half, taps=not shape.is_pointwise)
-    cost += max(busy, moving_time(problem))
+    machine = problem.machine
+    busy = tile.cost(machine, groups, steps, half, taps=not shape.is_pointwise)
+    if machine.scalar:
+        elements = 4 * tile.rows * tile.cols * epilogue_work(problem.epilogue)
+        busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    cost += machine.beside(busy, moved_bytes(problem))
     if shape.taps > 1 and isinstance(tile, CooperativeTile):
         places = TAP_PLACES * tile.height / tile.lanes
         cost += problem.machine.in_waves(groups * tile.lanes, steps * places)

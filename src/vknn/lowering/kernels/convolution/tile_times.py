@@ -38,7 +38,8 @@ class TileWork:
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
     over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
-    is left, 1 where nothing is loaded ahead.
+    is left, 1 where nothing is loaded ahead. ``half``: weights and inputs are float16.
+    ``epilogue``: instructions for an element of the result.
     """
 
     pixels: int
@@ -47,6 +48,8 @@ class TileWork:
     together: int
     pointwise: bool
     waiting: float = 1.0
+    half: bool = False
+    epilogue: float = 0.0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -60,6 +63,8 @@ class TileWork:
             waits = self.waiting * rounds + 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        if machine.converts:  # GCN has half the registers
+            held //= 2
         return machine.on_simds(lanes, instructions, waits, held)
 
     def _step(self, machine: Machine) -> float:
@@ -67,6 +72,8 @@ class TileWork:
         products = 16.0 * self.pixels * self.block
         if not machine.scalar:
             return products + self.pixels + 4 * self.block
+        if machine.converts and self.half:
+            products += 16 * self.block + 4 * self.pixels
         if self.pointwise:
             return products
         if not self.together:
@@ -78,4 +85,4 @@ class TileWork:
         sums = self.pixels * self.block
         if not machine.scalar:
             return 2.0 * sums
-        return 40 + 5 * sums + (0 if self.pointwise else 60 * self.pixels)
+        return 40 + (5 + 4 * self.epilogue) * sums + (0 if self.pointwise else 60 * self.pixels)

@@ -96,9 +96,9 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
     moved = tiling.places * (weights + 16 * tiling.count * (tiling.c4 + tiling.m4))
     together = 2 * tile.ahead or 1
     waits = WAITING_AHEAD if tile.ahead else 1.0
-    work = TileWork(tile.pixels, tile.block, tiling.c4, together, True, waits)
+    work = TileWork(tile.pixels, tile.block, tiling.c4, together, True, waits, problem.options.half)
     busy = work.time(machine, groups * tile.lanes)
-    return machine.dispatch + max(busy, machine.stream * moved)
+    return machine.dispatch + machine.beside(busy, moved)
 
 
 def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
@@ -129,4 +129,4 @@ def _gpu_cost(problem: Problem, lanes: int, work: float, moved: int) -> float:
     """Microseconds of a dispatch of lanes with so much work each that moves so many bytes."""
     machine = problem.machine
     busy = machine.on_simds(lanes, TRANSFORMED * work, TRANSFORM_WAITS)
-    return machine.dispatch + max(busy, machine.stream * moved)
+    return machine.dispatch + machine.beside(busy, moved)
