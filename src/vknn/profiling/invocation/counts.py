@@ -38,8 +38,8 @@ class HotLoop:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of one invocation: the busiest of a middle workgroup's first and two middle ones, and
-    of the middle one of another workgroup.
+    """Counts of one invocation: the busiest of a middle workgroup's first and two middle ones and
+    of the one beside the middle of another workgroup.
 
     Buffers read as zeros.
 
@@ -92,7 +92,7 @@ def counts(
         # middle one is the last of an image. At 19 / 47 none is but of multiples of 47 blocks.
         beside = (min(x // 2 + 1, x - 1), y // 2, z // 2)
         other = tuple(19 * count // 47 for count in groups)
-        places = [(group, (0, 0, 0)), (group, middle), (group, beside), (other, middle)]
+        places = [(group, (0, 0, 0)), (group, middle), (group, beside), (other, beside)]
         runs = (program.run(push, groups, *place, max_rounds) for place in dict.fromkeys(places))
         found = list(runs)
     except TooLong:

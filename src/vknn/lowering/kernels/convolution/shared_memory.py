@@ -18,7 +18,6 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    CooperativeTile,
     SharedMemoryTile,
     shared_memory_tiles,
 )
@@ -29,11 +28,6 @@ from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
-
-#: Cost of finding a pixel's place under a tap, in multiply-adds of a lane. Products that matrices
-#: compute do not hide it: by the model of docs/gpu.md a round of the small tile costs 31 to 34 with
-#: taps, and 10 without, on RDNA3.
-TAP_PLACES = 190
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -72,9 +66,6 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
         elements = 4 * tile.rows * tile.cols * epilogue_work(problem.epilogue)
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
     cost += machine.beside(busy, moved_bytes(problem))
-    if shape.taps > 1 and isinstance(tile, CooperativeTile):
-        places = TAP_PLACES * tile.height / tile.lanes
-        cost += problem.machine.in_waves(groups * tile.lanes, steps * places)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 

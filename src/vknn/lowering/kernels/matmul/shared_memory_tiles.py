@@ -23,8 +23,8 @@ LOAD, HELD, BARRIER = 8, 3, 40
 UNIFORM = 0.25
 #: Rows and columns of a subgroup in large and in small tiles of cooperative matrices.
 PART, SMALL_PART = 32, 16
-#: Cost of their multiply-adds, by a lane's.
-COOPERATIVE_WORK = 0.125
+#: Cost of their multiply-adds, by a lane's, on NVIDIA's GPUs of 32 lanes a scheduler.
+COOPERATIVE_WORK = 0.5
 SQUARE = CooperativeMatrix(16, 16, 16)
 #: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
@@ -36,6 +36,11 @@ _ROUNDS = {
     4: ((70, 1.6), (140, 3.0), (190, 3.0), 6),
     8: ((65, 2.2), (95, 4.0), (300, 4.2), 5),
     16: ((95, 4.3), (125, 6.0), (540, 6.5), 4),
+}
+#: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
+_MATRIX_ROUNDS = {
+    SMALL_PART: ((72, 1.1), (206, 3.75), ((99, 3.1), (414, 8.0)), 12),
+    PART: ((196, 2.5), (318, 4.1), ((279, 7.2), (553, 11.4)), 6),
 }
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 _ROUND = 8
@@ -188,14 +193,17 @@ class CooperativeTile(SharedMemoryTile):
         half: bool = False,
         taps: bool = False,
     ) -> float:
-        whole = ceil_div(steps, self.depth) * self.depth
-        brought = (self.height + 4 * self.width) / self.lanes
-        results = self.rows * self.cols
-        # Half of what barriers cost else: in between there is little more than reads to wait for,
-        # and what comes next from buffers is on its way.
-        work = 16 * results * COOPERATIVE_WORK + LOAD * brought + BARRIER / self.depth
-        handed_out = 2 * HELD * results + BARRIER
-        return machine.in_waves(groups * self.lanes, whole * work + handed_out)
+        results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
+        if machine.scalar:
+            plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
+            (more, waits), (around, first) = (placed if taps else plain), outside[taps]
+        else:
+            brought = (self.height + 4 * self.width) * self.depth / self.lanes
+            more = 16 * results * self.depth * COOPERATIVE_WORK + 3 * brought + _ROUND
+            waits, around, first = 1.0, 4.0 * results, 1.0
+            held = 9 if self.part == SMALL_PART else 5
+        work = rounds * more + around
+        return machine.on_simds(groups * self.lanes, work, rounds * waits + first, held)
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
