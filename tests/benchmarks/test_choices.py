@@ -1,4 +1,4 @@
-"""benchmarks/choices.py: the planner's choices held against the best candidates by modelled time."""
+"""benchmarks/choices.py: the planner's choices beside the best candidates by modelled time."""
 
 from __future__ import annotations
 

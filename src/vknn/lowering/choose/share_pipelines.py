@@ -17,8 +17,8 @@ from vknn.ops.elementwise import Fused
 
 #: Most time that one pipeline less may add to a run, by that of a dispatch: 50 us on CPUs.
 PIPELINE_WORTH = 2.5
-#: Times as long as before that a layer may take on a GPU for it: drivers compile there once and keep
-#: the code on disk, and a layer of a few microseconds would be slower by half.
+#: Times as long as before that a layer may take on a GPU for it: drivers compile there once and
+#: keep the code on disk, and a layer of a few microseconds would be slower by half.
 MOST_LONGER = 1.05
 #: Attributes that are numbers to a kernel, not another pipeline.
 _NUMBERS = frozenset(("pads", "group", "output_size"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.plan import DeviceLimits
+from vknn.plan import ComputeUnits, DeviceLimits
 
 #: Part of what goes on beside something longer that counts all the same.
 _HIDDEN = 0.05
@@ -34,6 +34,7 @@ class Machine:
             instructions (AMD's GPUs).
         converts: Whether factors in float16 take instructions to become float32 (GCN; RDNA
             multiplies them as they are).
+        registers: Of a SIMD, by those of RDNA 2.
     """
 
     dispatch: float
@@ -51,6 +52,11 @@ class Machine:
     wait: float = 0.0
     scalar: bool = False
     converts: bool = False
+    registers: float = 1.0
+
+    def held(self, waves: int) -> int:
+        """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
+        return max(1, min(16, int(waves * self.registers)))
 
     def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` instructions each, and ``waits``.
@@ -118,7 +124,8 @@ _OTHER = Machine(
 )
 
 
-_AMD, _QUALCOMM, _INTEL = 0x1002, 0x5143, 0x8086
+_AMD, _NVIDIA, _QUALCOMM, _INTEL = 0x1002, 0x10DE, 0x5143, 0x8086
+_APPLE = 0x10005  # by Mesa's driver
 #: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
 SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
@@ -126,8 +133,13 @@ _WAIT_CYCLES = 220
 _RDNA_LANES = 32
 #: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
 _SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
-#: Multiply-adds that cards of the last years can do while their memory moves a byte: 13 to 20.
+#: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20 on
+#: AMD's discrete ones and Adreno, 19 on an RTX 3090 and the M1, 30 on GCN beside a processor.
 _STEPS_A_BYTE = 16
+_MORE_STEPS = {("discrete", _NVIDIA): 19, ("integrated", _APPLE): 19, ("integrated", _AMD): 30}
+#: Processors of a maker's discrete cards whose driver does not tell. NVIDIA's own does; NVK's null
+#: devices do not, whose times are modelled as an RTX 3090's.
+_UNTOLD = {_NVIDIA: ComputeUnits(82, 128, 1.695)}
 #: Vendor id as drivers give it -> a dispatch and a byte of GPUs that are not discrete, by what
 #: docs/gpu.md has of them.
 _VENDORS = {
@@ -155,7 +167,10 @@ def _gpu(limits: DeviceLimits) -> Machine:
     if machine is _OTHER and limits.vendor_id in _VENDORS:
         dispatch, byte = _VENDORS[limits.vendor_id]
         machine = replace(machine, dispatch=dispatch, byte=byte)
-    if units := limits.compute_units:
+    units = limits.compute_units
+    if units is None and machine is _DISCRETE:
+        units = _UNTOLD.get(limits.vendor_id)
+    if units is not None:
         lanes = units.count * units.lanes * _LANES_TO_HIDE
         machine = replace(machine, lanes=lanes, step=_LANES_TO_HIDE / (units.gigahertz * 1e3))
     if speeds := limits.speeds:
@@ -165,27 +180,35 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    scalar = limits.subgroup_size == SCALAR
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), _STEPS_A_BYTE)
     width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
     # Workgroups of 64 lanes have no use for wider waves.
-    return _with_simds(machine, width, min(64, max(32, limits.subgroup_size)), scalar)
+    wave = min(64, max(32, limits.subgroup_size))
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), _STEPS_A_BYTE)
+    found = _with_simds(machine, width, wave, steps)
+    return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
 
 
 @cache
-def _with_simds(machine: Machine, width: int, wave: int, scalar: bool) -> Machine:
+def _with_simds(machine: Machine, width: int, wave: int, steps: int) -> Machine:
     """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
 
-    ``width``: lanes of a SIMD.
+    ``width``: lanes of a SIMD. ``steps``: multiply-adds in the time of a byte.
     """
     lanes = machine.lanes // _LANES_TO_HIDE  # that compute at a time
     cycle = machine.step / _LANES_TO_HIDE
     return replace(
         machine,
-        stream=_STEPS_A_BYTE * cycle / lanes,
+        stream=steps * cycle / lanes,
         simds=max(1, lanes // width),
         wave=wave,
         issue=wave / width * cycle,
         wait=_WAIT_CYCLES * cycle,
-        scalar=scalar,
-        converts=scalar and width < _RDNA_LANES,
     )
+
+
+def _of_amd(machine: Machine, width: int, features: frozenset[str]) -> Machine:
+    """The machine as GCN and RDNA are; cooperative matrices tell those from RDNA 3 on."""
+    gcn = width < _RDNA_LANES
+    registers = 0.5 if gcn else 1.5 if "cooperative_matrix" in features else 1.0
+    return replace(machine, scalar=True, converts=gcn, registers=registers)

@@ -63,9 +63,7 @@ class TileWork:
             waits = self.waiting * rounds + 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
-        if machine.converts:  # GCN has half the registers
-            held //= 2
-        return machine.on_simds(lanes, instructions, waits, held)
+        return machine.on_simds(lanes, instructions, waits, machine.held(held))
 
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""

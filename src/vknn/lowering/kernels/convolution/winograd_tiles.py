@@ -96,8 +96,9 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
     moved = tiling.places * (weights + 16 * tiling.count * (tiling.c4 + tiling.m4))
     together = 2 * tile.ahead or 1
     waits = WAITING_AHEAD if tile.ahead else 1.0
-    work = TileWork(tile.pixels, tile.block, tiling.c4, together, True, waits, problem.options.half)
-    busy = work.time(machine, groups * tile.lanes)
+    sizes = tile.pixels, tile.block, tiling.c4, together
+    tile_work = TileWork(*sizes, pointwise=True, waiting=waits, half=problem.options.half)
+    busy = tile_work.time(machine, groups * tile.lanes)
     return machine.dispatch + machine.beside(busy, moved)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import Machine
+from vknn.lowering.kit.machine import SCALAR, Machine
 from vknn.lowering.kit.problem import Problem
 from vknn.plan import CooperativeMatrix, DeviceLimits
 
@@ -28,17 +28,18 @@ COOPERATIVE_WORK = 0.5
 SQUARE = CooperativeMatrix(16, 16, 16)
 #: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
+_Pair = tuple[float, float]
 #: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
 #: registers, without and with places of pixels under taps: instructions and waits; instructions and
 #: waits outside of the loop; waves that a SIMD has registers for. By RADV's machine code for RDNA 2
 #: (``vknn profile --static --isa`` on the null device navi21).
-_ROUNDS = {
+_ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
     4: ((70, 1.6), (140, 3.0), (190, 3.0), 6),
     8: ((65, 2.2), (95, 4.0), (300, 4.2), 5),
     16: ((95, 4.3), (125, 6.0), (540, 6.5), 4),
 }
 #: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
-_MATRIX_ROUNDS = {
+_MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     SMALL_PART: ((72, 1.1), (206, 3.75), ((99, 3.1), (414, 8.0)), 12),
     PART: ((196, 2.5), (318, 4.1), ((279, 7.2), (553, 11.4)), 6),
 }
@@ -134,13 +135,18 @@ class SharedMemoryTile:
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         products = 16 * results * self.depth * (HALF_WORK if half else 1.0)
+        size = min((n for n in _ROUNDS if n >= results), default=16)
+        more: float
         if machine.scalar:
-            plain, placed, outside, held = _ROUNDS[results]
+            plain, placed, outside, held = _ROUNDS[size]
             more, waits = placed if taps else plain
+            held = machine.held(held) if machine.converts else held
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + _ROUND
-            waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[results]
+            waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[size]
+            if results < 8 and machine.wave < SCALAR:
+                held = 7
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
@@ -194,6 +200,8 @@ class CooperativeTile(SharedMemoryTile):
         taps: bool = False,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
+        more: float
+        around: float
         if machine.scalar:
             plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
             (more, waits), (around, first) = (placed if taps else plain), outside[taps]

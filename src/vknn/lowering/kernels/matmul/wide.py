@@ -25,9 +25,9 @@ ROWS = (8, 4)
 MOST_PARTS, SHORTEST_PART = 8, 8
 #: vec4s of sums in shared memory at a time: the 16 KiB that every device has.
 HELD_SUMS = 1024
-#: Waits for a round of loads, and for the sums of other parts; instructions outside of the loop, and
-#: for each row there: by RADV's machine code for RDNA 2 (``vknn profile --static --isa`` on the null
-#: device navi21).
+#: Waits for a round of loads, and for the sums of other parts; instructions outside of the loop,
+#: and for each row there: by RADV's machine code for RDNA 2 (``vknn profile --static --isa`` on the
+#: null device navi21).
 _WAITS, _SPLIT_WAITS, _OUTSIDE, _ROW = 1.36, 3.0, 40.0, 12.0
 
 
@@ -96,7 +96,9 @@ class WideTile:
             rounds = ceil_div(self.rows, self.chunk)
             work += rounds * (2 * BARRIER + HELD * (self.chunk + self.parts))
             waits += rounds * _SPLIT_WAITS
-        return machine.on_simds(math.prod(self.groups(gemm)) * self.lanes, work, waits, held)
+        return machine.on_simds(
+            math.prod(self.groups(gemm)) * self.lanes, work, waits, machine.held(held)
+        )
 
 
 def wide_tiles(gemm: Gemm, limits: DeviceLimits) -> list[WideTile]:
