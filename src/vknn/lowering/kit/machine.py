@@ -9,7 +9,7 @@ from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import ComputeUnits, DeviceLimits
 
 #: Part of what goes on beside something longer that counts all the same.
-_HIDDEN = 0.05
+_HIDDEN = 0.03
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,15 @@ _WAIT_CYCLES = 220
 _RDNA_LANES = 32
 #: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
 _SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
-#: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20 on
-#: AMD's discrete ones and Adreno, 19 on an RTX 3090 and the M1, 30 on GCN beside a processor.
-_STEPS_A_BYTE = 16
-_MORE_STEPS = {("discrete", _NVIDIA): 19, ("integrated", _APPLE): 19, ("integrated", _AMD): 30}
+#: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20; 16 on
+#: an RX 6800, 19 on an RTX 3090 and the M1, 30 on GCN beside a processor.
+_STEPS_A_BYTE, _RDNA_STEPS = 14.5, 16.0
+_MORE_STEPS = {
+    ("discrete", _NVIDIA): 19.0,
+    ("integrated", _APPLE): 19.0,
+    ("integrated", _QUALCOMM): 16.0,
+    ("integrated", _AMD): 30.0,
+}
 #: Processors of a maker's discrete cards whose driver does not tell. NVIDIA's own does; NVK's null
 #: devices do not, whose times are modelled as an RTX 3090's.
 _UNTOLD = {_NVIDIA: ComputeUnits(82, 128, 1.695)}
@@ -180,17 +185,19 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), _STEPS_A_BYTE)
+    usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
     width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
     # Workgroups of 64 lanes have no use for wider waves.
     wave = min(64, max(32, limits.subgroup_size))
-    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), _STEPS_A_BYTE)
+    usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
     found = _with_simds(machine, width, wave, steps)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
 
 
 @cache
-def _with_simds(machine: Machine, width: int, wave: int, steps: int) -> Machine:
+def _with_simds(machine: Machine, width: int, wave: int, steps: float) -> Machine:
     """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
 
     ``width``: lanes of a SIMD. ``steps``: multiply-adds in the time of a byte.
