@@ -53,11 +53,11 @@ def picks_of(choices: Iterable[Mapping[str, Any]]) -> list[Pick]:
     """Picks of a document's choices, the greatest loss first.
 
     A problem that networks take different candidates for is several picks; one whose candidate has
-    no modelled time is none.
+    no modelled time, or only copies, is none.
     """
     found = []
     for choice in choices:
-        known = {name: time for name, time in choice["times"].items() if time is not None}
+        known = {name: time for name, time in choice["times"].items() if time}
         if not known:
             continue
         best = min(known, key=lambda name: known[name])

@@ -1,12 +1,19 @@
-"""benchmarks/choices.py: choices held against the best candidates by modelled time."""
+"""benchmarks/choices.py: the planner's choices beside the best candidates by modelled time."""
 
 from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
 
 import pytest
 from benchmarks.choosing.problems import Choice, add_choices
 from benchmarks.choosing.report import exceptions, losses, picks_of, share, text
 from tests.lowering.limits import DISCRETE
+from tests.null_devices.jobs import ROOT, start
+from tests.peers.ncnn.networks import NETWORKS
 
+from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import Graph, GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions
 from vknn.ops.elementwise import Relu
@@ -74,3 +81,30 @@ def test_equal_problems_are_one_choice() -> None:
     (choice,) = (c for (key, _), c in found.items() if key.startswith("MaxPool"))
     assert sum(choice.taken["one"].values()) == 2 and choice.taken["one"] == choice.taken["two"]
     assert set(choice.contest.names) == set(choice.estimates) == {"window1", "window2", "window4"}
+
+
+#: Picks of the test below that are further from the best, with their ratio.
+KNOWN: dict[str, float] = {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_choices_are_near_the_best_on_a_null_device(shared: Path, tmp_path: Path) -> None:
+    """Of large convolutions and of small and depthwise ones, on a device whose code is read."""
+    networks = []
+    for name in ("resnet18", "mobilenet_v2"):
+        param, weights = shared / "benchmark" / "ncnn" / f"{name}.param", tmp_path / f"{name}.bin"
+        write_random_weights(param, weights)
+        files = {"param": str(param), "weights": str(weights)}
+        networks.append({"name": name, "shape": NETWORKS[name], **files})
+    job = {"networks": networks, "precision": "fp16", "limit": None, "times": None}
+    program = ["-m", "choosing.child", json.dumps({**job, "dispatch": 5.15})]
+    paths = [ROOT / "benchmarks", ROOT / "tools", ROOT, os.environ["PYTHONPATH"]]
+    path = os.pathsep.join(str(path) for path in paths)
+    done = start("navi21", program, 1200, PYTHONPATH=path, VKNN_NULL_DEVICE="1")
+    assert done.returncode == 0, done.stderr
+    picks = picks_of(json.loads(done.stdout.splitlines()[-1])["choices"])
+    assert len(picks) > 40
+    far = exceptions(picks)
+    assert far.keys() <= KNOWN.keys(), far
+    assert all(ratio <= KNOWN[key] + 0.05 for key, ratio in far.items())

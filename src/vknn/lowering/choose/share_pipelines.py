@@ -17,6 +17,9 @@ from vknn.ops.elementwise import Fused
 
 #: Most time that one pipeline less may add to a run, by that of a dispatch: 50 us on CPUs.
 PIPELINE_WORTH = 2.5
+#: Times as long as before that a layer may take on a GPU for it: drivers compile there once and
+#: keep the code on disk, and a layer of a few microseconds would be slower by half.
+MOST_LONGER = 1.05
 #: Attributes that are numbers to a kernel, not another pipeline.
 _NUMBERS = frozenset(("pads", "group", "output_size"))
 
@@ -36,7 +39,9 @@ def with_fewer_pipelines(
             kinds.setdefault((_kind(node), candidate.inputs, candidate.outputs), []).append(node)
     result = dict(choice)
     for nodes in kinds.values():
-        while moved := _cheapest_move(nodes, result, candidates, PIPELINE_WORTH * machine.dispatch):
+        least = {node: choice[node].cost for node in nodes} if machine.simds > 1 else {}
+        worth = PIPELINE_WORTH * machine.dispatch
+        while moved := _cheapest_move(nodes, result, candidates, worth, least):
             result.update(moved)
     return result
 
@@ -52,19 +57,24 @@ def _cheapest_move(
     choice: Mapping[Node, Candidate],
     candidates: Mapping[Node, Sequence[Candidate]],
     worth: float,
+    least: Mapping[Node, float],
 ) -> dict[Node, Candidate]:
-    """All nodes on one name moved to another's; nothing where that costs ``worth`` or more."""
+    """All nodes on one name moved to another's; nothing where that costs ``worth`` or more.
+
+    ``least``: costs at first of nodes that may not become much slower.
+    """
     users: dict[str, list[Node]] = {}
     for node in nodes:
         users.setdefault(choice[node].name, []).append(node)
     best: dict[Node, Candidate] = {}
-    least = worth
+    lowest = worth
     for old, new in itertools.permutations(users, 2):
         taken = {node: _alike(candidates[node], choice[node], new) for node in users[old]}
         found = {node: candidate for node, candidate in taken.items() if candidate is not None}
         extra = sum(candidate.cost - choice[node].cost for node, candidate in found.items())
-        if len(found) == len(taken) and extra < least:
-            best, least = found, extra
+        near = all(c.cost <= MOST_LONGER * least[n] for n, c in found.items() if n in least)
+        if len(found) == len(taken) and near and extra < lowest:
+            best, lowest = found, extra
     return best
 
 

@@ -17,6 +17,21 @@ from vknn.plan import DeviceLimits
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.
 SCALAR_MODE, OPERAND_MODE, CHANNEL_FLAG, REVERSE_FLAG = 1, 2, 16, 32
 
+#: Unary operators of a few instructions; the others take divisions, roots or exponentials.
+_CHEAP = (
+    *(ew.Abs, ew.Neg, ew.Floor, ew.Ceil, ew.Square, ew.Relu, ew.Round, ew.Trunc, ew.Sign),
+    *(ew.LeakyRelu, ew.HardSigmoid, ew.HardSwish, ew.Clip, ew.Threshold, ew.Shrink),
+)
+_CHEAP_CODES = frozenset(UNARY[op][0] for op in _CHEAP)
+#: Instructions for an element of the others: 25 to 37 by RADV's machine code for RDNA 2.
+_DEAR = 28.0
+
+
+def epilogue_work(epilogue: Epilogue) -> float:
+    """Instructions of a GPU's lane for an element's steps, those of a few not counted."""
+    unary = [step for step in epilogue.steps if step.mode == 0]
+    return _DEAR * sum(step.code not in _CHEAP_CODES for step in unary)
+
 
 def unary_step(op: Op) -> EpilogueStep:
     """Constants of a unary op as an epilogue step."""

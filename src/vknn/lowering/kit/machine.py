@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from vknn.plan import DeviceLimits
+from vknn.lowering.kit.layouts import ceil_div
+from vknn.plan import ComputeUnits, DeviceLimits
+
+#: Part of what goes on beside something longer that counts all the same.
+_HIDDEN = 0.03
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,16 @@ class Machine:
         step: A lane's multiply-add; on CPUs a workgroup's vector instruction.
         latency: A lane's wait for an element that it needs before the next one.
         group: A workgroup itself, on CPUs.
+        stream: A byte of a GPU's memory that is only streamed through.
+        simds: Units of a GPU that issue instructions of waves (subgroups).
+        wave: Lanes of a wave.
+        issue: An instruction of a wave, a multiply-add of each of its lanes.
+        wait: A wave's wait for its loads from memory.
+        scalar: Whether what all lanes of a wave read comes to scalar registers, beside the vector
+            instructions (AMD's GPUs).
+        converts: Whether factors in float16 take instructions to become float32 (GCN; RDNA
+            multiplies them as they are).
+        registers: Of a SIMD, by those of RDNA 2.
     """
 
     dispatch: float
@@ -31,6 +45,38 @@ class Machine:
     step: float
     latency: float
     group: float = 0.0
+    stream: float = 0.0
+    simds: int = 1
+    wave: int = 1
+    issue: float = 0.0
+    wait: float = 0.0
+    scalar: bool = False
+    converts: bool = False
+    registers: float = 1.0
+
+    def held(self, waves: int) -> int:
+        """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
+        return max(1, min(16, int(waves * self.registers)))
+
+    def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
+        """Microseconds of ``lanes`` on a GPU with ``steps`` instructions each, and ``waits``.
+
+        Waves are dealt out to the SIMDs evenly, of which each takes up to ``held`` at a time: these
+        hide each other's waits. The same arithmetic as in static profiles (docs/null-devices.md).
+        """
+        each = ceil_div(ceil_div(lanes, self.wave), self.simds)
+        flight = max(1, min(each, held))
+        busy = steps * self.issue
+        together = max(busy + waits * self.wait, flight * busy)
+        return max(each * busy, ceil_div(each, flight) * together)
+
+    def beside(self, busy: float, moved: float) -> float:
+        """Microseconds of so much work while so many bytes come and go on a GPU.
+
+        The longer of the two; of those bound by memory the one with less work is the better.
+        """
+        moving = moved * self.stream
+        return max(busy, moving) + _HIDDEN * min(busy, moving)
 
     def in_waves(self, lanes: int, steps: float) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
@@ -78,6 +124,27 @@ _OTHER = Machine(
 )
 
 
+_AMD, _NVIDIA, _QUALCOMM, _INTEL = 0x1002, 0x10DE, 0x5143, 0x8086
+_APPLE = 0x10005  # by Mesa's driver
+#: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
+SCALAR = 64
+#: Cycles until what a wave loads is there, as static profiles assume.
+_WAIT_CYCLES = 220
+_RDNA_LANES = 32
+#: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
+_SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
+#: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20; 16 on
+#: an RX 6800, 19 on an RTX 3090 and the M1, 30 on GCN beside a processor.
+_STEPS_A_BYTE, _RDNA_STEPS = 14.5, 16.0
+_MORE_STEPS = {
+    ("discrete", _NVIDIA): 19.0,
+    ("integrated", _APPLE): 19.0,
+    ("integrated", _QUALCOMM): 16.0,
+    ("integrated", _AMD): 30.0,
+}
+#: Processors of a maker's discrete cards whose driver does not tell. NVIDIA's own does; NVK's null
+#: devices do not, whose times are modelled as an RTX 3090's.
+_UNTOLD = {_NVIDIA: ComputeUnits(82, 128, 1.695)}
 #: Vendor id as drivers give it -> a dispatch and a byte of GPUs that are not discrete, by what
 #: docs/gpu.md has of them.
 _VENDORS = {
@@ -105,7 +172,10 @@ def _gpu(limits: DeviceLimits) -> Machine:
     if machine is _OTHER and limits.vendor_id in _VENDORS:
         dispatch, byte = _VENDORS[limits.vendor_id]
         machine = replace(machine, dispatch=dispatch, byte=byte)
-    if units := limits.compute_units:
+    units = limits.compute_units
+    if units is None and machine is _DISCRETE:
+        units = _UNTOLD.get(limits.vendor_id)
+    if units is not None:
         lanes = units.count * units.lanes * _LANES_TO_HIDE
         machine = replace(machine, lanes=lanes, step=_LANES_TO_HIDE / (units.gigahertz * 1e3))
     if speeds := limits.speeds:
@@ -115,4 +185,37 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    return machine
+    usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
+    width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
+    # Workgroups of 64 lanes have no use for wider waves.
+    wave = min(64, max(32, limits.subgroup_size))
+    usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
+    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
+    found = _with_simds(machine, width, wave, steps)
+    return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
+
+
+@cache
+def _with_simds(machine: Machine, width: int, wave: int, steps: float) -> Machine:
+    """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
+
+    ``width``: lanes of a SIMD. ``steps``: multiply-adds in the time of a byte.
+    """
+    lanes = machine.lanes // _LANES_TO_HIDE  # that compute at a time
+    cycle = machine.step / _LANES_TO_HIDE
+    return replace(
+        machine,
+        stream=steps * cycle / lanes,
+        simds=max(1, lanes // width),
+        wave=wave,
+        issue=wave / width * cycle,
+        wait=_WAIT_CYCLES * cycle,
+    )
+
+
+def _of_amd(machine: Machine, width: int, features: frozenset[str]) -> Machine:
+    """The machine as GCN and RDNA are; cooperative matrices tell those from RDNA 3 on."""
+    gcn = width < _RDNA_LANES
+    registers = 0.5 if gcn else 1.5 if "cooperative_matrix" in features else 1.0
+    return replace(machine, scalar=True, converts=gcn, registers=registers)

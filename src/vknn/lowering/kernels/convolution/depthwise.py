@@ -11,12 +11,14 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    moved_bytes,
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
 from vknn.lowering.kernels.quantized.requantize import in_bytes, pack, quantized_variant
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
+from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
@@ -30,6 +32,12 @@ from vknn.lowering.kit.workgroups import (
 
 #: Most inputs that a lane keeps of a row; a longer reach costs more than it saves.
 MOST_SPAN = 40
+#: Instructions for an input of a row, before and after the rows and for each pixel there, and
+#: waits for a row and otherwise, by RADV's machine code for RDNA 2 (``vknn profile --static --isa``
+#: on the null device navi21). Elsewhere a row takes some beside products and loads.
+_READ, _OUTSIDE, _PIXEL, _ROW_WAITS, _OUTSIDE_WAITS, _ROW = 10.0, 115.0, 35.0, 1.15, 2.0, 8.0
+#: Pixels of a lane -> waves that a SIMD has registers for, with up to three taps a row and more.
+_HELD = {1: (16, 16), 2: (10, 10), 4: (8, 6), 7: (5, 4), 8: (5, 3)}
 
 
 def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -67,16 +75,26 @@ def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
 
 def _cost(problem: Problem, shape: ConvShape, width: int) -> float:
     rows, columns = shape.kernel[0] * shape.kernel[1], shape.kernel[2]
-    reads = min(_span(shape, width), width * columns) + columns
+    span = min(_span(shape, width), width * columns)
+    reads = span + columns
     lanes = _lanes(shape, width)
     machine = problem.machine
     if problem.limits.kind == "cpu":
         # Vector instructions: 55 a load, 6 a product of vec4s; 60 a pixel for its store.
-        work = rows * (55 * reads + 6 * width * columns) + 60 * width + 150
+        steps = rows * (55 * reads + 6 * width * columns) + 60 * width + 150
         groups = ceil_div(lanes, lane_count(problem.limits))
-        return machine.dispatch + machine.in_groups(groups, work)
-    work = rows * (8 * reads + 4 * width * columns)
-    return machine.dispatch + machine.in_waves(lanes, work)
+        return machine.dispatch + machine.in_groups(groups, steps)
+    products, held = 4 * width * columns, _HELD[width][columns > 3]
+    work: float
+    waits: float
+    if machine.scalar:
+        work = rows * (products + _READ * span) + _OUTSIDE
+        work += (_PIXEL + 4 * epilogue_work(problem.epilogue)) * width
+        waits = rows * _ROW_WAITS + _OUTSIDE_WAITS
+    else:
+        work, waits = rows * (products + reads + _ROW) + 2 * width, rows + 1
+    busy = machine.on_simds(lanes, work, waits, machine.held(held))
+    return machine.dispatch + machine.beside(busy, moved_bytes(problem))
 
 
 def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:

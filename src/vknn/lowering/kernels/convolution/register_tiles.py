@@ -14,10 +14,12 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    moved_bytes,
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kernels.matmul.shared_memory_tiles import reading_cost, tile_cost
+from vknn.lowering.kernels.convolution.tile_times import TileWork
+from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -32,6 +34,7 @@ from vknn.lowering.kernels.quantized.requantize import (
 )
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
+from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
@@ -103,7 +106,8 @@ def allows_packed(problem: Problem, blocks: WeightBlocks, groups: int) -> bool:
 
 def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    cost = tiles_cost(problem, shape, tile) + packing_cost(problem)
+    moved, epilogue = moved_bytes(problem), epilogue_work(problem.epilogue)
+    cost = tiles_cost(problem, shape, tile, moved, epilogue) + packing_cost(problem)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 
@@ -139,8 +143,13 @@ def weight_blocks(shape: ConvShape, width: int) -> WeightBlocks:
     return WeightBlocks(of_group, count, weights, weights + count * width)
 
 
-def tiles_cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
-    """Microseconds: a workgroup's steps times the work of a step, by the lanes at work."""
+def tiles_cost(
+    problem: Problem, shape: ConvShape, tile: ConvTile, moved: int, epilogue: float = 0.0
+) -> float:
+    """Microseconds of the dispatch, estimated.
+
+    ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
+    """
     groups = _group_count(shape, tile)
     steps = shape.taps * ceil_div(shape.group_in, 4)
     products: float = tile.products
@@ -155,21 +164,20 @@ def tiles_cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
         step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    lanes, half = groups * tile.lanes, problem.options.half_sums
-    work = products / (4 * tile.pixels * tile.block)
-    if tile.weight_format or half:
-        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    lanes = groups * tile.lanes
+    if tile.weight_format:
+        work = products / (4 * tile.pixels * tile.block)
+        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), work=work)
     else:
-        step = reading_cost(tile.pixels, tile.block)
-        cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
-    return machine.dispatch + cost
-
-
-def _rounds(shape: ConvShape, tile: ConvTile) -> int:
-    """Rounds of loads that a lane waits for."""
-    channels = ceil_div(shape.group_in, 4)
-    together = round_steps(channels, tile) or 1
-    return shape.taps * (channels // together + channels % together)
+        together = round_steps(ceil_div(shape.group_in, 4), tile)
+        tile_work = TileWork(
+            *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
+            half=problem.options.half,
+            sums=problem.options.half_sums,
+            epilogue=epilogue,
+        )
+        cost = tile_work.time(machine, lanes)
+    return machine.dispatch + machine.beside(cost, moved)
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.lowering.kernels.quantized.requantize import is_quantized
-from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Convolution
@@ -137,6 +137,13 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
 def packing_cost(problem: Problem) -> float:
     """Estimated microseconds of packing the weights at run time; 0 for constant ones."""
     return 0.0 if constant_weights(problem) is not None else problem.machine.dispatch
+
+
+def moved_bytes(problem: Problem) -> int:
+    """Bytes of the tensors and weights, as each is moved once."""
+    types = (*problem.inputs, *problem.outputs, *problem.epilogue.operands)
+    half = problem.options.half
+    return sum(storage_bytes(t, Layout.LINEAR, half) for t in types if t is not None)
 
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:

@@ -12,23 +12,23 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     tap_axes,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts, packing_cost
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    input_layouts,
+    moved_bytes,
+    packing_cost,
+)
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    CooperativeTile,
     SharedMemoryTile,
     shared_memory_tiles,
 )
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
+from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
-
-#: Cost of finding a pixel's place under a tap, in multiply-adds of a lane. Products that matrices
-#: compute do not hide it: by the model of docs/gpu.md a round of the small tile costs 14 to 16 with
-#: taps, and 10 without, on RDNA3.
-TAP_PLACES = 50
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -59,18 +59,25 @@ def fits_shared(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> b
 
 def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    cost = shared_cost(problem, shape, tile) + packing_cost(problem)
+    moved, epilogue = moved_bytes(problem), epilogue_work(problem.epilogue)
+    cost = shared_cost(problem, shape, tile, moved, epilogue) + packing_cost(problem)
     return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
 
 
-def shared_cost(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> float:
-    """Microseconds of the dispatch, estimated."""
+def shared_cost(
+    problem: Problem, shape: ConvShape, tile: SharedMemoryTile, moved: int, epilogue: float = 0.0
+) -> float:
+    """Microseconds of the dispatch, estimated.
+
+    ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
+    """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
-    cost = machine.dispatch + tile.cost(machine, groups, steps, problem.options.half_sums)
-    if shape.taps > 1 and isinstance(tile, CooperativeTile):
-        places = TAP_PLACES * tile.height / tile.lanes
-        cost += machine.in_waves(groups * tile.lanes, steps * places)
-    return cost
+    half = problem.options.half_sums
+    busy = tile.cost(machine, groups, steps, half, taps=not shape.is_pointwise)
+    if machine.scalar:
+        elements = 4 * tile.rows * tile.cols * epilogue
+        busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    return machine.dispatch + machine.beside(busy, moved)
 
 
 def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:

@@ -32,7 +32,7 @@ from vknn.lowering.kernels.convolution.shared_memory import (
 from vknn.lowering.kernels.convolution.winograd_tiles import (
     WinogradTiling,
     lanes_of_tiles,
-    streaming_cost,
+    product_bytes,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
@@ -67,7 +67,7 @@ def half_tiles(problem: Problem, tiling: WinogradTiling) -> list[ProductTile]:
     shape, lanes = product_shape(tiling), lanes_of_tiles(problem.limits, tiling)
     own = [replace(tile, lanes=lanes) for tile in tiles_of_lanes(problem)]
     own = [tile for tile in own if fits_tile(problem, shape, tile)]
-    own.sort(key=lambda tile: tiles_cost(problem, shape, tile))
+    own.sort(key=lambda tile: half_cost(problem, tiling, tile))
     shared = shared_memory_tiles(problem, shape.pixels, tiling.m4)
     return [*own[:1], *(tile for tile in shared if fits_shared(problem, shape, tile))]
 
@@ -75,11 +75,10 @@ def half_tiles(problem: Problem, tiling: WinogradTiling) -> list[ProductTile]:
 def half_cost(problem: Problem, tiling: WinogradTiling, tile: ProductTile) -> float:
     """Microseconds of the products, estimated."""
     shape = product_shape(tiling)
+    moved = product_bytes(problem, tiling)
     if isinstance(tile, ConvTile):
-        cost = tiles_cost(problem, shape, tile)
-    else:
-        cost = shared_cost(problem, shape, tile)
-    return max(cost, streaming_cost(problem, tiling))
+        return tiles_cost(problem, shape, tile, moved)
+    return shared_cost(problem, shape, tile, moved)
 
 
 def emit_half_product(

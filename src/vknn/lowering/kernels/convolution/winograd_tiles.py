@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kernels.convolution.tile import RegisterTile
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD, reading_cost
+from vknn.lowering.kernels.convolution.tile_times import TileWork
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import lane_count
@@ -81,12 +82,11 @@ class WinogradTile(RegisterTile):
         return tiling.places * ceil_div(tiling.m4, self.block) * self.chunks(tiling)
 
 
-#: Time of a byte that is only streamed through, by that of a byte of tensors and weights, which
-#: stands for all that a layer does with it: 1000 GB/s on discrete GPUs, 50 on others.
-STREAMED = 0.25
-#: Part of a load's latency that is left of it where inputs are fetched a round ahead (a wave of
-#: RDNA2 alone takes 170 cycles where its products take 130).
-WAITING_AHEAD = 0.2
+#: Part of a round's waits that is left where inputs are fetched a round ahead.
+WAITING_AHEAD = 0.9
+#: What transforms take by the estimate of their arithmetic, and their waits: by RADV's machine code
+#: for RDNA 2.
+TRANSFORMED, TRANSFORM_WAITS = 1.35, 3.0
 
 
 def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -> float:
@@ -97,19 +97,19 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
         step = 50 * loads + 6 * products + 16 * tile.block * tile.shuffle
         work = step * tiling.c4 + 500 + 270 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    work = tiling.c4 * reading_cost(tile.pixels, tile.block)
-    waits = tiling.c4 * (WAITING_AHEAD if tile.ahead else 1.0)
-    busy = machine.in_rounds(groups * tile.lanes, work, waits)
-    return max(machine.dispatch + busy, streaming_cost(problem, tiling))
+    together = 2 * tile.ahead or 1
+    waits = WAITING_AHEAD if tile.ahead else 1.0
+    sizes = tile.pixels, tile.block, tiling.c4, together
+    tile_work = TileWork(*sizes, pointwise=True, waiting=waits, half=problem.options.half)
+    busy = tile_work.time(machine, groups * tile.lanes)
+    return machine.dispatch + machine.beside(busy, product_bytes(problem, tiling))
 
 
-def streaming_cost(problem: Problem, tiling: WinogradTiling) -> float:
-    """Microseconds of the products that what they move takes on GPUs."""
+def product_bytes(problem: Problem, tiling: WinogradTiling) -> int:
+    """Bytes of transformed tiles, weights and products."""
     weights = 16 * tiling.c4 * tiling.m4 * _bytes(problem)
     tiles = tiling.count * (tiling.c4 + tiling.m4) * _vector_bytes(tiling)
-    return problem.machine.dispatch + STREAMED * problem.machine.byte * tiling.places * (
-        weights + tiles
-    )
+    return tiling.places * (weights + tiles)
 
 
 def lanes_of_tiles(limits: DeviceLimits, tiling: WinogradTiling) -> int:
@@ -152,4 +152,5 @@ def _vector_bytes(tiling: WinogradTiling) -> int:
 def _gpu_cost(problem: Problem, lanes: int, work: float, moved: int) -> float:
     """Microseconds of a dispatch of lanes with so much work each that moves so many bytes."""
     machine = problem.machine
-    return machine.dispatch + max(machine.in_waves(lanes, work), STREAMED * machine.byte * moved)
+    busy = machine.on_simds(lanes, TRANSFORMED * work, TRANSFORM_WAITS)
+    return machine.dispatch + machine.beside(busy, moved)

@@ -132,7 +132,7 @@ class _Form:
             return machine.dispatch + self.shared.cost(machine, groups, steps, half)
         if self.wide is not None:
             half = self.problem.options.half_sums
-            return machine.dispatch + self.wide.cost(machine, gemm, half)
+            return machine.dispatch + self.wide.cost(machine, gemm, half, self.problem.options.half)
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import Machine
+from vknn.lowering.kit.machine import SCALAR, Machine
 from vknn.lowering.kit.problem import Problem
 from vknn.plan import CooperativeMatrix, DeviceLimits
 
@@ -23,11 +23,29 @@ LOAD, HELD, BARRIER = 8, 3, 40
 UNIFORM = 0.25
 #: Rows and columns of a subgroup in large and in small tiles of cooperative matrices.
 PART, SMALL_PART = 32, 16
-#: Cost of their multiply-adds, by a lane's.
-COOPERATIVE_WORK = 0.125
+#: Cost of their multiply-adds, by a lane's, on NVIDIA's GPUs of 32 lanes a scheduler.
+COOPERATIVE_WORK = 0.5
 SQUARE = CooperativeMatrix(16, 16, 16)
 #: Cost of a multiply-add in float16, by that in float32.
 HALF_WORK = 0.625
+_Pair = tuple[float, float]
+#: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
+#: registers, without and with places of pixels under taps: instructions and waits; instructions and
+#: waits outside of the loop; waves that a SIMD has registers for. By RADV's machine code for RDNA 2
+#: (``vknn profile --static --isa`` on the null device navi21).
+_ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
+    4: ((70, 1.6), (140, 3.0), (190, 3.0), 6),
+    8: ((65, 2.2), (95, 4.0), (300, 4.2), 5),
+    16: ((95, 4.3), (125, 6.0), (540, 6.5), 4),
+}
+#: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
+_MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
+    SMALL_PART: ((72, 1.1), (206, 3.75), ((99, 3.1), (414, 8.0)), 12),
+    PART: ((196, 2.5), (318, 4.1), ((279, 7.2), (553, 11.4)), 6),
+}
+#: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
+_ROUND = 8
+_HELD_WAVES = {4: 8, 8: 4, 16: 4}
 #: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
 #: Most vec4s of results of lanes that have registers for what is to be held in shared memory next.
@@ -103,14 +121,34 @@ class SharedMemoryTile:
         smallest = self.height * self.width <= SMALLEST
         return smallest or (2 * rows > self.height and 2 * columns > self.width)
 
-    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
-        """Microseconds of so many workgroups with ``steps`` vec4s of k; ``half``: in float16."""
-        whole = ceil_div(steps, self.depth) * self.depth
-        brought = (self.height + 4 * self.width) / self.lanes
-        held = self.rows + 4 * self.cols
-        work = 16 * self.rows * self.cols * (HALF_WORK if half else 1.0)
-        work += HELD * held + LOAD * brought + 2 * BARRIER / self.depth
-        return machine.in_waves(groups * self.lanes, whole * work)
+    def cost(
+        self,
+        machine: Machine,
+        groups: int,
+        steps: int,
+        half: bool = False,
+        taps: bool = False,
+    ) -> float:
+        """Microseconds of so many workgroups with ``steps`` vec4s of k.
+
+        ``half``: products in float16. ``taps``: rows of a are pixels under taps.
+        """
+        results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
+        products = 16 * results * self.depth * (HALF_WORK if half else 1.0)
+        size = min((n for n in _ROUNDS if n >= results), default=16)
+        more: float
+        if machine.scalar:
+            plain, placed, outside, held = _ROUNDS[size]
+            more, waits = placed if taps else plain
+            held = machine.held(held) if machine.converts else held
+        else:
+            brought = (self.height + 4 * self.width) * self.depth / self.lanes
+            more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + _ROUND
+            waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[size]
+            if results < 8 and machine.wave < SCALAR:
+                held = 7
+        work = rounds * (products + more) + outside[0]
+        return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
 
 @dataclass(frozen=True)
@@ -153,15 +191,27 @@ class CooperativeTile(SharedMemoryTile):
         """Defines of the variant; sums are float32, since they cost nothing more."""
         return {"COOPERATIVE": 1}
 
-    def cost(self, machine: Machine, groups: int, steps: int, half: bool = False) -> float:
-        whole = ceil_div(steps, self.depth) * self.depth
-        brought = (self.height + 4 * self.width) / self.lanes
-        results = self.rows * self.cols
-        # Half of what barriers cost else: in between there is little more than reads to wait for,
-        # and what comes next from buffers is on its way.
-        work = 16 * results * COOPERATIVE_WORK + LOAD * brought + BARRIER / self.depth
-        handed_out = 2 * HELD * results + BARRIER
-        return machine.in_waves(groups * self.lanes, whole * work + handed_out)
+    def cost(
+        self,
+        machine: Machine,
+        groups: int,
+        steps: int,
+        half: bool = False,
+        taps: bool = False,
+    ) -> float:
+        results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
+        more: float
+        around: float
+        if machine.scalar:
+            plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
+            (more, waits), (around, first) = (placed if taps else plain), outside[taps]
+        else:
+            brought = (self.height + 4 * self.width) * self.depth / self.lanes
+            more = 16 * results * self.depth * COOPERATIVE_WORK + 3 * brought + _ROUND
+            waits, around, first = 1.0, 4.0 * results, 1.0
+            held = 9 if self.part == SMALL_PART else 5
+        work = rounds * more + around
+        return machine.on_simds(groups * self.lanes, work, rounds * waits + first, held)
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from vknn.lowering.kernels.matmul.gemm import Gemm, allows_groups
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, b_push
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HALF_WORK, HELD, LOAD
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HALF_WORK, HELD
 from vknn.lowering.kit.emitter import Emitter, read4
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import Machine, machine_of
+from vknn.lowering.kit.machine import SCALAR, Machine, machine_of
 from vknn.plan import DeviceLimits
 
 #: Rows of the tiles.
@@ -25,8 +25,10 @@ ROWS = (8, 4)
 MOST_PARTS, SHORTEST_PART = 8, 8
 #: vec4s of sums in shared memory at a time: the 16 KiB that every device has.
 HELD_SUMS = 1024
-#: Lanes of a subgroup on GPUs that load into scalar registers (GCN, RDNA).
-SCALAR = 64
+#: Waits for a round of loads, and for the sums of other parts; instructions outside of the loop,
+#: and for each row there: by RADV's machine code for RDNA 2 (``vknn profile --static --isa`` on the
+#: null device navi21).
+_WAITS, _SPLIT_WAITS, _OUTSIDE, _ROW = 1.36, 3.0, 40.0, 12.0
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,23 @@ class WideTile:
             "B_ROW": b_row,
         }
 
-    def cost(self, machine: Machine, gemm: Gemm, half: bool) -> float:
-        """Microseconds; ``half``: products in float16."""
-        products = 16 * self.rows * (HALF_WORK if half else 1.0)
-        work = self.span(gemm) * (products + 4 * LOAD + HELD * self.rows)
+    def cost(self, machine: Machine, gemm: Gemm, half: bool, fp16: bool = False) -> float:
+        """Microseconds; ``half``: products in float16, ``fp16``: tensors are."""
+        span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
+        work = span * 16 * self.rows * (HALF_WORK if half else 1.0) + 8 * span / steps
+        if machine.scalar:
+            waits, held = _WAITS * span / steps + 2.0, 8
+        else:
+            work += span * (self.rows + 4)
+            waits, held = span / steps + 1.0, 6
+        work += _OUTSIDE + _ROW * self.rows
         if self.parts > 1:
             rounds = ceil_div(self.rows, self.chunk)
             work += rounds * (2 * BARRIER + HELD * (self.chunk + self.parts))
-        return machine.in_waves(math.prod(self.groups(gemm)) * self.lanes, work)
+            waits += rounds * _SPLIT_WAITS
+        return machine.on_simds(
+            math.prod(self.groups(gemm)) * self.lanes, work, waits, machine.held(held)
+        )
 
 
 def wide_tiles(gemm: Gemm, limits: DeviceLimits) -> list[WideTile]:

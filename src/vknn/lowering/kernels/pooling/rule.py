@@ -77,12 +77,15 @@ def _global_candidates(problem: Problem) -> list[Candidate]:
     found = []
     loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
     if loops and fits_lanes(total, limits):
-        found.append(_candidate("lane", _emit_lanes, pooling_cost(limits, total, 70 * pixels)))
+        cost = pooling_cost(limits, total, 70 * pixels, pixels)
+        found.append(_candidate("lane", _emit_lanes, cost))
     lanes = _shared_lanes(limits, pixels)
     halvings = lanes.bit_length()
     if fits(total, limits) and fits_loops(limits, ceil_div(pixels, lanes) + halvings):
         steps = ceil_div(pixels, lanes) + 4 * halvings
-        cost = pooling_cost(limits, total * lanes, 70 * steps)
+        cpu = limits.kind == "cpu"
+        waits = ceil_div(pixels, lanes) + halvings / 2
+        cost = pooling_cost(limits, total * lanes, (70 if cpu else 10) * steps, waits)
         found.append(_candidate("shared", _emit_shared, cost))
     return found
 

@@ -12,7 +12,7 @@ from vknn.lowering.kernels.convolution.shape import Triple, triple
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
-from vknn.lowering.kit.machine import machine_of
+from vknn.lowering.kit.machine import SCALAR, machine_of
 from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
@@ -28,6 +28,11 @@ from vknn.plan import DeviceLimits
 #: Widest window (along a row) and most inputs of a row that a lane keeps in registers.
 WIDEST_KERNEL = 8
 MOST_SPAN = 24
+#: Instructions and waits for an input, which stands behind a test of its bounds, by RADV's machine
+#: code for RDNA 2 (``vknn profile --static --isa`` on the null device navi21).
+_READ, _READ_WAITS = 34.0, 1.5
+#: Pixels of a lane -> waves that a SIMD has registers for.
+_HELD = {1: 12, 2: 10, 4: 7}
 
 
 @dataclass(frozen=True)
@@ -144,17 +149,28 @@ def _candidate(name: str, emit: functools.partial[None], cost: float) -> Candida
 
 
 def _cost(limits: DeviceLimits, window: PoolingWindow, width: int) -> float:
-    reads = window.span(width) if window.unrolled(width) else window.kernel[2]
-    return pooling_cost(limits, window.lanes(width), 70 * window.rows * reads + 60 * width + 150)
+    reads = window.rows * (window.span(width) if window.unrolled(width) else window.kernel[2])
+    if limits.kind == "cpu":
+        return pooling_cost(limits, window.lanes(width), 70 * reads + 60 * width + 150)
+    if limits.subgroup_size == SCALAR:
+        work, waits = _READ * reads + 145 + _READ * width, _READ_WAITS * reads + 1.5
+    else:
+        work, waits = reads + 8 * window.rows + 2 * width, window.rows + 1.0
+    return pooling_cost(limits, window.lanes(width), work, waits, _HELD.get(width, 8))
 
 
-def pooling_cost(limits: DeviceLimits, lanes: int, instructions: int) -> float:
-    """Microseconds of so many lanes, each of so many instructions."""
+def pooling_cost(
+    limits: DeviceLimits, lanes: int, instructions: float, waits: float = 0.0, held: int = 8
+) -> float:
+    """Microseconds of so many lanes, each of so many instructions.
+
+    ``waits``: for loads, on GPUs; ``held``: waves that a SIMD of one has registers for.
+    """
     machine = machine_of(limits)
     if limits.kind == "cpu":
         groups = ceil_div(lanes, lane_count(limits))
-        return machine.dispatch + machine.in_groups(groups, instructions)
-    return machine.dispatch + machine.in_waves(lanes, instructions)
+        return machine.dispatch + machine.in_groups(groups, int(instructions))
+    return machine.dispatch + machine.on_simds(lanes, instructions, waits, held)
 
 
 def _emit_window(emitter: Emitter, window: PoolingWindow, width: int) -> None:

@@ -1,0 +1,89 @@
+"""Times of convolutions on GPUs, by what compilers make of the kernels.
+
+Instructions of a lane, waits of a wave (of a load each) and waves in flight are those of RADV's
+machine code for RDNA 2, as ``vknn profile --static --isa`` on the null device navi21 shows it
+(docs/null-devices.md). Other GPUs load by vector instructions what RADV loads into scalar
+registers, and for places they are taken to have other units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vknn.lowering.kernels.matmul.shared_memory_tiles import HALF_WORK
+from vknn.lowering.kit.machine import Machine
+
+#: Instructions for the place of a pixel under a tap: in a loop over taps and channels, in a loop
+#: over taps around one over channels.
+_PLACE, _PLACE_AROUND = 20.0, 8.5
+#: Instructions of a round beside products and loads.
+_ROUND = 8.0
+_SCALAR_ROUND = 6.0
+#: Waits of a round for loads, and on GPUs with scalar loads besides.
+_SCALAR_WAITS = 1.32
+#: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
+#: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
+_HELD = {
+    (1, 1): (16, 16, 11),
+    (2, 2): (12, 12, 8),
+    (1, 4): (16, 16, 9),
+    (4, 2): (8, 8, 6),
+    (2, 4): (10, 10, 8),
+    (4, 4): (5, 6, 4),
+}
+
+
+@dataclass(frozen=True)
+class TileWork:
+    """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
+
+    ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
+    over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
+    is left, 1 where nothing is loaded ahead. ``half``: weights and inputs are float16.
+    ``sums``: products are added up in it, too. ``epilogue``: instructions for an element of the
+    result.
+    """
+
+    pixels: int
+    block: int
+    steps: int
+    together: int
+    pointwise: bool
+    waiting: float = 1.0
+    half: bool = False
+    sums: bool = False
+    epilogue: float = 0.0
+
+    def time(self, machine: Machine, lanes: int) -> float:
+        """Microseconds of so many lanes."""
+        rounds = self.steps / (self.together or 1)
+        instructions = self.steps * self._step(machine) + self._outside(machine)
+        if machine.scalar:
+            instructions += _SCALAR_ROUND * rounds
+            waits = self.waiting * _SCALAR_WAITS * rounds + 1.7
+        else:
+            instructions += _ROUND * (rounds + 1)
+            waits = self.waiting * rounds + 1
+        family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
+        held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        return machine.on_simds(lanes, instructions, waits, machine.held(held))
+
+    def _step(self, machine: Machine) -> float:
+        """Instructions for a vec4 of input channels of a tap."""
+        products = 16.0 * self.pixels * self.block * (HALF_WORK if self.sums else 1.0)
+        if not machine.scalar:
+            return products + self.pixels + 4 * self.block
+        if machine.converts and self.half and not self.sums:
+            products += 16 * self.block + 4 * self.pixels
+        if self.pointwise:
+            return products
+        if not self.together:
+            return products + _PLACE * self.pixels
+        return products + (_PLACE_AROUND * self.pixels if self.pixels > 1 else 0.0)
+
+    def _outside(self, machine: Machine) -> float:
+        """Instructions before and after the loop."""
+        sums = self.pixels * self.block
+        if not machine.scalar:
+            return 2.0 * sums
+        return 40 + (5 + 4 * self.epilogue) * sums + (0 if self.pointwise else 60 * self.pixels)
