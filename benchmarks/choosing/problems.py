@@ -55,7 +55,7 @@ def add_choices(
     limits: DeviceLimits,
     options: LoweringOptions,
 ) -> None:
-    """Addition of a network's choices to those of others, by problem and form.
+    """Addition of a network's choices to those of other networks, by problem and form.
 
     Problems without rivals in the form that is taken are no choices.
     """

@@ -75,7 +75,7 @@ def share(picks: Sequence[Pick]) -> float:
 
 
 def losses(picks: Iterable[Pick]) -> dict[str, tuple[float, float]]:
-    """Microseconds of a network's picks, and of the best candidates in their place, by network."""
+    """Microseconds of each network's picks, and of the best candidates in their place."""
     found: dict[str, tuple[float, float]] = {}
     for pick in picks:
         for network, count in pick.layers.items():

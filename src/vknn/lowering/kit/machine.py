@@ -8,6 +8,8 @@ from functools import cache
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.plan import ComputeUnits, DeviceLimits
 
+#: Waves of a SIMD where nothing tells, as static profiles assume.
+_UNTOLD_WAVES = 8
 #: Part of what goes on beside something longer that counts all the same.
 _HIDDEN = 0.03
 
@@ -34,7 +36,7 @@ class Machine:
             instructions (AMD's GPUs).
         converts: Whether factors in float16 take instructions to become float32 (GCN; RDNA
             multiplies them as they are).
-        registers: Of a SIMD, by those of RDNA 2.
+        registers: Of a SIMD, by those of RDNA 2; 0 where neither driver nor tables tell of them.
     """
 
     dispatch: float
@@ -56,6 +58,8 @@ class Machine:
 
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
+        if not self.registers:
+            return _UNTOLD_WAVES
         return max(1, min(16, int(waves * self.registers)))
 
     def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
@@ -131,6 +135,8 @@ SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
 _WAIT_CYCLES = 220
 _RDNA_LANES = 32
+#: Cycle of GCN in an APU by that of RDNA there, for which compute_units.py has the clock.
+_GCN_SLOWER = 1.38
 #: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
 _SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
 #: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20; 16 on
@@ -192,15 +198,17 @@ def _gpu(limits: DeviceLimits) -> Machine:
     wave = min(64, max(32, limits.subgroup_size))
     usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
     steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
-    found = _with_simds(machine, width, wave, steps)
+    told = limits.vendor_id in (_NVIDIA, _QUALCOMM)
+    found = _with_simds(machine, width, wave, steps, told)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
 
 
 @cache
-def _with_simds(machine: Machine, width: int, wave: int, steps: float) -> Machine:
+def _with_simds(machine: Machine, width: int, wave: int, steps: float, told: bool) -> Machine:
     """The machine with what :meth:`Machine.on_simds` needs, from its lanes and steps.
 
     ``width``: lanes of a SIMD. ``steps``: multiply-adds in the time of a byte.
+    ``told``: whether tables have the waves that it holds.
     """
     lanes = machine.lanes // _LANES_TO_HIDE  # that compute at a time
     cycle = machine.step / _LANES_TO_HIDE
@@ -211,11 +219,15 @@ def _with_simds(machine: Machine, width: int, wave: int, steps: float) -> Machin
         wave=wave,
         issue=wave / width * cycle,
         wait=_WAIT_CYCLES * cycle,
+        registers=float(told),
     )
 
 
 def _of_amd(machine: Machine, width: int, features: frozenset[str]) -> Machine:
     """The machine as GCN and RDNA are; cooperative matrices tell those from RDNA 3 on."""
     gcn = width < _RDNA_LANES
+    if gcn:  # beside a processor it clocks lower than later ones: a Vega 10's 1.3 GHz
+        cycle = _GCN_SLOWER
+        machine = replace(machine, issue=cycle * machine.issue, wait=cycle * machine.wait)
     registers = 0.5 if gcn else 1.5 if "cooperative_matrix" in features else 1.0
     return replace(machine, scalar=True, converts=gcn, registers=registers)

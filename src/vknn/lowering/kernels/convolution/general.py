@@ -11,6 +11,7 @@ from vknn.lowering.kernels.convolution.shape import (
     constant_weights,
     has_bias,
     input_layouts,
+    moved_bytes,
 )
 from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.candidate import Candidate
@@ -44,7 +45,8 @@ def general_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if limits.kind == "cpu":
         cost = 25 * shape.flops * machine.flop
     else:  # a lane computes four channels
-        cost = machine.in_waves(total, 4 * shape.group_in * shape.taps * _PRODUCT)
+        busy = machine.in_waves(total, 4 * shape.group_in * shape.taps * _PRODUCT)
+        cost = machine.beside(busy, moved_bytes(problem))
     cost += 2 * machine.dispatch
     return [Candidate("general", input_layouts(problem), (Layout.C4,), emit, cost)]
 

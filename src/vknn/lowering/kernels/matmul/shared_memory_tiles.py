@@ -140,13 +140,14 @@ class SharedMemoryTile:
         if machine.scalar:
             plain, placed, outside, held = _ROUNDS[size]
             more, waits = placed if taps else plain
-            held = machine.held(held) if machine.converts else held
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + _ROUND
             waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[size]
             if results < 8 and machine.wave < SCALAR:
                 held = 7
+        if machine.registers < 1:
+            held = machine.held(held)
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
