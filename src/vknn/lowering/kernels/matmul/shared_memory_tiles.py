@@ -40,8 +40,8 @@ _ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
 }
 #: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
 _MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
-    SMALL_PART: ((72, 1.1), (206, 3.75), ((99, 3.1), (414, 8.0)), 12),
-    PART: ((196, 2.5), (318, 4.1), ((279, 7.2), (553, 11.4)), 6),
+    SMALL_PART: ((72, 1.1), (94, 1.4), ((99, 3.1), (190, 4.0)), 12),
+    PART: ((196, 2.5), (222, 2.1), ((279, 7.2), (409, 9.0)), 6),
 }
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 _ROUND = 8
