@@ -24,6 +24,8 @@ OUTPUT4(2, y);
 layout(constant_id = 17) const int AXES = 2;
 // Most taps that a lane's step from one vec4 of k to its next leaves behind.
 layout(constant_id = 18) const int WRAPS = 1;
+// Width of the kernel where the input has one vec4 of channels and two axes, so that k counts taps; else 0.
+layout(constant_id = 25) const int TAPS_W = 0;
 
 // A lane reads the same pixels in every step: PIXELS of them, every STEP-th vec4 of k.
 const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
@@ -55,6 +57,12 @@ bool inside[READS * PIXELS];
 
 // AXES 0 needs nothing of this: there k is a channel, and `distance` a whole number of planes.
 void find_tap(int plane) {
+    if (TAPS_W != 0) {
+        int y_ = whole_part(k, max(1, TAPS_W));
+        tap = ivec3((k - y_ * TAPS_W) * p.dilation_w, y_ * p.dilation_h, 0);
+        distance = tap.y * p.in_w + tap.x;
+        return;
+    }
     [[unroll]] for (int t = 0; t < WRAPS; t++) {
         if (channel4 >= p.cg4) {
             channel4 -= p.cg4;

@@ -75,6 +75,8 @@ CONVOLUTIONS = {
     "groups": (conv(2, pad=1, group=2), (1, 8, 5, 5), (24, 4, 3, 3)),
     "3-D": (conv(3, pad=1), (1, 2, 3, 4, 5), (5, 2, 3, 3, 3)),
     "both blocks": (conv(2, pad=1), (1, 7, 11, 13), (71, 7, 3, 3)),
+    "taps counted": (conv(2, 2, 3), (1, 3, 19, 17), (67, 3, 7, 7)),
+    "several taps a step": (conv(2, pad=1), (1, 12, 7, 5), (37, 12, 3, 3)),
 }
 
 

@@ -11,6 +11,7 @@ from tests.helpers import check_op, single_op_graph
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.kernels.convolution import rule
 from vknn.lowering.kernels.matmul import shared_memory_tiles
 from vknn.lowering.kernels.matmul.shared_memory_tiles import TILES, SharedMemoryTile
 from vknn.ops.convolution.conv import Conv
@@ -125,11 +126,17 @@ def test_convolutions_with_run_time_weights(name: str, constants: tuple[int, ...
     check(op, floats(*x), floats(*w), floats(w[0]), constants=constants)
 
 
+def force(monkeypatch: pytest.MonkeyPatch, *tiles: SharedMemoryTile) -> None:
+    """Offers these tiles alone, also for problems whose candidates were asked for before."""
+    monkeypatch.setattr(shared_memory_tiles, "TILES", tiles)
+    monkeypatch.setattr(rule, "_known", {})
+
+
 @pytest.mark.parametrize("name", ["3x3", "1x1", "dilation", "3-D"])
 def test_several_lanes_for_a_pixel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of more lanes than rows, as subgroups of 64 lanes make them of cooperative matrices."""
     for tile in (SharedMemoryTile(1, 1, 32, 8, depth=8), SharedMemoryTile(2, 1, 8, 8, depth=4)):
-        monkeypatch.setattr(shared_memory_tiles, "TILES", (tile,))
+        force(monkeypatch, tile)
         op, x, w = CONVOLUTIONS[name]
         check(op, floats(*x), floats(*w), floats(w[0]), constants=(1, 2))
         check(MatMul(), floats(7, 37), floats(37, 11))
@@ -257,3 +264,41 @@ def test_eight_lanes_meet_eight_groups_of_banks(tile: SharedMemoryTile, down: bo
         for places in (stored_a, stored_b, read_a, read_b, pixels):
             distinct = set(places)
             assert len({place % 8 for place in distinct}) == len(distinct)
+
+
+COUNTED_TAPS = {
+    "7x7 stride 2": (conv(2, 2, 3), (1, 3, 19, 17), (67, 3, 7, 7)),
+    "two channels": (conv(2, pad=1), (2, 2, 7, 5), (5, 2, 3, 3)),
+    "one row, dilated": (Conv((1, 2), (0, 3, 0, 4), (1, 3)), (1, 1, 3, 23), (7, 1, 1, 5)),
+    "higher than wide": (Conv((2, 1), (4, 0, 1, 1), (2, 1)), (1, 4, 11, 7), (13, 4, 5, 2)),
+    "groups": (conv(2, pad=1, group=3), (1, 12, 5, 7), (24, 4, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED_TAPS)
+@pytest.mark.parametrize("lanes", ["a lane", "lanes"])
+def test_taps_are_counted_where_channels_fill_one_vec4(
+    name: str, lanes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several lanes for a pixel too, which step over several taps."""
+    if lanes == "lanes":
+        tiles = (SharedMemoryTile(1, 1, 32, 8, depth=8), SharedMemoryTile(1, 2, 16, 8, depth=8))
+        force(monkeypatch, *tiles)
+    op, x, w = COUNTED_TAPS[name]
+    check(op, floats(*x), floats(*w), floats(w[0]), constants=(1, 2))
+
+
+#: vec4s of channels on both sides of the eight that a step of several lanes leaves behind.
+@pytest.mark.parametrize("channels", [5, 12, 29, 32, 36])
+def test_steps_leave_several_taps_behind(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    force(monkeypatch, SharedMemoryTile(1, 1, 32, 8, depth=8))
+    for op, kernel in ((conv(2, pad=1), (3, 3)), (conv(3, pad=1), (2, 3, 3))):
+        x, w = floats(1, channels, *(5, 4, 7)[: len(kernel)]), floats(9, channels, *kernel)
+        if len(kernel) == 3:
+            op = Conv((1,) * 3, (1, 0, 1) * 2, (1,) * 3)
+        check(op, x, w, floats(9), constants=(1, 2))
+    # Lanes of 8, 8 and 16 steps of k side by side.
+    for lanes_m, lanes_n in ((8, 8), (16, 8), (8, 16)):
+        tile = SharedMemoryTile(1, 1, lanes_m, lanes_n, depth=16)
+        force(monkeypatch, tile)
+        check(conv(2, pad=1), floats(1, channels, 5, 4), floats(9, channels, 3, 3))

@@ -80,9 +80,24 @@ def shared_cost(
     return machine.dispatch + machine.beside(busy, moved)
 
 
+def _counts_taps(shape: ConvShape) -> bool:
+    """True where k counts taps: one vec4 of channels, as in the first layers of networks."""
+    return tap_axes(shape) == 2 and shape.group_in <= 4
+
+
+def _constants(shape: ConvShape, tile: SharedMemoryTile) -> dict[str, int]:
+    """Specialization constants of shared.comp."""
+    return {
+        **tile.spec(down_a=True, down_b=False),
+        "AXES": tap_axes(shape),
+        "WRAPS": _wraps(shape, tile),
+        "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
+    }
+
+
 def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
     """Most taps that a lane's step along k leaves behind: each costs several instructions."""
-    if shape.is_pointwise:
+    if shape.is_pointwise or _counts_taps(shape):
         return 1
     step, channels = max(1, tile.lanes // tile.height), ceil_div(shape.group_in, 4)
     return (channels - 1 + step) // channels
@@ -111,11 +126,7 @@ def emit_shared(
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec={
-            **tile.spec(down_a=True, down_b=False),
-            "AXES": tap_axes(shape),
-            "WRAPS": _wraps(shape, tile),
-        },
+        spec=_constants(shape, tile),
         defines=tile.defines(emitter.problem.options.half_sums),
         epilogue=1,
         with_steps=with_steps,
