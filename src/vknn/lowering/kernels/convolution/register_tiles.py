@@ -16,7 +16,12 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
-from vknn.lowering.kernels.matmul.shared_memory_tiles import reading_cost, tile_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    LOAD,
+    UNIFORM,
+    reading_cost,
+    tile_cost,
+)
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -45,6 +50,8 @@ from vknn.ops.convolution.conv import Conv
 
 #: vec4s of sums from which on a lane has no registers left for rounds of loads.
 _MOST_SUMS = 16
+#: Multiply-adds that making floats of a vec4 of bytes takes a lane.
+_TAKEN = 8
 
 
 @dataclass(frozen=True)
@@ -153,14 +160,24 @@ def _cost(problem: Problem, shape: ConvShape, tile: ConvTile) -> float:
         step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    lanes, half = groups * tile.lanes, problem.options.half_sums
-    work = products / (4 * tile.pixels * tile.block)
-    if tile.weight_format or half:
-        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half, work)
+    lanes = groups * tile.lanes
+    half = problem.options.half_sums and not is_quantized(problem)
+    if half:
+        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), half)
     else:
-        step = reading_cost(tile.pixels, tile.block)
+        step = _step_cost(problem, tile, products)
         cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
     return machine.dispatch + cost
+
+
+def _step_cost(problem: Problem, tile: ConvTile, products: float) -> float:
+    """Multiply-adds that a vec4 of k takes a lane; ``products``: of vec4s, as dots are worth."""
+    if not is_quantized(problem) or not by_floats(problem):
+        return reading_cost(tile.pixels, tile.block)
+    # Integer dots read words; elsewhere a vec4 of bytes is taken apart and made floats.
+    taken = 0 if tile.weight_format == DOTS else _TAKEN * tile.pixels
+    rows = 1 if tile.weight_format else 4
+    return max(4 * products + taken, LOAD * tile.pixels) + UNIFORM * rows * tile.block
 
 
 def _rounds(shape: ConvShape, tile: ConvTile) -> int:
