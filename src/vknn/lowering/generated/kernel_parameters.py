@@ -626,6 +626,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "rows width chunk scale:float step_in:float zero low high",
         "LOGARITHM=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/softmax_of_row": (
+        "rows width scale:float step_in:float zero low high",
+        "LOGARITHM=10 LANES=11 BYTES_UNSIGNED?=98",
+    ),
     "random/categorical": (
         "count chunk key_low key_high elements samples classes",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
