@@ -59,6 +59,7 @@ INPUT4I(SETTING_BINDING + 1, other);
 // vec4s of weights that a vec4 of k takes for a vec4 of output channels.
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
 #if QUANT == 3
+#ifndef COOPERATIVE
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
 int signed_dot(int a, int b, spirv_literal int four_bytes);
 
@@ -73,6 +74,8 @@ ivec4 dots(int a, ivec4 b) {
         return ivec4(mixed_dot(b.x, a, 0), mixed_dot(b.y, a, 0), mixed_dot(b.z, a, 0), mixed_dot(b.w, a, 0));
     return ivec4(signed_dot(a, b.x, 0), signed_dot(a, b.y, 0), signed_dot(a, b.z, 0), signed_dot(a, b.w, 0));
 }
+
+#endif
 
 int bytes(ivec4 v) {
     v = (v - SIGN) & 255;

@@ -60,6 +60,14 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 "
         "ep_mode_5?=123",
     ),
+    "convolution/cooperative_bytes": (
+        "pixels tiles total c4 cg4 m4 mg4 blocks group_blocks channels bias in_d in_h in_w "
+        "out_h out_w kernel_d kernel_h kernel_w stride_d stride_h stride_w dilation_d "
+        "dilation_h dilation_w pad_d pad_h pad_w",
+        "BLOCK_M=10 BLOCK_N=11 AXES=12 DEPTH=13 LANES=14 MATRICES_M=15 MATRICES_N=16 JOIN=20 "
+        "ROUNDING=21 SIGN=22 FOLDED=23 OTHER_UNSIGNED?=24 MATRIX_M=30 MATRIX_N=31 MATRIX_K=32 "
+        "BYTES_UNSIGNED?=98",
+    ),
     "convolution/deform_sample": (
         "total pixels run first plane image c4 channels offset_group_channels offset_groups "
         "taps in_h in_w out_w kernel_w stride_h stride_w dilation_h dilation_w pad_h pad_w",

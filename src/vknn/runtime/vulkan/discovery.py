@@ -199,6 +199,7 @@ def _features(
         "int64": head.ptr.features.shaderInt64,
         "fp16_storage": storage.ptr.storageBuffer16BitAccess,
         "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
+        "int8_arithmetic": arithmetic is not None and arithmetic.ptr.shaderInt8,
         "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
         "cooperative_matrix": needs
         and all(getattr(struct.ptr, field) for struct, fields in needs for field in fields),
