@@ -147,6 +147,7 @@ def check_op(
     max_loop_rounds: int | None = None,
     precision: str = "fp32",
     only: str = "",
+    features: Sequence[str] = (),
 ) -> None:
     """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
 
@@ -156,6 +157,7 @@ def check_op(
     a device whose lanes may run loops no longer than that. ``precision``: in "fp16" the inputs are
     rounded to float16 first, and what storing the output as float16 costs is tolerated on top;
     the test is skipped where the device has none. ``only``: candidates whose name begins so.
+    ``features``: what the device is taken to have besides.
     """
     if precision == "fp16":
         skip_without_half()
@@ -164,7 +166,12 @@ def check_op(
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
     rounds = max_loop_rounds or limits.max_loop_rounds
-    limits = dataclasses.replace(limits, kind=kind or limits.kind, max_loop_rounds=rounds)
+    limits = dataclasses.replace(
+        limits,
+        kind=kind or limits.kind,
+        max_loop_rounds=rounds,
+        features=limits.features | set(features),
+    )
     if host:
         assert not candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
         return

@@ -9,6 +9,8 @@
 #ifndef VKNN_CONVOLUTION_PRODUCTS_GLSL
 #define VKNN_CONVOLUTION_PRODUCTS_GLSL
 
+#include "convolution/lines.glsl"
+
 #if SHUFFLE
 #define HOLD_WEIGHTS(name, place) \
     WEIGHT4 held[TM / 2]; \
@@ -63,14 +65,5 @@
     k.x += c == channels ? 1 : 0; \
     c = c == channels ? 0 : c; \
     NEXT_LINE(k, taps)
-
-// Behind the last tap of a line along x: the first of the next.
-#define NEXT_LINE(k, taps) \
-    k.y += k.x == taps.x ? 1 : 0; \
-    k.x = k.x == taps.x ? 0 : k.x; \
-    if (AXES == 3) { \
-        k.z += k.y == taps.y ? 1 : 0; \
-        k.y = k.y == taps.y ? 0 : k.y; \
-    }
 
 #endif

@@ -38,7 +38,8 @@ layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once; 4: as 0, where
 // sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right.
 layout(constant_id = 21) const int ROUNDING = 0;
-layout(constant_id = 22) const int SIGN = 0;  // 128 where x is unsigned
+// 128 where x is unsigned; with MIXED -128 where it is signed.
+layout(constant_id = 22) const int SIGN = 0;
 // 1: the zero point of x counts in the bias, as with QUANT 3 (QUANT 1 and 4).
 layout(constant_id = 23) const int FOLDED = 0;
 
@@ -58,12 +59,23 @@ INPUT4I(SETTING_BINDING + 1, other);
 // vec4s of weights that a vec4 of k takes for a vec4 of output channels.
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
 #if QUANT == 3
+#ifndef COOPERATIVE
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
 int signed_dot(int a, int b, spirv_literal int four_bytes);
 
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4452)
+int mixed_dot(int signed_, int unsigned_, spirv_literal int four_bytes);
+
+// 1: data are unsigned bytes, for devices that multiply these by signed ones, but not signed by signed.
+layout(constant_id = 25) const int MIXED = 0;
+
 ivec4 dots(int a, ivec4 b) {
+    if (MIXED != 0)
+        return ivec4(mixed_dot(b.x, a, 0), mixed_dot(b.y, a, 0), mixed_dot(b.z, a, 0), mixed_dot(b.w, a, 0));
     return ivec4(signed_dot(a, b.x, 0), signed_dot(a, b.y, 0), signed_dot(a, b.z, 0), signed_dot(a, b.w, 0));
 }
+
+#endif
 
 int bytes(ivec4 v) {
     v = (v - SIGN) & 255;

@@ -87,8 +87,9 @@ class DeviceLimits:
     #: after 65,535 without an error; elsewhere it keeps a dispatch far from any watchdog.
     max_loop_rounds: int = 65535
     #: Optional abilities that are present and switched on, such as "int64", "fp16_storage",
-    #: "fp16_arithmetic", "subgroup_shuffle", "integer_dot", "integer_dot_fast" (the device
-    #: computes it by itself), "cooperative_matrix" and "timestamps".
+    #: "fp16_arithmetic", "int8_arithmetic", "subgroup_shuffle", "integer_dot",
+    #: "integer_dot_fast" (the device computes it by itself), "integer_dot_mixed" (only of signed
+    #: by unsigned bytes), "cooperative_matrix" and "timestamps".
     features: frozenset[str] = frozenset()
     #: Products of matrices that subgroups can compute; only with "cooperative_matrix".
     cooperative: tuple[CooperativeMatrix, ...] = ()

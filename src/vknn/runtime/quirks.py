@@ -42,7 +42,7 @@ _DISABLES = {
     "int64": frozenset(("int64",)),
     "subgroup": frozenset(("subgroup_shuffle", "subgroup_arithmetic", "cooperative_matrix")),
     "cooperative": frozenset(("cooperative_matrix",)),
-    "dot": frozenset(("integer_dot", "integer_dot_fast")),
+    "dot": frozenset(("integer_dot", "integer_dot_fast", "integer_dot_mixed")),
     "timestamps": frozenset(("timestamps",)),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from tests.helpers import GUARD_BYTES, check_op, run_graph, shared_device, single_op_graph
@@ -233,8 +235,10 @@ def test_weights_as_bytes() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_dot_products_of_every_sign(dtype: str) -> None:
+@pytest.mark.parametrize("features", [(), ("integer_dot_mixed",)], ids=["signed", "mixed"])
+def test_dot_products_of_every_sign(dtype: str, features: tuple[str, ...]) -> None:
     """Data, weights and zero points at the ends of their ranges; rows that no vec4 fills."""
+    check = functools.partial(check_op, features=features, kind="discrete" if features else None)
     info = np.iinfo(dtype)
     x = np.array([info.min, info.max, 0, 1], dtype).repeat(4).reshape(1, 2, 2, 4)
     x = np.concatenate([x, x[:, ::-1], x[:, :1]], axis=1)
@@ -244,10 +248,10 @@ def test_dot_products_of_every_sign(dtype: str) -> None:
     q, shift = fp.quantize_multiplier(np.full(3, 0.001))
     for zero in (info.min, info.max):
         op = conv(pads=(1, 1, 1, 1), zero_in=int(zero), dtype=DType.INT8)
-        check_op(op, x, w, np.arange(3, dtype=np.int32), q, shift, constants=(1, 2, 3, 4))
+        check(op, x, w, np.arange(3, dtype=np.int32), q, shift, constants=(1, 2, 3, 4))
     flat = np.ascontiguousarray(w[:, :, 0, 0])
     gemm = QuantizedGemm(zero_in=int(info.max), transpose_b=True)
-    check_op(gemm, x[0, :, 0, :].T.copy(), flat, None, q, shift, constants=(1, 3, 4))
+    check(gemm, x[0, :, 0, :].T.copy(), flat, None, q, shift, constants=(1, 3, 4))
 
 
 @pytest.mark.host

@@ -46,11 +46,20 @@ def test_softmax(shape: tuple[int, ...], dtype: str, logarithm: bool) -> None:
     )
     x, table = _codes(shape, dtype), _table(0.03)
     check_op(op, x, table, constants={1})
+    check_op(op, x, table, constants={1}, kind="discrete")
     (y,) = op.reference(x, table)
     real = np.exp(0.03 * (x.astype(float) - x.max(-1, keepdims=True).astype(float)))
     real /= real.sum(-1, keepdims=True)
     wanted = (np.log(real) if logarithm else real) / scale + zero
     assert np.abs(y - np.clip(wanted, info.min, info.max)).max() <= 0.51
+
+
+def test_a_softmax_of_rows_that_workgroups_share_in_several_parts() -> None:
+    op = QuantizedSoftmax(1 / 4096, -128, -128, 127, DType.INT8)
+    check_op(
+        op, _codes((3, 2311), "int8"), _table(0.05), constants={1}, kind="discrete",
+        only="rows-shared",
+    )  # fmt: skip
 
 
 def _fixed_tables(step: float) -> tuple[np.ndarray, np.ndarray]:

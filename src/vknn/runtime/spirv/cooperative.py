@@ -4,7 +4,8 @@ Compilers of before 2023 know no such type; GL_EXT_spirv_intrinsics gives them t
 but the type's operands (a type, constants) are beyond it. So shaders/matmul/cooperative.glsl
 declares each type with one number that says what it is, and here the instruction is written out:
 
-    1 U WW RR CC    U: use (0 and 1 factors, 2 sum); WW: bits of a component, 16 or 32;
+    T U WW RR CC    T: 1 floats, 2 signed integers; U: use (0 and 1 factors, 2 sum);
+                    WW: bits of a component, 8, 16 or 32;
                     RR, CC: ids of the specialization constants that rows and columns are
 
 What it refers to has to be declared before it, so types of numbers and specialization constants
@@ -19,13 +20,13 @@ from vknn.runtime.spirv import words
 from vknn.runtime.spirv.words import Instruction
 
 #: Part of what compiled modules are known by: counts changes made here.
-VERSION = "1"
+VERSION = "2"
 #: What shaders that need it are compiled with.
 DEFINE = "COOPERATIVE"
 
 _EXTENSION = b"SPV_KHR_cooperative_matrix"
 _COOPERATIVE = words.TYPE_COOPERATIVE_MATRIX
-_FIRST_TAG = 10_000_000
+_FIRST_TAG, _INTEGER_TAG = 10_000_000, 20_000_000
 #: Opcodes of types, constants and variables; those of names, decorations and modes stand in front.
 _DECLARATIONS = frozenset((*range(19, 53), words.VARIABLE, _COOPERATIVE))
 _SUBGROUP = 3  # Scope
@@ -65,10 +66,12 @@ class _Completion:
         self._floats: dict[int, int] = {}
         self._values: dict[int, int] = {}
         self._spec_ids: dict[int, int] = {}
+        self._integers: dict[int, int] = {}
         self._uint = 0
         for instruction in instructions:
             self._note(instruction)
         self._made: dict[int, int] = {}
+        self._byte = 0  # the id of an int8 type of our own
 
     def rewrite(self) -> list[Instruction]:
         """All instructions, those that the types need moved in front of them."""
@@ -78,6 +81,8 @@ class _Completion:
         constants = [i for i in declared if i[0] == words.SPEC_CONSTANT]
         moved = {id(i) for i in (*numbers, *constants)}
         written = [self._complete(i) for i in declared if id(i) not in moved]
+        if self._byte:
+            numbers.append((words.TYPE_INT, (self._byte, 8, 1)))
         own = [(words.CONSTANT, (self._uint, at, value)) for value, at in self._made.items()]
         return [*front, *numbers, *constants, *own, *written]
 
@@ -85,8 +90,10 @@ class _Completion:
         opcode, operands = instruction
         if opcode == words.TYPE_FLOAT:
             self._floats[operands[1]] = operands[0]
-        elif opcode == words.TYPE_INT and operands[1:] == (32, 0):
+        elif opcode == words.TYPE_INT and tuple(operands[1:]) == (32, 0):
             self._uint = operands[0]
+        elif opcode == words.TYPE_INT and operands[2] == 1:
+            self._integers[operands[1]] = operands[0]
         elif opcode == words.CONSTANT and len(operands) == 3:
             self._values[operands[1]] = operands[2]
         elif opcode == words.DECORATE and operands[1] == words.SPEC_ID:
@@ -102,7 +109,7 @@ class _Completion:
         use, width = tag // 1_000_000 % 10, tag // 10_000 % 100
         rows, columns = tag // 100 % 100, tag % 100
         try:
-            component = self._floats[width]
+            component = self._floats[width] if tag < _INTEGER_TAG else self._integer(width)
             row_id, column_id = self._spec_ids[rows], self._spec_ids[columns]
         except KeyError as error:
             raise ShaderError(f"cooperative matrix {tag}: {error} is not in the module") from None
@@ -110,6 +117,13 @@ class _Completion:
             raise ShaderError(f"cooperative matrix {tag}: the module has no unsigned integers")
         scope, role = self._constant(_SUBGROUP), self._constant(use)
         return _COOPERATIVE, (result, component, scope, row_id, column_id, role)
+
+    def _integer(self, width: int) -> int:
+        """The id of a type of signed integers; that of int8, which no variable has, is made."""
+        if width == 8 and width not in self._integers:
+            self._byte = self._integers[8] = self.bound
+            self.bound += 1
+        return self._integers[width]
 
     def _constant(self, value: int) -> int:
         """The id of an unsigned constant of our own."""

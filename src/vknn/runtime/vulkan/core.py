@@ -183,9 +183,15 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
             structs.make("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=1)
         )
     wanted = []
-    if "fp16_arithmetic" in features and FLOAT16 in extensions:
+    if features & {"fp16_arithmetic", "int8_arithmetic"} and FLOAT16 in extensions:
         wanted.append(FLOAT16)
-        links.append(structs.make("VkPhysicalDeviceShaderFloat16Int8Features", shaderFloat16=1))
+        links.append(
+            structs.make(
+                "VkPhysicalDeviceShaderFloat16Int8Features",
+                shaderFloat16=int("fp16_arithmetic" in features),
+                shaderInt8=int("int8_arithmetic" in features),
+            )
+        )
     if "integer_dot" in features and INTEGER_DOT in extensions:
         wanted.append(INTEGER_DOT)
         links.append(

@@ -63,8 +63,8 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
     driver = parts.get("VkPhysicalDeviceDriverProperties")
     features = _features(device, extensions, subgroup, families)
     dots = parts.get(_DOT_PROPERTIES)
-    if dots and dots.integerDotProduct4x8BitPackedSignedAccelerated:
-        features |= {"integer_dot_fast"} if "integer_dot" in features else set()
+    if dots and "integer_dot" in features:
+        features |= _fast_dots(dots)
     cooperative = _cooperative(device, function) if "cooperative_matrix" in features else ()
     kind = KINDS.get(properties.deviceType, "other")
     units = _units(parts)
@@ -106,6 +106,15 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         unit_subgroups=units[2],
         is_null=kind != "cpu" and _has_no_gpu(),
     )
+
+
+def _fast_dots(dots: Any) -> set[str]:
+    """Features of a device with integer dot products that it computes by itself."""
+    if dots.integerDotProduct4x8BitPackedSignedAccelerated:
+        return {"integer_dot_fast"}
+    if dots.integerDotProduct4x8BitPackedMixedSignednessAccelerated:
+        return {"integer_dot_fast", "integer_dot_mixed"}
+    return set()
 
 
 def _has_no_gpu() -> bool:
@@ -190,6 +199,7 @@ def _features(
         "int64": head.ptr.features.shaderInt64,
         "fp16_storage": storage.ptr.storageBuffer16BitAccess,
         "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
+        "int8_arithmetic": arithmetic is not None and arithmetic.ptr.shaderInt8,
         "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
         "cooperative_matrix": needs
         and all(getattr(struct.ptr, field) for struct, fields in needs for field in fields),

@@ -19,7 +19,7 @@ from vknn.lowering.kernels.convolution.shape import (
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.convolution.tile_times import TileWork
-from vknn.lowering.kernels.matmul.shared_memory_tiles import tile_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import LOAD, UNIFORM, reading_cost
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -49,6 +49,8 @@ from vknn.ops.convolution.conv import Conv
 
 #: vec4s of sums from which on a lane has no registers left for rounds of loads.
 _MOST_SUMS = 16
+#: Multiply-adds that making floats of a vec4 of bytes takes a lane.
+_TAKEN = 8
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,9 @@ def tiles_cost(
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
     lanes = groups * tile.lanes
-    if tile.weight_format:
-        work = products / (4 * tile.pixels * tile.block)
-        cost = tile_cost(machine, lanes, steps, tile.pixels, tile.block, int(loads), work=work)
+    if is_quantized(problem):
+        step = _step_cost(problem, tile, products)
+        cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
     else:
         together = round_steps(ceil_div(shape.group_in, 4), tile)
         tile_work = TileWork(
@@ -178,6 +180,23 @@ def tiles_cost(
         )
         cost = tile_work.time(machine, lanes)
     return machine.dispatch + machine.beside(cost, moved)
+
+
+def _step_cost(problem: Problem, tile: ConvTile, products: float) -> float:
+    """Multiply-adds that a vec4 of k takes a lane; ``products``: of vec4s, as dots are worth."""
+    if not by_floats(problem):
+        return reading_cost(tile.pixels, tile.block)
+    # Integer dots read words; elsewhere a vec4 of bytes is taken apart and made floats.
+    taken = 0 if tile.weight_format == DOTS else _TAKEN * tile.pixels
+    rows = 1 if tile.weight_format else 4
+    return max(4 * products + taken, LOAD * tile.pixels) + UNIFORM * rows * tile.block
+
+
+def _rounds(shape: ConvShape, tile: ConvTile) -> int:
+    """Rounds of loads that a lane waits for."""
+    channels = ceil_div(shape.group_in, 4)
+    together = round_steps(channels, tile) or 1
+    return shape.taps * (channels // together + channels % together)
 
 
 def _byte_products(problem: Problem, tile: ConvTile) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from vknn.lowering.kernels.convolution.cooperative_bytes import cooperative_byte_candidates
 from vknn.lowering.kernels.convolution.depthwise import depthwise_candidates
 from vknn.lowering.kernels.convolution.general import general_candidates
 from vknn.lowering.kernels.convolution.grouped import grouped_candidates
@@ -44,11 +45,15 @@ def convolution(problem: Problem) -> list[Candidate]:
 def _candidates(problem: Problem) -> list[Candidate]:
     shape = conv_shape(problem)
     if problem.epilogue.quantized is not None:
-        # Only register tiles fuse a QuantizedBinary, and only where products are summed in floats.
-        return tiled_candidates(problem, shape) if by_floats(problem) else []
+        # Only these fuse a QuantizedBinary, and only where products can be summed in floats.
+        if not by_floats(problem):
+            return []
+        matrices = cooperative_byte_candidates(problem, shape)
+        return [*tiled_candidates(problem, shape), *matrices]
     return [
         *tiled_candidates(problem, shape),
         *shared_candidates(problem, shape),
+        *cooperative_byte_candidates(problem, shape),
         *row_candidates(problem, shape),
         *depthwise_candidates(problem, shape),
         *grouped_candidates(problem, shape),

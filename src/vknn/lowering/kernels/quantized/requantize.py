@@ -113,9 +113,12 @@ def quantized_variant(
     join = _join_steps(problem, terms, magnitudes, floats=floats, folded=folded)
     rounding = _NEAR if _is_near(problem, magnitudes) else ROUNDINGS.index(op.rounding)
     dots = weight_format == DOTS
-    sign = 128 if data.dtype is DType.UINT8 and dots else 0
+    mixed = dots and "integer_dot_mixed" in problem.limits.features
+    sign = _sign(data.dtype, mixed) if dots else 0
     defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1 if floats else 2)}
     spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
+    if mixed:
+        spec["MIXED"] = 1
     bindings = [read4(_setting(emitter, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["RESIDUAL"] = 1
@@ -124,6 +127,12 @@ def quantized_variant(
         defines["BYTES"] = 1 if emitter.input(0).is_bytes else 2
         spec |= _signedness(data.dtype, op.dtype)
     return QuantizedVariant(defines, spec, tuple(bindings))
+
+
+def _sign(data: DType, mixed: bool) -> int:
+    """What is taken off data of integer dots: ``mixed`` ones want unsigned bytes, others signed."""
+    unsigned = data is DType.UINT8
+    return (0 if unsigned else -128) if mixed else (128 if unsigned else 0)
 
 
 def _signedness(data: DType, result: DType) -> dict[str, int]:

@@ -1,25 +1,29 @@
-"""Lowering of ops on rows of quantized integers: a lane takes whole rows."""
+"""Lowering of ops on rows of quantized integers: a lane, or a workgroup, takes whole rows."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from vknn.graph import Op, TensorType
+from vknn.lowering.kernels.reduction.rows import LANE_ROUNDS
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import rounds
+from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count, rounds, spread
 from vknn.ops.quantized import rows as ops
+from vknn.plan import DeviceLimits
 
 #: Most loops over a row in a kernel.
 _PASSES = 3
+#: Multiply-adds of a lane that an element is worth in one of them, on a GPU.
+_ELEMENT = 4
 
 
 @lowers(
@@ -30,17 +34,68 @@ _PASSES = 3
     ops.QuantizedLayerNormalization,
 )
 def quantized_rows(problem: Problem) -> Sequence[Candidate]:
-    """One candidate, row-major; none where a table or a weight is no constant."""
+    """Candidates, row-major; none where a table or a weight is no constant.
+
+    A lane takes whole rows; on a GPU a workgroup may share a row of QuantizedSoftmax.
+    """
     x = problem.input(0)
     if x.size == 0 or any(c is None for c in problem.constants[1:]):
         return []
-    if _PASSES * rounds(x.dims[-1]) >= problem.limits.max_loop_rounds:
-        return []
+    found = [_by_lanes(problem, x), _by_groups(problem, x)]
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _by_lanes(problem: Problem, x: TensorType) -> Candidate | None:
+    width, machine = x.dims[-1], problem.machine
+    if _PASSES * rounds(width) >= problem.limits.max_loop_rounds:
+        return None
     emit = functools.partial(_emit, op=problem.op, x=x)
-    machine = problem.machine
     cost = machine.dispatch + 4 * _PASSES * x.size * machine.byte
+    if problem.limits.kind != "cpu":
+        waits = _PASSES * width
+        cost += machine.in_rounds(x.size // width, _ELEMENT * waits, waits)
+    return _candidate(problem, "rows", emit, cost)
+
+
+def _by_groups(problem: Problem, x: TensorType) -> Candidate | None:
+    """A row by a workgroup; its terms are added up in order all the same."""
+    limits, machine, width = problem.limits, problem.machine, x.dims[-1]
+    count = x.size // width
+    if limits.kind == "cpu" or not isinstance(problem.op, ops.QuantizedSoftmax):
+        return None
+    if not fits(count, limits) or not fits_loops(limits, ceil_div(width, 4) + LANE_ROUNDS):
+        return None
+    lanes = _row_lanes(limits)
+    emit = functools.partial(_emit_groups, op=problem.op, x=x)
+    waits = _PASSES * ceil_div(width, lanes)
+    work = machine.in_rounds(count * lanes, _ELEMENT * waits + width, waits)
+    return _candidate(problem, "rows-shared", emit, machine.dispatch + work)
+
+
+def _row_lanes(limits: DeviceLimits) -> int:
+    """Lanes that share a row: a power of two."""
+    return 1 << (lane_count(limits).bit_length() - 1)
+
+
+def _candidate(
+    problem: Problem, name: str, emit: Callable[[Emitter], None], cost: float
+) -> Candidate:
     tables = (None,) * (len(problem.inputs) - 1)
-    return [Candidate("rows", (Layout.LINEAR, *tables), (Layout.LINEAR,), emit, cost)]
+    return Candidate(name, (Layout.LINEAR, *tables), (Layout.LINEAR,), emit, cost)
+
+
+def _emit_groups(emitter: Emitter, op: Op, x: TensorType) -> None:
+    limits, width = emitter.problem.limits, x.dims[-1]
+    lanes = _row_lanes(limits)
+    _, push, spec = _parameters(op, emitter.problem.outputs[0])
+    emitter.dispatch(
+        "quantized/softmax_of_row",
+        [read1(emitter.input(0)), read1(_table(emitter, 1)), write(emitter.output())],
+        groups=spread(x.size // width, limits),
+        local=(lanes, 1, 1),
+        push={"rows": x.size // width, "width": width, **push},
+        spec={"LANES": lanes, **spec},
+    )
 
 
 def _emit(emitter: Emitter, op: Op, x: TensorType) -> None:
