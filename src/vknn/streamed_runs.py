@@ -12,7 +12,7 @@ from vknn.program import Program, ProgramStream
 
 
 class StreamedRuns:
-    """Row of a stream's runs. Programs are kept in ``held`` (under ``lock``) while they are needed."""
+    """Row of a stream's runs. Programs in use are kept in ``held``, under ``lock``."""
 
     def __init__(self, held: list[Program], lock: threading.RLock) -> None:
         self._held, self._lock = held, lock
