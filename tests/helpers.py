@@ -15,7 +15,7 @@ from tests.needs import need_device
 from vknn.crosscheck.storage import infinite_beyond_half, rounded
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, Value
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, lower
-from vknn.lowering.kit.layouts import packed_shape
+from vknn.lowering.kit.layouts import element_bytes, packed_shape
 from vknn.plan import DeviceLimits, Plan
 from vknn.runtime import Device, Executable, WeightPool, open_device
 
@@ -86,8 +86,8 @@ def run_graph(
         results = executable.run(feeds)
         executable.check_guards()
         # In larger graphs other tensors may lie in its bytes by now.
-        for name, value in graph.outputs.items() if len(graph.nodes) == 1 else ():
-            _check_tail(value, plan, executable, plan.outputs[name].width)
+        for value in graph.outputs.values() if len(graph.nodes) == 1 else ():
+            _check_tail(value, plan, executable, element_bytes(value.type.dtype, options.half))
     return results
 
 

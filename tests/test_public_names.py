@@ -35,7 +35,7 @@ NAMES = {
     "unregister_layer",
     "verify",
 }
-SESSION_METHODS = {"close", "reset_state", "run", "save", "update"}
+SESSION_METHODS = {"close", "reset_state", "run", "save", "stream", "update"}
 SESSION_PROPERTIES = {"inputs", "outputs", "placement"}
 SESSION_ATTRIBUTES = {"arithmetic", "device", "model", "precision"}
 

@@ -1,15 +1,20 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 WIDE=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 WIDE=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 WIDE=0,1 HALF=1 SINGLE=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 WIDE=0,1 BYTES=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// LINEAR to C4, with BYTES to C4B. WIDE: the spatial size is a multiple of 4; an item is 4 channels at 4 places,
-// otherwise 4 channels at one place.
-#if WIDE
+// LINEAR to C4, with BYTES to C4B, with SINGLE from float32 to C4 of float16. WIDE: the
+// spatial size is a multiple of 4; an item is 4 channels at 4 places, otherwise 4 channels at one place.
+#if WIDE && defined(SINGLE)
+INPUT4S(0, x);
+#elif WIDE
 INPUT4(0, x);
+#elif defined(SINGLE)
+INPUT1S(0, x);
 #else
 INPUT1(0, x);
 #endif

@@ -1,13 +1,14 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 WIDE=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 WIDE=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 WIDE=0,1 HALF=1 SINGLE=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 WIDE=0,1 BYTES=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 
-// C4 to LINEAR, with BYTES from C4B. WIDE: the spatial size is a multiple of 4; an item is 4 channels at 4 places,
-// otherwise 4 elements of the output in a row.
+// C4 to LINEAR, with BYTES from C4B, with SINGLE from C4 of float16 to float32. WIDE: the
+// spatial size is a multiple of 4; an item is 4 channels at 4 places, otherwise 4 elements of the output in a row.
 #ifdef BYTES
 INPUT1I(0, x);
 #define VECTOR(i) bytes_of(LOAD1(x, i), BYTES_UNSIGNED)
@@ -17,7 +18,11 @@ INPUT4(0, x);
 #else
 INPUT1(0, x);
 #endif
+#ifdef SINGLE
+OUTPUT4S(1, y);
+#else
 OUTPUT4(1, y);
+#endif
 layout(push_constant) uniform P { int count, chunk, channels, channels4, spatial, last; } p;
 
 #if !WIDE

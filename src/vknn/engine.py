@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder
 from vknn.lowering import WeightCache
 from vknn.program import Program
+from vknn.streamed_runs import StreamedRuns
 
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
@@ -38,26 +39,57 @@ class Engine:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._encoder = InputEncoder(model)
         self._state: dict[str, np.ndarray] = {}
+        #: Programs whose streams are open, once for each: they are not closed to make room.
+        self._streamed: list[Program] = []
         self._closed = False
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Decoded outputs by the names of the graph's outputs: a classifier's scores are one."""
         feeds = self.model.complete(feeds)
         with self.lock:
-            # Encode: arrays of the very types of the last ones are known again without a look.
-            arrays, program = self._encoder.recall(feeds), self.latest
-            if arrays is None or program is None:
-                program, arrays = self._compiled(feeds)
+            program, arrays = self._encoded(feeds)
             if self._state:
                 arrays.update(self._state)
             # Execute.
             results: dict[str, Any] = program.run(arrays)
             if self._state:
                 self._state = {name: results.pop(name) for name in self._state}
-        # Decode.
-        for name, array in results.items():
-            results[name] = self.model.decode(name, array)
-        return results
+        return self._decoded(results)
+
+    def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
+        """Results as of :meth:`run` for each of the inputs, in order.
+
+        The host reads and writes for one run while the device computes another. What goes wrong
+        with some inputs is raised where their results would come, behind those before them.
+        """
+        source, failure = iter(inputs), None
+        runs = StreamedRuns(self._streamed, self.lock)
+        try:
+            while failure is None:
+                try:
+                    feeds = next(source)
+                    with self.lock:
+                        program, arrays = self._encoded(self.model.complete(feeds))
+                        runs.hold(program)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    failure = error
+                    break
+                if program is not runs.program:
+                    yield from map(self._decoded, runs.drain())
+                    runs.change(program, overlap=not self._state)
+                if not runs.overlap:
+                    yield self.run(feeds)
+                    continue
+                failure = runs.push(arrays)
+                if runs.full:
+                    yield self._decoded(runs.pop())
+            yield from map(self._decoded, runs.drain())
+            if failure is not None:
+                raise failure
+        finally:
+            runs.close()
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
@@ -121,12 +153,30 @@ class Engine:
             with gc_pause.paused():
                 program = compile_model(self.model, types, values, self.target)
             self._programs[key] = program
-            if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)[1].close()
+            self._make_room()
         self._programs.move_to_end(key)
         self.latest = program
         self._encoder.remember(feeds, arrays)
         return program, arrays
+
+    def _make_room(self) -> None:
+        """Closing of the program that was used longest ago and has no open stream."""
+        if len(self._programs) > MAX_PROGRAMS:
+            idle = [k for k, p in self._programs.items() if p not in self._streamed]
+            if len(idle) > 1:  # the last is the one just made
+                self._programs.pop(idle[0]).close()
+
+    def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, np.ndarray]]:
+        """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""
+        arrays, program = self._encoder.recall(feeds), self.latest
+        if arrays is None or program is None:
+            return self._compiled(feeds)
+        return program, arrays
+
+    def _decoded(self, results: dict[str, Any]) -> dict[str, Any]:
+        for name, array in results.items():
+            results[name] = self.model.decode(name, array)
+        return results
 
     def _types(
         self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray]

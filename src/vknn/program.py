@@ -8,15 +8,16 @@ kept for later runs. A network without such nodes is one segment, one plan, one 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
 from vknn.plan import Plan
-from vknn.runtime import Executable
+from vknn.runtime import Executable, PlanStream
 from vknn.segment import Segment
 
 #: Programs kept for different shapes of data-dependent tensors, and for a continuation's graphs.
@@ -94,6 +95,21 @@ class Program:
                 outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
 
+    def stream(self) -> ProgramStream | None:
+        """A stream of runs that overlap; None where only one after another will do.
+
+        That is where it is more than one plan on the device, where runs are traced, and where
+        memory is not enough for further inputs and outputs.
+        """
+        alone = len(self.segments) == 1 and not self._deferred and self.graph.continuation is None
+        executable = self.segments[0].executable if alone else None
+        if executable is None or self._execute is not Segment.run:
+            return None
+        try:
+            return ProgramStream(self.graph, self.segments[0], executable.stream())
+        except OutOfMemoryError:
+            return None
+
     def close(self) -> None:
         """Release of the device objects of all segments and subprograms."""
         with self._lock:
@@ -141,3 +157,42 @@ class Program:
                 self._subprograms.popitem(last=False)[1].close()
         self._subprograms.move_to_end(key)
         return program
+
+
+class ProgramStream:
+    """A program's runs, that of the next inputs begun before the outputs of the last are taken."""
+
+    def __init__(self, graph: Graph, segment: Segment, runs: PlanStream) -> None:
+        self._graph, self._segment, self._runs = graph, segment, runs
+        #: Of each run that is pending, the inputs that are outputs, too.
+        self._passed: deque[dict[Value, np.ndarray]] = deque()
+
+    @property
+    def pending(self) -> int:
+        """Number of runs whose outputs were not taken yet."""
+        return self._runs.pending
+
+    @property
+    def full(self) -> bool:
+        """Whether outputs must be taken before the next inputs are given."""
+        return self._runs.full
+
+    def push(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Start of a run; arrays as of :meth:`Program.run`, which are the caller's afterwards."""
+        results = set(self._graph.outputs.values())
+        passed = {v: feeds[v.name].copy() for v in self._graph.inputs if v in results}
+        self._runs.push({v.name: feeds[v.name] for v in self._segment.graph.inputs})
+        self._passed.append(passed)
+
+    def pop(self) -> Arrays:
+        """Outputs of the oldest run, by name; waits for it."""
+        results = self._runs.pop()
+        known = self._passed.popleft()
+        for name, v in self._segment.graph.outputs.items():
+            known[v] = results[name]
+        outputs = self._graph.outputs.items()
+        return {name: known[v] if v.constant is None else v.constant for name, v in outputs}
+
+    def close(self) -> None:
+        """Release of its device objects, after work that is still going on."""
+        self._runs.close()

@@ -11,6 +11,7 @@ from vknn.lowering.assemble.pending import PendingCommand
 from vknn.lowering.choose.candidates import candidates as find_candidates
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.concat_inplace import place_parts
+from vknn.lowering.choose.host_floats import float32_inputs, repack_converts
 from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
 from vknn.lowering.kernels.movement.rule import repack
@@ -48,8 +49,9 @@ def lower(
     chosen = assign(graph, candidates, machine, together=together)
     chosen = with_fewer_pipelines(chosen, candidates, machine)
     lowering = _Lowering(graph, limits, options, weights or WeightCache())
+    single = float32_inputs(graph, chosen, limits, options)
     for value in graph.inputs:
-        lowering.add_input(value)
+        lowering.add_input(value, single=value in single)
     for node in graph.nodes:
         lowering.add_node(node, chosen[node])
     outputs = {name: lowering.add_output(value) for name, value in graph.outputs.items()}
@@ -81,8 +83,8 @@ class _Lowering:
         self.commands: list[PendingCommand] = []
         self._names: dict[str, int] = {}
 
-    def add_input(self, value: Value) -> None:
-        self._new_ref(value, value.type, Layout.LINEAR).role = Role.INPUT
+    def add_input(self, value: Value, single: bool) -> None:
+        self._new_ref(value, value.type, Layout.LINEAR, single).role = Role.INPUT
 
     def add_node(self, node: Node, candidate: Candidate) -> None:
         for value, layout in wanted_layouts(node, candidate):
@@ -106,7 +108,9 @@ class _Lowering:
 
     def add_output(self, value: Value) -> tuple[Ref, TensorType, TensorType, Ref | None]:
         """The LINEAR buffer of a result, its host type, its bound and its count."""
-        ref = self._want(value, Layout.LINEAR)
+        known = self.bounds.get(value, value.type)
+        single = repack_converts(known, self.limits, self.options)
+        ref = self._want(value, Layout.LINEAR, single)
         if ref.root.role in (Role.INPUT, Role.WEIGHT):
             source = ref
             name = self._unique(f"{value.name}.copy")
@@ -149,8 +153,11 @@ class _Lowering:
         for command, refs in emitter.commands:
             self.commands.append(PendingCommand(command, tuple(refs), tuple(inplace)))
 
-    def _want(self, value: Value, layout: Layout) -> Ref:
-        """The buffer of a value in a layout; packs constants, repacks what lies otherwise."""
+    def _want(self, value: Value, layout: Layout, single: bool = False) -> Ref:
+        """The buffer of a value in a layout; packs constants, repacks what lies otherwise.
+
+        ``single``: a repack may give float32 in a plan of float16, for the host.
+        """
         key = (value, layout)
         if key in self.refs:
             return self.refs[key]
@@ -163,7 +170,7 @@ class _Lowering:
         if same_bytes(bound, other, layout):
             self.refs[key] = source
             return source
-        target = self._new_ref(value, bound, layout)
+        target = self._new_ref(value, bound, layout, single)
         emitter = self._identity(value, source, target)
         repack(emitter, source, target, bound, other, layout)
         self._take(emitter)
@@ -205,11 +212,13 @@ class _Lowering:
         self.bounds[source] = source.type
         return True
 
-    def _new_ref(self, value: Value, type_: TensorType, layout: Layout) -> Ref:
+    def _new_ref(
+        self, value: Value, type_: TensorType, layout: Layout, single: bool = False
+    ) -> Ref:
         name = self._unique(
             value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}"
         )
-        half = self.options.half
+        half = self.options.half and not single
         nbytes, width = storage_bytes(type_, layout, half), element_bytes(type_.dtype, half, layout)
         ref = Ref(name, nbytes, type_.dtype.is_float, width=width)
         self.refs[value, layout] = ref

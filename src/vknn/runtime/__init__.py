@@ -8,6 +8,7 @@ from vknn import environment
 from vknn.environment import Environment
 from vknn.runtime.device import Device, list_devices, open_device
 from vknn.runtime.executor import Executable
+from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.timing import PlanProfile
 from vknn.runtime.vulkan.live_objects import live_objects
@@ -19,6 +20,7 @@ __all__ = [
     "Environment",
     "Executable",
     "PlanProfile",
+    "PlanStream",
     "Snapshot",
     "WeightPool",
     "check_validation",

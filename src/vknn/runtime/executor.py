@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
 
-from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
-from vknn.runtime.host_io import HostIO
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
 from vknn.runtime.plan_memory import PlanMemory
-from vknn.runtime.recorder import Recorder, submit_ranges
+from vknn.runtime.plan_stream import PlanStream
+from vknn.runtime.recorded_run import RecordedRun
 from vknn.runtime.timing import PlanProfile, Timer
-from vknn.runtime.vulkan import commands, messages
-from vknn.runtime.vulkan.commands import CommandPool, Fence
+from vknn.runtime.vulkan import messages
 from vknn.runtime.vulkan.lifetime import Closing, sweep
 from vknn.runtime.vulkan.structs import Struct
-from vknn.runtime.vulkan.vulkan_api import ffi
 from vknn.runtime.weights import WeightPool
 
 
@@ -55,7 +53,8 @@ class Executable(Closing):
         self.timeout = shared.timeout if timeout is None else timeout
         self._core, self._transfer = shared.core, shared.transfer
         self._lock = threading.Lock()
-        self._in_flight = False
+        self._closing = threading.Lock()
+        self._streams: list[PlanStream] = []
         self._timer: Timer | None = None
         self._undo = ExitStack()
         sweep()
@@ -67,16 +66,10 @@ class Executable(Closing):
             self._batch = shared.precompiler.begin(plan.dispatches, keys, self._memory.places)
             if self._batch is not None:
                 undo.callback(shared.precompiler.drop, self._batch)
-            pipelines = shared.pipelines.made(keys, plan.dispatches)
-            self._host_io = HostIO(self._core, plan, self._memory.places)
-            undo.callback(self._host_io.destroy)
-            self._recorder = Recorder(self._core, plan, self._memory.places, pipelines)
-            undo.callback(self._recorder.destroy)
-            self._pool = CommandPool(self._core)
-            undo.callback(self._pool.destroy)
-            self._fence = Fence(self._core)
-            undo.callback(self._fence.destroy)
-            self._submits = self._record()
+            self._pipelines = shared.pipelines.made(keys, plan.dispatches)
+            self._run = RecordedRun(self._core, plan, self._memory.places, self._pipelines)
+            undo.callback(self._run.destroy)
+            self._host_io = self._run.host_io
             messages.raise_pending()
             self._undo = undo.pop_all()
         self._closed = False
@@ -92,11 +85,27 @@ class Executable(Closing):
         with self._lock:
             self._ready()
             self._host_io.store(feeds)
-            self._execute(self._submits)
+            self._execute(self._run.submits)
             outputs = self._host_io.load()
         if messages.collected:
             messages.raise_pending()
         return outputs
+
+    def stream(self) -> PlanStream:
+        """A stream of runs, the host's copies of one beside the device's work on another.
+
+        Other runs and streams of this executable may go on beside it. Close it; it is closed with
+        the executable at the latest.
+        """
+        sweep()
+        with self._lock:
+            self._ready()
+            self._streams = [s for s in self._streams if s.is_open]
+            stream = PlanStream(
+                self._core, self.plan, self._memory, self._pipelines, self._submitting, self.timeout
+            )
+            self._streams.append(stream)
+        return stream
 
     def profile(self, feeds: Mapping[str, np.ndarray]) -> PlanProfile:
         """Run as of :meth:`run`, submit by submit, with timestamps around each command.
@@ -107,7 +116,7 @@ class Executable(Closing):
         with self._lock:
             self._ready()
             if self._timer is None:
-                self._timer = Timer(self._core, self._recorder, self._host_io)
+                self._timer = Timer(self._core, self._run.recorder, self._host_io)
                 self._undo.callback(self._timer.destroy)
             profile = self._timer.run(feeds, lambda info: self._execute([info]))
         messages.raise_pending()
@@ -150,32 +159,32 @@ class Executable(Closing):
 
     def close(self) -> None:
         """Release of everything, after work that is still going on; may be called twice."""
-        with self._lock:
+        with self._closing:
             if self._closed:
                 return
-            self._closed = True
-            self._settle()
-            self._undo.close()
+            with self._lock:
+                self._closed = True
+            for stream in self._streams:  # which take their own lock first, and then this one's
+                stream.close()
+            with self._lock:
+                self._run.settle(self.timeout)
+                self._undo.close()
         messages.raise_pending()
 
-    def _record(self) -> list[Struct]:
-        ranges = submit_ranges(self.plan)
-        infos = []
-        for number, steps in enumerate(ranges):
-            target = self._pool.allocate()
-            before = self._host_io.before if number == 0 else None
-            after = self._host_io.after if number == len(ranges) - 1 else None
-            self._recorder.record(target, steps, before, after)
-            infos.append(commands.submit_info(target))
-        return infos
+    @contextlib.contextmanager
+    def _submitting(self) -> Iterator[None]:
+        """The lock, while a stream submits: submits of a plan must not mix with another run's."""
+        with self._lock:
+            self._ready()
+            yield
 
     def _ready(self) -> None:
         if self._closed:
             raise DeviceError(f"the executable of {self.plan.name!r} was closed")
         if self._core.lost is not None:
             self._core.ensure_alive()
-        if self._in_flight:  # an earlier run was given up on; its buffers are still in use
-            self._wait()
+        if self._run.in_flight:  # an earlier run was given up on; its buffers are still in use
+            self._run.wait(self.timeout)
         if self._batch is not None:
             batch, self._batch = self._batch, None
             shared = self.device.shared
@@ -183,31 +192,6 @@ class Executable(Closing):
             self._core.ensure_alive()
 
     def _execute(self, submits: Sequence[Struct]) -> None:
-        """Submits all and waits; only the last signals the fence, as they run in order."""
-        self._fence.reset()
-        self._in_flight = True
-        try:
-            for info in submits:
-                self._core.submit(info.ptr, self._fence.handle if info is submits[-1] else ffi.NULL)
-        except BaseException:
-            self._core.idle()  # the fence will never be signalled
-            self._in_flight = False
-            raise
-        self._wait()
-
-    def _wait(self) -> None:
-        if not self._core.wait(self._fence.array, self.timeout):
-            raise DeviceTimeoutError(
-                f"{self.plan.name!r} did not finish within {self.timeout:g} s on "
-                f"{self._core.snapshot.name}; raise VKNN_TIMEOUT (seconds) or use smaller inputs"
-            )
-        self._in_flight = False
-
-    def _settle(self) -> None:
-        """Waits for a run that was given up on. What the device still uses cannot be freed."""
-        if not self._in_flight or self._core.lost is not None:
-            return
-        with contextlib.suppress(DeviceLostError):
-            if not self._core.wait(self._fence.array, self.timeout):
-                self._core.lost = f"{self.plan.name!r} never finished"
-                self._core.abandoned = True
+        """Submits all and waits."""
+        self._run.submit(submits)
+        self._run.wait(self.timeout)

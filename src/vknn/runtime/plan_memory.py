@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
 import numpy as np
@@ -33,8 +34,7 @@ class PlanMemory:
             self._hold_weights(undo, device, pool)
             self._make_arenas(undo)
             self.places = [self._place(index) for index in range(len(plan.buffers))]
-            if self._core.instance.validate:
-                self._poison()
+            self._poison(self._arenas)
             self._set_guards()
             self._undo = undo.pop_all()
 
@@ -68,6 +68,20 @@ class PlanMemory:
         undo.callback(pool.release, held)
         self._weights = dict(zip(self._plan.constants, held, strict=True))
 
+    def ports(self, undo: ExitStack) -> list[Place]:
+        """The places, with inputs and outputs in arenas of their own, which ``undo`` frees."""
+        arenas: dict[Role, Allocation] = {}
+        for role in (Role.INPUT, Role.OUTPUT):
+            if role in self._arenas:
+                arenas[role] = self._arena(role, self._arenas[role].nbytes)
+                undo.callback(arenas[role].destroy)
+        self._poison(arenas)
+        found = zip(self._plan.buffers, self.places, strict=True)
+        return [
+            Place(arenas[b.role], place.offset, place.nbytes) if b.role in arenas else place
+            for b, place in found
+        ]
+
     def _make_arenas(self, undo: ExitStack) -> None:
         for role, size in self._plan.arenas.items():
             # Weights do not lie in an arena of the plan: the pool places each by itself.
@@ -98,8 +112,10 @@ class PlanMemory:
             raise DeviceError(f"{self._plan.name}: buffer {buffer.name!r} is outside its arena")
         return Place(arena, buffer.offset, buffer.nbytes)
 
-    def _poison(self) -> None:
-        for arena in self._arenas.values():
+    def _poison(self, arenas: Mapping[Role, Allocation]) -> None:
+        if not self._core.instance.validate:
+            return
+        for arena in arenas.values():
             self._transfer.upload(arena, 0, np.full(arena.nbytes // 4, POISON, np.uint32))
 
     def _set_guards(self) -> None:

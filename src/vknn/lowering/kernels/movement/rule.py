@@ -38,7 +38,10 @@ def repack(
     source_layout: Layout,
     target_layout: Layout,
 ) -> None:
-    """One command that brings a tensor of rank 2 or more from one layout to the other."""
+    """One command that brings a tensor of rank 2 or more from one layout to the other.
+
+    Beside C4 of float16 the row-major side may be float32: an input or output of the plan.
+    """
     if source_layout is target_layout:
         emitter.copy(source, target, min(source.nbytes, target.nbytes))
         return
@@ -67,6 +70,7 @@ def repack(
             "ELEM": int(not target.is_float),
             "WIDE": int(wide),
             **({"BYTES": 1} if in_bytes else {}),
+            **({"SINGLE": 1} if source.half != target.half else {}),
         },
     )
 

@@ -1,0 +1,122 @@
+"""Plan stream: runs of a plan one behind another, the host at work on one beside the device."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+
+import numpy as np
+
+from vknn.errors import DeviceError
+from vknn.plan import Plan
+from vknn.runtime.pipelines import Pipeline
+from vknn.runtime.plan_memory import PlanMemory
+from vknn.runtime.recorded_run import RecordedRun
+from vknn.runtime.vulkan import messages
+from vknn.runtime.vulkan.core import Core
+from vknn.runtime.vulkan.lifetime import Closing
+
+#: Sets of inputs and outputs: while the device computes on one the host empties and fills another.
+DEPTH = 2
+
+
+class PlanStream(Closing):
+    """Row of runs of a plan, up to ``DEPTH`` at once; made by ``Executable.stream``.
+
+    Each has inputs, outputs and staging memory of its own; they share the activations, and the
+    barrier that each begins with keeps them apart. ``ready`` is entered while work is submitted:
+    what submits for the plan does so one after another. Any thread may use it; a context manager.
+    """
+
+    close_order = -1  # before the executable whose activations it uses
+
+    def __init__(
+        self,
+        core: Core,
+        plan: Plan,
+        memory: PlanMemory,
+        pipelines: Sequence[Pipeline],
+        ready: Callable[[], AbstractContextManager[None]],
+        timeout: float,
+    ) -> None:
+        self._core, self._plan, self._ready, self._timeout = core, plan, ready, timeout
+        self._lock = threading.RLock()  # taken before that of ``ready``, never within it
+        self._pending: deque[RecordedRun] = deque()
+        self._undo = ExitStack()
+        with ExitStack() as undo:
+            self._runs = [_one_run(undo, core, plan, memory, pipelines) for _ in range(DEPTH)]
+            self._free = deque(self._runs)
+            messages.raise_pending()
+            self._undo = undo.pop_all()
+        self._closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed yet."""
+        return not self._closed
+
+    @property
+    def pending(self) -> int:
+        """Number of runs whose outputs were not taken yet."""
+        return len(self._pending)
+
+    @property
+    def full(self) -> bool:
+        """Whether outputs must be taken before the next inputs are given."""
+        return not self._free
+
+    def push(self, feeds: Mapping[str, np.ndarray]) -> None:
+        """Start of a run; it does not wait for it. Not while :attr:`full`.
+
+        Raises InputError, with which the runs before this one are still good, DeviceLostError, and
+        DeviceError once the stream or its executable is closed.
+        """
+        with self._lock:
+            self._check_open()
+            run = self._free[0]
+            run.host_io.check(feeds)
+            run.host_io.store(feeds)
+            with self._ready():
+                run.submit(run.submits)
+            self._pending.append(self._free.popleft())
+
+    def pop(self) -> dict[str, np.ndarray]:
+        """Outputs of the oldest run, by name, as of ``Executable.run``; waits for it."""
+        with self._lock:
+            self._check_open()
+            run = self._pending[0]
+            run.wait(self._timeout)
+            outputs = run.host_io.load()
+            self._free.append(self._pending.popleft())
+        if messages.collected:
+            messages.raise_pending()
+        return outputs
+
+    def close(self) -> None:
+        """Release of everything, after work that is still going on; may be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for run in self._runs:  # an interrupted push is in flight and not pending
+                run.settle(self._timeout)
+            self._undo.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceError(f"the stream of {self._plan.name!r} was closed")
+        self._core.ensure_alive()
+
+
+def _one_run(
+    undo: ExitStack,
+    core: Core,
+    plan: Plan,
+    memory: PlanMemory,
+    pipelines: Sequence[Pipeline],
+) -> RecordedRun:
+    run = RecordedRun(core, plan, memory.ports(undo), pipelines)
+    undo.callback(run.destroy)
+    return run
