@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -134,11 +135,15 @@ _APPLE = 0x10005  # by Mesa's driver
 SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
 _WAIT_CYCLES = 220
-_RDNA_LANES = 32
+_RDNA_LANES, _GCN_LANES = 32, 16
+#: AMD's chips before RDNA, as drivers name them or their cards.
+_GCN = re.compile(
+    r"\b(POLARIS|VEGA|RAVEN|RENOIR|TONGA|FIJI|HAWAII|BONAIRE)|RX [45]\d\d\b", re.IGNORECASE
+)
 #: Cycle of GCN in an APU by that of RDNA there, for which compute_units.py has the clock.
 _GCN_SLOWER = 1.38
 #: Lanes of a SIMD where it is not 32: GCN's, Adreno's by its peak, Intel's execution units.
-_SIMD_LANES = {_AMD: 16, _QUALCOMM: 128, _INTEL: 8}
+_SIMD_LANES = {_QUALCOMM: 128, _INTEL: 8}
 #: Multiply-adds that GPUs of the last years can do while their memory moves a byte: 13 to 20; 16 on
 #: an RX 6800, 19 on an RTX 3090 and the M1, 30 on GCN beside a processor.
 _STEPS_A_BYTE, _RDNA_STEPS = 14.5, 16.0
@@ -191,9 +196,7 @@ def _gpu(limits: DeviceLimits) -> Machine:
             byte=1e-3 / (_REACHED * speeds.gbytes),
             step=2e-3 * machine.lanes / (_REACHED * speeds.gflops),
         )
-    usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
-    steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
-    width = 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
+    width = _simd_lanes(limits)
     # Workgroups of 64 lanes have no use for wider waves.
     wave = min(64, max(32, limits.subgroup_size))
     usual = _RDNA_STEPS if limits.subgroup_size == SCALAR else _STEPS_A_BYTE
@@ -201,6 +204,12 @@ def _gpu(limits: DeviceLimits) -> Machine:
     told = limits.vendor_id in (_NVIDIA, _QUALCOMM)
     found = _with_simds(machine, width, wave, steps, told)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
+
+
+def _simd_lanes(limits: DeviceLimits) -> int:
+    if limits.vendor_id == _AMD:
+        return _GCN_LANES if _GCN.search(limits.name) else _RDNA_LANES
+    return 32 if limits.kind == "discrete" else _SIMD_LANES.get(limits.vendor_id, 32)
 
 
 @cache

@@ -126,7 +126,9 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
         if shuffles and can_shuffle(limits, lanes):
             tiles = [ConvTile(n, m, lanes, True) for n, m in sizes] + tiles[:1]
     else:
-        tiles = [ConvTile(n, m, lanes) for n, m in ((4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))]
+        sizes = [(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1)]
+        # 16 vec4s of sums leave GCN one wave or two, which is never faster (polaris10, raven).
+        tiles = [ConvTile(n, m, lanes) for n, m in sizes[int(problem.machine.converts) :]]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]
     formats = byte_formats(problem)
     return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
