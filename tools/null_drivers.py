@@ -58,32 +58,48 @@ def device_environment(device: str) -> dict[str, str]:
     and then the loader now and then misses a layer, and Python a module.
     """
     driver, _, variable, value = DEVICES[device]
+    found = _environment(driver)
+    disabled = [*filter(None, [os.environ.get("VKNN_DISABLE")]), "threads"]
+    found["VKNN_DISABLE"] = ",".join(disabled)
+    return found | ({variable: value} if variable else {})
+
+
+def _environment(driver: str) -> dict[str, str]:
     manifest = str(_manifest(driver))
-    found = {
+    return {
         "VK_DRIVER_FILES": manifest,
         "VK_ICD_FILENAMES": manifest,
         "VK_LAYER_PATH": str(FOLDER / "layers"),
         "XDG_RUNTIME_DIR": str(FOLDER / "run"),
         "MESA_SHADER_CACHE_DISABLE": "1",
     }
-    disabled = [*filter(None, [os.environ.get("VKNN_DISABLE")]), "threads"]
-    found["VKNN_DISABLE"] = ",".join(disabled)
-    return found | ({variable: value} if variable else {})
 
 
 def command(device: str, arguments: Sequence[str]) -> list[str]:
-    """The command that runs a program of this machine on a null device.
-
-    sid's C library is newer than the system's, so its own loader starts the program.
-    """
-    loader = str(FOLDER / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2")
+    """The command that runs a program of this machine on a null device."""
     driver, name, _, _ = DEVICES[device]
     folder = INTEL if driver == "intel" else LIBRARIES
-    shim = str(folder / f"lib{name}_noop_drm_shim.so")
+    return _started(arguments, ["--preload", str(folder / f"lib{name}_noop_drm_shim.so")])
+
+
+def _started(arguments: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """sid's C library is newer than the system's, so its own loader starts the program."""
+    loader = str(FOLDER / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2")
     path = f"{LIBRARIES}:/usr/lib/x86_64-linux-gnu"
-    start = [loader, "--library-path", path, "--preload", shim, "--argv0", arguments[0]]
     program = shutil.which(arguments[0]) or arguments[0]
+    start = [loader, "--library-path", path, *options, "--argv0", arguments[0]]
     return [*start, program, *arguments[1:]]
+
+
+def lavapipe(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command that runs a program on sid's llvmpipe, and variables for it.
+
+    That computes, unlike null devices, and has cooperative matrices, which older ones have not.
+    Children that the program starts do not find the driver. Raises Unavailable.
+    """
+    set_up(next(iter(DEVICES)))
+    found = _environment("lvp")
+    return _started(arguments), found
 
 
 def set_up(device: str) -> None:
