@@ -121,7 +121,7 @@ def tool(prepare: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setattr(prepare, name, call)
         monkeypatch.setattr(sys, "argv", ["test", *arguments])
         main = runpy.run_path(str(TOOLS / "test"))["main"]
-        main.__globals__["stage"] = lambda name, command, environment: (
+        main.__globals__["stage"] = lambda name, command, environment, driver: (
             stages.update({name: (command, environment)}) or name != broken
         )
         return main(), prepared, stages

@@ -70,6 +70,13 @@ def tile_bytes(spec: Constants) -> int | float:
     return 8 * factors + 16 * (rows // spec["MATRICES_M"]) * (columns + 1)
 
 
+def byte_tile_bytes(spec: Constants) -> int | float:
+    """Bytes of shared memory of convolution/cooperative_bytes: integers, then their sums."""
+    rows, columns = spec["BLOCK_M"], spec["BLOCK_N"]
+    factors = (rows + 4 * columns) * (spec["DEPTH"] // 2 + 2)
+    return 8 * factors + 16 * (rows // spec["MATRICES_M"]) * (columns + 1)
+
+
 def row_bytes(each: int) -> Callable[[Constants], int | float]:
     """Bytes of shared memory of kernels with ``each`` bytes for each lane of each row."""
     return lambda spec: each * spec["LANES"] * spec["ROWS"]
@@ -93,6 +100,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "matmul/shared": tile_bytes,
     "matmul/wide": lambda spec: 16 * spec["LANES_N"] * spec["PARTS"] * spec["CHUNK"],
     "convolution/shared": tile_bytes,
+    "convolution/cooperative_bytes": byte_tile_bytes,
     "reduction/softmax": row_bytes(4),
     "reduction/reduce": row_bytes(16),
     "reduction/cumsum": row_bytes(16),
@@ -104,6 +112,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "attention/stream": lambda spec: 14 << 10,
     "matmul/quantize_rows": row_bytes(4),
     "matmul/largest": row_bytes(4),
+    "quantized/softmax_of_row": lane_bytes(4 * 16 + 4),
     "quantized/dynamic_rows": row_bytes(4),
     "quantized/dynamic_range": lane_bytes(4),
     "recurrent/integer": lambda spec: 4 * spec.get("SLOTS", 0),

@@ -33,11 +33,14 @@ def half_plan(network: str, device: str, access: str = "storage") -> Plan:
 def test_every_float_is_half_as_wide(network: str, device: str) -> None:
     single, half = lower(NETWORKS[network](), DEVICES[device]), half_plan(network, device)
     check_plan(half)
-    assert [p.width for p in half.inputs.values()] == [2]
-    assert [p.width for p in half.outputs.values()] == [2]
+    # At the edges of a GPU's plan a repack may convert: it says so by its variant.
+    wide = [p for p in (*half.inputs.values(), *half.outputs.values()) if p.width == 4]
+    assert len(wide) == sum(("SINGLE", "1") in d.variant for d in half.dispatches)
+    assert not wide or device != "cpu"
     assert [p.width for p in single.outputs.values()] == [4]
     assert all(a.dtype == np.float16 for a in half.constants.values())
-    assert sum(b.nbytes for b in half.buffers) < 0.6 * sum(b.nbytes for b in single.buffers)
+    edges = sum(half.buffers[port.buffer].nbytes // 2 for port in wide)
+    assert sum(b.nbytes for b in half.buffers) - edges < 0.6 * sum(b.nbytes for b in single.buffers)
     assert half.arenas[Role.ACTIVATION] <= single.arenas[Role.ACTIVATION]
     for dispatch in half.dispatches:
         assert ("HALF", "1") in dispatch.variant

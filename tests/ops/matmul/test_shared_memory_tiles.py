@@ -204,9 +204,9 @@ def gpu(**changes: object) -> DeviceLimits:
 def test_gpus_take_shared_memory_tiles_for_large_products() -> None:
     ones = np.ones
     large = [ones((1024, 1024), np.float32), ones((1024, 1024), np.float32)]
-    small = [ones((4, 16), np.float32), ones((16, 8), np.float32)]
+    row = [ones((1, 1024), np.float32), ones((1024, 256), np.float32)]
     assert offered(MatMul(), large, gpu())[0].startswith("shared")
-    assert not offered(MatMul(), small, gpu())[0].startswith("shared")
+    assert not offered(MatMul(), row, gpu())[0].startswith("shared")
     images = [ones((1, 256, 28, 28), np.float32), ones((512, 256, 1, 1), np.float32)]
     # Tiles of lanes that load ahead of their products are as good for convolutions.
     assert any(n.startswith("shared") for n in offered(conv(2), images, gpu()))
