@@ -177,6 +177,20 @@ def test_latencies_are_assumed() -> None:
     assert "440 (memory)" in str(ASSUMPTIONS.scaled(2))
 
 
+@pytest.mark.parametrize(("name", "share"), [("Adreno (TM) 740", 0.5), ("Apple M1 (G13G A0)", 1)])
+def test_float16_where_it_is_packed(name: str, share: float) -> None:
+    machine = gpu_machine(DeviceLimits(name=name, kind="integrated"))
+    assert machine is not None
+    single = Tally(multiply_adds=1 << 20)
+    both = [
+        from_counts(
+            replace(work(1 << 10), counts=Counts(counts, None, (64, 1, 1))), machine, ASSUMPTIONS
+        )
+        for counts in (single, replace(single, packed=1 << 20))
+    ]
+    assert both[1].work / both[0].work == pytest.approx(share, rel=0.01)
+
+
 def test_coarse_times() -> None:
     nvidia = gpu_machine(DeviceLimits(name="NVIDIA GeForce RTX 3090", kind="discrete"))
     assert nvidia is not None and not nvidia.rdna

@@ -23,6 +23,7 @@ class GpuMachine:
         rdna: Generation of RDNA (1 to 4), whose machine code is read; 0 for other machines.
         gcn: Whether it is one of AMD's before RDNA, whose machine code is read, too.
         cache_bytes: Bytes that a compute unit's innermost cache serves a cycle.
+        packed: Multiply-adds of float16 that a lane does a cycle.
     """
 
     simds: int
@@ -35,6 +36,7 @@ class GpuMachine:
     rdna: int = 0
     gcn: bool = False
     cache_bytes: int = 128
+    packed: int = 2
 
     @property
     def reads_code(self) -> bool:
@@ -74,11 +76,19 @@ def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) ->
     """Multiprocessors of four schedulers, the driver's warps counted over all four.
 
     Lanes of a scheduler: 32 on Maxwell, Ampere and Ada, 16 on Turing; products of matrices of
-    float16 with sums of float32 on GeForce cards: 64 a cycle and scheduler (NVIDIA's whitepapers).
+    float16 with sums of float32 on GeForce cards: 64 a cycle and scheduler; beside matrices float16
+    is as fast as float32 with 32 lanes, else twice (NVIDIA's whitepapers).
     """
-    matrix = 64 // lanes
-    simds = 4 * multiprocessors
-    return GpuMachine(simds, lanes, clock, bandwidth, shared_by=4, counted_by=4, matrix=matrix)
+    return GpuMachine(
+        simds=4 * multiprocessors,
+        lanes=lanes,
+        clock=clock,
+        bandwidth=bandwidth,
+        shared_by=4,
+        counted_by=4,
+        matrix=64 // lanes,
+        packed=32 // lanes,
+    )
 
 
 def _adreno(cores: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
@@ -91,8 +101,9 @@ def _intel(units: int, clock: float, bandwidth: float, shared_by: int = 16) -> G
 
 
 def _apple(cores: int, clock: float, bandwidth: float) -> GpuMachine:
-    """Cores of four SIMDs of 32 lanes."""
-    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4)
+    """Cores of four SIMDs of 32 lanes, which are no faster in float16 (measurements of
+    github.com/philipturner/metal-benchmarks)."""
+    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card

@@ -38,6 +38,7 @@ class Machine:
         converts: Whether factors in float16 take instructions to become float32 (GCN; RDNA
             multiplies them as they are).
         registers: Of a SIMD, by those of RDNA 2; 0 where neither driver nor tables tell of them.
+        half: A multiply-add in float16 by one in float32, with an eighth for sums in float32.
     """
 
     dispatch: float
@@ -56,6 +57,7 @@ class Machine:
     scalar: bool = False
     converts: bool = False
     registers: float = 1.0
+    half: float = 0.625
 
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
@@ -130,7 +132,7 @@ _OTHER = Machine(
 
 
 _AMD, _NVIDIA, _QUALCOMM, _INTEL = 0x1002, 0x10DE, 0x5143, 0x8086
-_APPLE = 0x10005  # by Mesa's driver
+_APPLE, _APPLE_ITSELF = 0x10005, 0x106B  # the first by Mesa's driver
 #: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
 SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
@@ -163,8 +165,8 @@ _VENDORS = {
     0x8086: (12.0, 4e-5),  # Intel: 7 and 22; 29 and 54 a megabyte
     0x10DE: (15.0, 1e-5),  # NVIDIA: Tegra Orin
     0x5143: (40.0, 6e-5),  # Qualcomm: 16 to 74; 25 to 300 a megabyte
-    0x106B: (3.0, 2.5e-5),  # Apple: 2.4 and 3.8; 14 and 37 a megabyte
-    0x10005: (3.0, 2.5e-5),  # Apple's by Mesa's driver
+    _APPLE_ITSELF: (3.0, 2.5e-5),  # Apple: 2.4 and 3.8; 14 and 37 a megabyte
+    _APPLE: (3.0, 2.5e-5),  # Apple's by Mesa's driver
 }
 #: Lanes in flight that keep one lane of a processor busy: a load's latency over a round's work.
 _LANES_TO_HIDE = 4
@@ -203,7 +205,16 @@ def _gpu(limits: DeviceLimits) -> Machine:
     steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
     told = limits.vendor_id in (_NVIDIA, _QUALCOMM)
     found = _with_simds(machine, width, wave, steps, told)
+    if _no_faster_in_half(limits, units):
+        found = replace(found, half=1.125)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
+
+
+def _no_faster_in_half(limits: DeviceLimits, units: ComputeUnits | None) -> bool:
+    """True on Apple's GPUs and NVIDIA's with 32 lanes a scheduler (vknn.runtime.machines)."""
+    if limits.vendor_id == _NVIDIA:
+        return units is not None and units.lanes == 4 * 32
+    return limits.vendor_id in (_APPLE, _APPLE_ITSELF)
 
 
 def _simd_lanes(limits: DeviceLimits) -> int:

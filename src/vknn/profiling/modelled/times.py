@@ -100,14 +100,16 @@ def from_code(
 def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> ModelledTime:
     """Modelled time of a dispatch from its SPIR-V's counts alone, coarser.
 
-    A multiply-add (two of 16 bits, four of a dot product) and an access take one instruction, a
-    round of the loop some more; a round with loads waits once for them. Bytes of caches and shared
-    memory are left out: the SPIR-V does not say which lanes have an address in common.
+    A multiply-add (as many of 16 bits as the machine packs, four of a dot product) and an access
+    take one instruction, a round of the loop some more; a round with loads waits once for them.
+    Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes have an
+    address in common.
     """
     whole, hot = work.counts.whole, work.counts.hot
     rounds = hot.rounds if hot is not None else 0
     each = work.wave / machine.lanes  # cycles of an instruction
-    products = whole.multiply_adds - whole.packed / 2 + whole.dots + whole.matrix / machine.matrix
+    products = whole.multiply_adds - whole.packed * (1 - 1 / machine.packed)
+    products += whole.dots + whole.matrix / machine.matrix
     shared = whole.shared_loads + whole.shared_stores
     instructions = products + whole.loads + whole.stores + shared
     instructions += assumptions.round_instructions * (rounds + 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vknn.lowering.kernels.matmul.shared_memory_tiles import HALF_WORK
 from vknn.lowering.kit.machine import Machine
 
 #: Instructions for the place of a pixel under a tap: in a loop over taps and channels, in a loop
@@ -70,7 +69,7 @@ class TileWork:
 
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
-        products = 16.0 * self.pixels * self.block * (HALF_WORK if self.sums else 1.0)
+        products = 16.0 * self.pixels * self.block * (machine.half if self.sums else 1.0)
         if not machine.scalar:
             return products + self.pixels + 4 * self.block
         if machine.converts and self.half and not self.sums:

@@ -5,7 +5,8 @@ A workgroup reads the rows and columns of its tile into shared memory, for all i
 The estimates are not measured; they follow from how GPUs work. Their unit is a lane's multiply-add:
 a vec4 from a buffer costs eight, one from shared memory three, a barrier forty. Dispatches with
 fewer lanes than run side by side take as long as one lane, so small products want small tiles.
-Multiply-adds in float16 take half the time, and an eighth more for their sums in float32.
+Multiply-adds in float16 take half the time where GPUs pack them, and an eighth more for their sums
+in float32 (``Machine.half``).
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ PART, SMALL_PART = 32, 16
 #: Cost of their multiply-adds, by a lane's, on NVIDIA's GPUs of 32 lanes a scheduler.
 COOPERATIVE_WORK = 0.5
 SQUARE = CooperativeMatrix(16, 16, 16)
-#: Cost of a multiply-add in float16, by that in float32.
-HALF_WORK = 0.625
 _Pair = tuple[float, float]
 #: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
 #: registers, without and with places of pixels under taps: instructions and waits; instructions and
@@ -134,7 +133,7 @@ class SharedMemoryTile:
         ``half``: products in float16. ``taps``: rows of a are pixels under taps.
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
-        products = 16 * results * self.depth * (HALF_WORK if half else 1.0)
+        products = 16 * results * self.depth * (machine.half if half else 1.0)
         size = min((n for n in _ROUNDS if n >= results), default=16)
         more: float
         if machine.scalar:
@@ -286,7 +285,7 @@ def tile_cost(
     ``loads``: reads for a vec4 of k, of which there are ``steps``. ``half``: in float16.
     ``work``: cost of a multiply-add, by that of floats.
     """
-    products = 16 * rows * cols * (HALF_WORK if half else work)
+    products = 16 * rows * cols * (machine.half if half else work)
     return machine.in_waves(lanes, steps * (products + LOAD * loads))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from vknn.lowering.kernels.matmul.gemm import Gemm, allows_groups
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, b_push
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HALF_WORK, HELD
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD
 from vknn.lowering.kit.emitter import Emitter, read4
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine, machine_of
@@ -85,7 +85,7 @@ class WideTile:
     def cost(self, machine: Machine, gemm: Gemm, half: bool, fp16: bool = False) -> float:
         """Microseconds; ``half``: products in float16, ``fp16``: tensors are."""
         span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
-        work = span * 16 * self.rows * (HALF_WORK if half else 1.0) + 8 * span / steps
+        work = span * 16 * self.rows * (machine.half if half else 1.0) + 8 * span / steps
         if machine.scalar:
             waits, held = _WAITS * span / steps + 2.0, 8
         else:
