@@ -2,6 +2,7 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 SHUFFLE=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0,1 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 DOTS=1,2
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2
@@ -24,6 +25,7 @@
 // vec4s of output channels of one group.
 //
 // SHUFFLE: see convolution/products.glsl.
+// DOTS: the 4 are for the channels of an output vec4, and w has vec4s of input channels.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"

@@ -27,6 +27,17 @@
         ivec4 b = WEIGHT(name, place, 0, j_); \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) sum[i_ * TM + j_] += dots(a[i_], b); \
     }
+#elif defined(DOTS)
+#define ADD_PRODUCTS(sum, partial, a, name, place) \
+    [[unroll]] for (int j_ = 0; j_ < TM; j_++) { \
+        [[unroll]] for (int q_ = 0; q_ < 4; q_++) { \
+            f16vec4 b = f16vec4(WEIGHT(name, place, q_, j_)); \
+            [[unroll]] for (int i_ = 0; i_ < TN; i_++) { \
+                int k_ = i_ * TM + j_; \
+                sum[k_][q_] = dot_added(f16vec4(a[i_]), b, sum[k_][q_]); \
+            } \
+        } \
+    }
 #else
 #if QUANT == 4
 #define WEIGHT_FACTORS(name, place, j) \

@@ -3,12 +3,14 @@
 #pragma vknn variants ACCESS=0 HALF=1
 #pragma vknn variants ACCESS=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 HALF=1 COOPERATIVE=1
+#pragma vknn variants ACCESS=0 HALF=1 DOTS=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Convolution as an implicit matrix product, as conv.comp, for GPUs: a workgroup computes a tile of
 // pixels and output channels from shared memory (matmul/shared_memory_tiles.glsl).
 //
-// x, y and w as there; a block of w is as wide as that of a workgroup: TM is BLOCK_N.
+// x, y and w as there; a block of w is as wide as that of a workgroup: TM is BLOCK_N. With DOTS the 4 are
+// for the channels of an output vec4, and w has vec4s of input channels.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 

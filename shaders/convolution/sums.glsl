@@ -1,4 +1,4 @@
-// Element types of convolution kernels, by ELEM, HALF_SUMS and QUANT: of the factors, the sums and the
+// Element types of convolution kernels, by ELEM, HALF_SUMS, DOTS and QUANT: of the factors, the sums and the
 // results. Include common/tensor.glsl first. Bindings: 0 x, 1 w, 2 y; binding 3 is declared here.
 //
 // INPUT4W declares the weights. A vec4 of x may be held as it lies in memory: HOLD_X loads a HELD_X,
@@ -56,6 +56,10 @@
 #endif
 #else
 #include "matmul/half_sums.glsl"
+#ifdef DOTS
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "matmul/float_dots.glsl"
+#endif
 #define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
 #define INPUT4W(b, name) INPUT4(b, name)
 #define WEIGHT4 VEC4

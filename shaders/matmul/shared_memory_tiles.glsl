@@ -8,9 +8,11 @@
 // lanes read neighbouring vec4s, or all the same one.
 //
 // HALF_SUMS: values are float16, multiplied and added up so, 4 DEPTH of them at a time.
+// DOTS: values are float16, sums float32 (matmul/float_dots.glsl). columns_held: [k][4][BLOCK_N] vec4s along
+// k, the 4 for the columns of a vec4.
 // COOPERATIVE: values are float16; subgroups multiply them as cooperative matrices, sums are float32.
 
-#if defined(HALF_SUMS) || defined(COOPERATIVE)
+#if defined(HALF_SUMS) || defined(COOPERATIVE) || defined(DOTS)
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define FACTOR f16vec4
 #else
@@ -40,6 +42,10 @@ shared FACTOR rows_held[BLOCK_M * A_STRIDE];
 shared FACTOR columns_held[4 * DEPTH * B_STRIDE];
 
 vec4 sums[ROWS * COLS];
+
+#ifdef DOTS
+#include "matmul/float_dots.glsl"
+#endif
 
 #ifdef COOPERATIVE
 #extension GL_KHR_shader_subgroup_basic : require
@@ -120,8 +126,13 @@ void multiply_held(int m, int n) {
         [[unroll]] for (int q = 0; q < 4; q++) {
             [[unroll]] for (int j = 0; j < COLS; j++) {
                 FACTOR bv = columns_held[(4 * k + q) * B_STRIDE + n + j * LANES_N];
-                [[unroll]] for (int i = 0; i < ROWS; i++)
+                [[unroll]] for (int i = 0; i < ROWS; i++) {
+#ifdef DOTS
+                    sums[i * COLS + j][q] = dot_added(av[i], bv, sums[i * COLS + j][q]);
+#else
                     PARTIAL[i * COLS + j] = fma(FACTOR(av[i][q]), bv, PARTIAL[i * COLS + j]);
+#endif
+                }
             }
         }
     }

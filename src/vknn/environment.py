@@ -80,7 +80,7 @@ PARTS = {
     "int64": "64-bit integers in shaders",
     "subgroup": "all subgroup operations",
     "shuffle": "kernels with subgroup shuffles",
-    "dot": "integer dot products (of quantized integers)",
+    "dot": "dot products (of quantized integers; of float16 with sums in float32)",
     "timestamps": "GPU timestamps",
     "unified": "mapping device memory; all transfers are staged",
     "pipeline-cache": "the pipeline cache on disk",

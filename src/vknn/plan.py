@@ -89,7 +89,8 @@ class DeviceLimits:
     #: Optional abilities that are present and switched on, such as "int64", "fp16_storage",
     #: "fp16_arithmetic", "int8_arithmetic", "subgroup_shuffle", "integer_dot",
     #: "integer_dot_fast" (the device computes it by itself), "integer_dot_mixed" (only of signed
-    #: by unsigned bytes), "cooperative_matrix" and "timestamps".
+    #: by unsigned bytes), "float_dot" (pairs of float16 added to a float32), "cooperative_matrix"
+    #: and "timestamps".
     features: frozenset[str] = frozenset()
     #: Products of matrices that subgroups can compute; only with "cooperative_matrix".
     cooperative: tuple[CooperativeMatrix, ...] = ()

@@ -46,8 +46,8 @@ class Session:
             memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
             multiply in float16 and add up as many as 16 products in it before the sums are added up
-            in float32; products of one row, depthwise ones, Winograd's and attention's and all
-            other operators keep to float32.
+            in float32, on devices that are faster so; products of one row, depthwise ones and
+            attention's and all other operators keep to float32.
         disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``; "fp16" among
             them makes both precision and arithmetic "fp32".
         tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.

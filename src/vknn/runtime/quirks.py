@@ -38,11 +38,11 @@ QUIRKS: tuple[Quirk, ...] = ()
 
 #: Which features a name in VKNN_DISABLE takes away.
 _DISABLES = {
-    "fp16": frozenset(("fp16_storage", "fp16_arithmetic", "cooperative_matrix")),
+    "fp16": frozenset(("fp16_storage", "fp16_arithmetic", "cooperative_matrix", "float_dot")),
     "int64": frozenset(("int64",)),
     "subgroup": frozenset(("subgroup_shuffle", "subgroup_arithmetic", "cooperative_matrix")),
     "cooperative": frozenset(("cooperative_matrix",)),
-    "dot": frozenset(("integer_dot", "integer_dot_fast", "integer_dot_mixed")),
+    "dot": frozenset(("integer_dot", "integer_dot_fast", "integer_dot_mixed", "float_dot")),
     "timestamps": frozenset(("timestamps",)),
 }
 

@@ -34,7 +34,7 @@ def problem_key(problem: Problem) -> str:
     )
     outputs = ", ".join(str(t) for t in problem.outputs)
     precision = " in fp16" if problem.options.half else ""
-    precision += " by fp16" if problem.options.half_sums else ""
+    precision += " by fp16" if problem.half_sums else ""
     return f"{_op(problem.op)}: {inputs} -> {outputs}{_steps(problem.epilogue)}{precision}"
 
 

@@ -25,7 +25,7 @@ class LoweringOptions:
     ``choices``: measured choices, candidate names by key (see vknn.lowering.choose.tuned_choices).
     ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32.
     ``arithmetic``: "fp16" has convolutions and matrix products multiply in float16 and add up
-    HALF_TERMS products in it at a time; only with precision "fp16".
+    HALF_TERMS products in it at a time, on devices that are faster so; only with precision "fp16".
     """
 
     disabled: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class LoweringOptions:
 
     @property
     def half_sums(self) -> bool:
-        """True where kernels that are able to multiply and add in float16 shall do so."""
+        """True where kernels may multiply and add in float16."""
         return self.half and self.arithmetic == "fp16"
 
 
@@ -96,6 +96,11 @@ class Problem:
     def machine(self) -> Machine:
         """Times of the device's steps, for estimates."""
         return machine_of(self.limits)
+
+    @property
+    def half_sums(self) -> bool:
+        """True where kernels that are able to multiply and add in float16 shall do so."""
+        return self.options.half_sums and self.machine.half < 1
 
     def element_bytes(self, type_: TensorType) -> int:
         """Bytes of an element of such a tensor in its buffer."""

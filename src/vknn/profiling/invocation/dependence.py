@@ -175,7 +175,7 @@ class Dependence:
             yield from step.operands[2:]
         elif step.opcode == op.SUBGROUP_SHUFFLE:
             yield step.operands[1]
-        elif step.opcode in expressions.COMPUTED and step.opcode not in op.INTEGER_DOTS:
+        elif step.opcode in expressions.COMPUTED and step.opcode not in op.DOTS:
             yield from step.operands[: expressions.LITERALS_FROM.get(step.opcode)]
 
     def _known(self, value: int) -> bool:

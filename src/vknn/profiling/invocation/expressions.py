@@ -92,7 +92,7 @@ _WHOLE: Final = {
     154: "any({0})",
     155: "all({0})",
     op.SUBGROUP_SHUFFLE: "{1}",
-    **dict.fromkeys(op.INTEGER_DOTS, "0"),
+    **dict.fromkeys(op.DOTS, "0"),
 }
 #: Pairs of the low and the high word: with carry, with borrow, products.
 _PAIRS: Final = {149: "{0} + {1}", 150: "{0} - {1}", 151: "{0} * {1}", 152: "{0} * {1}"}

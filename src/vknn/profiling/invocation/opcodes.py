@@ -38,6 +38,10 @@ ATOMICS: Final = frozenset((229, *range(234, 243)))
 SUBGROUP_RESULTS: Final = frozenset(range(346, 365))
 #: Signed, unsigned and mixed dot products of integers, and those that add a sum.
 INTEGER_DOTS: Final = frozenset(range(4450, 4456))
+#: The dot product of two pairs of float16, added to a float32 (SPV_VALVE_mixed_float_dot_product).
+FLOAT_DOT: Final = 6916
+#: Dot products, whose results kernels do not reckon addresses or rounds from: taken for zeros.
+DOTS: Final = INTEGER_DOTS | {FLOAT_DOT}
 #: Instruction of the extended set GLSL.std.450.
 FMA: Final = 50
 
@@ -71,4 +75,4 @@ WITHOUT_RESULT: Final = frozenset(
 #: Those with a result that :mod:`vknn.profiling.invocation.expressions` does not compute by itself.
 WITH_RESULT: Final = frozenset(
     (UNDEF, EXTENDED, VARIABLE, LOAD, ACCESS_CHAIN, CALL, PHI, IMAGE, IMAGE_FETCH, IMAGE_READ)
-) | {COOPERATIVE_LOAD, COOPERATIVE_MULTIPLY_ADD, *ATOMICS, *INTEGER_DOTS, *SUBGROUP_RESULTS}
+) | {COOPERATIVE_LOAD, COOPERATIVE_MULTIPLY_ADD, *ATOMICS, *DOTS, *SUBGROUP_RESULTS}

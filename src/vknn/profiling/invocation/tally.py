@@ -99,6 +99,8 @@ def tally(
         return _products(types.components(step.type), types.width(step.type))
     if opcode in op.INTEGER_DOTS:
         return Tally(dots=1)
+    if opcode == op.FLOAT_DOT:
+        return _products(2, 16)
     if opcode == op.CONTROL_BARRIER:
         return Tally(barriers=1)
     if opcode in (op.COOPERATIVE_LOAD, op.COOPERATIVE_STORE, op.COOPERATIVE_MULTIPLY_ADD):

@@ -15,8 +15,11 @@ from vknn.runtime.vulkan import instance, live_objects, structs
 from vknn.runtime.vulkan.discovery import (
     COOPERATIVE_NEEDS,
     FLOAT16,
+    FLOAT_DOT,
+    FLOAT_DOT_FIELD,
     INTEGER_DOT,
     PIPELINE_STATISTICS,
+    float_dot_features,
 )
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import LOST_REMEDY, check, result_error
@@ -199,6 +202,9 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
                 "VkPhysicalDeviceShaderIntegerDotProductFeatures", shaderIntegerDotProduct=1
             )
         )
+    if "float_dot" in features and FLOAT_DOT in extensions:
+        wanted.append(FLOAT_DOT)
+        links.append(float_dot_features(**{FLOAT_DOT_FIELD: 1}))
     if "pipeline_statistics" in features:
         wanted.append(PIPELINE_STATISTICS)
         links.append(

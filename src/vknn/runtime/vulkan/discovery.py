@@ -17,6 +17,7 @@ from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 FLOAT16 = "VK_KHR_shader_float16_int8"
 DRIVER_PROPERTIES = "VK_KHR_driver_properties"
 INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
+FLOAT_DOT = "VK_VALVE_shader_mixed_float_dot_product"
 COOPERATIVE = "VK_KHR_cooperative_matrix"
 MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
 SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
@@ -45,6 +46,19 @@ _DOT_PROPERTIES = "VkPhysicalDeviceShaderIntegerDotProductProperties"
 #: VkComponentTypeKHR -> what the components of a matrix are
 _COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 7: "uint8"}
 _SCOPE_SUBGROUP = 3
+
+
+#: VkStructureType of VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE, a struct that the
+#: binding does not know. It has four VkBool32, as has one that it knows; the first is for pairs of
+#: float16 with sums in float32.
+_FLOAT_DOT_TYPE = 1000673000
+FLOAT_DOT_FIELD = "storageBuffer16BitAccess"
+
+
+def float_dot_features(**fields: int) -> structs.Struct:
+    """The struct of features of VK_VALVE_shader_mixed_float_dot_product."""
+    name = "VkPhysicalDevice16BitStorageFeatures"
+    return structs.make(name, sType=_FLOAT_DOT_TYPE, **fields)
 
 
 def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapshot:
@@ -183,6 +197,10 @@ def _features(
     if INTEGER_DOT in extensions:
         dot = structs.make("VkPhysicalDeviceShaderIntegerDotProductFeatures")
         links.append(dot)
+    float_dot = None
+    if FLOAT_DOT in extensions:
+        float_dot = float_dot_features()
+        links.append(float_dot)
     statistics = None
     if PIPELINE_STATISTICS in extensions:
         statistics = structs.make("VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR")
@@ -201,6 +219,7 @@ def _features(
         "fp16_arithmetic": arithmetic is not None and arithmetic.ptr.shaderFloat16,
         "int8_arithmetic": arithmetic is not None and arithmetic.ptr.shaderInt8,
         "integer_dot": dot is not None and dot.ptr.shaderIntegerDotProduct,
+        "float_dot": float_dot is not None and getattr(float_dot.ptr, FLOAT_DOT_FIELD),
         "cooperative_matrix": needs
         and all(getattr(struct.ptr, field) for struct, fields in needs for field in fields),
         "subgroup_shuffle": operations & vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,

@@ -9,6 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vknn.graph import DType
+from vknn.lowering.kernels.convolution.float_dots import (
+    DOT_WORK,
+    packed_for_dots,
+    takes_dots,
+)
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     constant_weights,
@@ -19,7 +24,12 @@ from vknn.lowering.kernels.convolution.shape import (
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.convolution.tile_times import TileWork
-from vknn.lowering.kernels.matmul.shared_memory_tiles import LOAD, UNIFORM, reading_cost
+from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    FLOAT_DOTS,
+    LOAD,
+    UNIFORM,
+    reading_cost,
+)
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -58,11 +68,12 @@ class ConvTile(RegisterTile):
     """A lane's tile of pixels and output channels of one group."""
 
     weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
+    float_dots: bool = False  # products of float16 added in pairs
 
     @property
     def name(self) -> str:
         """The candidate's name."""
-        variant = "shuffle" if self.shuffle else self.weight_format
+        variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
         suffix = f"-{variant}" if variant else ""
         return f"tile{self.pixels}x{self.block}{suffix}"
 
@@ -117,7 +128,7 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
     """Tiles of a lane that are tried for a problem."""
     limits = problem.limits
     lanes = lane_count(limits)
-    half_sums = problem.options.half_sums and type(problem.op) is Conv
+    half_sums = problem.half_sums and type(problem.op) is Conv
     plain = is_quantized(problem) and not by_floats(problem)
     shuffles = not half_sums and not plain
     if limits.kind == "cpu":
@@ -128,7 +139,9 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
     else:
         sizes = [(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1)]
         # 16 vec4s of sums leave GCN one wave or two, which is never faster (polaris10, raven).
-        tiles = [ConvTile(n, m, lanes) for n, m in sizes[int(problem.machine.converts) :]]
+        sizes = sizes[int(problem.machine.converts) :]
+        dots = takes_dots(problem)
+        tiles = [ConvTile(n, m, lanes, float_dots=dots) for n, m in sizes]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]
     formats = byte_formats(problem)
     return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
@@ -177,11 +190,18 @@ def tiles_cost(
         tile_work = TileWork(
             *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
             half=problem.options.half,
-            sums=problem.options.half_sums,
+            product=_product_cost(problem, tile),
             epilogue=epilogue,
         )
         cost = tile_work.time(machine, lanes)
     return machine.dispatch + machine.beside(cost, moved)
+
+
+def _product_cost(problem: Problem, tile: ConvTile) -> float:
+    """A multiply-add of floats, by one in float32."""
+    if tile.float_dots:
+        return DOT_WORK
+    return problem.machine.half if problem.half_sums else 1.0
 
 
 def _step_cost(problem: Problem, tile: ConvTile, products: float) -> float:
@@ -212,7 +232,7 @@ def _byte_products(problem: Problem, tile: ConvTile) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
-    weights = packed_weights(emitter, shape, tile.block, tile.weight_format)
+    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.float_dots)
     variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
     emit_tiles(emitter, shape, tile, [emitter.input(0), weights, emitter.output()], variant)
 
@@ -232,7 +252,9 @@ def emit_tiles(
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
     defines = {**variant.defines, "SHUFFLE": int(tile.shuffle)}
-    if emitter.problem.options.half_sums and variant.epilogue is not None:
+    if tile.float_dots:
+        defines["DOTS"] = FLOAT_DOTS
+    elif emitter.problem.half_sums and variant.epilogue is not None:
         defines["HALF_SUMS"] = 1
     emitter.dispatch(
         "convolution/conv",
@@ -269,13 +291,14 @@ def round_steps(channels: int, tile: ConvTile, joined: int = 0) -> int:
     """Specialization constant STEPS on GPUs: vec4s of channels whose loads stand together.
 
     As many as keep four loads in flight and lie before eight vec4s of sums at most (code grows
-    with them); twice as many with integer dot products, which take a quarter of the time. No more
+    with them); twice as many with dot products, which take a half or a quarter of the time. No more
     than there are ``channels`` (vec4s of a group), and than sums may wait to be joined (``joined``,
     0: any number). Of these the number that leaves the fewest rounds: a vec4 that fills no round is
     a round of its own. 0, one loop over all, where there is only one vec4, and for 16 vec4s of
     sums, which leave no registers to a tap's places.
     """
-    sums, dots = tile.pixels * tile.block, tile.weight_format == DOTS
+    sums = tile.pixels * tile.block
+    dots = tile.float_dots or tile.weight_format == DOTS
     if channels == 1 or sums >= _MOST_SUMS:
         return 0
     most = min(4 // tile.pixels, max(1, 8 // sums)) * (2 if dots else 1)
@@ -313,14 +336,26 @@ def tap_axes(shape: ConvShape) -> int:
 
 
 def packed_weights(
-    emitter: Emitter, shape: ConvShape, width: int, weight_format: str = NUMBERS
+    emitter: Emitter,
+    shape: ConvShape,
+    width: int,
+    weight_format: str = NUMBERS,
+    dots: bool = False,
 ) -> Ref:
-    """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`)."""
+    """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`).
+
+    ``dots``: constant weights of floats as dot products want them (:func:`along_k`).
+    """
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
+    if dots:
+        count = 4 * weight_blocks(shape, width).weights
+        return emitter.weight(
+            f"{key}.dots", lambda: packed_for_dots(make(*sources), count, width), *sources
+        )
     return pack(emitter, key, make, sources, weight_format, 4 * width)
 
 

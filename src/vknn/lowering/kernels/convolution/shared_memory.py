@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.register_tiles import (
     allows_packed,
     packed_weights,
@@ -19,8 +20,10 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    DotTile,
     SharedMemoryTile,
     shared_memory_tiles,
+    with_dots,
 )
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
@@ -35,8 +38,14 @@ def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile that suits the sizes; none on CPUs and for integers."""
     if not isinstance(problem.op, Conv) or not shape.whole_vectors:
         return []
-    found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
+    found = conv_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
     return [_candidate(problem, shape, t) for t in found if fits_shared(problem, shape, t)]
+
+
+def conv_tiles(problem: Problem, pixels: int, columns: int) -> list[SharedMemoryTile]:
+    """Tiles for so many pixels and vec4s of output channels."""
+    found = shared_memory_tiles(problem, pixels, columns)
+    return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
 def _groups(shape: ConvShape, tile: SharedMemoryTile) -> int:
@@ -72,7 +81,7 @@ def shared_cost(
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
     """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
-    half = problem.options.half_sums
+    half = problem.half_sums
     busy = tile.cost(machine, groups, steps, half, taps=not shape.is_pointwise)
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
@@ -104,7 +113,7 @@ def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
-    weights = packed_weights(emitter, shape, tile.width)
+    weights = packed_weights(emitter, shape, tile.width, dots=isinstance(tile, DotTile))
     emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
 
 
@@ -127,7 +136,7 @@ def emit_shared(
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
         spec=_constants(shape, tile),
-        defines=tile.defines(emitter.problem.options.half_sums),
+        defines=tile.defines(emitter.problem.half_sums),
         epilogue=1,
         with_steps=with_steps,
         access="storage",

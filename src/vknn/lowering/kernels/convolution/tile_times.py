@@ -39,7 +39,7 @@ class TileWork:
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
     over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
     is left, 1 where nothing is loaded ahead. ``half``: weights and inputs are float16.
-    ``sums``: products are added up in it, too. ``epilogue``: instructions for an element of the
+    ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an element of the
     result.
     """
 
@@ -50,7 +50,7 @@ class TileWork:
     pointwise: bool
     waiting: float = 1.0
     half: bool = False
-    sums: bool = False
+    product: float = 1.0
     epilogue: float = 0.0
 
     def time(self, machine: Machine, lanes: int) -> float:
@@ -69,10 +69,10 @@ class TileWork:
 
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
-        products = 16.0 * self.pixels * self.block * (machine.half if self.sums else 1.0)
+        products = 16.0 * self.pixels * self.block * self.product
         if not machine.scalar:
             return products + self.pixels + 4 * self.block
-        if machine.converts and self.half and not self.sums:
+        if machine.converts and self.half and self.product == 1:
             products += 16 * self.block + 4 * self.pixels
         if self.pointwise:
             return products

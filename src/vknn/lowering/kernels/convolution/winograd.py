@@ -31,6 +31,7 @@ from vknn.lowering.kernels.convolution.winograd_products import (
     half_cost,
     half_tiles,
     scaled_weights,
+    uses_dots,
 )
 from vknn.lowering.kernels.convolution.winograd_tiles import (
     TILES_HELD,
@@ -157,19 +158,22 @@ def _emit(
     if isinstance(tile, WinogradTile):
         _emit_product(emitter, tiling, tile, v, product)
     else:
-        weights = _half_weights(emitter, tiling, block_of(tile))
+        weights = _half_weights(emitter, tiling, tile)
         emit_half_product(emitter, tiling, tile, (v, weights, product))
     _emit_output(emitter, shape, tiling, product)
 
 
-def _half_weights(emitter: Emitter, tiling: WinogradTiling, block: int) -> Ref:
-    w = emitter.problem.constants[1]
+def _half_weights(emitter: Emitter, tiling: WinogradTiling, tile: ProductTile) -> Ref:
+    w, block = emitter.problem.constants[1], block_of(tile)
+    dots = uses_dots(tile)
     assert w is not None
 
     def make() -> np.ndarray:
-        return scaled_weights(tiling, block, pack_winograd(tiling.size, block, w))
+        packed = pack_winograd(tiling.size, block, w)
+        return scaled_weights(tiling, block, packed, dots)
 
-    return emitter.weight(f"winograd{tiling.size}.{block}.scaled", make, w)
+    order = "dots" if dots else "scaled"
+    return emitter.weight(f"winograd{tiling.size}.{block}.{order}", make, w)
 
 
 def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: Ref) -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vknn.lowering.kernels.convolution.float_dots import along_k
 from vknn.lowering.kernels.convolution.register_tiles import (
     ConvTile,
     emit_tiles,
@@ -25,6 +26,7 @@ from vknn.lowering.kernels.convolution.register_tiles import (
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.convolution.shared_memory import (
+    conv_tiles,
     emit_shared,
     fits_shared,
     shared_cost,
@@ -34,7 +36,7 @@ from vknn.lowering.kernels.convolution.winograd_tiles import (
     lanes_of_tiles,
     product_bytes,
 )
-from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, shared_memory_tiles
+from vknn.lowering.kernels.matmul.shared_memory_tiles import DotTile, SharedMemoryTile
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
 from vknn.lowering.kit.emitter import Emitter, Ref
 from vknn.lowering.kit.layouts import ceil_div
@@ -68,7 +70,7 @@ def half_tiles(problem: Problem, tiling: WinogradTiling) -> list[ProductTile]:
     own = [replace(tile, lanes=lanes) for tile in tiles_of_lanes(problem)]
     own = [tile for tile in own if fits_tile(problem, shape, tile)]
     own.sort(key=lambda tile: half_cost(problem, tiling, tile))
-    shared = shared_memory_tiles(problem, shape.pixels, tiling.m4)
+    shared = conv_tiles(problem, shape.pixels, tiling.m4)
     return [*own[:1], *(tile for tile in shared if fits_shared(problem, shape, tile))]
 
 
@@ -98,7 +100,16 @@ def block_of(tile: ProductTile) -> int:
     return tile.block if isinstance(tile, ConvTile) else tile.width
 
 
-def scaled_weights(tiling: WinogradTiling, block: int, packed: np.ndarray) -> np.ndarray:
+def uses_dots(tile: ProductTile) -> bool:
+    """True where products are dot products of float16, whose weights have an order of theirs."""
+    return tile.float_dots if isinstance(tile, ConvTile) else isinstance(tile, DotTile)
+
+
+def scaled_weights(
+    tiling: WinogradTiling, block: int, packed: np.ndarray, dots: bool
+) -> np.ndarray:
     """Transformed weights as a convolution has them: scaled, and behind them a bias of zeros."""
+    if dots:
+        packed = along_k(packed, block)
     zeros = np.zeros(tiling.places * ceil_div(tiling.m4, block) * 4 * block, np.float32)
     return np.concatenate([packed * np.float32(WEIGHT_SCALE[tiling.size]), zeros])

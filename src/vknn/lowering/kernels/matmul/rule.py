@@ -127,11 +127,11 @@ class _Form:
         gemm, machine = self.gemm, self.problem.machine
         steps = ceil_div(gemm.k, 4)
         if self.shared is not None:
-            half = self.problem.options.half_sums
+            half = self.problem.half_sums
             groups = math.prod(self._groups())
             return machine.dispatch + self.shared.cost(machine, groups, steps, half)
         if self.wide is not None:
-            half = self.problem.options.half_sums
+            half = self.problem.half_sums
             return machine.dispatch + self.wide.cost(machine, gemm, half, self.problem.options.half)
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
@@ -148,7 +148,7 @@ class _Form:
         loads = tile.rows + 4 * tile.cols
         if scalar:
             loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
-        half = self.problem.options.half_sums and not scalar
+        half = self.problem.half_sums and not scalar
         return tile_cost(self.problem.machine, lanes, steps, tile.rows, tile.cols, loads, half)
 
     def inputs(self) -> tuple[Layout | None, ...]:
@@ -171,7 +171,7 @@ class _Form:
         """Dispatches the kernel. ``bias``: one that is not packed with b."""
         emit = _EMIT[self.kernel]
         if self.kernel in ("tile", "shared", "wide"):
-            emit = functools.partial(emit, half_sums=self.problem.options.half_sums)
+            emit = functools.partial(emit, half_sums=self.problem.half_sums)
         if tile := self.shared or self.wide:
             emit = functools.partial(emit, tile=tile)
         emit(emitter, Product(self.gemm, emitter.input(0), b, c, bias, epilogue))
@@ -252,7 +252,7 @@ def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
         found.append("row")
     columns = rows_by_vec4 or (gemm.b_row == 1 and gemm.aligned("b_col"))
     if gemm.a_by_vec4 and columns and (gemm.n % 4 == 0 or gemm.one_row):
-        shuffles = not problem.options.half_sums  # its sums are float32
+        shuffles = not problem.half_sums  # its sums are float32
         if shuffles and subgroup_tile(gemm, problem.limits) is not None:
             found.append("subgroup")
         found.append("tile")

@@ -26,6 +26,8 @@ UNIFORM = 0.25
 PART, SMALL_PART = 32, 16
 #: Cost of their multiply-adds, by a lane's, on NVIDIA's GPUs of 32 lanes a scheduler.
 COOPERATIVE_WORK = 0.5
+#: Define of kernels that add products of float16 in pairs: by the device's instruction.
+FLOAT_DOTS = 1
 SQUARE = CooperativeMatrix(16, 16, 16)
 _Pair = tuple[float, float]
 #: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
@@ -120,6 +122,10 @@ class SharedMemoryTile:
         smallest = self.height * self.width <= SMALLEST
         return smallest or (2 * rows > self.height and 2 * columns > self.width)
 
+    def work(self, machine: Machine, half_sums: bool) -> float:
+        """Cost of a multiply-add, by one in float32; ``half_sums``: sums in float16 are allowed."""
+        return machine.half if half_sums else 1.0
+
     def cost(
         self,
         machine: Machine,
@@ -130,10 +136,10 @@ class SharedMemoryTile:
     ) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k.
 
-        ``half``: products in float16. ``taps``: rows of a are pixels under taps.
+        ``half``: sums in float16 are allowed. ``taps``: rows of a are pixels under taps.
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
-        products = 16 * results * self.depth * (machine.half if half else 1.0)
+        products = 16 * results * self.depth * self.work(machine, half)
         size = min((n for n in _ROUNDS if n >= results), default=16)
         more: float
         if machine.scalar:
@@ -149,6 +155,34 @@ class SharedMemoryTile:
             held = machine.held(held)
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
+
+
+@dataclass(frozen=True)
+class DotTile(SharedMemoryTile):
+    """A tile of float16 whose lanes add up two products an instruction, sums in float32.
+
+    Columns have vec4s of k (shaders/matmul/float_dots.glsl).
+    """
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return f"dot{self.height}x{4 * self.width}"
+
+    def defines(self, half_sums: bool) -> dict[str, int]:
+        """Defines of the variant, by the device's instruction, with sums in float32."""
+        return {"DOTS": FLOAT_DOTS}
+
+    def work(self, machine: Machine, half_sums: bool) -> float:
+        """Half of that in float32."""
+        return 0.5
+
+
+def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:
+    """The tile by dot products of float16; the tile itself where it is of cooperative matrices."""
+    if isinstance(tile, CooperativeTile):
+        return tile
+    return DotTile(tile.rows, tile.cols, tile.lanes_m, tile.lanes_n, tile.depth)
 
 
 @dataclass(frozen=True)
