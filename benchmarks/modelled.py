@@ -92,9 +92,9 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
 
 
 def _other_side(args: argparse.Namespace, device: str) -> dict[str, Any]:
-    """What is kept; of ncnn also under another precision for which it runs in the same way."""
+    """What is kept; of ncnn under the first precision for which it runs in the same way."""
     same = [m for m in MODES if args.only == "vknn" and MODES[m] == MODES[args.precision]]
-    names = [f"compared-{precision}.json" for precision in (args.precision, *same)]
+    names = [f"compared-{precision}.json" for precision in (*same, args.precision)]
     paths = [args.results / device / name for name in names]
     path = next((path for path in paths if path.exists()), paths[0])
     document: dict[str, Any] = json.loads(path.read_text())
