@@ -126,6 +126,23 @@ def test_shared_memory_and_barriers_of_a_product() -> None:
     assert invocations(product, found) * found.hot.rounds * found.hot.each.work == 64**3
 
 
+@pytest.mark.parametrize("kernel", ["conv", "shared"])
+def test_dot_products_of_float16(kernel: str) -> None:
+    """All multiply-adds of both forms are in pairs."""
+    x, w = ones(1, 64, 16, 16), ones(64, 64, 1, 1)
+    features = MATRICES.features | {"float_dot"}
+    limits = replace(MATRICES, kind="discrete", features=features, name="with dots")
+    algorithm = {"conv": "tile1x1-dots", "shared": "dot32x32"}[kernel]
+    options = LoweringOptions(algorithm=algorithm, precision="fp16")
+    graph = single_op_graph(Conv((1, 1), (0, 0, 0, 0), (1, 1)), [x, w], (1,))
+    made = lower(graph, limits, options).dispatches
+    (dispatch,) = (d for d in made if d.kernel == f"convolution/{kernel}")
+    found = counted(dispatch)
+    assert ("DOTS", "1") in dispatch.variant
+    assert invocations(dispatch, found) * found.whole.packed == 64 * 64 * 256
+    assert found.whole.multiply_adds <= found.whole.packed + 16  # places of pixels are divided
+
+
 def test_products_of_cooperative_matrices() -> None:
     """An invocation's share of all multiply-adds."""
     arrays = [ones(64, 64), ones(64, 64)]

@@ -9,8 +9,6 @@ from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Conv
 
-#: Cost of a multiply-add, by one in float32: an instruction adds two products.
-DOT_WORK = 0.5
 _NEEDS = frozenset(("float_dot", "fp16_arithmetic"))
 
 

@@ -9,11 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.convolution.float_dots import (
-    DOT_WORK,
-    packed_for_dots,
-    takes_dots,
-)
+from vknn.lowering.kernels.convolution.float_dots import packed_for_dots, takes_dots
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     constant_weights,
@@ -25,6 +21,7 @@ from vknn.lowering.kernels.convolution.shape import (
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    DOT_WORK,
     FLOAT_DOTS,
     LOAD,
     UNIFORM,

@@ -28,6 +28,8 @@ PART, SMALL_PART = 32, 16
 COOPERATIVE_WORK = 0.5
 #: Define of kernels that add products of float16 in pairs: by the device's instruction.
 FLOAT_DOTS = 1
+#: Cost of one of their multiply-adds, by one in float32.
+DOT_WORK = 0.5
 SQUARE = CooperativeMatrix(16, 16, 16)
 _Pair = tuple[float, float]
 #: vec4s of results of a lane -> what a round takes beside its products where GPUs load into scalar
@@ -174,8 +176,8 @@ class DotTile(SharedMemoryTile):
         return {"DOTS": FLOAT_DOTS}
 
     def work(self, machine: Machine, half_sums: bool) -> float:
-        """Half of that in float32."""
-        return 0.5
+        """That of two products an instruction."""
+        return DOT_WORK
 
 
 def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:
