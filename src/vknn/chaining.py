@@ -75,8 +75,23 @@ def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_layer)
 
 
+def _is_depthwise(node: Node) -> bool:
+    base = _base(node)
+    return isinstance(base, Conv) and base.group > 1
+
+
+def _separables(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """A depthwise convolution and one of a tap behind it."""
+    base = _base(node)
+    if isinstance(base, Conv) and base.group == 1 and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_depthwise)
+
+
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
-_KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {"gates": _gates}
+_KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
+    "gates": _gates,
+    "separable": _separables,
+}
 
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:

@@ -246,8 +246,8 @@ def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
             "INPUTS": inputs,
             "HIDDEN": hidden,
             "PIXEL_LANES": gate.pixel_lanes(lanes),
-            **_steps(first.steps, 0),
-            **_steps(second.steps, MOST_STEPS),
+            **step_constants(first.steps, 0),
+            **step_constants(second.steps, MOST_STEPS),
         },
         epilogue=0,
         with_steps=False,
@@ -255,7 +255,7 @@ def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
     )
 
 
-def _steps(steps: Sequence[EpilogueStep], start: int) -> dict[str, Number]:
+def step_constants(steps: Sequence[EpilogueStep], start: int) -> dict[str, Number]:
     """Specialization constants of the steps of a layer, from step ``start`` of the shader on."""
     found: dict[str, Number] = {}
     for number, step in enumerate(steps, start):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.links import links_of
+from vknn.lowering.kernels.chain.separable import separable_candidates
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
@@ -16,4 +17,4 @@ def chain(problem: Problem) -> list[Candidate]:
     if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
         return []
     links = links_of(problem)
-    return [*gate_candidates(problem, links)]
+    return [*gate_candidates(problem, links), *separable_candidates(problem, links)]

@@ -256,14 +256,27 @@ def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
     Empty where the device has no cooperative matrices of float16 with sums in float32. Products
     with few results want small parts: there are as many subgroups as there are parts.
     """
+    matrix, limits = _matrix_of(problem), problem.limits
+    if matrix is None:
+        return []
+    return [_of_subgroups(2, 2, PART, limits, matrix), _smallest(limits, matrix)]
+
+
+def cooperative_row(problem: Problem) -> list[SharedMemoryTile]:
+    """Tiles of one, two and four subgroups beside each other, of few rows and many columns."""
+    matrix = _matrix_of(problem)
+    if matrix is None:
+        return []
+    return [_of_subgroups(1, side, PART, problem.limits, matrix) for side in (1, 2, 4)]
+
+
+def _matrix_of(problem: Problem) -> CooperativeMatrix | None:
+    """What the device multiplies by cooperative matrices of float16; None where it may not."""
     limits, options = problem.limits, problem.options
     able = {"cooperative_matrix", "fp16_arithmetic"} <= limits.features
     if not able or not options.half or "cooperative" in options.disabled:
-        return []
-    matrix = _matrix(limits)
-    if matrix is None:
-        return []
-    return [_of_subgroups(2, PART, limits, matrix), _smallest(limits, matrix)]
+        return None
+    return _matrix(limits)
 
 
 def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
@@ -282,15 +295,15 @@ def _smallest(limits: DeviceLimits, matrix: CooperativeMatrix) -> SharedMemoryTi
     """A tile of 32 x 32, of four subgroups where matrices and lanes are not too large for that."""
     fits = max(matrix.m, matrix.n) <= SMALL_PART
     if fits and 4 * limits.subgroup_size <= SMALL_PART**2:
-        return _of_subgroups(2, SMALL_PART, limits, matrix)
-    return _of_subgroups(1, PART, limits, matrix)
+        return _of_subgroups(2, 2, SMALL_PART, limits, matrix)
+    return _of_subgroups(1, 1, PART, limits, matrix)
 
 
 def _of_subgroups(
-    side: int, part: int, limits: DeviceLimits, matrix: CooperativeMatrix
+    down: int, across: int, part: int, limits: DeviceLimits, matrix: CooperativeMatrix
 ) -> SharedMemoryTile:
-    """A tile of ``side`` x ``side`` subgroups with ``part`` x ``part`` results each."""
-    lanes, height, width = side * side * limits.subgroup_size, side * part, side * part // 4
+    """A tile of ``down`` x ``across`` subgroups with ``part`` x ``part`` results each."""
+    lanes, height, width = down * across * limits.subgroup_size, down * part, across * part // 4
     lanes_n = min(lanes, width if lanes >= 128 else 8)
     lanes_m = lanes // lanes_n
     rows, cols = max(1, height // lanes_m), width // lanes_n

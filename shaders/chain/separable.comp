@@ -1,0 +1,140 @@
+#version 450
+#pragma vknn variants ACCESS=0
+#pragma vknn variants ACCESS=0 HALF=1
+#pragma vknn variants ACCESS=0 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 HALF=1 COOPERATIVE=1
+#pragma vknn variants ACCESS=0 HALF=1 DOTS=1,2
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+// A depthwise convolution of two axes and the convolution of one tap behind it, for GPUs:
+// y = f(B g(A x + a) + b). As convolution/shared.comp, but the rows that a workgroup holds are results
+// of the depthwise convolution, which its lanes compute on the way; each workgroup of a tile of pixels
+// computes them anew.
+//
+// x [N, c4, H, W] and y [N, m4, out H, out W] in C4. w: B and b as there, A [c4][tap], a [c4].
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+
+INPUT4(0, x);
+INPUT4(1, w);
+OUTPUT4(2, y);
+#define EPILOGUE_BINDING 3
+#include "common/epilogue.glsl"
+#include "matmul/shared_memory_tiles.glsl"
+
+layout(constant_id = 17) const int KERNEL_H = 3;
+layout(constant_id = 18) const int KERNEL_W = 3;
+const int TAPS = KERNEL_H * KERNEL_W;
+
+// A lane computes all rows of one pixel: every STEP-th vec4 of k.
+const int STEP = LANES / BLOCK_M;
+const int READS = DEPTH / STEP;
+const int WEIGHTS = 4 * DEPTH * BLOCK_N / LANES;
+
+layout(push_constant) uniform P {
+    int pixels, tiles, total;  // of an image; tiles of them; workgroups
+    int c4, m4, blocks;        // vec4s of channels of x and y, blocks of y's
+    int channels_in, channels;
+    int in_h, in_w, out_w;
+    int stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
+    int bias, depthwise, depthwise_bias;  // where b, A and a begin
+} p;
+
+// The first three steps of the epilogue are g, the others f.
+vec4 g(vec4 v) {
+    const int index = 0, channel = 0;  // of operands, which g has none of
+    vec4 p, q;
+    EPILOGUE_STEP(0)
+    EPILOGUE_STEP(1)
+    EPILOGUE_STEP(2)
+    return v;
+}
+
+vec4 f(vec4 v, int index, int channel) {
+    vec4 p, q;
+    EPILOGUE_STEP(3)
+    EPILOGUE_STEP(4)
+    EPILOGUE_STEP(5)
+    return v;
+}
+
+// Where a lane's pixel is read under each tap: its place in a plane of x, -1 outside of it.
+int place[TAPS];
+
+void find_places(int pixel) {
+    int out_y = divide(pixel, p.out_w);
+    int top = out_y * p.stride_h - p.pad_h;
+    int left = (pixel - out_y * p.out_w) * p.stride_w - p.pad_w;
+    [[unroll]] for (int ky = 0; ky < KERNEL_H; ky++) {
+        [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++) {
+            ivec2 at = ivec2(left + kx * p.dilation_w, top + ky * p.dilation_h);
+            bool inside = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
+            place[ky * KERNEL_W + kx] = inside ? at.y * p.in_w + at.x : -1;
+        }
+    }
+}
+
+// A vec4 of channels of the depthwise convolution; 0 behind the last.
+vec4 depthwise_at(int image, int k) {
+    int c = min(k, p.c4 - 1);
+    int plane = (image * p.c4 + c) * (p.in_h * p.in_w);
+    vec4 values[TAPS];
+    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = LOAD4(x, plane + max(place[t], 0));
+    vec4 v = LOAD4(w, p.depthwise_bias + c);
+    [[unroll]] for (int t = 0; t < TAPS; t++)
+        v = fma(place[t] < 0 ? vec4(0.0) : values[t], LOAD4(w, p.depthwise + c * TAPS + t), v);
+    v = zero_padding_lanes(g(v), c, p.channels_in);
+    return k < p.c4 ? v : vec4(0.0);
+}
+
+void main() {
+    int id = linear_group();
+    if (id >= p.total) return;
+    int lane = int(gl_LocalInvocationID.x);
+    int m_ = rest(lane, LANES_M), n_ = whole_part(lane, LANES_M);
+    // Blocks of the same pixels stand beside each other: they read the same x.
+    int tile = divide(id, p.blocks);
+    int block = id - tile * p.blocks;
+    int image = divide(tile, p.tiles);
+    int first = (tile - image * p.tiles) * BLOCK_M;
+    int weight = block * (p.c4 * 4 * BLOCK_N), weight_end = p.c4 * 4 * BLOCK_N - 1;
+    int row = rest(lane, BLOCK_M), own = whole_part(lane, BLOCK_M);
+
+    find_places(min(first + row, p.pixels - 1));
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
+        [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
+    }
+
+    begin_products();
+    for (int k0 = 0; k0 < p.c4; k0 += DEPTH) {
+        FACTOR weights[WEIGHTS];
+        [[unroll]] for (int i = 0; i < WEIGHTS; i++)
+            weights[i] = FACTOR(LOAD4(w, weight + min(4 * k0 * BLOCK_N + i * LANES + lane, weight_end)));
+        [[unroll]] for (int s = 0; s < READS; s++) {
+            int k = own + s * STEP;
+            rows_held[row * A_STRIDE + k] = FACTOR(depthwise_at(image, k0 + k));
+        }
+        [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
+            int at = i * LANES + lane, k = whole_part(at, BLOCK_N);
+            bool behind = k0 + whole_part(k, 4) >= p.c4;
+            columns_held[k * B_STRIDE + rest(at, BLOCK_N)] = behind ? FACTOR(0.0) : weights[i];
+        }
+        barrier();
+        multiply_held(m_, n_);
+        barrier();
+    }
+    end_products(m_, n_);
+
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        int channel = block * BLOCK_N + n_ + j * LANES_N;
+        [[unroll]] for (int i = 0; i < ROWS; i++) {
+            int pixel = first + m_ + i * LANES_M;
+            if (pixel < p.pixels && channel < p.m4) {
+                int at = (image * p.m4 + channel) * p.pixels + pixel;
+                vec4 v = f(sums[i * COLS + j], at, channel);
+                STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
+            }
+        }
+    }
+}
