@@ -113,7 +113,7 @@ def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, **options: s
 def test_chains_that_it_is_offered() -> None:
     op, arrays = case("wide")
     names = offered(op, arrays, DISCRETE)
-    assert "separable-shared32x128" in names
+    assert "separable-shared32x128x8" in names
     assert not offered(op, arrays, dataclasses.replace(DISCRETE, kind="cpu"))
     matrices = dataclasses.replace(MATRICES, kind="discrete")
     assert any("cooperative" in name for name in offered(op, arrays, matrices, precision="fp16"))

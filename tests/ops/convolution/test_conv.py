@@ -7,7 +7,9 @@ import pytest
 from tests.helpers import ACCESS_MODES, check_op
 
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
-from vknn.lowering.kernels.convolution.register_tiles import pack_conv
+from vknn.lowering.kernels.convolution.packing import (
+    pack_conv,
+)
 from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 

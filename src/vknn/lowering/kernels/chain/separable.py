@@ -18,7 +18,10 @@ from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.float_dots import packed_for_dots, takes_dots
-from vknn.lowering.kernels.convolution.register_tiles import pack_conv, weight_blocks
+from vknn.lowering.kernels.convolution.packing import (
+    pack_conv,
+    weight_blocks,
+)
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, conv_shape
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DotTile,
@@ -38,18 +41,23 @@ from vknn.plan import DeviceLimits
 
 #: Most taps of the depthwise kernel, each of which takes a lane a register.
 MOST_TAPS = 25
-#: Pixels x channels of a workgroup: 32x32, 32x64, 64x64, 32x128, 16x128 and 32x256.
+#: Pixels x channels of a workgroup: from 32x32 to 32x256, then of fewer pixels for small images.
 TILES = (
     SharedMemoryTile(4, 1, 8, 8, 4),
     SharedMemoryTile(4, 1, 8, 16, 4),
     SharedMemoryTile(4, 1, 16, 16, 4),
     SharedMemoryTile(4, 1, 8, 32, 8),
-    SharedMemoryTile(2, 1, 8, 32, 16),
     SharedMemoryTile(4, 1, 8, 64, 16),
+    SharedMemoryTile(2, 1, 8, 32, 16),
+    SharedMemoryTile(1, 1, 16, 8, 8),
+    SharedMemoryTile(1, 1, 16, 16, 16),
+    SharedMemoryTile(1, 1, 16, 32, 32),
+    SharedMemoryTile(1, 1, 8, 16, 16),
+    SharedMemoryTile(1, 1, 8, 32, 32),
 )
 #: Instructions of a lane for a tap beside its products, for a vec4 of the depthwise convolution,
 #: for a round and outside of the loop; waits of a round and outside.
-_TAP, _VALUE, _ROUND, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 8.0, 20.0, 20.0, 150.0, 3.0, 4.0
+_TAP, _VALUE, _ROUND, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 7.0, 12.0, 15.0, 100.0, 2.2, 3.0
 #: Waves that a SIMD has registers for.
 _HELD = 8
 
@@ -107,7 +115,10 @@ def _constants(link: Link) -> tuple[np.ndarray, ...]:
 
 def _tiles(problem: Problem) -> list[SharedMemoryTile]:
     """Tiles of the second link's problem."""
-    tiles = [with_dots(tile) for tile in TILES] if takes_dots(problem) else list(TILES)
+    # Two rows a lane and many columns: GCN converts more than it multiplies.
+    tiles = [tile for tile in TILES if tile.rows != 2 or not problem.machine.converts]
+    if takes_dots(problem):
+        tiles = [with_dots(tile) for tile in tiles]
     return [*tiles, *cooperative_row(problem)]
 
 
@@ -139,7 +150,7 @@ def _fits(limits: DeviceLimits, found: Separable, tile: SharedMemoryTile) -> boo
 
 def _candidate(problem: Problem, found: Separable, tile: SharedMemoryTile) -> Candidate:
     emit = functools.partial(_emit, found=found, tile=tile)
-    name = "separable-" + tile.name
+    name = f"separable-{tile.name}x{tile.depth}"
     inputs = [Layout.C4, *(None for _ in problem.inputs[1:])]
     for operand in found.second.operands:
         inputs[operand] = Layout.C4

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from vknn.lowering.kernels.convolution.register_tiles import (
+from vknn.lowering.kernels.convolution.packing import (
     allows_packed,
     packed_weights,
+    weight_blocks,
+)
+from vknn.lowering.kernels.convolution.register_tiles import (
     push_constants,
     tap_axes,
-    weight_blocks,
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (

@@ -6,12 +6,14 @@ import functools
 from collections.abc import Sequence
 
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
-from vknn.lowering.kernels.convolution.register_tiles import (
+from vknn.lowering.kernels.convolution.packing import (
     allows_packed,
     packed_weights,
+    weight_blocks,
+)
+from vknn.lowering.kernels.convolution.register_tiles import (
     push_constants,
     tap_axes,
-    weight_blocks,
 )
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
