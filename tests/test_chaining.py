@@ -6,17 +6,18 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.helpers import run_graph, shared_device
+from tests.helpers import run_graph, shared_device, skip_without_half
 from tests.lowering.limits import DISCRETE
 
 from vknn.chaining import chain_nodes
 from vknn.crosscheck.comparison import compare
+from vknn.crosscheck.storage import rounded
 from vknn.crosscheck.tolerance import allowances
 from vknn.graph import Graph, GraphBuilder, TensorType, Value
 from vknn.lowering import LoweringOptions
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
-from vknn.ops.elementwise import Fused, FusedStep, Mul, Relu, Sigmoid
+from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.pooling.pool import GlobalAveragePool
@@ -28,6 +29,7 @@ OPTIONS = LoweringOptions(guard=64)
 CONV = Conv((1, 1), (0,) * 4, (1, 1))
 RELU, SIGMOID = (FusedStep(op, None) for op in (Relu(), Sigmoid()))
 CHANNELS, HIDDEN = 37, 11
+DEPTHWISE = Conv((1, 1), (1, 1, 1, 1), (1, 1), CHANNELS)
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -82,6 +84,42 @@ def test_blocks_become_one_dispatch_each(by_rows: bool) -> None:
     expected = run(graph, {"x": x})["z"]
     assert np.abs(z - expected).max() < 1e-5 * np.abs(expected).max()
     assert np.array_equal(run(found, {"x": x})["z"], expected)
+
+
+def separables(*, read: bool = False) -> Graph:
+    """Two separable convolutions with a sum over both; ``read``: what is between is an output."""
+    builder = GraphBuilder()
+    x = v = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    outputs = {}
+    for number in range(2):
+        weights = floats(CHANNELS, 1, 3, 3), floats(CHANNELS, CHANNELS, 1, 1)
+        a, b = (builder.constant(w) for w in weights)
+        between = builder.add(Fused(DEPTHWISE, (RELU,)), v, a, builder.constant(floats(CHANNELS)))
+        steps = (FusedStep(Add(), 0), *((RELU,) if number else ()))
+        v = builder.add(Fused(CONV, steps), between, b, builder.constant(floats(CHANNELS)), x)
+        outputs |= {f"between{number}": between} if read else {}
+    return builder.finish({"y": v, **outputs})
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_separable_convolutions_become_one_dispatch_each(precision: str) -> None:
+    if precision == "fp16":
+        skip_without_half()
+    graph, options = separables(), dataclasses.replace(OPTIONS, precision=precision)
+    found = chained(graph)
+    assert [len(op.links) for op in chains(found)] == [2, 2]
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = rounded(floats(1, CHANNELS, 7, 5))
+    (y,) = run_graph(found, limits, options, {"x": x}).values()
+    expected = run(graph, {"x": x})["y"]
+    tolerance = 1e-5 if precision == "fp32" else 4e-3
+    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+    assert np.array_equal(run(found, {"x": x})["y"], expected)
+
+
+def test_where_separable_convolutions_stay_apart() -> None:
+    assert not chains(chained(separables(read=True)))
+    assert not chains(chained(separables(), disabled="separable"))
 
 
 def test_where_chains_are_made() -> None:

@@ -17,9 +17,10 @@ T = TypeVar("T")
 class Chain(Op):
     """Operators one after the other, each on the (only) output of the one before.
 
-    Inputs: those of the first operator, then of each other all but its first, which is the result
-    before it; ``counts`` says how many of each. Results between them are not rounded to a storage
-    type. Made for devices on which a dispatch costs more than it saves to split the work.
+    Inputs: those of the first operator, then of each other all but its first, which is the
+    result before it; ``counts`` says how many of each. Results between them are not rounded
+    here; a kernel may round them as a plan stores them. Made for devices on which a dispatch
+    costs more than it saves to split the work.
     """
 
     links: tuple[Op, ...]
