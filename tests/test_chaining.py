@@ -21,6 +21,7 @@ from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.ops.recurrent.rnn import GRU
 from vknn.passes.chains import unchain
 from vknn.plan import DeviceLimits
 from vknn.reference import run
@@ -120,6 +121,15 @@ def test_separable_convolutions_become_one_dispatch_each(precision: str) -> None
 def test_where_separable_convolutions_stay_apart() -> None:
     assert not chains(chained(separables(read=True)))
     assert not chains(chained(separables(), disabled="separable"))
+
+
+def test_nodes_of_several_outputs_are_left_alone() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType.of(floats(3, 1, 5)))
+    weights = (builder.constant(floats(1, 21, size)) for size in (5, 7))
+    y, last = builder.add_many(GRU(), x, *weights)
+    graph = builder.finish({"y": y, "last": last})
+    assert chained(graph) is graph
 
 
 def test_where_chains_are_made() -> None:

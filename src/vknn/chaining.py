@@ -58,10 +58,10 @@ def _base(node: Node) -> Op:
 
 def _is_layer(node: Node) -> bool:
     """True for a fully connected layer of few numbers: one pixel, or rows without one."""
-    (type_,) = node.output_types
-    if not isinstance(_base(node), MatMul | Conv) or not type_.is_static or type_.rank < 2:
+    if not isinstance(_base(node), MatMul | Conv):
         return False
-    return math.prod(type_.dims[2:]) == 1
+    (type_,) = node.output_types
+    return type_.is_static and type_.rank >= 2 and math.prod(type_.dims[2:]) == 1
 
 
 def _is_mean(node: Node) -> bool:
