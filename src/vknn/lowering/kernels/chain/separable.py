@@ -41,6 +41,9 @@ from vknn.plan import DeviceLimits
 
 #: Most taps of the depthwise kernel, each of which takes a lane a register.
 MOST_TAPS = 25
+#: Most vec4s of the depthwise convolution of a lane in a round (code grows with them), and most
+#: registers of its weights then.
+MOST_VALUES, MOST_WEIGHTS = 2, 16
 #: Pixels x channels of a workgroup: from 32x32 to 32x256, then of fewer pixels for small images.
 TILES = (
     SharedMemoryTile(4, 1, 8, 8, 4),
@@ -82,7 +85,9 @@ def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candid
     found = _separable(links)
     if found is None or "shared" in problem.options.disabled:
         return []
-    tiles = [t for t in _tiles(found.second.problem) if _fits(problem.limits, found, t)]
+    half = problem.options.half
+    tiles = [tile for tile in _tiles(found.second.problem) if _is_lean(tile, half)]
+    tiles = [tile for tile in tiles if _fits(problem.limits, found, tile)]
     return [_candidate(problem, found, tile) for tile in tiles]
 
 
@@ -134,13 +139,18 @@ def _numbers(found: Separable, tile: SharedMemoryTile) -> tuple[int, int]:
     return pointwise, pointwise + found.depthwise.c4 * (found.depthwise.taps + 1)
 
 
+def _is_lean(tile: SharedMemoryTile, half: bool) -> bool:
+    """True where lanes have as many values each, and registers for them (RADV, NVK)."""
+    values, rest = divmod(tile.depth * tile.height, tile.lanes)
+    weights = 4 * tile.depth * tile.width // tile.lanes * (2 if half else 4)
+    even = not rest and not tile.lanes % tile.height
+    return even and 1 <= values <= MOST_VALUES and weights <= MOST_WEIGHTS
+
+
 def _fits(limits: DeviceLimits, found: Separable, tile: SharedMemoryTile) -> bool:
-    # Lanes take pixels in turn, and as many vec4s of k as any other.
-    even = tile.lanes % tile.height == 0 and tile.depth % (tile.lanes // tile.height) == 0
     wide = 2 * found.pointwise.m4 > tile.width or tile is TILES[0] or tile.width <= 8
     return (
-        even
-        and wide
+        wide
         and tile.fits(limits)
         and fits(_groups(found, tile), limits)
         and fits_loops(limits, ceil_div(found.depthwise.c4, tile.depth))
