@@ -7,12 +7,13 @@ import functools
 
 import numpy as np
 import pytest
-from tests.helpers import check_op, single_op_graph
+from tests.helpers import check_op, shared_device, single_op_graph
 from tests.lowering.limits import DEVICES, DISCRETE, check_limits
 from tests.lowering.plan_texts import MATRICES
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.lowering.kernels.chain import separable
 from vknn.lowering.kernels.matmul import shared_memory_tiles
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
@@ -101,6 +102,19 @@ def test_by_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
         op, arrays = case(name, (RELU,))
         more = {"tolerance": 2e-3, "precision": "fp16", "features": features}
         check(op, *arrays, constants=(1, 2, 3, 4), **more)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", ["wide", "row"])
+def test_by_cooperative_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not {"cooperative_matrix", "fp16_arithmetic"} <= shared_device().limits.features:
+        pytest.skip("the device has no cooperative matrices of float16")
+    # A CPU driver's subgroups are small: their lanes take more of both.
+    monkeypatch.setattr(separable, "MOST_VALUES", 8)
+    monkeypatch.setattr(separable, "MOST_WEIGHTS", 64)
+    op, arrays = case(name, (RELU,), (RELU6,))
+    more = {"tolerance": 2e-3, "precision": "fp16", "only": "separable-cooperative"}
+    check(op, *arrays, constants=(1, 2, 3, 4), **more)
 
 
 def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, **options: str) -> list[str]:
