@@ -80,7 +80,9 @@ def test_a_sum_with_another_tensor(whole: bool) -> None:
     op, arrays = case("wide", (RELU,), (FusedStep(Add(), 0), RELU))
     shape = (1, 131, 11, 13) if whole else (1, 131, 1, 1)
     op = dataclasses.replace(op, counts=(3, 3))
-    check(op, *arrays, floats(*shape), constants=(1, 2, 3, 4))
+    other = floats(*shape)
+    for constants in ((1, 2, 3, 4), (1, 2, 3, 4, 5)):
+        check(op, *arrays, other, constants=constants)
 
 
 @pytest.mark.device
