@@ -83,6 +83,7 @@ PARTS = {
     "dot": "dot products (of quantized integers; of float16 with sums in float32)",
     "timestamps": "GPU timestamps",
     "unified": "mapping device memory; all transfers are staged",
+    "copy-queue": "a second queue that copies beside computing (streams on discrete GPUs)",
     "pipeline-cache": "the pipeline cache on disk",
     "precompile": "compiling pipelines on several cores before the first run (llvmpipe)",
     "threads": "opening the device beside loading, making pipelines on several cores",

@@ -28,6 +28,7 @@ from vknn.plan import Dispatch, Plan
 from vknn.profiling import static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
 from vknn.runtime import Executable, open_device
+from vknn.runtime.snapshot import Snapshot
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
 
@@ -61,11 +62,13 @@ def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A model opened, run twice and closed; counts of what its plans ask of the device."""
+    """A model opened, run, streamed and closed; counts of what its plans ask of the device."""
     with opened(job, folder) as (session, shapes):
         feeds = complete_feeds(session, shapes=shapes)
         for _ in range(2):
             session.run(feeds)
+        for _ in session.stream([feeds] * 3):
+            pass
         program = session._engine.program(feeds)
         host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
         return {"host": host, "segments": len(program.segments), **_counts(program.plans)}
@@ -105,6 +108,24 @@ def run_convolutions(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"dispatches": found}
 
 
+def run_stream(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A stream of a chain whose copies go by a queue of the family that the job names, if any."""
+    from tests.runtime.chains import WEIGHT
+    from tests.runtime.plans import chain_plan, shaders
+
+    if job["family"] is not None:
+        Snapshot.copy_family = job["family"]
+    with open_device(DEVICE) as device:
+        core = device.shared.core
+        plan = chain_plan(WEIGHT)
+        with Executable(device, plan, shaders=shaders) as executable, executable.stream() as stream:
+            for _ in range(3):
+                while stream.full:
+                    stream.pop()
+                stream.push({"x": WEIGHT})
+        return {"families": core.families, "own_queue": core.copies not in (None, core.queue)}
+
+
 def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     cases = list(FAMILIES[family]())
     for case in [*cases, *with_epilogues(cases)]:
@@ -128,6 +149,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "static": run_static,
     "ops": run_ops,
     "convolutions": run_convolutions,
+    "stream": run_stream,
 }
 
 

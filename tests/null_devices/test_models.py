@@ -49,6 +49,16 @@ def test_real_models(device: str, format: str, mode: str, shared: Path) -> None:
     assert all(job["dispatches"] for job in do(device, [model_job(p, mode) for p in paths], 1200))
 
 
+@pytest.mark.parametrize(("family", "expected"), [(None, [1, 1]), (0, [1, 0])])
+def test_streams_with_a_second_queue(family: int | None, expected: list[int]) -> None:
+    """Copies beside computing on AMD's driver: on a queue of the same family, on one of another."""
+    (found,) = do(
+        "navi21", [{"kind": "stream", "name": "stream", "arithmetic": "", "family": family}]
+    )
+    assert found["own_queue"]
+    assert found["families"] == expected
+
+
 def test_devices_are_known() -> None:
     assert set(QUICK_DEVICES) <= set(DEVICES)
 

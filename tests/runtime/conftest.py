@@ -42,6 +42,24 @@ def bar_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 
 
 @pytest.fixture
+def copying_device(staged_device: Device) -> Device:
+    """A staged device with a second queue; where the driver has one only, that stands for both."""
+    return _with_copies(staged_device)
+
+
+@pytest.fixture
+def copying_bar_device(bar_device: Device) -> Device:
+    """A device behind a BAR with a second queue."""
+    return _with_copies(bar_device)
+
+
+def _with_copies(device: Device) -> Device:
+    core = device.shared.core
+    core.copies = core.copies or core.queue
+    return device
+
+
+@pytest.fixture
 def alone() -> dict[str, str]:
     """Environment for a process of its own, with the sources on the path."""
     paths = [os.path.join(os.path.dirname(__file__), "../../src"), os.path.dirname(__file__)]

@@ -10,6 +10,7 @@ from vknn.errors import DeviceError, NullDeviceError
 from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
     Quirk,
+    copies_beside,
     device_limits,
     preferred_access,
     unified_memory,
@@ -24,6 +25,7 @@ from vknn.runtime.snapshot import (
     HOST_CACHED,
     HOST_COHERENT,
     HOST_VISIBLE,
+    TRANSFER,
     MemoryType,
     QueueFamily,
     Snapshot,
@@ -130,6 +132,29 @@ def test_null_devices_are_never_taken_for_real_ones() -> None:
 def test_queue_family(families: list[tuple[int, int]], expected: int | None) -> None:
     snapshot = Snapshot(queue_families=tuple(QueueFamily(f, t) for f, t in families))
     assert snapshot.compute_family == expected
+
+
+@pytest.mark.parametrize(
+    ("families", "expected"),
+    [
+        ([(GRAPHICS | COMPUTE, 1)], None),
+        ([(GRAPHICS | COMPUTE, 2)], 0),
+        ([(GRAPHICS | COMPUTE | TRANSFER, 1), (COMPUTE | TRANSFER, 4)], 1),
+        ([(GRAPHICS | COMPUTE | TRANSFER, 1), (COMPUTE | TRANSFER, 1)], 0),
+        ([(GRAPHICS | COMPUTE, 16), (TRANSFER, 2), (COMPUTE, 8)], 1),
+        ([(COMPUTE, 1), (8, 1)], None),
+    ],
+)
+def test_copy_family(families: list[tuple[int, int]], expected: int | None) -> None:
+    snapshot = Snapshot(queue_families=tuple(QueueFamily(f, 64, n) for f, n in families))
+    assert snapshot.copy_family == expected
+
+
+def test_copies_have_a_queue_where_transfers_are_staged() -> None:
+    assert copies_beside(dataclasses.replace(DISCRETE, memory_types=(LOCAL, SYSTEM)))
+    assert copies_beside(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
+    assert not copies_beside(DISCRETE, frozenset(("copy-queue",)))
+    assert not copies_beside(dataclasses.replace(CPU, memory_types=(BAR,)))
 
 
 def test_quirks_take_features_away() -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from tests.runtime.chains import WEIGHT, check_chain, random_input
 from tests.runtime.plans import chain_plan, moving_plan, one_output_plan, shaders
 
-from vknn.errors import DeviceError, DeviceTimeoutError, InputError
+from vknn.errors import DeviceError, DeviceTimeoutError, InputError, OutOfMemoryError
 from vknn.graph.types import DType, TensorType
 from vknn.plan import Barrier, Copy, Fill
 from vknn.runtime import Device, Executable, live_objects
+from vknn.runtime.plan_stream import PlanStream
 
-#: Fixtures: memory that the host works in, staging, inputs written behind a BAR.
-KINDS = ("device", "staged_device", "bar_device")
+#: Fixtures: memory that the host works in, staging, inputs written behind a BAR; with a second
+#: queue, staging for both and for outputs alone.
+KINDS = ("device", "staged_device", "bar_device", "copying_device", "copying_bar_device")
 
 
 def check_stream(executable: Executable, count: int = 7, first: int = 0) -> None:
@@ -148,8 +152,8 @@ def test_an_interrupt_between_submit_and_bookkeeping(
             run = stream._runs[0]
             submit = run.submit
 
-            def interrupted(submits: object) -> None:
-                submit(run.submits)
+            def interrupted() -> None:
+                submit()
                 raise KeyboardInterrupt
 
             monkeypatch.setattr(run, "submit", interrupted)
@@ -204,3 +208,69 @@ def test_closing_while_another_thread_streams(device: Device) -> None:
     executable.close()
     thread.join(60)
     assert ended.is_set()
+
+
+@pytest.mark.parametrize("staged", ["copying_device", "copying_bar_device"])
+def test_inputs_are_copied_before_older_outputs(
+    request: pytest.FixtureRequest, staged: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = request.getfixturevalue(staged)
+    with Executable(device, chain_plan(WEIGHT), shaders=shaders) as executable:
+        stream, calls = executable.stream(), []
+        for number, run in enumerate(stream._runs):
+            assert run._copies is not None
+            for name in ("submit_in", "submit_out"):
+                call = getattr(run._copies, name)
+                monkeypatch.setattr(run._copies, name, _noted(calls, name, number, call))
+        for seed in range(2):
+            stream.push({"x": random_input(seed)})
+        # Until the second run's inputs are under way, the first one's outputs hold up nothing.
+        assert calls == [("submit_in", 0), ("submit_in", 1), ("submit_out", 0)]
+        for seed in range(2):
+            expected = random_input(seed) + 3 * WEIGHT
+            np.testing.assert_allclose(stream.pop()["y"], expected, rtol=1e-6, atol=1e-5)
+        assert calls[3:] == [("submit_out", 1)]
+        stream.close()
+
+
+def _noted(
+    calls: list[tuple[str, int]], name: str, number: int, call: Callable[..., None]
+) -> Callable[..., None]:
+    def noted(*args: object) -> None:
+        calls.append((name, number))
+        call(*args)
+
+    return noted
+
+
+def _pushed_and_popped(stream: PlanStream, x: np.ndarray) -> np.ndarray:
+    stream.push({"x": x})
+    return stream.pop()["y"]
+
+
+@pytest.mark.parametrize("broken", range(3))
+def test_a_submit_that_fails(
+    copying_device: Device, broken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of a run's submits fails, its error is told and the runs after it are right."""
+    core = copying_device.shared.core
+    with Executable(copying_device, chain_plan(WEIGHT), shaders=shaders) as executable:
+        before = live_objects()
+        with executable.stream() as stream:
+            submit, count = core.submit, itertools.count()
+
+            def failing(*args: object) -> None:
+                if next(count) == broken:
+                    raise OutOfMemoryError("no room for a submit")
+                submit(*args)
+
+            monkeypatch.setattr(core, "submit", failing)
+            with pytest.raises(OutOfMemoryError, match="no room"):
+                _pushed_and_popped(stream, random_input())
+            monkeypatch.setattr(core, "submit", submit)
+            for seed in range(3):
+                x = random_input(seed)
+                y = _pushed_and_popped(stream, x)
+                np.testing.assert_allclose(y, x + 3 * WEIGHT, rtol=1e-6, atol=1e-5)
+        assert live_objects() == before
+        check_stream(executable)

@@ -109,6 +109,20 @@ class HostIO:
             self._out.copy_out(target)
         self._barriers.host(target)
 
+    @property
+    def staged(self) -> tuple[bool, bool]:
+        """Whether inputs and outputs are copied to and from staging memory."""
+        return self._into.staged, self._out.staged
+
+    def copy_in(self, target: Any) -> None:
+        """Recording of the inputs' copies alone, for a queue of their own."""
+        self._into.copy_in(target)
+
+    def copy_out(self, target: Any) -> None:
+        """Recording of the outputs' copies alone, for a queue of their own."""
+        self._out.copy_out(target)
+        self._barriers.copied(target)
+
     def check(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Check that names, shapes and dtypes fit the plan; raises InputError if not."""
         if len(feeds) != len(self._expected):

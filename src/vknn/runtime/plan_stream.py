@@ -79,17 +79,23 @@ class PlanStream(Closing):
             run.host_io.check(feeds)
             run.host_io.store(feeds)
             with self._ready():
-                run.submit(run.submits)
+                run.submit()
+            earlier = list(self._pending)
             self._pending.append(self._free.popleft())
+            for other in earlier:
+                other.deliver()
 
     def pop(self) -> dict[str, np.ndarray]:
         """Outputs of the oldest run, by name, as of ``Executable.run``; waits for it."""
         with self._lock:
             self._check_open()
             run = self._pending[0]
-            run.wait(self._timeout)
-            outputs = run.host_io.load()
-            self._free.append(self._pending.popleft())
+            try:
+                run.wait(self._timeout)
+                outputs = run.host_io.load()
+            finally:
+                if not run.in_flight:  # else it is late, and may be asked for again
+                    self._free.append(self._pending.popleft())
         if messages.collected:
             messages.raise_pending()
         return outputs
@@ -117,6 +123,6 @@ def _one_run(
     memory: PlanMemory,
     pipelines: Sequence[Pipeline],
 ) -> RecordedRun:
-    run = RecordedRun(core, plan, memory.ports(undo), pipelines)
+    run = RecordedRun(core, plan, memory.ports(undo), pipelines, beside=True)
     undo.callback(run.destroy)
     return run

@@ -95,6 +95,11 @@ def writes_inputs_directly(snapshot: Snapshot, disabled: frozenset[str] = frozen
     return able and snapshot.kind not in SHARED_KINDS and "unified" not in disabled
 
 
+def copies_beside(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:
+    """True where streams copy by a queue of their own: where they have something to copy."""
+    return "copy-queue" not in disabled and not unified_memory(snapshot, disabled)
+
+
 def compiles_late(snapshot: Snapshot) -> bool:
     """True where pipelines are not compiled when they are created but at their first dispatch."""
     return is_llvmpipe(snapshot)

@@ -9,7 +9,7 @@ from vknn.plan import CooperativeMatrix
 # VkMemoryPropertyFlagBits
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 # VkQueueFlagBits
-GRAPHICS, COMPUTE = 1, 2
+GRAPHICS, COMPUTE, TRANSFER = 1, 2, 4
 
 #: VkPhysicalDeviceType -> kind
 KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
@@ -35,10 +35,12 @@ class QueueFamily:
     Attributes:
         flags: VkQueueFlags.
         timestamp_bits: Bits of a timestamp; 0 where timestamps are not possible.
+        count: Number of its queues.
     """
 
     flags: int
     timestamp_bits: int = 0
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,21 @@ class Snapshot:
         """
         able = [i for i, f in enumerate(self.queue_families) if f.flags & COMPUTE]
         return min(able, key=lambda i: (self._busy(i), i), default=None)
+
+    @property
+    def copy_family(self) -> int | None:
+        """The family of a queue that copies beside the one that computes; None where there is none.
+
+        One that can only copy drives an engine made for it. Else it is a second queue of the
+        family that computes, or one of another.
+        """
+        own, families = self.compute_family, self.queue_families
+        working = GRAPHICS | COMPUTE
+        apart = [i for i, f in enumerate(families) if f.flags & (TRANSFER | working) == TRANSFER]
+        if not apart and own is not None and families[own].count > 1:
+            return own
+        others = [i for i, f in enumerate(families) if i != own and f.flags & working]
+        return next(iter(apart + others), None)
 
     def _busy(self, family: int) -> bool:
         # A timestamp is worth more than a quiet queue: profiles need it.

@@ -10,6 +10,7 @@ from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 COMPUTE, TRANSFER, HOST = 0x800, 0x1000, 0x4000  # VkPipelineStageFlagBits
+ALL_COMMANDS = 0x10000
 DEVICE = COMPUTE | TRANSFER
 SHADER_READ, SHADER_WRITE = 0x20, 0x40  # VkAccessFlagBits
 TRANSFER_READ, TRANSFER_WRITE = 0x800, 0x1000
@@ -19,16 +20,19 @@ DEVICE_ACCESS = DEVICE_WRITES | SHADER_READ | TRANSFER_READ
 
 
 class CommandPool:
-    """A command pool and the buffers made from it (freed with it)."""
+    """A command pool and the buffers made from it (freed with it).
 
-    def __init__(self, core: Core) -> None:
+    ``family``: the family of queues they are for, by default the one that computes.
+    """
+
+    def __init__(self, core: Core, family: int | None = None) -> None:
         self.core = core
         self._native = core.create(
             "command pool",
             structs.make(
                 "VkCommandPoolCreateInfo",
                 flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                queueFamilyIndex=core.family,
+                queueFamilyIndex=core.family if family is None else family,
             ),
         )
 
@@ -66,9 +70,32 @@ class Fence:
         self._native.destroy()
 
 
-def submit_info(commands: Any) -> Struct:
-    """VkSubmitInfo for one command buffer."""
-    return structs.make("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=[commands])
+class Semaphore:
+    """A binary semaphore: what is submitted to one queue waits for what was to another."""
+
+    def __init__(self, core: Core) -> None:
+        self._native = core.create("semaphore", structs.make("VkSemaphoreCreateInfo"))
+        self.handle = self._native.handle
+
+    def destroy(self) -> None:
+        self._native.destroy()
+
+
+def submit_info(
+    commands: Any, wait: Semaphore | None = None, signal: Semaphore | None = None
+) -> Struct:
+    """VkSubmitInfo for one command buffer, behind ``wait`` and before ``signal``."""
+    waits, signals = [wait.handle] if wait else [], [signal.handle] if signal else []
+    return structs.make(
+        "VkSubmitInfo",
+        commandBufferCount=1,
+        pCommandBuffers=[commands],
+        waitSemaphoreCount=len(waits),
+        pWaitSemaphores=waits,
+        pWaitDstStageMask=[ALL_COMMANDS] * len(waits),
+        signalSemaphoreCount=len(signals),
+        pSignalSemaphores=signals,
+    )
 
 
 def begin(core: Core, commands: Any, once: bool = False) -> None:
@@ -93,6 +120,9 @@ class Barriers:
         self._host = structs.make(
             "VkMemoryBarrier", srcAccessMask=DEVICE_WRITES, dstAccessMask=HOST_READ
         )
+        self._copied = structs.make(
+            "VkMemoryBarrier", srcAccessMask=TRANSFER_WRITE, dstAccessMask=HOST_READ
+        )
 
     def device(self, commands: Any) -> None:
         """All earlier device work before all later device work."""
@@ -101,6 +131,10 @@ class Barriers:
     def host(self, commands: Any) -> None:
         """All earlier device writes before the host's reads (after the fence)."""
         _barrier(commands, DEVICE, HOST, self._host)
+
+    def copied(self, commands: Any) -> None:
+        """All earlier copies before the host's reads; for queues that can only copy, too."""
+        _barrier(commands, TRANSFER, HOST, self._copied)
 
 
 def _barrier(commands: Any, before: int, after: int, barrier: Struct) -> None:

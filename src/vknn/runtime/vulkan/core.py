@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
 from vknn.runtime import measured_speeds
-from vknn.runtime.quirks import device_limits
+from vknn.runtime.quirks import copies_beside, device_limits
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import instance, live_objects, structs
 from vknn.runtime.vulkan.discovery import (
@@ -43,6 +44,7 @@ _KINDS = {
     "command pool": ("vkCreateCommandPool", "vkDestroyCommandPool", "VkCommandPool"),
     "query pool": ("vkCreateQueryPool", "vkDestroyQueryPool", "VkQueryPool"),
     "fence": ("vkCreateFence", "vkDestroyFence", "VkFence"),
+    "semaphore": ("vkCreateSemaphore", "vkDestroySemaphore", "VkSemaphore"),
 }
 _WAIT_SLICE = 500_000_000  # ns; between slices Python can act on Ctrl-C
 
@@ -69,8 +71,9 @@ class Native:
 
 
 class Core:
-    """A VkDevice with its compute queue.
+    """A VkDevice with its compute queue, and where there is one a queue that copies beside it.
 
+    ``families`` are the families of its queues, ``copies`` is the second queue or None.
     ``lost`` holds the reason once the device is lost; from then on every call raises
     DeviceLostError. ``abandoned``: destroying would wait for ever (or the process was forked), so
     native objects are only forgotten.
@@ -100,14 +103,22 @@ class Core:
         if family is None:
             raise DeviceError(f"{self.snapshot.name} has no compute queue")
         self.family = family
+        beside = copies_beside(self.snapshot, self.disabled)
+        copying = self.snapshot.copy_family if beside else None
+        self.families = (family,) if copying is None else (family, copying)
         handle = structs.out("VkDevice")
-        info = _device_info(family, self.limits.features, self.snapshot.extensions)
+        info = _device_info(self.families, self.limits.features, self.snapshot.extensions)
         check(lib.vkCreateDevice(physical, info.ptr, ffi.NULL, handle), "opening the device")
         self.device = handle[0]
         live_objects.created("device")
+        self.queue = self._queue(family, 0)
+        number = self.families.count(copying) - 1
+        self.copies = None if copying is None else self._queue(copying, number)
+
+    def _queue(self, family: int, number: int) -> Any:
         queue = structs.out("VkQueue")
-        lib.vkGetDeviceQueue(self.device, family, 0, queue)
-        self.queue = queue[0]
+        lib.vkGetDeviceQueue(self.device, family, number, queue)
+        return queue[0]
 
     def create(self, kind: str, info: Struct, what: str = "") -> Native:
         """A native object of a kind named in the table above; ``what`` is for the error's text."""
@@ -131,10 +142,10 @@ class Core:
         if self.lost is not None:
             raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
 
-    def submit(self, info: Any, fence: Any) -> None:
-        """vkQueueSubmit of one VkSubmitInfo; any thread may call it."""
+    def submit(self, info: Any, fence: Any, queue: Any = None) -> None:
+        """vkQueueSubmit of one VkSubmitInfo, to the compute queue or another; from any thread."""
         with self._queue_lock:
-            code = lib.vkQueueSubmit(self.queue, 1, info, fence)
+            code = lib.vkQueueSubmit(queue or self.queue, 1, info, fence)
         if code:
             self.check(code, "submitting work")
 
@@ -174,8 +185,10 @@ class Core:
             live_objects.destroyed("device")
 
 
-def _device_info(family: int, features: frozenset[str], extensions: frozenset[str]) -> Struct:
-    """VkDeviceCreateInfo with one queue and exactly the features in use."""
+def _device_info(
+    families: tuple[int, ...], features: frozenset[str], extensions: frozenset[str]
+) -> Struct:
+    """VkDeviceCreateInfo with a queue of each of the families and exactly the features in use."""
     links = [
         structs.make(
             "VkPhysicalDeviceFeatures2", features={"shaderInt64": int("int64" in features)}
@@ -218,17 +231,20 @@ def _device_info(family: int, features: frozenset[str], extensions: frozenset[st
             structs.make(name, **dict.fromkeys(fields, 1))
             for name, fields in COOPERATIVE_NEEDS.values()
         ]
-    queue = structs.make(
-        "VkDeviceQueueCreateInfo",
-        queueFamilyIndex=family,
-        queueCount=1,
-        pQueuePriorities=[1.0],
-    )
+    queues = [
+        structs.make(
+            "VkDeviceQueueCreateInfo",
+            queueFamilyIndex=family,
+            queueCount=count,
+            pQueuePriorities=[1.0] * count,
+        )
+        for family, count in Counter(families).items()
+    ]
     return structs.make(
         "VkDeviceCreateInfo",
         pNext=structs.chain(*links),
-        queueCreateInfoCount=1,
-        pQueueCreateInfos=[queue],
+        queueCreateInfoCount=len(queues),
+        pQueueCreateInfos=queues,
         enabledExtensionCount=len(wanted),
         ppEnabledExtensionNames=wanted,
     )

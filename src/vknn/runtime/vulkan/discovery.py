@@ -255,7 +255,7 @@ def _queue_families(device: Any) -> tuple[QueueFamily, ...]:
     _, families = structs.listed(
         "VkQueueFamilyProperties",
         properties,
-        lambda family: QueueFamily(family.queueFlags, family.timestampValidBits),
+        lambda f: QueueFamily(f.queueFlags, f.timestampValidBits, f.queueCount),
     )
     return tuple(families)
 

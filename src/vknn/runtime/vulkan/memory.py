@@ -60,7 +60,7 @@ class Allocation:
                 f"a buffer of {self.nbytes} bytes exceeds the {core.snapshot.max_allocation} that "
                 f"{core.snapshot.name} can allocate at once; {MEMORY_REMEDY}"
             )
-        self._buffer = core.create("buffer", _buffer_info(self.nbytes))
+        self._buffer = core.create("buffer", _buffer_info(self.nbytes, core.families))
         self._memory: Any = None
         try:
             self._bind(purpose)
@@ -121,7 +121,7 @@ class Allocation:
             self._memory.destroy()
 
 
-def _buffer_info(nbytes: int) -> structs.Struct:
+def _buffer_info(nbytes: int, families: tuple[int, ...]) -> structs.Struct:
     usage = (
         vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
         | vk.VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT
@@ -129,4 +129,12 @@ def _buffer_info(nbytes: int) -> structs.Struct:
         | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
         | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
     )
-    return structs.make("VkBufferCreateInfo", size=nbytes, usage=usage)
+    several = len(set(families)) > 1  # for buffers, no driver is known to mind
+    return structs.make(
+        "VkBufferCreateInfo",
+        size=nbytes,
+        usage=usage,
+        sharingMode=int(several),  # VK_SHARING_MODE_CONCURRENT
+        queueFamilyIndexCount=len(families) if several else 0,
+        pQueueFamilyIndices=list(families) if several else None,
+    )
