@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -82,6 +83,65 @@ def test_large_weights_go_through_the_ring(staged_device: Device, size: int) -> 
     plan = dataclasses.replace(chain_plan(weight, steps=1), steps=(), submits=())
     with Executable(staged_device, plan) as executable:
         np.testing.assert_array_equal(executable.read(1).view(np.float32), weight.ravel())
+
+
+def _arrays(count: int, size: int) -> list[np.ndarray]:
+    return [np.full(size, number % 255 + 1, np.uint8) for number in range(count)]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("count", "size", "wanted", "submits"),
+    [(1, 7, 8, 1), (300, 100, 112, 1), (11, 1 << 20, (1 << 20) + 4, 3), (3, 0, 16, 1)],
+)
+def test_weights_share_submits(
+    staged_device: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    size: int,
+    wanted: int,
+    submits: int,
+) -> None:
+    core, transfer = staged_device.shared.core, staged_device.shared.transfer
+    arrays, done = _arrays(count, size), []
+    with WeightPool(staged_device) as pool:
+        submit = core.submit
+        monkeypatch.setattr(core, "submit", lambda *args: (done.append(1), submit(*args)))
+        held = pool.acquire([(array, wanted) for array in arrays])
+        assert len(done) == submits
+        for array, weight in zip(arrays, held, strict=True):
+            found = transfer.download(weight.memory, weight.offset, wanted)
+            np.testing.assert_array_equal(found[:size], array)
+            assert not found[size:].any()
+        pool.release(held)
+        assert pool.used == 0
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("broken", range(3))
+def test_an_upload_that_fails_takes_nothing(
+    staged_device: Device, monkeypatch: pytest.MonkeyPatch, broken: int
+) -> None:
+    core, transfer = staged_device.shared.core, staged_device.shared.transfer
+    arrays = _arrays(11, 1 << 20)
+    with WeightPool(staged_device) as pool:
+        (kept,) = pool.acquire([(arrays[0], 16)])
+        submit, count = core.submit, itertools.count()
+
+        def failing(*args: object) -> None:
+            if next(count) == broken:
+                raise OutOfMemoryError("no room for a submit")
+            submit(*args)
+
+        wanted = [(array, array.nbytes) for array in arrays]
+        with monkeypatch.context() as patch:
+            patch.setattr(core, "submit", failing)
+            with pytest.raises(OutOfMemoryError, match="no room"):
+                pool.acquire(wanted)
+        assert pool.used == kept.nbytes
+        for array, weight in zip(arrays, pool.acquire(wanted), strict=True):
+            found = transfer.download(weight.memory, weight.offset, array.nbytes)
+            np.testing.assert_array_equal(found, array)
 
 
 @pytest.mark.device

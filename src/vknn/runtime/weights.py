@@ -15,6 +15,7 @@ from vknn.runtime.device import Device
 from vknn.runtime.range_allocator import RangeAllocator, align_up
 from vknn.runtime.vulkan.lifetime import Closing
 from vknn.runtime.vulkan.memory import Allocation
+from vknn.runtime.vulkan.transfer import Upload
 
 #: Bounds of a block's size, which is that of the arrays about to be placed: no room is left over,
 #: and arrays that come one by one do not take an allocation each.
@@ -82,13 +83,16 @@ class WeightPool(Closing):
             try:
                 wanted = list(arrays)
                 coming = self._missing(wanted)
+                uploads: list[Upload] = []
                 for array, nbytes in wanted:
                     weight = self._find(array, nbytes)
                     if weight is None:
                         weight = self._place(array, nbytes, coming)
                         coming.pop(0)
+                        uploads.append(Upload(weight.memory, weight.offset, array, weight.nbytes))
                     weight.users += 1
                     taken.append(weight)
+                self._transfer.upload_all(uploads)
             except BaseException:
                 self._drop(taken)
                 raise
@@ -126,14 +130,8 @@ class WeightPool(Closing):
         return sizes
 
     def _place(self, array: np.ndarray, nbytes: int, coming: Sequence[int]) -> DeviceWeight:
-        data = np.ascontiguousarray(array)
-        size = max(nbytes, data.nbytes)
+        size = max(nbytes, array.nbytes)
         block, offset = self._reserve(size, coming)
-        try:
-            self._transfer.upload(block.memory, offset, _padded(data, size))
-        except BaseException:
-            block.ranges.give(offset)
-            raise
         weight = DeviceWeight(block, offset, size, weakref.ref(array))
         self._weights[id(array)] = weight
         return weight
@@ -175,11 +173,3 @@ def block_bytes(coming: Sequence[int], alignment: int) -> int:
     first = next(ends)
     within = itertools.takewhile(lambda end: end <= MOST_BYTES, ends)
     return max(first, LEAST_BYTES, *within)
-
-
-def _padded(data: np.ndarray, size: int) -> np.ndarray:
-    if data.nbytes == size:
-        return data
-    padded = np.zeros(size, np.uint8)
-    padded[: data.nbytes] = data.reshape(-1).view(np.uint8)
-    return padded

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vknn.errors import DeviceTimeoutError
+from vknn.errors import DeviceLostError, DeviceTimeoutError
 from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.commands import CommandPool, Fence
 from vknn.runtime.vulkan.core import Core
@@ -15,6 +18,25 @@ from vknn.runtime.vulkan.memory import Allocation
 
 SLOT_BYTES = 4 << 20
 SLOTS = 2
+#: Alignment of what shares a slot, in bytes.
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """An array to be written at ``offset`` (a multiple of 4) of a buffer, and zeros behind it.
+
+    ``nbytes``: bytes with the zeros; a multiple of 4 or the end of the buffer's use.
+    """
+
+    target: Allocation
+    offset: int
+    data: np.ndarray
+    nbytes: int
+
+    def raw(self) -> np.ndarray:
+        """The array's bytes."""
+        return np.ascontiguousarray(self.data).reshape(-1).view(np.uint8)
 
 
 class _Slot:
@@ -27,12 +49,34 @@ class _Slot:
         self.info = commands.submit_info(self.commands)
         self.fence = Fence(core)
         self.busy = False
+        #: Bytes that wait for their copy, and where they go: (target, region).
+        self.used = 0
+        self.waiting: list[tuple[Allocation, tuple[int, int, int]]] = []
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """The staging memory's bytes."""
+        assert self.staging.mapped is not None, "staging memory is always mapped"
+        return self.staging.mapped
+
+    def put(self, part: np.ndarray, nbytes: int, target: Allocation, offset: int) -> None:
+        """Staging of ``part`` and zeros, ``nbytes`` that have room, for a later copy."""
+        start, end = self.used, self.used + nbytes
+        self.bytes[start : start + part.size] = part
+        self.bytes[start + part.size : end] = 0
+        self.waiting.append((target, (start, offset, _words(nbytes))))
+        self.used = -(-end // ALIGNMENT) * ALIGNMENT
 
     def submit(self) -> None:
         commands.end(self.core, self.commands)
         self.fence.reset()
-        self.core.submit(self.info.ptr, self.fence.handle)
         self.busy = True
+        try:
+            self.core.submit(self.info.ptr, self.fence.handle)
+        except BaseException:
+            self.core.idle()  # the fence will never be signalled
+            self.busy = False
+            raise
 
     def finish(self, timeout: float) -> None:
         if self.busy and not self.core.wait(self.fence.array, timeout):
@@ -58,20 +102,24 @@ class Transfer:
         self._barriers = commands.Barriers()
 
     def upload(self, target: Allocation, offset: int, data: np.ndarray) -> None:
-        """Writing of the bytes of ``data`` (contiguous) into a buffer; offset a multiple of 4."""
-        raw = data.reshape(-1).view(np.uint8)
-        if target.mapped is not None:
-            target.mapped[offset : offset + raw.size] = raw
-            target.flush()
-            return
-        with self._lock:
-            for number, start in enumerate(range(0, raw.size, SLOT_BYTES)):
-                part = raw[start : start + SLOT_BYTES]
-                slot = self._slot(number)
-                self._mapped(slot)[: part.size] = part
-                slot.staging.flush()
-                self._record(slot, slot.staging, target, (0, offset + start, _words(part.size)))
-            self._finish()
+        """Writing of the bytes of ``data`` into a buffer; offset a multiple of 4."""
+        self.upload_all([Upload(target, offset, data, data.nbytes)])
+
+    def upload_all(self, uploads: Iterable[Upload]) -> None:
+        """Writing of several arrays; what is staged shares submits. When it returns all is there.
+
+        After an error nothing is being copied any more.
+        """
+        staged = []
+        for upload in uploads:
+            if upload.target.mapped is None:
+                staged.append(upload)
+            else:
+                _write(upload.target.mapped, upload)
+                upload.target.flush()
+        if staged:
+            with self._lock:
+                self._stage(staged)
 
     def download(self, source: Allocation, offset: int, nbytes: int) -> np.ndarray:
         """A copy of bytes of a buffer, when the device is done with what was submitted before."""
@@ -84,10 +132,10 @@ class Transfer:
             for start in range(0, nbytes, SLOT_BYTES):
                 size = min(SLOT_BYTES, nbytes - start)
                 slot = self._slot(0)
-                self._record(slot, source, slot.staging, (offset + start, 0, _words(size)))
+                self._record(slot, [(source, slot.staging, (offset + start, 0, _words(size)))])
                 slot.finish(self._timeout)
                 slot.staging.invalidate()
-                result[start : start + size] = self._mapped(slot)[:size]
+                result[start : start + size] = slot.bytes[:size]
         return result
 
     def destroy(self) -> None:
@@ -98,6 +146,37 @@ class Transfer:
             self._pool.destroy()
             self._pool = None
 
+    def _stage(self, uploads: Iterable[Upload]) -> None:
+        try:
+            slot, number = self._slot(0), 0
+            for upload in uploads:
+                raw, done = upload.raw(), 0
+                while done < upload.nbytes:
+                    if slot.used >= SLOT_BYTES:
+                        self._send(slot)
+                        number += 1
+                        slot = self._slot(number)
+                    size = min(SLOT_BYTES - slot.used, upload.nbytes - done)
+                    slot.put(raw[done : done + size], size, upload.target, upload.offset + done)
+                    done += size
+            self._send(slot)
+            for slot in self._slots:
+                slot.finish(self._timeout)
+        except BaseException:
+            self._settle()
+            raise
+
+    def _settle(self) -> None:
+        """Wait for copies that were given up on: their buffers are about to be freed."""
+        for slot in self._slots:
+            slot.used = 0
+            slot.waiting.clear()
+            try:
+                with contextlib.suppress(DeviceLostError):
+                    slot.finish(self._timeout)
+            except DeviceTimeoutError as error:
+                self._core.lost, self._core.abandoned = str(error), True
+
     def _slot(self, number: int) -> _Slot:
         if self._pool is None:
             self._pool = CommandPool(self._core)
@@ -107,23 +186,29 @@ class Transfer:
         slot.finish(self._timeout)
         return slot
 
+    def _send(self, slot: _Slot) -> None:
+        """Submit of the copies of what was put into a slot."""
+        slot.staging.flush()
+        self._record(slot, [(slot.staging, target, region) for target, region in slot.waiting])
+        slot.used = 0
+        slot.waiting.clear()
+
     def _record(
-        self, slot: _Slot, source: Allocation, target: Allocation, region: tuple[int, int, int]
+        self, slot: _Slot, copies: Iterable[tuple[Allocation, Allocation, tuple[int, int, int]]]
     ) -> None:
         commands.begin(self._core, slot.commands, once=True)
         self._barriers.device(slot.commands)
-        commands.copy(slot.commands, source.handle, target.handle, [region])
+        for source, target, region in copies:
+            commands.copy(slot.commands, source.handle, target.handle, [region])
         self._barriers.device(slot.commands)
         self._barriers.host(slot.commands)
         slot.submit()
 
-    def _finish(self) -> None:
-        for slot in self._slots:
-            slot.finish(self._timeout)
 
-    def _mapped(self, slot: _Slot) -> Any:
-        assert slot.staging.mapped is not None, "staging memory is always mapped"
-        return slot.staging.mapped
+def _write(memory: Any, upload: Upload) -> None:
+    raw, start = upload.raw(), upload.offset
+    memory[start : start + raw.size] = raw
+    memory[start + raw.size : start + upload.nbytes] = 0
 
 
 def _words(nbytes: int) -> int:
