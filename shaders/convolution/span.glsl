@@ -23,6 +23,9 @@ OUTPUT4(2, y);
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
 layout(constant_id = 12) const int AXES = 2;  // spatial axes that taps run over: 2 or 3
+#if !QUANT && ELEM == 0
+layout(constant_id = 13) const int SEVERAL = 0;  // a block may read channels of several groups
+#endif
 
 layout(push_constant) uniform P {
     int total, tiles;         // workgroups; tiles of a phase of an image
@@ -48,6 +51,10 @@ layout(push_constant) uniform P {
 #include "convolution/products.glsl"
 #if TRANSPOSED
 #include "convolution/conv_transpose_taps.glsl"
+#endif
+
+#if !QUANT && ELEM == 0
+bvec4 finite(vec4 v) { return lessThan(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u)); }
 #endif
 
 void main() {
@@ -146,6 +153,22 @@ void main() {
             int from = ((AXES == 3 ? at.z * in_size.y : 0) + at.y) * in_size.x + at.x;
             a[i] = TAKE(LOAD4(x, plane + (inside ? from : 0)));
             a[i] = inside ? a[i] : OUTSIDE;
+#if !QUANT && ELEM == 0
+            if (SEVERAL != 0 && !all(finite(a[i]))) {
+                // Times the zeros of other groups these would be NaN: multiplied within the group alone.
+                [[unroll]] for (int q = 0; q < 4; q++) {
+                    int group = divide(4 * (start + c) + q, p.group_in);
+                    bool special = !finite(a[i])[q];
+                    [[unroll]] for (int j = 0; j < TM; j++) {
+                        ivec4 own = (4 * (block * TM + j) + ivec4(0, 1, 2, 3)) / p.group_out;
+                        VEC4 v = fma(VEC4(a[i][q]), LOAD4(w, weight + q * TM + j), sum[i * TM + j]);
+                        bvec4 taken = equal(own, ivec4(special ? group : -1));
+                        sum[i * TM + j] = mix(sum[i * TM + j], v, taken);
+                    }
+                }
+                a[i] = mix(VEC4(0), a[i], finite(a[i]));
+            }
+#endif
         }
         c++;
         NEXT_TAP(c, span, k, count)

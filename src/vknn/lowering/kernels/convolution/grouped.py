@@ -27,8 +27,7 @@ from vknn.lowering.kit.problem import Problem
 def grouped_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile where a vec4 of channels belongs to several groups.
 
-    A NaN or an infinity of one group can reach those that share a vec4 with it; so where each
-    channel is a group of its own, the depthwise kernel alone is offered.
+    Where each channel is a group of its own, the depthwise kernel alone is offered.
     """
     if shape.whole_vectors or shape.is_depthwise:
         return []

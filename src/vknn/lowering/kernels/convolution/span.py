@@ -69,6 +69,11 @@ class ChannelSpans(Channels):
         ends = -(-(lasts // self.group_out + 1) * self.group_in // 4)
         return int((ends - self._begin(firsts)).max())
 
+    @property
+    def several(self) -> int | None:
+        """Specialization constant SEVERAL: whether a block may read channels of several groups."""
+        return 1 if self.group > 1 else None
+
     def start(self, block: np.ndarray) -> np.ndarray:
         """The first vec4 of input channels that a block reads."""
         return np.minimum(self._begin(4 * self.block * block), self.c4 - self.span)
@@ -267,7 +272,12 @@ def emit_span(
         groups=spread(groups, problem.limits),
         local=(tile.lanes, 1, 1),
         push={"total": groups, **spans.push, **shape.geometry(), **push},
-        spec={**tile.spec, "AXES": 3 if shape.has_depth else 2, **variant.spec},
+        spec={
+            **tile.spec,
+            "AXES": 3 if shape.has_depth else 2,
+            "SEVERAL": spans.several if problem.inputs[0].dtype.is_float else None,
+            **variant.spec,
+        },
         defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
         epilogue=variant.epilogue,
         flops=shape.flops,
