@@ -33,6 +33,12 @@ NumPy, in the module named beside the family; `infer` there gives shapes and dty
 computed in float64 and rounded once where that matters, integers exactly. Axis 0 is the batch,
 axis 1 the channels; negative axes count from the end.
 
+NaN and infinities are what IEEE 754 makes of an op's formula, on every backend, and reach no
+element that the formula does not lead them to: a maximum with NaN is NaN, the padding of a packed
+layout is nobody's neighbour. Exceptions stand in an op's text; one holds for Conv: Winograd's
+kernels may make NaN of all pixels of the tiles (of up to 4 x 4) that read an infinity or NaN, in
+all output channels that do, and NaN of infinities. `VKNN_DISABLE=winograd` switches them off.
+
 *Kernels* is the module of `vknn.lowering.kernels` whose rule turns the op into dispatches ("host":
 only the reference runs it). Ops marked + take an elementwise epilogue: see Fused. *ncnn* lists the
 layers that may be read as the op, alone or among others.

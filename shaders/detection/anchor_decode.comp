@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 #include "detection/list.glsl"
@@ -48,14 +49,14 @@ void main() {
     }
     vec4 box = shift.xyxy + vec4(LOAD1(anchors, 4 * a), LOAD1(anchors, 4 * a + 1),
                                  LOAD1(anchors, 4 * a + 2), LOAD1(anchors, 4 * a + 3));
-    if (CLIP_ANCHORS != 0) box = max(vec4(0.0), min(box, size.xyxy));
+    if (CLIP_ANCHORS != 0) box = larger(vec4(0.0), smaller(box, size.xyxy));
     vec4 d = vec4(delta(image, 4 * a, cell), delta(image, 4 * a + 1, cell), delta(image, 4 * a + 2, cell),
                   delta(image, 4 * a + 3, cell));
     vec2 sides = box.zw - box.xy + p.extra;
     vec2 centre = d.xy / p.coordinate_scale * sides + (box.xy + 0.5 * sides);
     vec2 reach = 0.5 * (m_exp(d / p.size_scale).zw * sides);
     box = vec4(centre - reach, centre + reach);
-    if (CLIPPED != 0) box = max(vec4(0.0), min(box, size.xyxy - p.extra));
+    if (CLIPPED != 0) box = larger(vec4(0.0), smaller(box, size.xyxy - p.extra));
     STORE4(rows, 2 * at, box_head(0.0, 0.0, box));
     STORE4(rows, 2 * at + 1, box_tail(box, p.extra));
 }

@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 
 // The boxes that suppression kept as `limit` rows for each image: its number, x1, y1, x2, y2; of the rows
@@ -38,7 +39,7 @@ void main() {
     vec2 size = vec2(LOAD1(info, 1), LOAD1(info, 0));
     if (SWAPPED != 0) size = size.yx;
     vec4 box = vec4(head.zw, tail.xy);
-    if (CLIPPED != 0) box = max(vec4(0.0), min(box, size.xyxy));
+    if (CLIPPED != 0) box = larger(vec4(0.0), smaller(box, size.xyxy));
     if (NORMALIZED != 0) box /= size.xyxy;
     STORE1(y, 5 * at, here ? float(image) : MARKED != 0 && number == all ? -1.0 : 0.0);
     for (int i = 0; i < 4; i++) STORE1(y, 5 * at + 1 + i, here ? box[i] : 0.0);

@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 #include "detection/list.glsl"
@@ -32,7 +33,7 @@ vec4 moved(vec4 prior, vec4 delta) {
         vec2 reach = 0.5 * (m_exp(delta).zw * size);
         box = vec4(centre - reach, centre + reach);
     }
-    return CLIPPED != 0 ? clamp(box, 0.0, 1.0) : box;
+    return CLIPPED != 0 ? bounded_by(box, 0.0, 1.0) : box;
 }
 
 void main() {

@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 
 // The best `limit` boxes of each image as rows of y: image, class, score, box; in order of image, class
@@ -53,7 +54,7 @@ void main() {
     int at = 2 * (group * p.most + LOAD1(kept, group * (1 + p.most) + 1 + number));
     vec4 head = LOAD4(sorted, at), tail = LOAD4(sorted, at + 1);
     vec4 box = vec4(head.zw, tail.xy);
-    if (CLIPPED != 0) box = clamp(box, 0.0, 1.0);
+    if (CLIPPED != 0) box = bounded_by(box, 0.0, 1.0);
     STORE1(y, 7 * row, float(group / p.classes));
     STORE1(y, 7 * row + 1, head.y - float(LABELLED));
     STORE1(y, 7 * row + 2, head.x);

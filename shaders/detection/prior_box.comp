@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/indexing.glsl"
 
 // Boxes about each place of a map, a lane a box: x1, y1, x2, y2; with VARIANCES those behind all boxes.
@@ -28,7 +29,7 @@ void main() {
         vec2 centre = vec2(p.first_x + p.step_x * float(column), p.first_y + p.step_y * float(row));
         vec2 reach = 0.5 * vec2(LOAD1(sizes, 2 * box), LOAD1(sizes, 2 * box + 1));
         vec4 corners = vec4(centre - reach, centre + reach) / vec2(p.image_w, p.image_h).xyxy;
-        if (CLIP != 0) corners = clamp(corners, 0.0, 1.0);
+        if (CLIP != 0) corners = bounded_by(corners, 0.0, 1.0);
         for (int i = 0; i < 4; ++i) {
             STORE1(y, 4 * item + i, corners[i]);
             if (VARIANCES != 0) STORE1(y, 4 * (p.count + item) + i, p.variances[i]);

@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 #include "detection/list.glsl"
@@ -39,7 +40,7 @@ void main() {
     vec2 centre = anchor.xy + p.stride * vec2(cell % p.width, cell / p.width) + 0.5 * size + size * d.xy;
     vec2 reach = 0.5 * size * m_exp(d).zw;
     vec2 last = vec2(LOAD1(info, 1), LOAD1(info, 0)) - 1.0;
-    vec4 corners = max(min(vec4(centre - reach, centre + reach), last.xyxy), vec4(0.0));
+    vec4 corners = larger(smaller(vec4(centre - reach, centre + reach), last.xyxy), vec4(0.0));
     STORE4(rows, 2 * at, box_head(0.0, 0.0, corners));
     STORE4(rows, 2 * at + 1, box_tail(corners));
 }

@@ -4,6 +4,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 #include "detection/list.glsl"
 
@@ -54,7 +55,7 @@ void main() {
                 vec4 b = LOAD4(sorted, 2 * (base + j));
                 vec4 b2 = LOAD4(sorted, 2 * (base + j) + 1);
                 ended = ended || is_none(b.x);
-                vec2 sides = min(a2.xy, b2.xy) - max(a.zw, b.zw);
+                vec2 sides = smaller(a2.xy, b2.xy) - larger(a.zw, b.zw);
                 vec2 wide = sides + p.extra;
                 bool apart = any(lessThan(PRODUCTS != 0 ? wide : sides, vec2(0.0)));
                 float shared_ = apart ? 0.0 : wide.x * wide.y;

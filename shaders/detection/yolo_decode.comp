@@ -44,7 +44,7 @@ void main() {
     float best = LOAD1(x, place(channel + 5, cell));
     for (int c = 1; c < p.classes; c++) {
         float score = LOAD1(x, place(channel + 5 + c, cell));
-        if (score > best) {
+        if (score > best || (isnan(score) && !isnan(best))) {  // NaN is the largest
             best = score;
             label = c;
         }

@@ -22,6 +22,9 @@ void main() {
             int middle = (low + high) / 2;
             SCALAR key = LOAD1(keys, middle);
             bool before = key < v || (RIGHT != 0 && key == v);
+#if ELEM == 0
+            before = before || (isnan(v) && (RIGHT != 0 || !isnan(key)));  // NaN is behind all numbers
+#endif
             low = before ? middle + 1 : low;
             high = before ? high : middle;
         }

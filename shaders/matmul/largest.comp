@@ -3,9 +3,10 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 
-// y = max|x| of each row of `count` elements.
+// y = max|x| of each row of `count` elements; infinite where one is NaN.
 
 INPUT1F(0, x);
 OUTPUT1S(1, y);
@@ -24,7 +25,7 @@ void main() {
     int row = linear_group() * ROWS + row_of_group();
     int base = min(row, p.rows - 1) * p.count;
     float most = 0.0;
-    for (int i = lane; i < p.count; i += LANES) most = max(most, abs(LOAD1(x, base + i)));
+    for (int i = lane; i < p.count; i += LANES) most = max(most, abs(without_nan(LOAD1(x, base + i))));
     most = row_max(most);
     if (lane == 0 && row < p.rows) STORE1(y, row, most);
 }

@@ -3,11 +3,13 @@
 #pragma vknn variants ACCESS=0,1,2 PARTS=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 #include "common/mathf.glsl"
 #include "quantized/rounding.glsl"
 
-// q = round(x * scale), halves away from zero, with scale = 127 / max|x| of each row, 1 where all is 0.
+// q = round(x * scale), halves away from zero, with scale = 127 / max|x| of each row, 1 where all is 0,
+// NaN where one is NaN or infinite.
 // Row r begins at r / per * matrix_step + r % per * row_step, its elements are `step` apart. q is in the
 // order of x. PARTS 1: each `parts` rows share a scale, and `largest` holds max|x| of each row.
 
@@ -44,16 +46,17 @@ void main() {
     int first = row - row % p.parts;
     for (int i = lane; i < p.parts; i += LANES) most = max(most, LOAD1(largest, first + i));
 #else
-    for (int i = lane; i < p.count; i += LANES) most = max(most, abs(LOAD1(x, base + i * p.step)));
+    for (int i = lane; i < p.count; i += LANES) most = max(most, abs(without_nan(LOAD1(x, base + i * p.step))));
 #endif
     most = row_max(most);
-    float factor = most == 0.0 ? 1.0 : ieee_quotient(vec4(127.0), vec4(most)).x;
+    bool known = !isinf(most);
+    float factor = most == 0.0 ? 1.0 : known ? ieee_quotient(vec4(127.0), vec4(most)).x : M_NAN;
 
     if (!inside) return;
     for (int i = lane; i < p.count; i += LANES) {
         precise float scaled = LOAD1(x, base + i * p.step) * factor;
         int whole = int(clamp(half_away(vec4(scaled)).x, -127.0, 127.0));
-        STORE1(q, base + i * p.step, whole);
+        STORE1(q, base + i * p.step, known ? whole : 0);
     }
     if (lane == 0 && row % p.parts == 0) STORE1(scale, row / p.parts, factor);
 }

@@ -1,5 +1,7 @@
 // The operation of the pooling kernels: maximum, or sum and mean.
 
+#include "common/extremes.glsl"
+
 layout(constant_id = 10) const bool AVERAGE = false;
 
 #if ELEM == 0
@@ -14,7 +16,7 @@ VEC4 pool_start() { return AVERAGE ? VEC4(0) : VEC4(POOL_LOWEST); }
 VEC4 pool_join(VEC4 a, VEC4 b) {
     if (AVERAGE) return a + b;
 #if ELEM == 0
-    return mix(max(a, b), a + b, bvec4(uvec4(isnan(a)) | uvec4(isnan(b))));  // NaN stays NaN
+    return larger(a, b);
 #else
     return max(a, b);
 #endif

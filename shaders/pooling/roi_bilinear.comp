@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 SCALAR_INPUT=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/indexing.glsl"
 #include "pooling/roi_rounding.glsl"
 
@@ -87,11 +88,11 @@ void main() {
             int top = int(down), left = int(along);
             int bottom = min(top + 1, p.in_h - 1), right = min(left + 1, p.in_w - 1);
             float share_y = down - float(top), share_x = along - float(left);
-            vec4 upper = mix(pixel(image, c, part, top * p.in_w + left),
+            vec4 upper = between(pixel(image, c, part, top * p.in_w + left),
                              pixel(image, c, part, top * p.in_w + right), share_x);
-            vec4 lower = mix(pixel(image, c, part, bottom * p.in_w + left),
+            vec4 lower = between(pixel(image, c, part, bottom * p.in_w + left),
                              pixel(image, c, part, bottom * p.in_w + right), share_x);
-            sum += mix(upper, lower, share_y);
+            sum += between(upper, lower, share_y);
         }
         STORE4(y, item, zero_padding_lanes(sum / float(p.rows * p.across), c, p.channels));
     }

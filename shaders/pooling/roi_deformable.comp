@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/indexing.glsl"
 #include "pooling/roi_rounding.glsl"
 
@@ -75,9 +76,9 @@ void main() {
                 int top = int(down), left = int(along);
                 int bottom = min(top + 1, p.in_h - 1), right = min(left + 1, p.in_w - 1);
                 float share = along - float(left);
-                float upper = mix(pixel(plane, top, left), pixel(plane, top, right), share);
-                float lower = mix(pixel(plane, bottom, left), pixel(plane, bottom, right), share);
-                sum += mix(upper, lower, down - float(top));
+                float upper = between(pixel(plane, top, left), pixel(plane, top, right), share);
+                float lower = between(pixel(plane, bottom, left), pixel(plane, bottom, right), share);
+                sum += between(upper, lower, down - float(top));
                 found += 1.0;
             }
         }

@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 SCALAR_INPUT=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/indexing.glsl"
 #include "pooling/roi_bins.glsl"
 
@@ -56,18 +57,18 @@ vec4 across(vec4 sum, Bin bin, int image, int c, int part, int r, Bin down) {
     if (KIND < 2 && !sample_at(down, r, p.in_h, top, bottom, share_y)) return sum;
     for (int s = bin.first; s < bin.last; ++s) {
         if (KIND == 2) {
-            sum = max(sum, pixel(image, c, part, r * p.in_w + s));
+            sum = larger(sum, pixel(image, c, part, r * p.in_w + s));
         } else if (KIND == 3) {
             sum += pixel(image, c, part, r * p.in_w + s);
         } else {
             int left, right;
             float share_x;
             bool inside = sample_at(bin, s, p.in_w, left, right, share_x);
-            vec4 upper = (1.0 - share_x) * pixel(image, c, part, top * p.in_w + left)
-                         + share_x * pixel(image, c, part, top * p.in_w + right);
-            vec4 lower = (1.0 - share_x) * pixel(image, c, part, bottom * p.in_w + left)
-                         + share_x * pixel(image, c, part, bottom * p.in_w + right);
-            sum += inside ? (1.0 - share_y) * upper + share_y * lower : vec4(0.0);
+            vec4 upper = between(pixel(image, c, part, top * p.in_w + left),
+                                 pixel(image, c, part, top * p.in_w + right), share_x);
+            vec4 lower = between(pixel(image, c, part, bottom * p.in_w + left),
+                                 pixel(image, c, part, bottom * p.in_w + right), share_x);
+            sum += inside ? between(upper, lower, share_y) : vec4(0.0);
         }
     }
     return sum;

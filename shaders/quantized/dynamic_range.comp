@@ -3,6 +3,7 @@
 #pragma vknn variants ACCESS=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/grid.glsl"
 
 // The lowest and the highest number of each part of a row, 0 being one of them. A row is `width`
@@ -28,7 +29,7 @@ void main() {
     int first = (id - row * p.parts) * p.chunk, end = min(first + p.chunk, p.width);
     vec4 low = vec4(0.0), high = vec4(0.0);
     for (int i = first + row_lane(); i < end; i += LANES) {
-        vec4 v = LOAD4(x, row * p.width + i);
+        vec4 v = without_nan(LOAD4(x, row * p.width + i));
         low = min(low, v);
         high = max(high, v);
     }

@@ -33,7 +33,7 @@ void main() {
     int base = min(row, p.rows - 1) * p.width;
     float high = 0.0, low = 0.0;
     for (int i = lane; i < p.width; i += LANES) {
-        float v = LOAD1(x, base + i);
+        float v = without_nan(LOAD1(x, base + i));
         high = max(high, v);
         low = min(low, v);
     }

@@ -1,6 +1,7 @@
 // Steps and zero points of rows rounded to 8 bits (vknn.ops.quantized.dynamic). Codes of the roundings:
 // 0 none, 1 symmetric, 2 asymmetric.
 
+#include "common/extremes.glsl"
 #include "common/mathf.glsl"
 
 struct Steps {
@@ -15,9 +16,11 @@ float whole_away(float v) {
     return v < 0.0 ? -whole : whole;
 }
 
-// Of a row whose numbers are in low..high, where 0 is among them.
+// Of a row whose numbers are in low..high, where 0 is among them. NaN counts as both infinities, and makes
+// a NaN of each number of its row, as an infinity does.
 Steps steps_of(float low, float high, int rounding) {
     float most = max(high, -low);
+    if (isinf(most)) return Steps(M_NAN, 0.0, 0.0, 0.0, 0.0);
     if (!(most > 0.0)) return Steps(1.0, 0.0, 0.0, 0.0, 0.0);
     if (rounding == 1) return Steps(most / 127.0, 127.0 / most, 0.0, -127.0, 127.0);
     precise float range = high - low;
@@ -33,5 +36,5 @@ vec4 in_steps(vec4 v, Steps s) {
     vec4 size = abs(scaled), low = floor(size);
     vec4 whole = min(low + vec4(greaterThanEqual(size - low, vec4(0.5))), 256.0);
     whole = if_(lessThan(scaled, vec4(0.0)), -whole, whole);
-    return clamp(whole + s.zero, s.least, s.most) - s.zero;
+    return isnan(s.size) ? vec4(0.0) : clamp(whole + s.zero, s.least, s.most) - s.zero;
 }

@@ -1,6 +1,7 @@
 // The activations of recurrent cells (vknn.ops.recurrent.rnn.ACTIVATIONS, in that order), chosen by
 // specialization constants.
 
+#include "common/extremes.glsl"
 #include "common/mathf.glsl"
 
 // f: of the gates; g: of what is new; h: of the cell.
@@ -19,16 +20,16 @@ layout(constant_id = 38) const float H_BETA = 0.0;
         vec4 y = v; \
         if (which##_CODE == 0) y = m_sigmoid(v); \
         if (which##_CODE == 1) y = m_tanh(v); \
-        if (which##_CODE == 2) y = max(v, 0.0); \
+        if (which##_CODE == 2) y = larger(v, vec4(0.0)); \
         if (which##_CODE == 3) y = which##_ALPHA * v + which##_BETA; \
         if (which##_CODE == 4) y = if_(lessThan(v, vec4(0.0)), which##_ALPHA * v, v); \
-        if (which##_CODE == 5) y = if_(lessThan(v, vec4(which##_ALPHA)), vec4(0.0), v); \
+        if (which##_CODE == 5) y = if_(greaterThanEqual(v, vec4(which##_ALPHA)), v, vec4(0.0)); \
         if (which##_CODE == 6) y = which##_ALPHA * m_tanh(which##_BETA * v); \
-        if (which##_CODE == 7) y = clamp(which##_ALPHA * v + which##_BETA, 0.0, 1.0); \
+        if (which##_CODE == 7) y = bounded_by(which##_ALPHA * v + which##_BETA, 0.0, 1.0); \
         if (which##_CODE == 8) y = if_(lessThan(v, vec4(0.0)), which##_ALPHA * m_expm1(v), v); \
         if (which##_CODE == 9) y = v / (1.0 + abs(v)); \
         if (which##_CODE == 10) y = m_softplus(v); \
-        if (which##_CODE == 11) y = clamp(v, which##_ALPHA, which##_BETA); \
+        if (which##_CODE == 11) y = bounded_by(v, which##_ALPHA, which##_BETA); \
         if (which##_CODE == 12) y = vec4(floatBitsToUint(v) >> 31); \
         return y; \
     }
@@ -44,7 +45,7 @@ layout(constant_id = 42) const float PROJECTION_CLIP = 0.0;
 layout(constant_id = 43) const int BOUNDED = 0;  // bit 0: CLIP, 1: CELL_CLIP, 2: PROJECTION_CLIP
 
 vec4 bounded(vec4 v) {
-    if ((BOUNDED & 1) != 0) v = clamp(v, -CLIP, CLIP);
+    if ((BOUNDED & 1) != 0) v = bounded_by(v, -CLIP, CLIP);
     return v;
 }
 

@@ -86,7 +86,7 @@ vec4 sums[4];
 Steps steps_of_vector(int vector, int count, int rounding) {
     vec4 low = vec4(0.0), high = vec4(0.0);
     for (int k = 0; k < count; ++k) {
-        vec4 v = GET(vector + k);
+        vec4 v = without_nan(GET(vector + k));
         low = min(low, v);
         high = max(high, v);
     }
@@ -150,7 +150,7 @@ vec4 lstm_cell(int j, vec4 i, vec4 f, vec4 g, vec4 before) {
     i = gate_f(i);
     f = COUPLED != 0 ? 1.0 - i : gate_f(f);
     vec4 c = f * before + i * g;
-    if ((BOUNDED & 2) != 0) c = clamp(c, -CELL_CLIP, CELL_CLIP);
+    if ((BOUNDED & 2) != 0) c = bounded_by(c, -CELL_CLIP, CELL_CLIP);
     return zero_padding_lanes(c, j, p.units);
 }
 
@@ -255,7 +255,7 @@ void project(int lane) {
     projected_sums(m_at, p.units4, at, p.h4, 0);
     if (lane >= p.h4 || gl_LocalInvocationID.y > 0) return;
     vec4 h = sums[0] + LOAD4(w, at + 4 * p.units4 * p.h4);
-    if ((BOUNDED & 4) != 0) h = clamp(h, -PROJECTION_CLIP, PROJECTION_CLIP);
+    if ((BOUNDED & 4) != 0) h = bounded_by(h, -PROJECTION_CLIP, PROJECTION_CLIP);
     emit_h(j, h);
 }
 

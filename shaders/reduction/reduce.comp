@@ -13,6 +13,7 @@
 #pragma vknn variants ACCESS=0 ELEM=1 WIDE=1 OUT4=0,1 STAGE=2
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
+#include "common/extremes.glsl"
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
 
@@ -80,11 +81,11 @@ VEC4 neutral() {
 VEC4 join(VEC4 a, VEC4 b) {
     if (JOIN == 0) return a + b;
     if (JOIN == 1) return a * b;
-    VEC4 best = JOIN == 2 ? max(a, b) : min(a, b);
 #if ELEM == 0
-    best = mix(best, a + b, bvec4(uvec4(isnan(a)) | uvec4(isnan(b))));  // NaN stays NaN
+    return JOIN == 2 ? larger(a, b) : smaller(a, b);
+#else
+    return JOIN == 2 ? max(a, b) : min(a, b);
 #endif
-    return best;
 }
 
 // `outside` in the lanes that do not belong to the row.

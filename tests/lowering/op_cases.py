@@ -61,8 +61,11 @@ class Case:
     inputs: tuple[object, ...]
     constants: tuple[int, ...] = ()
 
+    def arrays(self) -> list[np.ndarray | None]:
+        return [_array(given) for given in self.inputs]
+
     def graph(self) -> Graph:
-        return single_op_graph(self.op, [_array(i) for i in self.inputs], self.constants)
+        return single_op_graph(self.op, self.arrays(), self.constants)
 
 
 def _array(given: object) -> np.ndarray | None:

@@ -78,7 +78,8 @@ class QuantizedMatMul(Op):
     ``transpose_b``), a_scale, b_scale. A matrix of floats is quantized on the way as
     round(x * scale), halves away from zero, with scale = 127 / max|x| of each row of a and of each
     matrix of b (1 where all is 0), and has no input for it. An int8 matrix comes with its scale: a
-    scalar, or [M] for a, [N] for b. The result is sum / (a_scale * b_scale).
+    scalar, or [M] for a, [N] for b. The result is sum / (a_scale * b_scale). A NaN or an infinity
+    makes NaN of all that its scale is shared with.
     """
 
     transpose_a: bool = False
@@ -127,7 +128,8 @@ class RoundBlocks(Op):
     """Rounding of x to 8 bits, block by block: round(x * scale) / scale.
 
     A block is ``size`` elements in a row along the last axis, or what is left of it; scale is
-    127 / max|x| of the block, 1 where all is 0; halves are rounded away from zero.
+    127 / max|x| of the block, 1 where all is 0; halves are rounded away from zero. A NaN or an
+    infinity makes NaN of its block.
     """
 
     size: int

@@ -158,8 +158,8 @@ class RandomBernoulli(_Draw):
 class RandomCategorical(Op):
     """``samples`` classes drawn for each row of weights, int32 [..., samples].
 
-    Inputs weights [..., n], none below 0 (they need not add up to 1), and the number of the draw,
-    int32 (1,). A sample is the first class up to which the weights, added up one by one
+    Inputs weights [..., n], finite, none below 0 (they need not add up to 1), and the number of the
+    draw, int32 (1,). A sample is the first class up to which the weights, added up one by one
     in float32, exceed a random part of their sum.
     """
 

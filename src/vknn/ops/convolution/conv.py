@@ -35,7 +35,8 @@ class Conv(FloatConvolution, Convolution):
 
     Inputs x [N, C, spatial...], w [M, C/group, kernel...], bias [M] (optional); 1 to 3 spatial
     axes. ``pads`` are the begins of all spatial axes, then the ends; padding is 0. Group g of the
-    output channels reads group g of the input channels. Sums are kept in float64.
+    output channels reads group g of the input channels. Sums are kept in float64. Padding is
+    multiplied too: next to it an infinity in w gives NaN.
     """
 
 

@@ -86,5 +86,6 @@ class ConvTranspose(FloatConvolution, Transposition):
     Inputs x [N, C, spatial...], w [C, M/group, kernel...], bias [M] (optional); 1 to 3 spatial
     axes. ``pads`` (the begins of all spatial axes, then the ends) are cut off the full result,
     ``output_padding`` (empty: none) lengthens it at the ends. Group g of the output channels reads
-    group g of the input channels. Sums are kept in float64.
+    group g of the input channels. Sums are kept in float64. An infinity or NaN in x stays where the
+    formula puts it; one in w may reach every element of its output channel.
     """

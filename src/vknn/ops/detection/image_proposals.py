@@ -15,8 +15,8 @@ class ImageProposals(Op):
     """Anchors moved by deltas, clipped, suppressed, for each of N images: regions with an object.
 
     Inputs: scores [N, 2 * A, h, w], of which the last A count; deltas [N, 4 * A, h, w], x, y, w, h
-    of each of A anchors; info [3] or [4]: height, width, scale of the image (of its height and of
-    its width).
+    of each of A anchors; info [3] or [4], finite: height, width, scale of the image (of its height
+    and of its width).
 
     Anchor a (x1, y1, x2, y2) lies at each place of the map, ``stride`` apart. ``swapped``: x runs
     along the rows of the map and of the image. ``clip_anchors``: to 0 and the image's size. Sides

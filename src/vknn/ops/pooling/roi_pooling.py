@@ -86,7 +86,7 @@ class RoiAlign(RegionPool):
                 (rows, columns), self.output_size, x.shape[1:], strict=True
             )
         )
-        return down @ x.astype(np.float64) @ across.T
+        return sampled(down, x, across)
 
     def _weights(self, corners: np.ndarray, bins: int, size: int) -> np.ndarray:
         """Weights of each place along an axis in each bin: [bins, size]."""
@@ -253,6 +253,24 @@ class PositionSensitiveRoiPool(_WholePlaces):
     ) -> tuple[np.ndarray, np.ndarray]:
         begins = np.floor(low + number * width)
         return begins, np.ceil(low + (number + np.float32(1)) * width)
+
+
+def sampled(down: np.ndarray, x: np.ndarray, across: np.ndarray) -> np.ndarray:
+    """``down @ x @ across.T`` for weights from 0 on, in float64.
+
+    Places of weight 0 are not read: an infinity or NaN there is none of the sample's.
+    """
+    wide = x.astype(np.float64)
+    y = down @ np.where(np.isfinite(x), wide, 0) @ across.T
+    if np.isfinite(x).all():
+        return y
+    reads = [(down > 0).astype(float), (across > 0).astype(float)]
+    nan, most, least = (
+        reads[0] @ special @ reads[1].T > 0
+        for special in (np.isnan(x), wide == np.inf, wide == -np.inf)
+    )
+    y = np.where(least, -np.inf, np.where(most, np.inf, y))
+    return np.where(nan | (most & least), np.nan, y)
 
 
 def _within(place: int, size: int) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.graph import TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_float
-from vknn.ops.pooling.roi_pooling import RegionPool, rounded
+from vknn.ops.pooling.roi_pooling import RegionPool, rounded, sampled
 
 
 @attributes
@@ -42,7 +42,7 @@ class BilinearRoiPool(RegionPool):
         for i, j in np.ndindex(down, across):
             of_rows = self._weights(rows, i, down, 0, x.shape[1])
             of_columns = self._weights(columns, j, across, 1, x.shape[2])
-            y += of_rows @ own[i, j] @ of_columns.T
+            y += sampled(of_rows, own[i, j], of_columns)
         return y / (down * across)
 
     def _weights(
@@ -158,7 +158,7 @@ class DeformableRoiPool(RegionPool):
                 )
             )
             if len(across) and len(down):
-                values = down @ own.astype(np.float64) @ across.T
+                values = sampled(down, own, across)
                 y[:, i, j] = values.mean(axis=(1, 2))
         return y
 

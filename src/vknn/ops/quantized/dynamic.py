@@ -26,6 +26,8 @@ class DynamicRound(Op):
     with 8-bit weights round their input so (TensorFlow Lite's SymmetricQuantizeFloats and
     AsymmetricQuantizeFloats).
 
+    A NaN or an infinity makes NaN of its whole row: the step is NaN, the numbers of steps are 0.
+
     ``counts``: three outputs instead: the elements as numbers of steps; for each row (the axes from
     ``axis`` on have size 1) its step, 1 where the row is 0, and the integer that stands for 0.
     """
@@ -72,7 +74,10 @@ _Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _in_steps(rows: Any, rounding: str) -> _Steps:
     with np.errstate(all="ignore"):
-        return (_symmetric if rounding == "symmetric" else _asymmetric)(rows.astype(np.float32))
+        known = np.isfinite(rows).all(axis=-1, keepdims=True)
+        rows = np.where(known, rows, 0).astype(np.float32)
+        whole, size, zero = (_symmetric if rounding == "symmetric" else _asymmetric)(rows)
+        return whole, np.where(known, size, np.nan), zero
 
 
 def _symmetric(rows: np.ndarray) -> _Steps:

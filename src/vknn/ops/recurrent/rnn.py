@@ -342,17 +342,22 @@ class LSTM(Recurrent):
         rows = r.shape[1]
         shift = 0.0 if bias is None or norm is not None else bias[d, rows:]
         i, o, f, g = np.split(products + self._rounded(h) @ r[d].T + shift, 4, axis=-1)
-        peep = np.zeros((3, 1)) if peepholes is None else peepholes[d].reshape(3, -1)
-        i = self._gate(0, self._normal(inputs, d, 0, i + peep[0] * c))
+        looked = [0.0] * 3  # not 0 * c, which may be infinite
+        if peepholes is not None:
+            peep = peepholes[d].reshape(3, -1)
+            looked = [peep[0] * c, 0.0, peep[2] * c]
+        i = self._gate(0, self._normal(inputs, d, 0, i + looked[0]))
         if self.input_forget:
             f = 1 - i
         else:
-            f = self._gate(0, self._normal(inputs, d, 2, f + peep[2] * c))
+            f = self._gate(0, self._normal(inputs, d, 2, f + looked[2]))
         g = self._gate(1, self._normal(inputs, d, 3, g))
         c = f * c + i * g
         if self.cell_clip:
             c = np.clip(c, -self.cell_clip, self.cell_clip)
-        o = self._gate(0, self._normal(inputs, d, 1, o + peep[1] * c))
+        if peepholes is not None:
+            looked[1] = peep[1] * c
+        o = self._gate(0, self._normal(inputs, d, 1, o + looked[1]))
         out = o * (g if self.output_of == "candidate" else self._activate(2, c))
         return self._project(inputs[7], inputs[8], d, out), c
 

@@ -275,7 +275,7 @@ def emit_span(
         spec={
             **tile.spec,
             "AXES": 3 if shape.has_depth else 2,
-            "SEVERAL": spans.several if problem.inputs[0].dtype.is_float else None,
+            "SEVERAL": spans.several if emitter.input(0).is_float else None,
             **variant.spec,
         },
         defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},

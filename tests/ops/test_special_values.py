@@ -1,0 +1,123 @@
+"""NaN and infinities: of every op, by every candidate, they are where NumPy has them.
+
+Wherever one element of one input is NaN or infinite, the same results are NaN or infinite on the
+device. What shares a vec4, a tile or a row of zeros with such an element is not touched by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers import check_op, run_graph, shared_device, single_op_graph, variants
+from tests.lowering.op_cases import FAMILIES, Case
+
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.detection.image_proposals import ImageProposals
+from vknn.ops.detection.proposal import Proposal
+from vknn.ops.indexing.gather import SearchSorted
+from vknn.ops.indexing.nonzero import Unique
+from vknn.ops.random import RandomCategorical
+from vknn.ops.recurrent.rnn import ACTIVATIONS, GRU, LSTM, RNN
+
+pytestmark = [pytest.mark.device, pytest.mark.long]
+
+SPECIALS = (np.nan, np.inf, -np.inf)
+#: Inputs that have to be finite (docs/ops.md says so): what NumPy makes of others is no guide.
+FINITE = {(RandomCategorical, 0), (ImageProposals, 2), (Proposal, 2)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_input(family: str) -> None:
+    """One of the three for each input, in turn."""
+    for turn, (case, target) in enumerate(_targets(family)):
+        check(case, target, SPECIALS[turn % 3], seed=turn)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("special", SPECIALS)
+def test_each_input_with_each(family: str, special: float) -> None:
+    for seed, (case, target) in enumerate(_targets(family)):
+        check(case, target, special, seed)
+
+
+def _targets(family: str) -> Iterator[tuple[Case, int]]:
+    """The cases of a family, each with each of its inputs of floats."""
+    for case in FAMILIES[family]():
+        for number, array in enumerate(case.arrays()):
+            floats = array is not None and array.dtype.kind == "f" and array.size
+            if floats and (type(case.op), number) not in FINITE:
+                yield case, number
+
+
+def check(case: Case, target: int, special: float, seed: int) -> None:
+    arrays = _inputs(case, target, special, seed)
+    expected = case.op.reference(*arrays)
+    graph = single_op_graph(case.op, arrays, case.constants)
+    feeds = {f"x{n}": a for n, a in enumerate(arrays) if a is not None and n not in case.constants}
+    limits = shared_device().limits
+    for options in variants(graph, limits):
+        results = run_graph(graph, limits, options, feeds)
+        context = f"{case.op} [{options.algorithm}] input {target} {special}"
+        for result, wanted in zip(results.values(), expected, strict=True):
+            _compare(result, np.asarray(wanted), spreads(case, options, target), context)
+
+
+def _inputs(case: Case, target: int, special: float, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    arrays: list[Any] = case.arrays()
+    for number, array in enumerate(arrays):
+        if array is not None and array.dtype.kind == "f":
+            arrays[number] = rng.standard_normal(array.shape).astype(array.dtype)
+    chosen = arrays[target]
+    chosen.reshape(-1)[rng.integers(chosen.size)] = special
+    if isinstance(case.op, SearchSorted):
+        arrays[0].sort()
+    return arrays
+
+
+def spreads(case: Case, options: Any, target: int) -> bool:
+    """Whether more may become special than in NumPy, as docs/ops.md says of these."""
+    tiled = isinstance(case.op, Conv) and str(options.algorithm).startswith("winograd")
+    return tiled or (isinstance(case.op, ConvTranspose) and target == 1)
+
+
+def _compare(result: np.ndarray, wanted: np.ndarray, spreads: bool, context: str) -> None:
+    if wanted.dtype.kind != "f":
+        np.testing.assert_array_equal(result, wanted, context)
+        return
+    plain = np.isfinite(wanted)
+    if spreads:
+        assert not np.isfinite(result[~plain]).any(), f"{context}: a special value is hidden"
+        return
+    seen, meant = np.where(plain, 0, result), np.where(plain, 0, wanted)
+    np.testing.assert_array_equal(seen, meant, f"{context}: other special values")
+    wrong = np.argwhere(~np.isfinite(result) & plain)
+    assert not len(wrong), f"{context}: {len(wrong)} more, first at {tuple(wrong[0])}"
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("special", SPECIALS)
+def test_activations_of_recurrent_cells(activation: str, special: float) -> None:
+    """An element of the second step: what came before it stays."""
+    for cell, gates, count in ((RNN, 1, 1), (GRU, 3, 2), (LSTM, 4, 3)):
+        alphas, betas = (0.3,) * count, (0.7,) * count
+        op = cell(
+            activations=(activation,) * count,
+            activation_alpha=alphas,
+            activation_beta=betas,
+            clip=50.0,
+        )
+        inputs = ((3, 2, 5), (1, 7 * gates, 5), (1, 7 * gates, 7))
+        check(Case(op, inputs), 0, special, seed=3)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_unique_keeps_each_nan(number: int) -> None:
+    x = np.random.default_rng(number).integers(0, 5, 17).astype(np.float32)
+    x[[2, 3, 9, 16]] = [np.nan, np.inf, np.nan, -np.inf]
+    check_op(Unique(), x)
