@@ -111,6 +111,15 @@ def test_unknown_precision_is_refused(net):
         vknn.Session(net, precision="fp8")
 
 
+def test_names_to_switch_off(net):
+    for disable in ("winograd, fusion", ["winograd", "fusion"], frozenset(("fusion", "winograd"))):
+        with vknn.Session(net, disable=disable) as session:
+            assert {"winograd", "fusion"} <= session._engine.target.options.disabled
+    for disable in ("winogard", ["fusion", "winogard"]):
+        with pytest.raises(vknn.VknnError, match="disable names winogard; known are texel, "):
+            vknn.Session(net, disable=disable)
+
+
 def test_unknown_device_is_refused(net):
     with pytest.raises(vknn.DeviceError):
         vknn.Session(net, device="vulkan:77")

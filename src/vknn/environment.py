@@ -6,7 +6,7 @@ docs/environment.md is :func:`markdown`; a test keeps the two alike.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,6 +147,18 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
     )
 
 
+def parts(given: str | Iterable[str], what: str) -> frozenset[str]:
+    """Names of :data:`PARTS`: several, or text with commas between them. ``what``: who gave them.
+
+    Raises VknnError for names that are not known.
+    """
+    several = given.split(",") if isinstance(given, str) else given
+    names = frozenset(name.strip() for name in several if name.strip())
+    if unknown := sorted(names - PARTS.keys()):
+        raise VknnError(f"{what} names {', '.join(unknown)}; known are {', '.join(PARTS)}")
+    return names
+
+
 def device() -> str:
     """VKNN_DEVICE, "auto" where it is not set."""
     return read().device
@@ -170,12 +182,7 @@ def _level(variables: Mapping[str, str], name: str, highest: int) -> int:
 
 
 def _disabled(variables: Mapping[str, str]) -> frozenset[str]:
-    text = variables.get("VKNN_DISABLE", "")
-    names = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if unknown := sorted(names - PARTS.keys()):
-        known = ", ".join(PARTS)
-        raise VknnError(f"VKNN_DISABLE names {', '.join(unknown)}; known are {known}")
-    return names
+    return parts(variables.get("VKNN_DISABLE", ""), "VKNN_DISABLE")
 
 
 def _seconds(variables: Mapping[str, str]) -> float:

@@ -48,7 +48,8 @@ class Session:
             multiply in float16 and add up as many as 16 products in it before the sums are added up
             in float32, on devices that are faster so; products of one row, depthwise ones and
             attention's and all other operators keep to float32.
-        disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``; "fp16" among
+        disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``: several, or
+            text with commas between them (unknown ones raise VknnError); "fp16" among
             them makes both precision and arithmetic "fp32".
         tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
 
@@ -82,15 +83,15 @@ class Session:
         device: str | Device = "auto",
         precision: str = "fp32",
         arithmetic: str = "fp32",
-        disable: Iterable[str] = (),
+        disable: str | Iterable[str] = (),
         tuned: bool = True,
     ) -> None:
         check_precision(precision, arithmetic)
+        disabled = environment.parts(disable, "disable") | environment.disabled()
         self._owns_device = not isinstance(device, Device)
         with gc_pause.paused():
             files = (Path(path), Path(weights) if weights is not None else None)
             self.model, self.device = _load_and_open(*files, device)
-        disabled = frozenset(disable) | environment.disabled()
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)

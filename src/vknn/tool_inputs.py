@@ -32,7 +32,7 @@ def opened(
     device: str | Device = "auto",
     precision: str = "fp32",
     arithmetic: str = "fp32",
-    disable: Iterable[str] = (),
+    disable: str | Iterable[str] = (),
 ) -> Iterator[Session]:
     """The session given, or one made for the duration from a file with these options."""
     if isinstance(model, Session):

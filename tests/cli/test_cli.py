@@ -174,7 +174,7 @@ ERRORS = [
     (["run", "MODEL", "--weights", "nosuch.bin"], "nosuch.bin: no such weights file"),
     (["verify", "MODEL", "--shape", "3,a"], "'3,a' is no shape"),
     (["verify", "MODEL", "--shape", "x=3,4"], "does not start with NAME="),
-    (["info", "MODEL", "--disable", "fusion,x"], "no part is called x; known: texel,"),
+    (["info", "MODEL", "--disable", "fusion,x"], "--disable names x; known are texel,"),
     (["profile", "MODEL", "--runs", "0"], "at least one run"),
     (["info", "MODEL", "--plan", "--shape", "7,8,8"], "channels"),
 ]

@@ -47,7 +47,7 @@ CASES = [
         lambda p: p.command("info", p.model, "--random-weights"),
     ),
     Case(
-        "--disable: no part is called {}; known: {}",
+        "{} names {}; known are {}",
         lambda p: p.command("info", p.model, "--disable", "fusing"),
         every_listed_name,
     ),

@@ -48,11 +48,6 @@ def kept(folder: str) -> Callable[[Place], None]:
 
 CASES = [
     Case(
-        "VKNN_DISABLE names {}; known are {}",
-        lambda p: environment.read({"VKNN_DISABLE": "fusing"}),
-        lambda p: environment.read({"VKNN_DISABLE": ",".join(environment.PARTS)}),
-    ),
-    Case(
         "VKNN_TIMEOUT={}: expected a number of seconds above 0",
         lambda p: environment.read({"VKNN_TIMEOUT": "0"}),
         lambda p: environment.read({"VKNN_TIMEOUT": "0.5"}),

@@ -174,6 +174,30 @@ def test_a_bad_include_names_its_place(checkout: Path, include: str, message: st
 
 
 @pytest.mark.glsl
+@pytest.mark.parametrize(
+    "line",
+    [
+        '/* */ #include "{}"',
+        '/* a\n*/#include "{}"',
+        '# /* */ include "{}"',
+        '#include /* */ "{}"',
+        '#include "{}" // of users',
+        '#incl\\\nude "{}"',
+        "#include <{}>",
+    ],
+)
+def test_an_include_in_disguise_is_refused(tmp_path: Path, line: str) -> None:
+    secret = tmp_path / "secret.glsl"
+    secret.write_text("int secret;\n")
+    with pytest.raises(ShaderError, match="an include must be a line of its own"):
+        modules.compile_glsl(f"#version 450\n{line.format(secret)}\nvoid main() {{}}\n")
+
+
+def test_a_commented_include_is_a_comment() -> None:
+    text = '#version 450\n// #include "x"\n/*\n // #include "x" */\nvoid main() {}\n'
+    assert modules.compile_glsl(text)
+
+
 def test_users_glsl_may_include_ours() -> None:
     text = KERNEL.replace("ADDED", "GIVEN")
     assert is_spirv(modules.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vknn import environment
 from vknn.cli.inputs import add_image_arguments
-from vknn.environment import PARTS
 from vknn.errors import InputError, VknnError
 from vknn.precision import ARITHMETICS, PRECISIONS
 from vknn.session import Session
@@ -137,11 +137,7 @@ def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
 
 def disabled(args: argparse.Namespace) -> frozenset[str]:
     """The names given with --disable."""
-    names = frozenset(name.strip() for name in args.disable.split(",") if name.strip())
-    if unknown := sorted(names - PARTS.keys()):
-        known = ", ".join(PARTS)
-        raise VknnError(f"--disable: no part is called {', '.join(unknown)}; known: {known}")
-    return names
+    return environment.parts(args.disable, "--disable")
 
 
 @contextmanager

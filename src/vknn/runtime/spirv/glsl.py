@@ -24,6 +24,8 @@ INSTALLED = PACKAGE / "_spirv"
 Variant = tuple[tuple[str, str], ...]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LEFT = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 _VERSION = re.compile(r"^\s*#\s*version\b")
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+vknn\b(.*)$")
 _AXIS = re.compile(r"^([A-Za-z_]\w*)=([\w.-]+(?:,[\w.-]+)*)$")
@@ -63,7 +65,18 @@ def expand(text: str, name: str, root: Path) -> str:
     if version is None:
         raise ShaderError(f"{name}: has no #version line")
     lines[version + 1 : version + 1] = [_LINE_EXTENSION, f'#line {version + 2} "{name}"']
-    return "\n".join(lines) + "\n"
+    expanded = "\n".join(lines) + "\n"
+    _check_no_include(expanded, name)
+    return expanded
+
+
+def _check_no_include(expanded: str, name: str) -> None:
+    """Check that no directive is left that the compiler would follow to any file at all.
+
+    Comments and continued lines may stand in one, which the compiler reads through.
+    """
+    if _LEFT.search(_COMMENT.sub(" ", expanded.replace("\\\n", ""))):
+        raise ShaderError(f'{name}: an include must be a line of its own: #include "file"')
 
 
 def with_defines(expanded: str, defines: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from vknn.runtime.vulkan.discovery import (
     FLOAT_DOT_FIELD,
     INTEGER_DOT,
     PIPELINE_STATISTICS,
+    PORTABILITY_SUBSET,
     float_dot_features,
 )
 from vknn.runtime.vulkan.structs import Struct
@@ -198,7 +199,7 @@ def _device_info(
         links.append(
             structs.make("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=1)
         )
-    wanted = []
+    wanted = [PORTABILITY_SUBSET] if PORTABILITY_SUBSET in extensions else []
     if features & {"fp16_arithmetic", "int8_arithmetic"} and FLOAT16 in extensions:
         wanted.append(FLOAT16)
         links.append(

@@ -21,6 +21,8 @@ FLOAT_DOT = "VK_VALVE_shader_mixed_float_dot_product"
 COOPERATIVE = "VK_KHR_cooperative_matrix"
 MEMORY_MODEL = "VK_KHR_vulkan_memory_model"
 SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
+#: Of a driver that is not wholly Vulkan's; who uses such a device has to switch it on.
+PORTABILITY_SUBSET = "VK_KHR_portability_subset"
 PIPELINE_STATISTICS = "VK_KHR_pipeline_executable_properties"
 #: Structs that tell of a GPU's processors -> their extensions.
 _UNIT_PROPERTIES = {

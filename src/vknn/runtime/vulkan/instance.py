@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from vknn import environment
@@ -14,6 +15,9 @@ from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 DEBUG_UTILS = "VK_EXT_debug_utils"
+#: Without it loaders leave out drivers that are not wholly Vulkan's (MoltenVK, on Metal).
+PORTABILITY = "VK_KHR_portability_enumeration"
+ENUMERATE_PORTABILITY = 1  # VkInstanceCreateFlagBits
 API_VERSION = 1 << 22 | 1 << 12  # 1.1
 
 _lock = threading.RLock()
@@ -104,16 +108,20 @@ def _create_info(validate: int) -> Struct:
     application = structs.make(
         "VkApplicationInfo", pApplicationName="vknn", pEngineName="vknn", apiVersion=API_VERSION
     )
-    if not validate:
-        return structs.make("VkInstanceCreateInfo", pApplicationInfo=application)
+    portable = PORTABILITY in _extensions()
+    wanted = [PORTABILITY] * portable + [DEBUG_UTILS] * bool(validate)
+    layers = [VALIDATION_LAYER] * bool(validate)
     info = structs.make(
         "VkInstanceCreateInfo",
+        flags=ENUMERATE_PORTABILITY if portable else 0,
         pApplicationInfo=application,
-        enabledLayerCount=1,
-        ppEnabledLayerNames=[VALIDATION_LAYER],
-        enabledExtensionCount=1,
-        ppEnabledExtensionNames=[DEBUG_UTILS],
+        enabledLayerCount=len(layers),
+        ppEnabledLayerNames=layers,
+        enabledExtensionCount=len(wanted),
+        ppEnabledExtensionNames=wanted,
     )
+    if not validate:
+        return info
     # Listening through pNext covers the creation and destruction of the instance itself.
     links = [info, messages.messenger_info()]
     if validate >= 2:
@@ -126,6 +134,16 @@ def _create_info(validate: int) -> Struct:
             )
         )
     return structs.chain(*links)
+
+
+def _extensions() -> set[str]:
+    code, names = structs.listed(
+        "VkExtensionProperties",
+        partial(lib.vkEnumerateInstanceExtensionProperties, ffi.NULL),
+        lambda extension: ffi.string(extension.extensionName).decode(),
+    )
+    check(code, "listing the Vulkan instance's extensions")
+    return set(names)
 
 
 def _layers() -> set[str]:
