@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from vknn.errors import DeviceError, OutOfMemoryError, ShaderError
 from vknn.graph.types import TensorType
 from vknn.plan import Plan, Role
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
+from vknn.runtime.vulkan.commands import CommandPool
 from vknn.runtime.weights import LEAST_BYTES, MOST_BYTES, block_bytes
 
 
@@ -142,6 +144,32 @@ def test_an_upload_that_fails_takes_nothing(
         for array, weight in zip(arrays, pool.acquire(wanted), strict=True):
             found = transfer.download(weight.memory, weight.offset, array.nbytes)
             np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("broken", ["command pool", "buffer", "memory", "fence", "commands"])
+def test_a_staging_slot_that_cannot_be_made_leaks_nothing(
+    staged_device: Device, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    core, transfer = staged_device.shared.core, staged_device.shared.transfer
+    before, create = live_objects(), core.create
+
+    def failing(kind: str, *rest: Any) -> Any:
+        return _refused() if kind == broken else create(kind, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(core, "create", failing)
+        if broken == "commands":
+            patch.setattr(CommandPool, "allocate", _refused)
+        with pytest.raises(OutOfMemoryError, match="no room"):
+            transfer._slot(0)
+    new = {kind for kind, count in live_objects().items() if count != before.get(kind, 0)}
+    assert new <= {"command pool"}
+    transfer._slot(0)
+
+
+def _refused(*_: object) -> None:
+    raise OutOfMemoryError("no room for it")
 
 
 @pytest.mark.device

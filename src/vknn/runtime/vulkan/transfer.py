@@ -44,10 +44,13 @@ class _Slot:
 
     def __init__(self, core: Core, pool: CommandPool) -> None:
         self.core = core
-        self.staging = Allocation(core, SLOT_BYTES, "download")  # cached: serves both ways
-        self.commands = pool.allocate()
-        self.info = commands.submit_info(self.commands)
-        self.fence = Fence(core)
+        with contextlib.ExitStack() as undo:
+            self.staging = Allocation(core, SLOT_BYTES, "download")  # cached: serves both ways
+            undo.callback(self.staging.destroy)
+            self.commands = pool.allocate()
+            self.info = commands.submit_info(self.commands)
+            self.fence = Fence(core)
+            undo.pop_all()
         self.busy = False
         #: Bytes that wait for their copy, and where they go: (target, region).
         self.used = 0
