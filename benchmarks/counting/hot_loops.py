@@ -23,7 +23,6 @@ _ISSUE = "issue"
 class Loop:
     """The hot loop of equal dispatches; ``time``: of all of them in microseconds."""
 
-    network: str
     kernel: str
     share: float
     bound: str
@@ -33,7 +32,7 @@ class Loop:
 @dataclass(frozen=True)
 class HotLoops:
     """Hot loops of all networks of a document. ``name``: device and precision; ``whole``:
-    modelled microseconds of all dispatches, of maps too."""
+    modelled microseconds of all dispatches whose time does not hang on data, of maps too."""
 
     name: str
     loops: Sequence[Loop]
@@ -68,12 +67,13 @@ def hot_loops(document: Mapping[str, Any]) -> HotLoops | None:
     """The hot loops of vknn in a document of modelled.py; None where it keeps no shares."""
     loops: list[Loop] = []
     whole = 0.0
-    for network, engines in document["networks"].items():
-        for row in _rows(engines.get("vknn", {})):
-            time = (row["us"] or 0.0) * row["times"]
-            whole += time
+    for engines in document["networks"].values():
+        side = engines.get("vknn", {})
+        whole += side.get("code_us") or 0.0
+        for row in _rows(side):
             if row["kind"] != "map" and row["share"] is not None:
-                loops.append(Loop(network, row["kernel"], row["share"], row["bound"], time))
+                time = row["us"] * row["times"]
+                loops.append(Loop(row["kernel"], row["share"], row["bound"], time))
     return HotLoops(f"{document['null']} {document['precision']}", loops, whole) if loops else None
 
 
