@@ -63,6 +63,8 @@ TILES = (
 #: RDNA 2. Elsewhere a tap takes two loads, which are waited for together with those of the tile.
 _TAP, _VALUE, _ROUND, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 7.0, 12.0, 15.0, 100.0, 2.2, 3.0
 _LOADS = 2.0
+#: Instructions in the time in which AMD's shared memory gives a SIMD's share of a vec4 of floats.
+_SHARED_VEC4 = 8.0
 #: Waves that a SIMD has registers for.
 _HELD = 8
 
@@ -184,6 +186,10 @@ def _cost(problem: Problem, found: Separable, tile: SharedMemoryTile) -> float:
     busy += tile.cost(machine, groups, shape.c4, problem.half_sums)
     elements = 4 * tile.rows * tile.cols * epilogue_work(found.second.problem.epilogue)
     busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    if machine.scalar:
+        reads = rounds * tile.depth * (tile.rows + 4 * tile.cols)
+        each = _SHARED_VEC4 / 2 if isinstance(tile, DotTile) else _SHARED_VEC4
+        busy = max(busy, machine.on_simds(groups * tile.lanes, reads * each, 0.0))
     half = problem.options.half
     types = [link.problem.input(0), *problem.outputs, *found.second.problem.epilogue.operands]
     moved = sum(storage_bytes(t, Layout.C4, half=half) for t in types)
