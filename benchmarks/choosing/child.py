@@ -15,9 +15,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from vknn.chaining import chain_nodes
 from vknn.lowering import LoweringOptions
 from vknn.runtime import open_device
 
+from .joining import Joining, add_joinings
 from .modelling import Modeller
 from .problems import Choice, add_choices, network_graph
 
@@ -32,14 +34,17 @@ def compared(job: dict[str, Any]) -> dict[str, Any]:
     """The answer to a job."""
     options = LoweringOptions(precision=job["precision"])
     with open_device("vulkan:0") as device:
-        found: dict[tuple[str, str], Choice] = {}
+        found: dict[tuple[str, str], Choice | Joining] = {}
         for network in job["networks"]:
             graph = network_graph(network, options)
+            add_joinings(found, network["name"], graph, device.limits, options)
+            graph = chain_nodes(graph, device.limits, options)
             add_choices(found, network["name"], graph, device.limits, options)
         modeller = Modeller(device, Path(job["times"]) if job["times"] else None)
         choices = []
-        for number, choice in enumerate(list(found.values())[: job["limit"]]):
-            choices.append(_row(choice, modeller, job["dispatch"]))
+        for number, ((problem, form), choice) in enumerate(list(found.items())[: job["limit"]]):
+            row = _row(choice, modeller, job["dispatch"])
+            choices.append({"problem": problem, "form": form, **row})
             if number % 50 == 49:
                 print(f"{number + 1} of {len(found)} problems", file=sys.stderr, flush=True)
                 modeller.save()
@@ -47,19 +52,16 @@ def compared(job: dict[str, Any]) -> dict[str, Any]:
         return {"device": device.limits.name, "choices": choices}
 
 
-def _row(choice: Choice, modeller: Modeller, dispatch: float) -> dict[str, Any]:
+def _row(choice: Choice | Joining, modeller: Modeller, dispatch: float) -> dict[str, Any]:
     """A choice as it is kept: names of candidates with estimates and times in microseconds."""
-    times = {}
-    for name in choice.contest.names:
-        busy = [time for _, time in modeller.candidate(choice.job, choice.contest, name)]
+    times: dict[str, float | None] = {}
+    for name, kernels in choice.ways().items():
+        busy = [time for kernel in kernels for time in modeller.candidate(*kernel)]
         known = [time for time in busy if time is not None]
         whole = sum(known) + dispatch * len(busy)
         times[name] = round(whole, 2) if len(known) == len(busy) else None
-    estimates = {name: round(choice.estimates[name], 2) for name in choice.contest.names}
     return {
-        "problem": choice.job.key,
-        "form": choice.contest.form,
-        "estimates": estimates,
+        "estimates": {name: round(choice.estimates[name], 2) for name in times},
         "times": times,
         "taken": {network: dict(names) for network, names in choice.taken.items()},
     }

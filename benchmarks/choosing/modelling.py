@@ -7,7 +7,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from vknn.lowering import lower
+from vknn.lowering import Layout, lower
 from vknn.lowering.kit.emitter import WeightCache
 from vknn.plan import Dispatch
 from vknn.profiling import static_analysis as analysis
@@ -16,7 +16,7 @@ from vknn.runtime import Device
 from vknn.runtime.executor import _shipped
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import PipelineKey, pipeline_keys
-from vknn.tuning.jobs import LAYER, Contest, Job
+from vknn.tuning.jobs import LAYER, Job
 
 
 class Modeller:
@@ -32,14 +32,14 @@ class Modeller:
         if path is not None and path.exists():
             self._times = json.loads(path.read_text())
 
-    def candidate(self, job: Job, contest: Contest, name: str) -> list[tuple[str, float | None]]:
-        """Kernels and modelled microseconds of a candidate's dispatches without what a dispatch
-        itself costs; None for one whose time is not known."""
-        options = dataclasses.replace(job.options, algorithm=name, layout=contest.layout)
+    def candidate(self, job: Job, layout: Layout, name: str) -> list[float | None]:
+        """Modelled microseconds of the dispatches of a candidate that gives this layout, without
+        what a dispatch itself costs; None for one whose time is not known."""
+        options = dataclasses.replace(job.options, algorithm=name, layout=layout)
         plan = lower(job.graph(), self._device.limits, options, WeightCache())
         own = [d for d in plan.dispatches if LAYER in d.nodes]
         keys = pipeline_keys(own, _shipped)
-        return [(d.kernel, self._time(d, key)) for d, key in zip(own, keys, strict=True)]
+        return [self._time(d, key) for d, key in zip(own, keys, strict=True)]
 
     def save(self) -> None:
         """Writing of the file of times."""

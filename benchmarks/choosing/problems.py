@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.graph import DType, Graph, TensorType, validate
-from vknn.lowering import LoweringOptions
+from vknn.lowering import Layout, LoweringOptions
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.layout_assignment import assign
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
@@ -17,6 +17,9 @@ from vknn.partition import partition
 from vknn.passes import run_passes
 from vknn.plan import DeviceLimits
 from vknn.tuning.jobs import Contest, Job, find_jobs
+
+#: A problem, the layout that a candidate of it gives, and the candidate's name.
+Kernel = tuple[Job, Layout, str]
 
 
 @dataclass(eq=False)
@@ -35,6 +38,10 @@ class Choice:
     estimates: dict[str, float]
     taken: dict[str, Counter[str]] = field(default_factory=dict)
 
+    def ways(self) -> dict[str, list[Kernel]]:
+        """The kernel of each candidate, by its name."""
+        return {name: [(self.job, self.contest.layout, name)] for name in self.contest.names}
+
 
 def network_graph(network: dict[str, Any], options: LoweringOptions) -> Graph:
     """The graph of a network of counting.child's jobs after all passes."""
@@ -49,7 +56,7 @@ def network_graph(network: dict[str, Any], options: LoweringOptions) -> Graph:
 
 
 def add_choices(
-    found: dict[tuple[str, str], Choice],
+    found: dict[tuple[str, str], Any],
     name: str,
     graph: Graph,
     limits: DeviceLimits,

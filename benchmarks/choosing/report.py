@@ -12,13 +12,16 @@ from typing import Any
 
 #: A candidate that takes at most this many times as long as the best is as good.
 GOOD = 1.10
+#: What stands in place of a form where nodes are one chain or apart.
+CHAIN = "chain"
 
 
 @dataclass(frozen=True)
 class Pick:
     """A candidate that is taken for a problem, and the best one. Times are microseconds.
 
-    ``layers``: those that take it, by network.
+    ``layers``: those that take it, by network. ``again``: other picks have their times, too, as
+    of nodes that are a chain or apart.
     """
 
     problem: str
@@ -27,6 +30,7 @@ class Pick:
     best: str
     best_time: float
     layers: Mapping[str, int]
+    again: bool = False
 
     @property
     def ratio(self) -> float:
@@ -64,8 +68,8 @@ def picks_of(choices: Iterable[Mapping[str, Any]]) -> list[Pick]:
         names = {name for counts in choice["taken"].values() for name in counts}
         for name in sorted(names & set(known)):
             users = {n: counts[name] for n, counts in choice["taken"].items() if name in counts}
-            pick = Pick(choice["problem"], name, known[name], best, known[best], users)
-            found.append(pick)
+            times = known[name], best, known[best]
+            found.append(Pick(choice["problem"], name, *times, users, choice["form"] == CHAIN))
     return sorted(found, key=lambda pick: -pick.lost)
 
 
@@ -75,12 +79,16 @@ def share(picks: Sequence[Pick]) -> float:
 
 
 def losses(picks: Iterable[Pick]) -> dict[str, tuple[float, float]]:
-    """Microseconds of each network's picks, and of the best candidates in their place."""
+    """Microseconds of each network's picks, and of the best candidates in their place.
+
+    What chains might save comes off the best.
+    """
     found: dict[str, tuple[float, float]] = {}
     for pick in picks:
         for network, count in pick.layers.items():
             time, best = found.get(network, (0.0, 0.0))
-            found[network] = time + count * pick.time, best + count * pick.best_time
+            own = 0.0 if pick.again else count * pick.time
+            found[network] = time + own, best + own - count * (pick.time - pick.best_time)
     return found
 
 

@@ -41,11 +41,15 @@ class CompiledDispatch:
 @dataclass(frozen=True)
 class CodeTimes:
     """Modelled microseconds of a dispatch, without the gap before it: with latencies as they are
-    assumed, and with each of SCALED's. ``by_data``: what buffers hold decides how long it takes."""
+    assumed, and with each of SCALED's. ``by_data``: what buffers hold decides how long it takes.
+    ``share``: multiply-adds' part of the hottest loop's vector instructions, None where no machine
+    code is read; ``bound``: what decides the time."""
 
     time: float
     scaled: tuple[float, ...]
     by_data: bool
+    share: float | None
+    bound: str
 
 
 def code_times(run: LoggedRun, folder: Path) -> list[CodeTimes | None]:
@@ -73,11 +77,11 @@ def _code_times(device: str, dispatch: LoggedDispatch, folder: Path) -> CodeTime
         print(f"{device}: pipeline {dispatch.pipeline.number}: {why}", file=sys.stderr)
         return None
     assumed = [ASSUMPTIONS, *(ASSUMPTIONS.scaled(factor) for factor in SCALED)]
-    times = [modelled(whole, counts, limits, a) for a in assumed]
-    first, *rest = (None if t is None else t.busy for t in times)
+    first, *rest = (modelled(whole, counts, limits, a) for a in assumed)
     if first is None:
         return None
-    return CodeTimes(first, tuple(t for t in rest if t is not None), counts.by_data)
+    scaled = tuple(t.busy for t in rest if t is not None)
+    return CodeTimes(first.busy, scaled, counts.by_data, first.share, first.bound)
 
 
 def compiled(device: str, dispatch: LoggedDispatch, folder: Path) -> CompiledDispatch:

@@ -31,7 +31,10 @@ ASSUMPTIONS = (
 UNTOLD = ("vision_transformer",)
 #: Statistics of a pipeline that are kept, by vknn's names for them.
 STATISTICS = ("registers", "spills", "scratch", "shared", "code", "instructions", "waves")
-COLUMNS = ("kernel", "kind", "groups", "lanes", "kmacs", "kbytes", *STATISTICS, "us", "times")
+COLUMNS = (
+    *("kernel", "kind", "groups", "lanes", "kmacs", "kbytes", *STATISTICS, "us"),
+    *("share", "bound", "times"),
+)
 
 
 def costs_of(path: Path, null: str) -> dict[str, Costs]:
@@ -148,7 +151,12 @@ def _rows(
             round(work.macs / 1e3) if work else None,
             round((work.nbytes if work else dispatch.nbytes) / 1e3),
             *(statistic(pipeline, wanted) for wanted in STATISTICS),
-            None if time is None else round(time.time, 1),
+            *((None, None, None) if time is None else _modelled(time)),
         )
         counts[row] += 1
     return [[*row, count] for row, count in counts.items()]
+
+
+def _modelled(time: CodeTimes) -> tuple[float, float | None, str]:
+    """Microseconds, share and bound as rows have them."""
+    return round(time.time, 1), None if time.share is None else round(time.share, 2), time.bound

@@ -107,11 +107,10 @@ def _kind(kernel: str, flops: int) -> str:
         return "winograd"
     if name in ("depthwise", "grouped"):
         return "depthwise"
-    if name in ("row", "row_parts"):
+    if name in ("row", "row_parts", "gate"):
         return "row"
-    multiplies = family in ("convolution", "matmul", "attention") and not name.startswith(
-        "winograd"
-    )
+    families = ("convolution", "matmul", "attention", "chain")
+    multiplies = family in families and not name.startswith("winograd")
     return "product" if multiplies and flops else "map"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from vknn.graph import Graph, Node, Op, Value
 from vknn.lowering import LoweringOptions, candidates
@@ -94,31 +95,63 @@ _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
 }
 
 
-def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
-    """The graph with chains in place of nodes that cost the device more apart."""
+@dataclass(frozen=True, eq=False)
+class ChainChoice:
+    """Choice among runs of nodes that end at the same node and have a kernel as a chain.
+
+    ``saved``: microseconds that each saves as a chain, by estimates; below 0 where it costs more.
+    """
+
+    runs: tuple[list[Node], ...]
+    saved: tuple[float, ...]
+
+    @property
+    def taken(self) -> list[Node]:
+        """The run that saves most; empty where none saves anything."""
+        saved, run = max(zip(self.saved, self.runs, strict=True), key=lambda pair: pair[0])
+        return run if saved > 0.0 else []
+
+
+def chain_choices(
+    graph: Graph, limits: DeviceLimits, options: LoweringOptions
+) -> list[ChainChoice]:
+    """Choices of a graph; nodes of a chain that is taken are in no later one. None on CPUs."""
+    found: list[ChainChoice] = []
     if limits.kind == "cpu":
-        return graph
+        return found
     readings = _Readings(graph)
-    found: dict[Node, Node] = {}  # a chain's last node -> the chain
     taken: set[Node] = set()
     for name, finder in _KINDS.items():
         for node in graph.nodes if name not in options.disabled else ():
             runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
-            chains = [(_saved(run, limits, options), run) for run in runs]
-            saved, run = max(chains, key=lambda pair: pair[0], default=(0.0, []))
-            if saved > 0.0:
-                found[node] = joined(run)
-                taken.update(run)
+            saved = [_saved(run, limits, options) for run in runs]
+            possible = [n for n, time in enumerate(saved) if time > -math.inf]
+            if possible:
+                choice = ChainChoice(
+                    tuple(runs[n] for n in possible), tuple(saved[n] for n in possible)
+                )
+                taken.update(choice.taken)
+                found.append(choice)
+    return found
+
+
+def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
+    """The graph with chains in place of nodes that cost the device more apart."""
+    runs = [choice.taken for choice in chain_choices(graph, limits, options)]
+    found = {run[-1]: joined(run) for run in runs if run}
     if not found:
         return graph
+    taken = {node for run in runs for node in run}
     kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
     return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
 
 
 def _saved(run: list[Node], limits: DeviceLimits, options: LoweringOptions) -> float:
-    """Microseconds that a chain saves; below 0 where it costs more or no kernel takes it."""
+    """Microseconds that a chain saves; minus infinity where no kernel takes it."""
     whole = _cost(joined(run), limits, options)
-    return sum(_cost(node, limits, options) for node in run) - whole if whole < math.inf else -1.0
+    if whole == math.inf:
+        return -math.inf
+    return sum(_cost(node, limits, options) for node in run) - whole
 
 
 def _cost(node: Node, limits: DeviceLimits, options: LoweringOptions) -> float:

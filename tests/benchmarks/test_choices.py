@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from benchmarks.choosing.joining import Joining, add_joinings
 from benchmarks.choosing.problems import Choice, add_choices
 from benchmarks.choosing.report import exceptions, losses, picks_of, share, text
 from tests.lowering.limits import DISCRETE
@@ -15,9 +18,11 @@ from tests.peers.ncnn.networks import NETWORKS
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.graph import Graph, GraphBuilder, TensorType
-from vknn.lowering import LoweringOptions
+from vknn.lowering import LoweringOptions, lower
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Relu
 from vknn.ops.pooling.pool import MaxPool
+from vknn.tuning.jobs import LAYER
 
 CHOICES = [
     {
@@ -60,6 +65,15 @@ def test_candidates_without_a_time_are_left_out() -> None:
     assert picks_of([general]) == []
 
 
+def test_what_a_chain_loses_is_counted_and_its_time_is_not() -> None:
+    ways = {"apart": 30.0, "chain of 2": 20.0}
+    chain = {"problem": "a >> b", "form": "chain", "estimates": ways, "times": ways}
+    picks = picks_of([*CHOICES, {**chain, "taken": {"one": {"apart": 2}}}])
+    assert (picks[0].ratio, picks[0].lost, picks[0].good) == (1.5, 20.0, False)
+    assert share(picks) == 0.5
+    assert losses(picks)["one"] == (pytest.approx(56.7), pytest.approx(30.0))
+
+
 def test_the_table_names_what_is_far() -> None:
     shown = text(picks_of(CHOICES), only_far=True)
     assert "tile1x1 -> tile4x4: Conv: a" in shown and "MaxPool" not in shown
@@ -81,6 +95,37 @@ def test_equal_problems_are_one_choice() -> None:
     (choice,) = (c for (key, _), c in found.items() if key.startswith("MaxPool"))
     assert sum(choice.taken["one"].values()) == 2 and choice.taken["one"] == choice.taken["two"]
     assert set(choice.contest.names) == set(choice.estimates) == {"window1", "window2", "window4"}
+
+
+def separables(kernel: int) -> Graph:
+    """Two equal depthwise separable convolutions."""
+    g = GraphBuilder()
+    v = g.input("x", TensorType((1, 8, 16, 16)))
+    depthwise = Conv((1, 1), (1,) * 4, (1, 1), 8)
+    for _ in range(2):
+        first, second = (
+            g.constant(np.zeros(s, np.float32)) for s in ((8, 1, kernel, kernel), (8, 8, 1, 1))
+        )
+        v = g.add(Conv((1, 1), (0,) * 4, (1, 1)), g.add(depthwise, v, first), second)
+    return g.finish({"y": v})
+
+
+def test_chains_and_their_nodes_apart_are_choices() -> None:
+    found: dict[tuple[str, str], Joining] = {}
+    options = LoweringOptions()
+    for name in ("one", "two"):
+        add_joinings(found, name, separables(3), DISCRETE, options)
+    (((key, form), joining),) = found.items()
+    assert form == "chain" and key.count("Conv") == 2 and " >> " in key
+    assert [len(kernels) for kernels in joining.ways().values()] == [2, 1]
+    assert joining.estimates["chain of 2"] < joining.estimates["apart"]
+    assert joining.taken == {"one": {"chain of 2": 2}, "two": {"chain of 2": 2}}
+    for kernels in joining.ways().values():
+        for job, layout, name in kernels:
+            plan = lower(job.graph(), DISCRETE, replace(job.options, algorithm=name, layout=layout))
+            assert any(LAYER in dispatch.nodes for dispatch in plan.dispatches)
+    add_joinings(found, "three", separables(7), DISCRETE, options)  # no kernel has 49 taps
+    assert len(found) == 1
 
 
 #: Picks of the test below that are further from the best, with their ratio.

@@ -56,9 +56,13 @@ def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A model's static profile: modelled time, floors that it is below, what is not counted."""
     with opened(job, folder) as (session, shapes):
         profile = static(session, shapes=shapes)
-        missing = sorted({e.not_counted for e in profile.entries if e.not_counted})
+        entries = profile.entries
+        missing = sorted({e.not_counted for e in entries if e.not_counted})
         found = {"time": profile.time, "violations": profile.violations()}
-        return {**found, "not_counted": missing, "dispatches": len(profile.entries)}
+        found["spilling"] = [e.label for e in entries if e.spilling]
+        found["waves"] = min((e.waves for e in entries if e.waves is not None), default=None)
+        found["code"] = max((e.code for e in entries if e.code is not None), default=None)
+        return {**found, "not_counted": missing, "dispatches": len(entries)}
 
 
 def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:

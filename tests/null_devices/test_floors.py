@@ -2,8 +2,9 @@
 
 A kernel that spills, whose code outgrows the instruction cache or of which too few waves fit is an
 error unless golden/static_floors.json lists it as known; so is a network whose modelled time grows
-by more than 5 % over the one there. After a wanted change:
-VKNN_UPDATE_GOLDEN=1 pytest tests/null_devices/test_floors.py, and read the difference.
+by more than 5 % over the one there. Slow tests hold the kernels of all networks, without exception.
+After a wanted change: VKNN_UPDATE_GOLDEN=1 pytest tests/null_devices/test_floors.py, and read the
+difference.
 """
 
 from __future__ import annotations
@@ -13,29 +14,69 @@ import os
 from pathlib import Path
 
 import pytest
+from benchmarks.counting import made
 from tests.null_devices.jobs import do, model_job, selected_devices
+from tests.peers.ncnn.networks import NETWORKS as SIZES
 
 pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
 
 GOLDEN = Path(__file__).parent / "golden" / "static_floors.json"
-#: One whose machine code is read, one whose times are coarse.
-DEVICES = ("navi21", "nv172")
-#: One of large convolutions, one of small and depthwise ones.
-NETWORKS = ("resnet18", "shufflenet_v2")
+#: Networks of large convolutions, of small and depthwise ones, of chains; devices whose machine
+#: code is read and others whose times are coarse.
+NETWORKS = {
+    "navi21": ("resnet18", "shufflenet_v2"),
+    "nv172": ("resnet18", "shufflenet_v2"),
+    "navi31": ("mobilenet_v3",),
+    "a740": ("mobilenet_v3",),
+    "m1": ("mobilenet_v3",),
+    "raven": ("mobilenet_v3",),
+}
+PRECISIONS = ("fp32", "fp16")
 GROWTH = 1.05
+#: Device -> least waves (warps) as its driver counts them (RADV counts a wave of 64 lanes as two on
+#: RDNA), and most bytes of code; None where it does not count.
+BOUNDS: dict[str, tuple[int | None, int | None]] = {
+    "navi21": (8, 16 << 10),
+    "navi31": (8, 16 << 10),
+    "nv172": (16, 32 << 10),
+    "a740": (1, None),
+    "m1": (None, None),
+    "raven": (2, 16 << 10),
+}
 
 
-@pytest.mark.parametrize("device", [d for d in DEVICES if d in selected_devices()])
+@pytest.mark.parametrize("device", [d for d in NETWORKS if d in selected_devices(tuple(BOUNDS))])
 def test_floors(device: str, shared: Path) -> None:
     folder = shared / "benchmark" / "ncnn"
     jobs = [
         {**model_job(folder / f"{name}.param", mode), "kind": "static"}
-        for name in NETWORKS
-        for mode in ("fp32", "fp16")
+        for name in NETWORKS[device]
+        for mode in PRECISIONS
     ]
     for found in do(device, jobs):
         assert found["not_counted"] == [] and found["dispatches"] > 10
         check(f"{device} {found['name']}", found["time"], found["violations"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("device", [d for d in BOUNDS if d in selected_devices(tuple(BOUNDS))])
+def test_no_kernel_of_any_network_is_below_a_floor(
+    device: str, precision: str, shared: Path, tmp_path: Path
+) -> None:
+    files = [shared / "benchmark" / "ncnn" / f"{name}.param" for name in SIZES]
+    jobs = [{**model_job(path, precision), "kind": "static"} for path in files]
+    for name, shape in made.SHAPES.items():
+        job = model_job(made.written(name, tmp_path), precision)
+        jobs.append({**job, "kind": "static", "shape": shape})
+    waves, code = BOUNDS[device]
+    for found in do(device, jobs, 1000):
+        context = f"{device} {found}"
+        assert found["spilling"] == [] and found["violations"] == [], context
+        assert found["dispatches"] > 10, context
+        assert waves is None or found["waves"] >= waves, context
+        assert code is None or 0 < found["code"] <= code, context
 
 
 def check(key: str, time: float, violations: list[str]) -> None:

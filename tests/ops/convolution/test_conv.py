@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from tests.helpers import ACCESS_MODES, check_op
+from tests.helpers import ACCESS_MODES, check_op, single_op_graph
+from tests.lowering.limits import DISCRETE
 
+from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.packing import (
     pack_conv,
@@ -176,6 +180,17 @@ def test_pack_depthwise_puts_channels_in_vectors() -> None:
     np.testing.assert_array_equal(packed[4], w[:4, 0, 1, 1])
     np.testing.assert_array_equal(packed[6 + 5], [w[4, 0, 1, 2], 0, 0, 0])
     np.testing.assert_array_equal(packed[12:], [[0, 1, 2, 3], [4, 0, 0, 0]])
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("kind", "widest"), [("discrete", 7), ("cpu", 8)])
+def test_lanes_of_gpus_hold_what_there_are_registers_for(kind: str, widest: int) -> None:
+    op = conv(2, 2, 1, group=8)
+    graph = single_op_graph(op, [random(1, 8, 33, 33), random(8, 1, 3, 3)], [1])
+    limits = dataclasses.replace(DISCRETE, kind=kind)
+    found = {c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())}
+    widths = [int(n.removeprefix("depthwise")) for n in found if n.startswith("depthwise")]
+    assert max(widths) == widest and min(widths) == 1
 
 
 def test_depthwise_of_three_axes() -> None:

@@ -13,6 +13,7 @@ from tests.lowering.limits import DISCRETE
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.matmul.gemm import Gemm
 from vknn.lowering.kernels.matmul.wide import HELD_SUMS, ROWS, WideTile, wide_tiles
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu
 from vknn.ops.matmul import MatMul
 from vknn.plan import DeviceLimits
@@ -136,6 +137,19 @@ def test_parts_only_where_lanes_are_few() -> None:
     assert names(product(145, 64, 768), GPU) == ["wide8", "wide8-split2", "wide4", "wide4-split2"]
     assert names(product(145, 60, 768), GPU) == ["wide8", "wide4"]
     assert names(product(4, 60, 768), GPU) == ["wide4"]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("name", "converts"), [("RADV RAVEN", True), ("RADV NAVI21", False)])
+def test_only_gcn_takes_longer_for_factors_of_float16(name: str, converts: bool) -> None:
+    """It converts each before it multiplies it, half as many instructions as the
+    products of a tile of four rows; sums in float16 need none of that."""
+    limits = dataclasses.replace(GPU, name=name, vendor_id=0x1002, subgroup_size=64)
+    machine, gemm = machine_of(limits), product(145, 768, 3072)
+    tile = WideTile(4, 64)
+    single, half = (tile.cost(machine, gemm, half=False, fp16=fp16) for fp16 in (False, True))
+    assert 1.3 * single < half < 1.6 * single if converts else half <= single
+    assert tile.cost(machine, gemm, half=True, fp16=True) < single
 
 
 @pytest.mark.host

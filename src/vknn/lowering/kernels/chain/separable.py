@@ -59,8 +59,12 @@ TILES = (
     SharedMemoryTile(1, 1, 8, 32, 32),
 )
 #: Instructions of a lane for a tap beside its products, for a vec4 of the depthwise convolution,
-#: for a round and outside of the loop; waits of a round and outside.
+#: for a round and outside of the loop; waits of a round and outside: by RADV's machine code for
+#: RDNA 2. Elsewhere a tap takes two loads, which are waited for together with those of the tile.
 _TAP, _VALUE, _ROUND, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 7.0, 12.0, 15.0, 100.0, 2.2, 3.0
+_LOADS = 2.0
+#: Instructions in the time in which AMD's shared memory gives a SIMD's share of a vec4 of floats.
+_SHARED_VEC4 = 8.0
 #: Waves that a SIMD has registers for.
 _HELD = 8
 
@@ -173,16 +177,19 @@ def _cost(problem: Problem, found: Separable, tile: SharedMemoryTile) -> float:
     shape, link = found.depthwise, found.first
     rounds = ceil_div(shape.c4, tile.depth)
     values = rounds * tile.depth * tile.height / tile.lanes
-    each = shape.taps * (4 + _TAP) + _VALUE + 4 * epilogue_work(link.problem.epilogue)
-    busy = machine.on_simds(
-        groups * tile.lanes,
-        values * each + rounds * _ROUND + _OUTSIDE,
-        rounds * _WAITS + _OUTSIDE_WAITS,
-        machine.held(_HELD),
-    )
+    if machine.scalar:
+        each = shape.taps * (4 + _TAP) + _VALUE + 4 * epilogue_work(link.problem.epilogue)
+        work, waits = values * each + rounds * _ROUND + _OUTSIDE, rounds * _WAITS + _OUTSIDE_WAITS
+    else:
+        work, waits = values * shape.taps * (4 + _LOADS), 0.0
+    busy = machine.on_simds(groups * tile.lanes, work, waits, machine.held(_HELD))
     busy += tile.cost(machine, groups, shape.c4, problem.half_sums)
     elements = 4 * tile.rows * tile.cols * epilogue_work(found.second.problem.epilogue)
     busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    if machine.scalar:
+        reads = rounds * tile.depth * (tile.rows + 4 * tile.cols)
+        each = _SHARED_VEC4 / 2 if isinstance(tile, DotTile) else _SHARED_VEC4
+        busy = max(busy, machine.on_simds(groups * tile.lanes, reads * each, 0.0))
     half = problem.options.half
     types = [link.problem.input(0), *problem.outputs, *found.second.problem.epilogue.operands]
     moved = sum(storage_bytes(t, Layout.C4, half=half) for t in types)

@@ -32,6 +32,9 @@ from vknn.lowering.kit.workgroups import (
 
 #: Most inputs that a lane keeps of a row; a longer reach costs more than it saves.
 MOST_SPAN = 40
+#: Most inputs of a row and results of a lane of a GPU: with more vec4s than that in registers there
+#: is room for one wave on a SIMD of GCN, and for three of RDNA 2.
+MOST_HELD = 24
 #: Instructions for an input of a row, before and after the rows and for each pixel there, and
 #: waits for a row and otherwise, by RADV's machine code for RDNA 2 (``vknn profile --static --isa``
 #: on the null device navi21). Elsewhere a row takes some beside products and loads.
@@ -45,6 +48,8 @@ def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not shape.is_depthwise:
         return []
     widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
+    if problem.limits.kind != "cpu":
+        widths = [w for w in widths if w == 1 or _span(shape, w) + w <= MOST_HELD]
     found = [_candidate(problem, shape, w) for w in widths if _fits(problem, shape, w)]
     return [*found, *in_bytes(problem, found)]
 

@@ -30,6 +30,7 @@ from vknn.lowering.kernels.matmul.kernels import (
     shared_groups,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    LOAD,
     SharedMemoryTile,
     shared_memory_tiles,
     tile_cost,
@@ -145,11 +146,13 @@ class _Form:
         scalar = self.kernel == "scalar"
         tile = scalar_tile(gemm, limits) if scalar else choose_tile(gemm, limits)
         lanes = math.prod(tile.groups(gemm)) * math.prod(tile.local)
-        loads = tile.rows + 4 * tile.cols
+        machine, half = self.problem.machine, self.problem.half_sums and not scalar
+        loads: float = tile.rows + 4 * tile.cols
         if scalar:
             loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
-        half = self.problem.half_sums and not scalar
-        return tile_cost(self.problem.machine, lanes, steps, tile.rows, tile.cols, loads, half)
+        elif machine.converts and self.problem.options.half and not half:
+            loads *= 1 + 4 / LOAD
+        return tile_cost(machine, lanes, steps, tile.rows, tile.cols, loads, half)
 
     def inputs(self) -> tuple[Layout | None, ...]:
         """The inputs' layouts."""

@@ -325,7 +325,7 @@ def tile_cost(
     steps: int,
     rows: int,
     cols: int,
-    loads: int,
+    loads: float,
     half: bool = False,
     work: float = 1.0,
 ) -> float:

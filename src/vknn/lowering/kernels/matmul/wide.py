@@ -86,6 +86,8 @@ class WideTile:
         """Microseconds; ``half``: products in float16, ``fp16``: tensors are."""
         span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
         work = span * 16 * self.rows * (machine.half if half else 1.0) + 8 * span / steps
+        if machine.converts and fp16 and not half:
+            work += span * (16 + 4 * self.rows)  # four vec4s of b, one of each row of a
         if machine.scalar:
             waits, held = _WAITS * span / steps + 2.0, 8
         else:

@@ -1,0 +1,85 @@
+"""Chains that the planner considers beside their nodes apart, and which of both it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from vknn.chaining import ChainChoice, chain_choices
+from vknn.graph import Graph, Node
+from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.choose.candidates import make_problem
+from vknn.lowering.choose.tuned_choices import problem_key
+from vknn.lowering.kit.candidate import Candidate
+from vknn.passes.chains import joined
+from vknn.plan import DeviceLimits
+from vknn.tuning.jobs import Job
+
+from .problems import Kernel
+from .report import CHAIN
+
+APART = "apart"
+
+
+@dataclass(eq=False)
+class Joining:
+    """A run of nodes: as a chain, the last of them as one, or all apart, each with the candidates
+    of the lowest estimates.
+
+    Attributes:
+        kernels: Those of each way, by the way's name.
+        estimates: Microseconds by the planner, by way.
+        taken: Runs by network and way.
+    """
+
+    kernels: dict[str, list[Kernel]]
+    estimates: dict[str, float]
+    taken: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def ways(self) -> dict[str, list[Kernel]]:
+        """The kernels of each way, by its name."""
+        return self.kernels
+
+
+def add_joinings(
+    found: dict[tuple[str, str], Any],
+    name: str,
+    graph: Graph,
+    limits: DeviceLimits,
+    options: LoweringOptions,
+) -> None:
+    """Addition of the runs of a network that may be chains to those of other networks."""
+    for choice in chain_choices(graph, limits, options):
+        longest = max(choice.runs, key=len)
+        keys = [problem_key(make_problem(node, limits, options)) for node in longest]
+        key = " >> ".join(keys), CHAIN
+        if key not in found:
+            found[key] = _joining(choice, limits, options)
+        taken = found[key].taken.setdefault(name, Counter())
+        taken[_way(choice.taken)] += 1
+
+
+def _way(run: list[Node]) -> str:
+    return f"chain of {len(run)}" if run else APART
+
+
+def _joining(choice: ChainChoice, limits: DeviceLimits, options: LoweringOptions) -> Joining:
+    longest = max(choice.runs, key=len)
+    ways = {APART: longest}
+    for run in choice.runs:  # the last nodes of the longest
+        ways[_way(run)] = [*longest[: len(longest) - len(run)], joined(run)]
+    kernels, estimates = {}, {}
+    for way, nodes in ways.items():
+        least = [min(candidates(n, limits, options), key=lambda c: c.cost) for n in nodes]
+        parts = zip(nodes, least, strict=True)
+        # A view is no dispatch.
+        kernels[way] = [_kernel(n, c, options) for n, c in parts if c.view is None]
+        estimates[way] = sum(c.cost for c in least)
+    return Joining(kernels, estimates)
+
+
+def _kernel(node: Node, candidate: Candidate, options: LoweringOptions) -> Kernel:
+    constants = tuple(v.constant if v is not None else None for v in node.inputs)
+    job = Job("", node.op, node.input_types, constants, (), options)
+    return job, candidate.outputs[0], candidate.name
