@@ -18,6 +18,7 @@ from vknn.ops.elementwise import Fused
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.passes.chains import joined
 from vknn.plan import DeviceLimits
 
@@ -75,6 +76,19 @@ def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_layer)
 
 
+def _is_softmax(node: Node) -> bool:
+    return isinstance(node.op, Softmax | LogSoftmax)
+
+
+def _heads(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """The end of a classifier: a layer with the mean before it, the softmax behind it, or both."""
+    if _is_softmax(node):
+        yield readings.run(node, _is_layer, _is_mean)
+        yield readings.run(node, _is_layer)
+    elif _is_layer(node):
+        yield readings.run(node, _is_mean)
+
+
 def _is_depthwise(node: Node) -> bool:
     base = _base(node)
     return isinstance(base, Conv) and base.group > 1
@@ -90,6 +104,7 @@ def _separables(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
 _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "gates": _gates,
+    "heads": _heads,
     "separable": _separables,
 }
 
@@ -102,7 +117,8 @@ def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) ->
     found: dict[Node, Node] = {}  # a chain's last node -> the chain
     taken: set[Node] = set()
     for name, finder in _KINDS.items():
-        for node in graph.nodes if name not in options.disabled else ():
+        # From the end on: the longer of two runs that begin together is the later one.
+        for node in reversed(graph.nodes) if name not in options.disabled else ():
             runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
             chains = [(_saved(run, limits, options), run) for run in runs]
             saved, run = max(chains, key=lambda pair: pair[0], default=(0.0, []))
