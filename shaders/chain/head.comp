@@ -3,8 +3,8 @@
 #pragma vknn variants ACCESS=0,1,2 SOFTMAX=0,1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// The end of a classifier: y = softmax(f(B mean(x) + b)) for each image; the mean or the softmax may be
-// missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
+// The end of a classifier: y = softmax(f(B g(mean(x)) + b)) for each image; the mean or the softmax may
+// be missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
 // SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote.
 // Nobody waits for another, so that any order of the workgroups will do.
 //
@@ -29,14 +29,33 @@ layout(constant_id = 10) const int LANES = 64;       // local_size_x
 layout(constant_id = 11) const int INPUTS = 64;      // room for c4 * PIXEL_LANES vec4s
 layout(constant_id = 12) const int PIXEL_LANES = 1;  // lanes that share the pixels of a vec4
 layout(constant_id = 13) const int LOGARITHM = 0;    // of the softmax
+layout(constant_id = 14) const int ACTIVATES = 0;    // means: g has steps
 
 layout(push_constant) uniform P {
-    int c4, m4, channels;  // vec4s of x's channels and of y's; y's
+    int c4, channels_in;  // of x, the first in vec4s
+    int m4, channels;     // of y
     int pixels, columns;
 } p;
 
 shared vec4 vectors[INPUTS];
 shared vec4 partial[LANES];
+
+// The first three steps of the epilogue are g, the others f.
+vec4 g(vec4 v) {
+    vec4 p, q;
+    EPILOGUE_STEP(0)
+    EPILOGUE_STEP(1)
+    EPILOGUE_STEP(2)
+    return v;
+}
+
+vec4 f(vec4 v) {
+    vec4 p, q;
+    EPILOGUE_STEP(3)
+    EPILOGUE_STEP(4)
+    EPILOGUE_STEP(5)
+    return v;
+}
 
 #include "chain/layers.glsl"
 
@@ -86,6 +105,11 @@ void main() {
     int image = int(gl_WorkGroupID.y);
     take_means(image, lane);
     barrier();
+    if (ACTIVATES != 0) {
+        for (int i = lane; i < p.c4; i += LANES)
+            vectors[i] = zero_padding_lanes(g(vectors[i]), i, p.channels_in);
+        barrier();
+    }
 
     int first = int(gl_WorkGroupID.x) * p.columns;
     int end = min(first + p.columns, p.m4);
@@ -96,7 +120,7 @@ void main() {
         SUM_COLUMNS(0, p.c4, p.m4, 0, base, end)
         if (lane < width && column < end) {
             int at = image * p.m4 + column;
-            vec4 v = epilogue4(partial[lane] + LOAD4(w, bias + column), at, column);
+            vec4 v = f(partial[lane] + LOAD4(w, bias + column));
 #if SOFTMAX
             ivec4 bits = floatBitsToInt(v);
             [[unroll]] for (int q = 0; q < 4; q++) done[4 * at + q] = bits[q];

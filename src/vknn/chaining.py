@@ -17,7 +17,7 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
-from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool
 from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.passes.chains import joined
 from vknn.plan import DeviceLimits
@@ -66,7 +66,11 @@ def _is_layer(node: Node) -> bool:
 
 
 def _is_mean(node: Node) -> bool:
-    return isinstance(node.op, GlobalAveragePool)
+    """True for means of images, or what may be some: whole windows are the kernels' to tell."""
+    base = _base(node)
+    if isinstance(base, AveragePool):
+        return math.prod(node.output_types[0].dims[2:]) == 1
+    return isinstance(base, GlobalAveragePool)
 
 
 def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:

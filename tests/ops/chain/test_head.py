@@ -14,10 +14,10 @@ from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
-from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Swish
+from vknn.ops.elementwise import Add, Fused, FusedStep, HardSigmoid, Relu, Swish
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
-from vknn.ops.pooling.pool import GlobalAveragePool, GlobalMaxPool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool
 from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.plan import DeviceLimits
 from vknn.runtime.device import open_device
@@ -56,6 +56,15 @@ def test_means_layers_and_softmax(size: tuple[int, int], precision: str) -> None
     flat = Reshape((2, 29))
     run((MEAN, flat, steps), (1, 0, 2), x, w, b, precision=precision)
     run((MEAN, flat, LAYER, Softmax(1)), (1, 0, 2, 0), x, w, b, precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_functions_of_means(precision: str) -> None:
+    steps = FusedStep(Add(), scalar=0.5), FusedStep(HardSigmoid())
+    x, (w, b) = floats(2, 13, 5, 3), weights(13, 7)
+    for mean in (MEAN, AveragePool((5, 3), (1, 1), (0,) * 4)):
+        links = (Fused(mean, steps), Reshape((2, 13)), LAYER)
+        run(links, (1, 0, 2), x, w, b, precision=precision, access=("storage",))
 
 
 def test_convolutions_of_one_pixel() -> None:
@@ -113,6 +122,9 @@ def test_devices_and_chains_that_it_is_offered() -> None:
     image = (floats(1, 67, 3, 3), *arrays[1:])
     largest = Chain((GlobalMaxPool(), Reshape((1, 67)), LAYER), (1, 0, 2))
     assert not offered(largest, image, DISCRETE)
+    for kernel, pads in (((2, 2), (0,) * 4), ((3, 3), (1, 1, 0, 0))):
+        part = AveragePool(kernel, (3, 3), pads)
+        assert not offered(Chain((part, *largest.links[1:]), (1, 0, 2)), image, DISCRETE)
 
 
 @pytest.mark.parametrize("device", [name for name in DEVICES if DEVICES[name].kind != "cpu"])

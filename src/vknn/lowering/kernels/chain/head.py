@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from vknn.graph import DType
 from vknn.lowering.kernels.chain.gate import (
+    MOST_STEPS,
     ROUND,
     Layer,
     keeps_vectors,
@@ -23,13 +24,14 @@ from vknn.lowering.kernels.chain.gate import (
     step_constants,
 )
 from vknn.lowering.kernels.chain.links import Link
+from vknn.lowering.kernels.pooling.window import pool_window
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, update, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
-from vknn.lowering.kit.problem import Problem
+from vknn.lowering.kit.problem import EpilogueStep, Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
 from vknn.ops.movement.shape import Reshape
-from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool
 from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.plan import DeviceLimits
 
@@ -41,12 +43,14 @@ COLUMNS = (4, 8, 16)
 class Head:
     """A layer on vectors of ``batch`` images, which are means of ``pixels`` where it ``pools``.
 
+    ``steps``: what is computed of each mean.
     ``softmax``: what is taken of its results, or None. ``columns``: vec4s of a workgroup.
     """
 
     batch: int
     pixels: int
     pools: bool
+    steps: tuple[EpilogueStep, ...]
     layer: Layer
     softmax: Softmax | LogSoftmax | None
     columns: int
@@ -86,7 +90,8 @@ def _head(links: Sequence[Link], columns: int, lanes: int) -> Head | None:
     """The end of a classifier that the links are, or None."""
     x = links[0].problem.input(0)
     rest = list(links)
-    pools = isinstance(rest[0].op, GlobalAveragePool) and not rest[0].problem.epilogue.steps
+    pools = _is_mean(rest[0])
+    steps = rest[0].problem.epilogue.steps if pools else ()
     if pools:
         rest = rest[1:]
     if any(isinstance(link.op, Reshape) and not keeps_vectors(link) for link in rest):
@@ -101,7 +106,17 @@ def _head(links: Sequence[Link], columns: int, lanes: int) -> Head | None:
     pixels = math.prod(x.dims[2:])
     if (not pools and pixels != 1) or not (pools or softmax):
         return None
-    return Head(x.dims[0], pixels, pools, layer, softmax, columns, lanes)
+    return Head(x.dims[0], pixels, pools, steps, layer, softmax, columns, lanes)
+
+
+def _is_mean(link: Link) -> bool:
+    """True for the mean of whole images, with a short epilogue of its own."""
+    epilogue = link.problem.epilogue
+    if len(epilogue.steps) > MOST_STEPS or epilogue.operands:
+        return False
+    if isinstance(link.op, AveragePool):
+        return len(link.op.kernel) <= 3 and pool_window(link.problem).whole
+    return isinstance(link.op, GlobalAveragePool)
 
 
 def _softmax(link: Link) -> Softmax | LogSoftmax | None:
@@ -173,6 +188,7 @@ def _emit(emitter: Emitter, head: Head) -> None:
         local=(head.lanes, 1, 1),
         push={
             "c4": layer.k4,
+            "channels_in": layer.w.shape[1],
             "m4": layer.n4,
             "channels": layer.w.shape[0],
             "pixels": head.pixels,
@@ -183,7 +199,9 @@ def _emit(emitter: Emitter, head: Head) -> None:
             "INPUTS": head.room,
             "PIXEL_LANES": head.pixel_lanes,
             "LOGARITHM": int(isinstance(head.softmax, LogSoftmax)),
-            **step_constants(layer.steps, 0),
+            "ACTIVATES": int(bool(head.steps)),
+            **step_constants(head.steps, 0),
+            **step_constants(layer.steps, MOST_STEPS),
         },
         defines={"SOFTMAX": int(head.softmax is not None)},
         epilogue=0,
