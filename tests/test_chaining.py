@@ -22,6 +22,7 @@ from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.pooling.pool import GlobalAveragePool
 from vknn.ops.recurrent.rnn import GRU
+from vknn.ops.reduction import Softmax
 from vknn.passes.chains import unchain
 from vknn.plan import DeviceLimits
 from vknn.reference import run
@@ -65,7 +66,7 @@ def network(*, by_rows: bool = False, outputs_hidden: bool = False) -> Graph:
 
 
 def chained(graph: Graph, limits: DeviceLimits = DISCRETE, disabled: str = "") -> Graph:
-    options = dataclasses.replace(OPTIONS, disabled=frozenset({disabled} - {""}))
+    options = dataclasses.replace(OPTIONS, disabled=frozenset(disabled.split()))
     return chain_nodes(graph, limits, options)
 
 
@@ -123,6 +124,40 @@ def test_where_separable_convolutions_stay_apart() -> None:
     assert not chains(chained(separables(), disabled="separable"))
 
 
+def classifier(*, layers: int = 1, outputs_mean: bool = False) -> Graph:
+    """The mean of an image, layers, and a softmax."""
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    mean = builder.add(GlobalAveragePool(), x)
+    v = builder.add(Reshape((1, CHANNELS)), mean)
+    for size in [1021] * layers:
+        w = floats(size, v.type.dims[1])
+        bias = builder.constant(floats(size))
+        v = builder.add(MatMul(transpose_b=True), v, builder.constant(w), bias)
+    y = builder.add(Softmax(1), v)
+    return builder.finish({"y": y} | ({"mean": mean} if outputs_mean else {}))
+
+
+def test_ends_of_classifiers_become_one_dispatch() -> None:
+    graph = classifier()
+    found = chained(graph)
+    assert [len(op.links) for op in chains(found)] == [4] and len(found.nodes) == 1
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = floats(1, CHANNELS, 7, 5)
+    (y,) = run_graph(found, limits, OPTIONS, {"x": x}).values()
+    expected = run(graph, {"x": x})["y"]
+    assert np.abs(y - expected).max() < 1e-5 * expected.max()
+    assert np.array_equal(run(found, {"x": x})["y"], expected)
+
+
+def test_where_ends_of_classifiers_are_parted() -> None:
+    assert not chains(chained(classifier(), disabled="heads"))
+    assert [len(op.links) for op in chains(chained(classifier(outputs_mean=True)))] == [2]
+    # Of two layers the mean goes with the first and the softmax with the last.
+    found = chained(classifier(layers=2), disabled="gates")
+    assert [len(op.links) for op in chains(found)] == [3, 2]
+
+
 def test_nodes_of_several_outputs_are_left_alone() -> None:
     builder = GraphBuilder()
     x = builder.input("x", TensorType.of(floats(3, 1, 5)))
@@ -135,11 +170,11 @@ def test_nodes_of_several_outputs_are_left_alone() -> None:
 def test_where_chains_are_made() -> None:
     graph = network()
     assert chained(graph, dataclasses.replace(DISCRETE, kind="cpu")) is graph
-    assert chained(graph, disabled="gates") is graph
+    assert chained(graph, disabled="gates heads") is graph
 
 
 def test_what_others_read_is_not_hidden() -> None:
-    found = chained(network(outputs_hidden=True))
+    found = chained(network(outputs_hidden=True), disabled="heads")
     assert len(chains(found)) == 1
     assert {value.name for value in found.outputs.values()} <= {
         value.name for node in found.nodes for value in node.outputs

@@ -18,7 +18,8 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
-from vknn.ops.pooling.pool import GlobalAveragePool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool
+from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.passes.chains import joined
 from vknn.plan import DeviceLimits
 
@@ -66,7 +67,11 @@ def _is_layer(node: Node) -> bool:
 
 
 def _is_mean(node: Node) -> bool:
-    return isinstance(node.op, GlobalAveragePool)
+    """True for means of images, or what may be some: whole windows are the kernels' to tell."""
+    base = _base(node)
+    if isinstance(base, AveragePool):
+        return math.prod(node.output_types[0].dims[2:]) == 1
+    return isinstance(base, GlobalAveragePool)
 
 
 def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
@@ -74,6 +79,19 @@ def _gates(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
     if _is_layer(node):
         yield readings.run(node, _is_layer, _is_mean)
         yield readings.run(node, _is_layer)
+
+
+def _is_softmax(node: Node) -> bool:
+    return isinstance(node.op, Softmax | LogSoftmax)
+
+
+def _heads(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """The end of a classifier: a layer with the mean before it, the softmax behind it, or both."""
+    if _is_softmax(node):
+        yield readings.run(node, _is_layer, _is_mean)
+        yield readings.run(node, _is_layer)
+    elif _is_layer(node):
+        yield readings.run(node, _is_mean)
 
 
 def _is_depthwise(node: Node) -> bool:
@@ -91,6 +109,7 @@ def _separables(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
 _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "gates": _gates,
+    "heads": _heads,
     "separable": _separables,
 }
 
@@ -122,7 +141,8 @@ def chain_choices(
     readings = _Readings(graph)
     taken: set[Node] = set()
     for name, finder in _KINDS.items():
-        for node in graph.nodes if name not in options.disabled else ():
+        # From the end on: the longer of two runs that begin together is the later one.
+        for node in reversed(graph.nodes) if name not in options.disabled else ():
             runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
             saved = [_saved(run, limits, options) for run in runs]
             possible = [n for n, time in enumerate(saved) if time > -math.inf]

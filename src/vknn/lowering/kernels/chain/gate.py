@@ -86,18 +86,21 @@ class Gate:
 
     def pixel_lanes(self, lanes: int) -> int:
         """Lanes that share the pixels of a vec4 of channels, a power of two."""
-        if not self.pools:
-            return 1
-        share = PIXEL_LANES
-        while 2 * share * self.first.k4 <= lanes and 2 * share * LANE_PIXELS <= self.pixels:
-            share *= 2
-        return share
+        return share_of_pixels(self.pixels, self.first.k4, lanes) if self.pools else 1
 
     def room(self, lanes: int) -> tuple[int, int]:
         """vec4s of shared memory for parts of the means and for the hidden layer."""
         sizes = (self.first.k4 * self.pixel_lanes(lanes), self.first.n4)
         inputs, hidden = (ceil_div(size, ROUND) * ROUND for size in sizes)
         return inputs, hidden
+
+
+def share_of_pixels(pixels: int, k4: int, lanes: int) -> int:
+    """Lanes that share the ``pixels`` of each of ``k4`` vec4s of channels, a power of two."""
+    share = PIXEL_LANES
+    while 2 * share * k4 <= lanes and 2 * share * LANE_PIXELS <= pixels:
+        share *= 2
+    return share
 
 
 def gate_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
@@ -130,9 +133,9 @@ def _gate(links: Sequence[Link]) -> Gate | None:
     pools = isinstance(rest[0].op, GlobalAveragePool) and not rest[0].problem.epilogue.steps
     if pools:
         rest = rest[1:]
-    if any(isinstance(link.op, Reshape) and not _keeps_vectors(link) for link in rest):
+    if any(isinstance(link.op, Reshape) and not keeps_vectors(link) for link in rest):
         return None
-    found = [_layer(link) for link in rest if not isinstance(link.op, Reshape)]
+    found = [layer_of(link) for link in rest if not isinstance(link.op, Reshape)]
     if len(found) != 2 or found[0] is None or found[1] is None or x.rank < 2:
         return None
     pixels = math.prod(x.dims[2:])
@@ -141,7 +144,7 @@ def _gate(links: Sequence[Link]) -> Gate | None:
     return Gate(x.dims[0], pixels, pools, found[0], found[1])
 
 
-def _keeps_vectors(link: Link) -> bool:
+def keeps_vectors(link: Link) -> bool:
     """True for a reshape between [N, C] and [N, C, 1...]."""
     x = link.problem.input(0)
     same = [_vector(t) for t in (x, link.output)]
@@ -155,7 +158,7 @@ def _vector(type_: TensorType) -> tuple[int, int] | None:
     return type_.dims[0], type_.dims[1]
 
 
-def _layer(link: Link) -> Layer | None:
+def layer_of(link: Link) -> Layer | None:
     """The layer that a matrix product or a convolution of one pixel is; None for others."""
     problem, op = link.problem, link.op
     w, *biases = problem.constants[1:] or (None,)
@@ -183,12 +186,13 @@ def _layer(link: Link) -> Layer | None:
     return Layer(matrix, bias, steps, tuple(a for a in (w, bias) if a is not None))
 
 
-def _lanes(limits: DeviceLimits) -> int:
+def lane_total(limits: DeviceLimits) -> int:
+    """Lanes of a workgroup."""
     return min(LANES, limits.max_group_size[0], limits.max_group_invocations)
 
 
 def _fits(limits: DeviceLimits, gate: Gate) -> bool:
-    lanes, first, second = _lanes(limits), gate.first, gate.second
+    lanes, first, second = lane_total(limits), gate.first, gate.second
     shared, share = 16 * (sum(gate.room(lanes)) + lanes), gate.pixel_lanes(lanes)
     passes = max(ceil_div(layer.n4, lanes) for layer in (first, second))
     loops = (
@@ -205,7 +209,7 @@ def _fits(limits: DeviceLimits, gate: Gate) -> bool:
 
 def _cost(problem: Problem, gate: Gate, slices: int, read: int) -> float:
     """Microseconds: what a compute unit reads, and the rounds of loads that a lane waits for."""
-    machine, lanes = problem.machine, _lanes(problem.limits)
+    machine, lanes = problem.machine, lane_total(problem.limits)
     first, second = gate.first, gate.second
     waits = 4.0
     if gate.pools:
@@ -222,7 +226,7 @@ def _cost(problem: Problem, gate: Gate, slices: int, read: int) -> float:
 
 def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
     limits = emitter.problem.limits
-    lanes, first, second = _lanes(limits), gate.first, gate.second
+    lanes, first, second = lane_total(limits), gate.first, gate.second
     sources = (*first.sources, *second.sources)
     packed = emitter.weight("gate", functools.partial(pack_gate, gate), *sources)
     columns = ceil_div(second.n4, slices)

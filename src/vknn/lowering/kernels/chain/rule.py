@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vknn.lowering.kernels.chain.gate import gate_candidates
+from vknn.lowering.kernels.chain.head import head_candidates
 from vknn.lowering.kernels.chain.links import links_of
 from vknn.lowering.kernels.chain.separable import separable_candidates
 from vknn.lowering.kit.candidate import Candidate
@@ -17,4 +18,5 @@ def chain(problem: Problem) -> list[Candidate]:
     if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
         return []
     links = links_of(problem)
-    return [*gate_candidates(problem, links), *separable_candidates(problem, links)]
+    families = gate_candidates, head_candidates, separable_candidates
+    return [found for family in families for found in family(problem, links)]

@@ -1,0 +1,136 @@
+#version 450
+#pragma vknn variants ACCESS=0,1,2 SOFTMAX=0,1
+#pragma vknn variants ACCESS=0,1,2 SOFTMAX=0,1 HALF=1
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+// The end of a classifier: y = softmax(f(B g(mean(x)) + b)) for each image; the mean or the softmax may
+// be missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
+// SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote.
+// Nobody waits for another, so that any order of the workgroups will do.
+//
+// x [N, c4, pixels] and y [N, m4] in C4. w: B [c4][4][m4] vec4s, the 4 for the lanes of an input vec4,
+// then b [m4]. done: the bits of the layer's results [N, m4, 4], then of each image the number of
+// workgroups that are done, 0 at first.
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+#include "common/mathf.glsl"
+
+INPUT4(0, x);
+INPUT4F(1, w);
+OUTPUT4(2, y);
+#if SOFTMAX
+coherent INOUT1I(3, done);
+#endif
+#define EPILOGUE_BINDING 4
+#define EPILOGUE_OPERANDS 0
+#include "common/epilogue.glsl"
+
+layout(constant_id = 10) const int LANES = 64;       // local_size_x
+layout(constant_id = 11) const int INPUTS = 64;      // room for c4 * PIXEL_LANES vec4s
+layout(constant_id = 12) const int PIXEL_LANES = 1;  // lanes that share the pixels of a vec4
+layout(constant_id = 13) const int LOGARITHM = 0;    // of the softmax
+layout(constant_id = 14) const int ACTIVATES = 0;    // means: g has steps
+
+layout(push_constant) uniform P {
+    int c4, channels_in;  // of x, the first in vec4s
+    int m4, channels;     // of y
+    int pixels, columns;
+} p;
+
+shared vec4 vectors[INPUTS];
+shared vec4 partial[LANES];
+
+// The first three steps of the epilogue are g, the others f.
+vec4 g(vec4 v) {
+    vec4 p, q;
+    EPILOGUE_STEP(0)
+    EPILOGUE_STEP(1)
+    EPILOGUE_STEP(2)
+    return v;
+}
+
+vec4 f(vec4 v) {
+    vec4 p, q;
+    EPILOGUE_STEP(3)
+    EPILOGUE_STEP(4)
+    EPILOGUE_STEP(5)
+    return v;
+}
+
+#include "chain/layers.glsl"
+
+#if SOFTMAX
+const int ROWS = 1;
+#include "normalization/row_reduce.glsl"
+
+shared int before;
+
+// True in all lanes of the workgroup of an image that is the last to come here.
+bool is_last(int image, int lane) {
+    memoryBarrierBuffer();
+    barrier();
+    int count = 4 * int(gl_NumWorkGroups.y) * p.m4 + image;
+    if (lane == 0) before = atomicAdd(done[count], 1);
+    barrier();
+    memoryBarrierBuffer();
+    return before == int(gl_NumWorkGroups.x) - 1;
+}
+
+bvec4 are_channels(int column) { return lessThan(4 * column + ivec4(0, 1, 2, 3), ivec4(p.channels)); }
+
+vec4 layer_result(int image, int column) {
+    int at = 4 * (image * p.m4 + column);
+    ivec4 bits = ivec4(done[at], done[at + 1], done[at + 2], done[at + 3]);
+    return mix(vec4(-M_INF), intBitsToFloat(bits), are_channels(column));
+}
+
+void take_softmax(int image, int lane) {
+    vec4 v = vec4(-M_INF);
+    for (int i = lane; i < p.m4; i += LANES) v = max(v, layer_result(image, i));
+    float most = row_max(max(max(v.x, v.y), max(v.z, v.w)));
+    v = vec4(0.0);
+    for (int i = lane; i < p.m4; i += LANES) v += m_exp(layer_result(image, i) - most);
+    float sum = row_sum((v.x + v.y) + (v.z + v.w));
+    if (LOGARITHM != 0) sum = m_log(vec4(sum)).x;
+    for (int i = lane; i < p.m4; i += LANES) {
+        v = layer_result(image, i) - most;
+        v = LOGARITHM != 0 ? v - sum : m_exp(v) / sum;
+        STORE4(y, image * p.m4 + i, zero_padding_lanes(v, i, p.channels));
+    }
+}
+#endif
+
+void main() {
+    int lane = int(gl_LocalInvocationID.x);
+    int image = int(gl_WorkGroupID.y);
+    take_means(image, lane);
+    barrier();
+    if (ACTIVATES != 0) {
+        for (int i = lane; i < p.c4; i += LANES)
+            vectors[i] = zero_padding_lanes(g(vectors[i]), i, p.channels_in);
+        barrier();
+    }
+
+    int first = int(gl_WorkGroupID.x) * p.columns;
+    int end = min(first + p.columns, p.m4);
+    int width = min(p.columns, LANES);
+    int parts = LANES / width;
+    int bias = 4 * p.c4 * p.m4;
+    for (int base = first; base < end; base += width) {
+        SUM_COLUMNS(0, p.c4, p.m4, 0, base, end)
+        if (lane < width && column < end) {
+            int at = image * p.m4 + column;
+            vec4 v = f(partial[lane] + LOAD4(w, bias + column));
+#if SOFTMAX
+            ivec4 bits = floatBitsToInt(v);
+            [[unroll]] for (int q = 0; q < 4; q++) done[4 * at + q] = bits[q];
+#else
+            STORE4(y, at, zero_padding_lanes(v, column, p.channels));
+#endif
+        }
+        barrier();
+    }
+#if SOFTMAX
+    if (is_last(image, lane)) take_softmax(image, lane);
+#endif
+}
