@@ -1,10 +1,19 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 WIDE=0,1 MASKED=0,1
 #pragma vknn variants ACCESS=0,1,2 WIDE=0,1 MASKED=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 WIDE=1 MASKED=0,1 HALF=1 DOTS=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
 #include "common/mathf.glsl"
+#ifdef DOTS
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "matmul/float_dots.glsl"
+#define FACTOR f16vec4
+#else
+#define FACTOR vec4
+#define dot_added(a, b, sum) ((sum) + dot(a, b))
+#endif
 
 // y = softmax(scale * q k^T + mask) v for QUERIES queries of a head a workgroup. It walks over the keys,
 // KEYS at a time, with the largest score and the sum of each row so far: what has been added up is
@@ -81,8 +90,8 @@ layout(push_constant) uniform P {
     int mask_batch, mask_head, mask_query, mask_key;
 } p;
 
-shared vec4 q_part[QUERIES * (CHUNK + 1)];
-shared vec4 k_part[KEYS * (CHUNK + 1)];
+shared FACTOR q_part[QUERIES * (CHUNK + 1)];
+shared FACTOR k_part[KEYS * (CHUNK + 1)];
 shared float scores[QUERIES * (KEYS + 1)];
 shared float part[LANES];
 shared float largest[QUERIES];
@@ -116,23 +125,24 @@ void main() {
                 int row = min(query0 + at / CHUNK, p.queries - 1), d = d0 + at % CHUNK;
                 vec4 w = vec4(0.0);
                 if (d < p.width4) w = READ(q, q_base + row * p.q_row, d, p.width);
-                q_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = w;
+                q_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = FACTOR(w);
             }
             [[unroll]] for (int i = 0; i < KEYS * CHUNK / LANES; i++) {
                 int at = i * LANES + lane;
                 int row = min(key0 + at / CHUNK, p.keys - 1), d = d0 + at % CHUNK;
                 vec4 w = vec4(0.0);
                 if (d < p.width4) w = READ(k, k_base + row * p.k_row, d, p.width);
-                k_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = w;
+                k_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = FACTOR(w);
             }
             barrier();
             [[unroll]] for (int d = 0; d < CHUNK; d++) {
-                vec4 kv[TILE_K];
+                FACTOR kv[TILE_K];
                 [[unroll]] for (int j = 0; j < TILE_K; j++)
                     kv[j] = k_part[(tile_k + j * LANES_K) * (CHUNK + 1) + d];
                 [[unroll]] for (int i = 0; i < TILE_Q; i++) {
-                    vec4 qv = q_part[(tile_q + i * LANES_Q) * (CHUNK + 1) + d];
-                    [[unroll]] for (int j = 0; j < TILE_K; j++) s[i * TILE_K + j] += dot(qv, kv[j]);
+                    FACTOR qv = q_part[(tile_q + i * LANES_Q) * (CHUNK + 1) + d];
+                    [[unroll]] for (int j = 0; j < TILE_K; j++)
+                        s[i * TILE_K + j] = dot_added(qv, kv[j], s[i * TILE_K + j]);
                 }
             }
             barrier();

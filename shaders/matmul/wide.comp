@@ -4,6 +4,8 @@
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=1 HALF=2
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=0,1 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=1 HALF=2 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=0,1 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=1 HALF=2 DOTS=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -11,12 +13,26 @@
 #include "matmul/storage.glsl"
 #include "matmul/batch.glsl"
 #include "matmul/half_sums.glsl"
+#ifdef DOTS
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "matmul/float_dots.glsl"
+#undef FACTOR
+#undef AS_FACTOR
+#define FACTOR f16vec4
+#define AS_FACTOR(v) f16vec4(v)
+// b's vec4 number q of a step has the four of k for column q.
+#define ADD_PRODUCT(i, q, av, bv) acc[i][q] = dot_added(av, bv, acc[i][q]);
+#else
+// b's vec4 number q of a step has the columns for the q-th of k.
+#define ADD_PRODUCT(i, q, av, bv) SUM(acc, partial)[i] = fma(FACTOR(av[q]), bv, SUM(acc, partial)[i]);
+#endif
 
 // c[m, n] = alpha * sum over k of a[m, k] * b[k, n] + bias[n], for GPUs: lanes lie side by side along n,
 // each with ROWS rows of 4 columns, so that a workgroup reads whole rows of b and all of its lanes the
 // same vec4s of a, which compilers then load once a subgroup into scalar registers.
 //
 // k is a multiple of 4. a holds vec4s along k; b and c vec4s along n, b in panels of b_block of them.
+// With DOTS b has vec4s along k, four rows of a panel those of the four columns of a vec4 of c.
 // PARTS subgroups or more share a tile: each adds up a part of k, in multiples of 16, then the parts are
 // added in their order through shared memory.
 
@@ -73,8 +89,7 @@ f16vec4 partial[ROWS];
         } \
         [[unroll]] for (int s = 0; s < COUNT; s++) { \
             [[unroll]] for (int q = 0; q < 4; q++) { \
-                [[unroll]] for (int i = 0; i < ROWS; i++) \
-                    SUM(acc, partial)[i] = fma(FACTOR(av[i * COUNT + s][q]), bv[4 * s + q], SUM(acc, partial)[i]); \
+                [[unroll]] for (int i = 0; i < ROWS; i++) { ADD_PRODUCT(i, q, av[i * COUNT + s], bv[4 * s + q]) } \
             } \
         } \
         b_at += 4 * COUNT * b_row; \

@@ -7,13 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 from tests.helpers import check_op, shared_device, single_op_graph
+from tests.lowering.plan_texts import MATRICES
 
 from vknn.lowering import LoweringOptions, candidates, lower
-from vknn.lowering.kernels.attention import rule
+from vknn.lowering.kernels.attention import rule, stream
 from vknn.ops.attention import Attention, RotaryEmbedding
 from vknn.plan import Dispatch
 
 RNG = np.random.default_rng(11)
+DOTS = ("float_dot", "fp16_storage", "fp16_arithmetic")
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -100,6 +102,27 @@ def test_streams_of_several_tiles(depth: int, value_depth: int) -> None:
     check_op(op, q, k, v, mask, kind="discrete", access=("storage",))
     names = names_of(op, q, k, v, mask, kind="discrete")
     assert ("stream_scalar" in names) and ("stream" in names) == (depth % 4 + value_depth % 4 == 0)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
+def test_streams_by_dots(monkeypatch: pytest.MonkeyPatch, masked: bool) -> None:
+    """Scores by dot products of float16, written out for devices without the instruction."""
+    monkeypatch.setattr(stream, "FLOAT_DOTS", 2)
+    q, k, v = floats(1, 37, 2 * 44), floats(1, 71, 2 * 44), floats(1, 71, 2 * 20)
+    mask = floats(37, 71) if masked else None
+    half = {"precision": "fp16", "features": DOTS}
+    check_op(Attention(2, 0.15), q, k, v, mask, kind="discrete", access=("storage",), **half)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("precision, dots", [("fp16", "1"), ("fp32", None)])
+def test_streams_take_dots_of_float16(precision: str, dots: str | None) -> None:
+    a = np.zeros((1, 37, 12 * 8), np.float32)
+    graph = single_op_graph(Attention(12, 1.0), [a, a, a])
+    limits = dataclasses.replace(MATRICES, kind="discrete", features=frozenset(DOTS))
+    options = LoweringOptions(precision=precision, algorithm="stream")
+    (dispatch,) = lower(graph, limits, options).dispatches
+    assert dict(dispatch.variant).get("DOTS") == dots
 
 
 def names_of(op: Attention, *arrays: np.ndarray | None, kind: str) -> list[str]:

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Sequence
 
 from vknn.lowering.kernels.attention.sizes import AttentionSizes, mask_steps
+from vknn.lowering.kernels.matmul.float_dots import has_dots
 from vknn.lowering.kernels.matmul.gemm import allows_groups
+from vknn.lowering.kernels.matmul.shared_memory_tiles import FLOAT_DOTS
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -87,6 +89,7 @@ def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
     if masked:
         bindings.append(read1(emitter.input(3)))
     lanes, columns = _columns(sizes)
+    dots = {"DOTS": FLOAT_DOTS} if wide and has_dots(emitter.problem) else {}
     emitter.dispatch(
         "attention/stream",
         bindings,
@@ -99,7 +102,7 @@ def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
             "ROWS": _QUERIES * lanes // _LANES,
             "EMPTY_ZERO": int(sizes.empty_zero),
         },
-        defines={"WIDE": int(wide), "MASKED": int(masked)},
+        defines={"WIDE": int(wide), "MASKED": int(masked), **dots},
         flops=sizes.flops + 20 * sizes.rows * sizes.keys,
     )
 

@@ -17,12 +17,13 @@ import numpy as np
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
-from vknn.lowering.kernels.convolution.float_dots import packed_for_dots, takes_dots
+from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import (
     pack_conv,
     weight_blocks,
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, conv_shape
+from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DotTile,
     SharedMemoryTile,

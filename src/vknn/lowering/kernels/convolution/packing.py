@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.convolution.float_dots import packed_for_dots
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, has_bias
+from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.quantized.requantize import NUMBERS, pack
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import ceil_div

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from vknn.lowering.kernels.convolution.float_dots import along_k
 from vknn.lowering.kernels.convolution.register_tiles import (
     ConvTile,
     emit_tiles,
@@ -36,6 +35,7 @@ from vknn.lowering.kernels.convolution.winograd_tiles import (
     lanes_of_tiles,
     product_bytes,
 )
+from vknn.lowering.kernels.matmul.float_dots import along_k
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DotTile, SharedMemoryTile
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
 from vknn.lowering.kit.emitter import Emitter, Ref

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.lowering.kernels.matmul.float_dots import has_dots, packed_for_dots
 from vknn.lowering.kernels.matmul.gemm import (
     Gemm,
     allows_groups,
@@ -216,10 +217,17 @@ def _packed(emitter: Emitter, plan: _Form) -> Packed:
     transposed = gemm.b_row == 1 and gemm.b_col != 1
     flat = b.reshape(gemm.n, gemm.k).T if transposed else b.reshape(-1, gemm.n)
     sources = (b,) if bias is None else (b, bias)
-    key = f"b{'t' if transposed else ''}{block}"
-    ref = emitter.weight(key, lambda: pack_columns(_float(flat), bias, block), *sources)
     panel = gemm.k * block
-    return Packed(ref, block, panel, -1 if bias is None else ceil_div(plan.n4, block) * panel)
+    behind = ceil_div(plan.n4, block) * panel
+    dots = plan.wide is not None and plan.wide.dots
+
+    def pack() -> np.ndarray:
+        packed = pack_columns(_float(flat), bias, block)
+        return packed_for_dots(packed, 4 * behind, block) if dots else packed
+
+    key = f"b{'t' if transposed else ''}{block}{'.dots' if dots else ''}"
+    ref = emitter.weight(key, pack, *sources)
+    return Packed(ref, block, panel, -1 if bias is None else behind)
 
 
 #: Functions that dispatch a kernel, by the names that :func:`_kernels` gives.
@@ -273,7 +281,7 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
     packed = _Form(problem, gemm, "scalar").packs_b
     plans = [_Form(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
     if any(plan.kernel == "tile" for plan in plans) and (packed or gemm.b_by_vec4):
-        wide = wide_tiles(gemm, problem.limits)
+        wide = wide_tiles(gemm, problem.limits, packed and has_dots(problem))
         plans += [_Form(problem, gemm, "wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))

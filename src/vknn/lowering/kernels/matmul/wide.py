@@ -9,11 +9,16 @@ a tile, each with a part of k.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vknn.lowering.kernels.matmul.gemm import Gemm, allows_groups
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, b_push
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD
+from vknn.lowering.kernels.matmul.shared_memory_tiles import (
+    BARRIER,
+    DOT_WORK,
+    FLOAT_DOTS,
+    HELD,
+)
 from vknn.lowering.kit.emitter import Emitter, read4
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine, machine_of
@@ -33,11 +38,15 @@ _WAITS, _SPLIT_WAITS, _OUTSIDE, _ROW = 1.36, 3.0, 40.0, 12.0
 
 @dataclass(frozen=True)
 class WideTile:
-    """``rows`` x 4 results for each of ``lanes_n`` lanes, by ``parts`` parts of k."""
+    """``rows`` x 4 results for each of ``lanes_n`` lanes, by ``parts`` parts of k.
+
+    ``dots``: products of float16 are added in pairs, those of a packed b with vec4s along k.
+    """
 
     rows: int
     lanes_n: int
     parts: int = 1
+    dots: bool = False
 
     @property
     def name(self) -> str:
@@ -85,8 +94,9 @@ class WideTile:
     def cost(self, machine: Machine, gemm: Gemm, half: bool, fp16: bool = False) -> float:
         """Microseconds; ``half``: products in float16, ``fp16``: tensors are."""
         span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
-        work = span * 16 * self.rows * (machine.half if half else 1.0) + 8 * span / steps
-        if machine.converts and fp16 and not half:
+        product = DOT_WORK if self.dots else machine.half if half else 1.0
+        work = span * 16 * self.rows * product + 8 * span / steps
+        if machine.converts and fp16 and not half and not self.dots:
             work += span * (16 + 4 * self.rows)  # four vec4s of b, one of each row of a
         if machine.scalar:
             waits, held = _WAITS * span / steps + 2.0, 8
@@ -103,7 +113,7 @@ class WideTile:
         )
 
 
-def wide_tiles(gemm: Gemm, limits: DeviceLimits) -> list[WideTile]:
+def wide_tiles(gemm: Gemm, limits: DeviceLimits, dots: bool = False) -> list[WideTile]:
     """Tiles for a product whose a, b and c are read by vec4s; none on a CPU."""
     if limits.kind == "cpu" or gemm.m < 2 or gemm.k % 4:
         return []
@@ -114,9 +124,9 @@ def wide_tiles(gemm: Gemm, limits: DeviceLimits) -> list[WideTile]:
     for rows in ROWS:
         if rows > ROWS[-1] and rows >= 2 * gemm.m:
             continue
-        whole = WideTile(rows, lanes_n)
+        whole = WideTile(rows, lanes_n, dots=dots)
         parts = _parts(whole, gemm, limits)
-        found += [whole, *([WideTile(rows, lanes_n, parts)] if parts > 1 else [])]
+        found += [whole, *([replace(whole, parts=parts)] if parts > 1 else [])]
     return [tile for tile in found if allows_groups(tile.groups(gemm), limits)]
 
 
@@ -153,6 +163,7 @@ def emit_wide(
     gemm, b = product.gemm, product.b
     scalar = emitter.problem.limits.subgroup_size == SCALAR
     b_row = b.block if isinstance(b, Packed) else 0
+    sums = {"DOTS": FLOAT_DOTS} if tile.dots else {"HALF_SUMS": 1} if half_sums else {}
     product.dispatch(
         emitter,
         "matmul/wide",
@@ -172,6 +183,6 @@ def emit_wide(
             **gemm.batch_push(4, 4, 4),
         },
         spec=tile.spec(b_row, tile.steps(scalar, product.a.half)),
-        defines={"HALF_SUMS": 1} if half_sums else {},
+        defines=sums,
         access="storage",
     )
