@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from vknn.graph import Graph, Node, Op, Value
 from vknn.lowering import LoweringOptions, candidates
@@ -87,35 +88,78 @@ def _separables(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_depthwise)
 
 
+def _is_pointwise(node: Node) -> bool:
+    base = _base(node)
+    return isinstance(base, Conv) and base.group == 1
+
+
+def _expansions(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """A convolution of a tap and a depthwise one behind it."""
+    if _is_depthwise(node) and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_pointwise)
+
+
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
 _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "gates": _gates,
     "separable": _separables,
+    "expanded": _expansions,
 }
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Chains among a node and those before it: microseconds that they save, the last chain.
+
+    ``rest``: the same of the nodes before that chain.
+    """
+
+    saved: float = 0.0
+    run: tuple[Node, ...] = ()
+    rest: _Path | None = None
+
+    def runs(self) -> Iterator[tuple[Node, ...]]:
+        """The nodes of each chain."""
+        path: _Path | None = self
+        while path is not None and path.run:
+            yield path.run
+            path = path.rest
 
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
     """The graph with chains in place of nodes that cost the device more apart."""
     if limits.kind == "cpu":
         return graph
-    readings = _Readings(graph)
-    found: dict[Node, Node] = {}  # a chain's last node -> the chain
-    taken: set[Node] = set()
-    for name, finder in _KINDS.items():
-        for node in graph.nodes if name not in options.disabled else ():
-            runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
-            chains = [(_saved(run, limits, options), run) for run in runs]
-            saved, run = max(chains, key=lambda pair: pair[0], default=(0.0, []))
-            if saved > 0.0:
-                found[node] = joined(run)
-                taken.update(run)
-    if not found:
+    runs = _chosen(graph, limits, options)
+    if not runs:
         return graph
+    found = {run[-1]: joined(run) for run in runs}  # a chain's last node -> the chain
+    taken = {node for run in runs for node in run}
     kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
     return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
 
 
-def _saved(run: list[Node], limits: DeviceLimits, options: LoweringOptions) -> float:
+def _chosen(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> list[tuple[Node, ...]]:
+    """The runs of nodes that save the most: none shares a node with another."""
+    readings = _Readings(graph)
+    finders = [finder for name, finder in _KINDS.items() if name not in options.disabled]
+    best: dict[Node | None, _Path] = {None: _Path()}
+    ends: dict[Node, _Path] = {}  # of nodes that no other goes on from
+    for node in graph.nodes:
+        before = readings.before(node)
+        path = best[before]
+        for run in (run for finder in finders for run in finder(readings, node) if run):
+            rest = best[readings.before(run[0])]
+            saved = rest.saved + _saved(run, limits, options)
+            if saved > path.saved:
+                path = _Path(saved, tuple(run), rest)
+        best[node] = ends[node] = path
+        if before is not None:
+            ends.pop(before, None)
+    return [run for path in ends.values() for run in path.runs()]
+
+
+def _saved(run: Sequence[Node], limits: DeviceLimits, options: LoweringOptions) -> float:
     """Microseconds that a chain saves; below 0 where it costs more or no kernel takes it."""
     whole = _cost(joined(run), limits, options)
     return sum(_cost(node, limits, options) for node in run) - whole if whole < math.inf else -1.0

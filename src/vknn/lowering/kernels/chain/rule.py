@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vknn.lowering.kernels.chain.expanded import expanded_candidates
 from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.links import links_of
 from vknn.lowering.kernels.chain.separable import separable_candidates
@@ -17,4 +18,5 @@ def chain(problem: Problem) -> list[Candidate]:
     if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
         return []
     links = links_of(problem)
-    return [*gate_candidates(problem, links), *separable_candidates(problem, links)]
+    families = (gate_candidates, separable_candidates, expanded_candidates)
+    return [candidate for family in families for candidate in family(problem, links)]
