@@ -31,6 +31,7 @@ layout(constant_id = 16) const int FIELD_H = 6;
 layout(constant_id = 17) const int FIELD_W = 6;
 layout(constant_id = 18) const int KERNEL_H = 3;
 layout(constant_id = 19) const int KERNEL_W = 3;
+layout(constant_id = 20) const int ROUNDS = 1;  // in which the lanes compute a tile of y
 const int AXES = 0;
 const int TAPS = KERNEL_H * KERNEL_W;
 const int FIELD = FIELD_H * FIELD_W;
@@ -101,6 +102,17 @@ void find_places(ivec2 corner, ivec2 begin) {
     }
 }
 
+// A vec4 of channels of a pixel of y, which is at `from` in its image's first.
+void store_depthwise(int j, int c, int from) {
+    vec4 v = LOAD4(w, p.depthwise_bias + c);
+    [[unroll]] for (int t = 0; t < TAPS; t++) {
+        vec4 value = held[j * FIELD + max(place[t], 0)];
+        v = fma(place[t] < 0 ? vec4(0.0) : value, LOAD4(w, p.depthwise + c * TAPS + t), v);
+    }
+    int to = from + c * (p.out_h * p.out_w);
+    STORE4(y, to, zero_padding_lanes(f(v, to, c), c, p.channels));
+}
+
 void main() {
     int id = linear_group();
     if (id >= p.total) return;
@@ -118,20 +130,14 @@ void main() {
     hold_field(image, block, begin);
     barrier();
 
-    [[dont_unroll]] for (int i = lane; i < TILE_H * TILE_W; i += lanes) {
+    [[dont_unroll]] for (int r = 0; r < ROUNDS; r++) {
+        int i = lane + r * lanes;
         ivec2 at = first + ivec2(uint(i) % uint(TILE_W), uint(i) / uint(TILE_W));
-        if (at.x >= p.out_w || at.y >= p.out_h) continue;
-        find_places(at * stride - pad, begin);
-        [[dont_unroll]] for (int j = 0; j < TM; j++) {
-            int c = block * TM + j;
-            if (c >= p.m4) break;
-            vec4 v = LOAD4(w, p.depthwise_bias + c);
-            [[unroll]] for (int t = 0; t < TAPS; t++) {
-                vec4 value = held[j * FIELD + max(place[t], 0)];
-                v = fma(place[t] < 0 ? vec4(0.0) : value, LOAD4(w, p.depthwise + c * TAPS + t), v);
-            }
-            int to = ((image * p.m4 + c) * p.out_h + at.y) * p.out_w + at.x;
-            STORE4(y, to, zero_padding_lanes(f(v, to, c), c, p.channels));
+        if (i < TILE_H * TILE_W && at.x < p.out_w && at.y < p.out_h) {
+            find_places(at * stride - pad, begin);
+            int from = image * p.m4 * (p.out_h * p.out_w) + at.y * p.out_w + at.x;
+            [[dont_unroll]] for (int j = 0; j < TM; j++)
+                if (block * TM + j < p.m4) store_depthwise(j, block * TM + j, from);
         }
     }
 }

@@ -1,10 +1,9 @@
 """Convolutions of one tap and depthwise ones behind them as one dispatch, on GPUs.
 
 shaders/chain/expanded.comp. The first two layers of inverted residual blocks (Sandler et al. 2018,
-"MobileNetV2"), behind which
-squeeze and excitation may stand. Each workgroup computes a tile of few channels and holds what lies
-between both in shared memory; of neighbouring tiles it computes a border once more, so tiles as
-large as the image, or a good part of it, are wanted.
+"MobileNetV2"), behind which squeeze and excitation may stand. Each workgroup computes a tile of few
+channels and holds what lies between both in shared memory; of neighbouring tiles it computes a border
+once more, so tiles as large as the image, or a good part of it, are wanted.
 """
 
 from __future__ import annotations
@@ -231,6 +230,7 @@ def _emit(emitter: Emitter, found: Expanded, tile: FieldTile) -> None:
             "FIELD_W": tile.field[1],
             "KERNEL_H": found.depthwise.kernel[1],
             "KERNEL_W": found.depthwise.kernel[2],
+            "ROUNDS": ceil_div(tile.pixels, lane.lanes),
             **step_constants(found.first.problem.epilogue.steps, 0),
             **step_constants(found.second.problem.epilogue.steps, MOST_STEPS),
         },
