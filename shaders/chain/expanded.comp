@@ -48,7 +48,9 @@ layout(push_constant) uniform P {
 #include "convolution/products.glsl"
 #include "convolution/rounds.glsl"
 
-shared vec4 held[TM * FIELD];
+// Of each vec4 of channels the field, then a 0 for what is outside of the image.
+const int HELD = FIELD + 1;
+shared vec4 held[TM * HELD];
 
 // The first three steps of the epilogue are g, the others f.
 vec4 g(vec4 v) {
@@ -87,28 +89,27 @@ void hold_field(int image, int block, ivec2 begin) {
     [[unroll]] for (int i = 0; i < TN; i++) {
         int pixel = lane + i * lanes;
         if (pixel < FIELD)
-            [[unroll]] for (int j = 0; j < TM; j++) held[j * FIELD + pixel] = g(sum[i * TM + j]);
+            [[unroll]] for (int j = 0; j < TM; j++) held[j * HELD + pixel] = g(sum[i * TM + j]);
     }
+    if (lane < TM) held[lane * HELD + FIELD] = vec4(0.0);
 }
 
-// Where a pixel of y reads the field under each tap; -1 outside of the image.
+// What a pixel of y reads under each tap: its place in the field, FIELD outside of the image.
 int place[TAPS];
 
 void find_places(ivec2 corner, ivec2 begin) {
     [[unroll]] for (int t = 0; t < TAPS; t++) {
         ivec2 at = corner + ivec2(t % KERNEL_W * p.dilation_w, t / KERNEL_W * p.dilation_h);
         bool inside = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
-        place[t] = inside ? (at.y - begin.y) * FIELD_W + at.x - begin.x : -1;
+        place[t] = inside ? (at.y - begin.y) * FIELD_W + at.x - begin.x : FIELD;
     }
 }
 
 // A vec4 of channels of a pixel of y, which is at `from` in its image's first.
 void store_depthwise(int j, int c, int from) {
     vec4 v = LOAD4(w, p.depthwise_bias + c);
-    [[unroll]] for (int t = 0; t < TAPS; t++) {
-        vec4 value = held[j * FIELD + max(place[t], 0)];
-        v = fma(place[t] < 0 ? vec4(0.0) : value, LOAD4(w, p.depthwise + c * TAPS + t), v);
-    }
+    [[unroll]] for (int t = 0; t < TAPS; t++)
+        v = fma(held[j * HELD + place[t]], LOAD4(w, p.depthwise + c * TAPS + t), v);
     int to = from + c * (p.out_h * p.out_w);
     STORE4(y, to, zero_padding_lanes(f(v, to, c), c, p.channels));
 }
@@ -130,13 +131,13 @@ void main() {
     hold_field(image, block, begin);
     barrier();
 
-    [[dont_unroll]] for (int r = 0; r < ROUNDS; r++) {
+    [[unroll]] for (int r = 0; r < ROUNDS; r++) {
         int i = lane + r * lanes;
         ivec2 at = first + ivec2(uint(i) % uint(TILE_W), uint(i) / uint(TILE_W));
         if (i < TILE_H * TILE_W && at.x < p.out_w && at.y < p.out_h) {
             find_places(at * stride - pad, begin);
             int from = image * p.m4 * (p.out_h * p.out_w) + at.y * p.out_w + at.x;
-            [[dont_unroll]] for (int j = 0; j < TM; j++)
+            [[unroll]] for (int j = 0; j < TM; j++)
                 if (block * TM + j < p.m4) store_depthwise(j, block * TM + j, from);
         }
     }

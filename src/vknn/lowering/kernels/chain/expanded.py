@@ -2,8 +2,8 @@
 
 shaders/chain/expanded.comp. The first two layers of inverted residual blocks (Sandler et al. 2018,
 "MobileNetV2"), behind which squeeze and excitation may stand. Each workgroup computes a tile of few
-channels and holds what lies between both in shared memory; of neighbouring tiles it computes a border
-once more, so tiles as large as the image, or a good part of it, are wanted.
+channels and holds what lies between both in shared memory; neighbouring tiles compute a border twice,
+so tiles as large as the image, or a good part of it, are wanted.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ from vknn.plan import DeviceLimits
 #: Pixels and vec4s of channels of a lane in the first convolution, and lanes of a workgroup.
 SIZES = ((1, 1), (1, 4), (2, 2), (4, 1), (4, 2))
 LANES = (64, 256)
+#: Most taps that a lane adds up: code grows with them (RADV: 12 KB).
+MOST_PRODUCTS = 100
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
 #: Instructions of the depthwise convolution: for a tap's place and for its value beside the
@@ -68,9 +70,14 @@ class FieldTile:
         return self.height * self.width
 
     @property
+    def rounds(self) -> int:
+        """Pixels of the tile for each lane."""
+        return ceil_div(self.pixels, self.lane.lanes)
+
+    @property
     def shared_bytes(self) -> int:
         """Shared memory of a workgroup."""
-        return 16 * self.lane.block * math.prod(self.field)
+        return 16 * self.lane.block * (math.prod(self.field) + 1)
 
     @property
     def name(self) -> str:
@@ -168,7 +175,7 @@ def _fits(limits: DeviceLimits, found: Expanded, tile: FieldTile) -> bool:
         and tile.shared_bytes <= _SHARE * limits.shared_memory
         and fits(found.groups(tile), limits)
         and fits_loops(limits, found.pointwise.c4 + 1)
-        and fits_loops(limits, ceil_div(tile.pixels, lanes), tile.lane.block)
+        and tile.rounds * tile.lane.block * found.depthwise.taps <= MOST_PRODUCTS
         and fits_buffer(limits, 4 * found.numbers(tile)[1])
     )
 
@@ -198,8 +205,7 @@ def _cost(problem: Problem, found: Expanded, tile: FieldTile) -> float:
     )
     busy = first.time(machine, lanes)
     value = shape.taps * (4 + _VALUE) + _EACH + 4 * epilogue_work(found.second.problem.epilogue)
-    rounds = ceil_div(tile.pixels, lane.lanes)
-    work = rounds * (shape.taps * _PLACE + lane.block * value) + _OUTSIDE
+    work = tile.rounds * (shape.taps * _PLACE + lane.block * value) + _OUTSIDE
     busy += machine.on_simds(lanes, work, _WAITS, machine.held(_HELD))
     types = [found.first.problem.input(0), *problem.outputs]
     types += found.second.problem.epilogue.operands
@@ -230,7 +236,7 @@ def _emit(emitter: Emitter, found: Expanded, tile: FieldTile) -> None:
             "FIELD_W": tile.field[1],
             "KERNEL_H": found.depthwise.kernel[1],
             "KERNEL_W": found.depthwise.kernel[2],
-            "ROUNDS": ceil_div(tile.pixels, lane.lanes),
+            "ROUNDS": tile.rounds,
             **step_constants(found.first.problem.epilogue.steps, 0),
             **step_constants(found.second.problem.epilogue.steps, MOST_STEPS),
         },
