@@ -2,7 +2,7 @@
 
 shaders/chain/expanded.comp. The first two layers of inverted residual blocks (Sandler et al. 2018,
 "MobileNetV2"), behind which squeeze and excitation may stand. Each workgroup computes a tile of few
-channels and holds what lies between both in shared memory; neighbouring tiles compute a border twice,
+channels and holds in shared memory what lies between both; neighbouring tiles overlap there,
 so tiles as large as the image, or a good part of it, are wanted.
 """
 
