@@ -128,7 +128,7 @@ def test_chains_that_it_is_offered() -> None:
     names = offered(op, arrays, DISCRETE)
     assert "expanded-tile2x2x64" in names
     assert not offered(op, arrays, dataclasses.replace(DISCRETE, kind="cpu"))
-    strided = Chain((Conv((1, 1), (0,) * 4, (2, 2)), op.links[1]), (2, 1))
+    strided = Chain((Conv((2, 2), (0,) * 4, (1, 1)), op.links[1]), (2, 1))
     assert not offered(strided, [arrays[0], arrays[1], arrays[3]], DISCRETE)
     grouped = Chain((POINTWISE, Conv((1, 1), (1,) * 4, (1, 1), 2)), (2, 1))
     few = [floats(1, 8, 5, 5), floats(8, 8, 1, 1), floats(8, 4, 3, 3)]
