@@ -158,6 +158,46 @@ def test_where_ends_of_classifiers_are_parted() -> None:
     assert [len(op.links) for op in chains(found)] == [3, 2]
 
 
+def path(*layers: Conv, read: bool = False) -> Graph:
+    """Convolutions one behind the other; ``read``: the first one's result is an output, too."""
+    builder = GraphBuilder()
+    v = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    values = []
+    for op in layers:
+        shape = (CHANNELS, 1, 3, 3) if op.group > 1 else (CHANNELS, CHANNELS, 1, 1)
+        v = builder.add(Fused(op, (RELU,)), v, builder.constant(floats(*shape)))
+        values.append(v)
+    return builder.finish({"y": v, **({"first": values[0]} if read else {})})
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_an_expansion_and_the_depthwise_convolution_behind_it(precision: str) -> None:
+    if precision == "fp16":
+        skip_without_half()
+    graph, options = path(CONV, DEPTHWISE), dataclasses.replace(OPTIONS, precision=precision)
+    found = chained(graph)
+    assert [len(op.links) for op in chains(found)] == [2]
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = rounded(floats(1, CHANNELS, 7, 5))
+    (y,) = run_graph(found, limits, options, {"x": x}).values()
+    expected = run(graph, {"x": x})["y"]
+    tolerance = 1e-5 if precision == "fp32" else 4e-3
+    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+
+
+def test_where_expansions_stay_apart() -> None:
+    assert not chains(chained(path(CONV, DEPTHWISE, read=True)))
+    assert not chains(chained(path(CONV, DEPTHWISE), disabled="expanded"))
+
+
+@pytest.mark.parametrize("first", [CONV, DEPTHWISE], ids=["expanded", "separable"])
+def test_all_of_a_path_is_joined(first: Conv) -> None:
+    """Pairs are taken so that no node is left over, whichever kind begins."""
+    second = DEPTHWISE if first is CONV else CONV
+    found = chains(chained(path(first, second, first, second)))
+    assert [op.links[0].base.group for op in found] == [first.group] * 2  # type: ignore[attr-defined]
+
+
 def test_nodes_of_several_outputs_are_left_alone() -> None:
     builder = GraphBuilder()
     x = builder.input("x", TensorType.of(floats(3, 1, 5)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.graph import Graph, Node, Op, Value
@@ -106,11 +106,23 @@ def _separables(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_depthwise)
 
 
+def _is_pointwise(node: Node) -> bool:
+    base = _base(node)
+    return isinstance(base, Conv) and base.group == 1
+
+
+def _expansions(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """A convolution of a tap and a depthwise one behind it."""
+    if _is_depthwise(node) and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_pointwise)
+
+
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
 _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "gates": _gates,
     "heads": _heads,
     "separable": _separables,
+    "expanded": _expansions,
 }
 
 
@@ -119,51 +131,90 @@ class ChainChoice:
     """Choice among runs of nodes that end at the same node and have a kernel as a chain.
 
     ``saved``: microseconds that each saves as a chain, by estimates; below 0 where it costs more.
+    ``taken``: the one that is a chain from now on; empty where none is.
     """
 
     runs: tuple[list[Node], ...]
     saved: tuple[float, ...]
+    taken: list[Node]
 
-    @property
-    def taken(self) -> list[Node]:
-        """The run that saves most; empty where none saves anything."""
-        saved, run = max(zip(self.saved, self.runs, strict=True), key=lambda pair: pair[0])
-        return run if saved > 0.0 else []
+
+@dataclass(frozen=True)
+class _Path:
+    """Chains among a node and those before it: microseconds that they save, the last chain.
+
+    ``rest``: the same of the nodes before that chain.
+    """
+
+    saved: float = 0.0
+    run: Sequence[Node] = ()
+    rest: _Path | None = None
+
+    def runs(self) -> Iterator[list[Node]]:
+        """The nodes of each chain."""
+        path: _Path | None = self
+        while path is not None and path.run:
+            yield list(path.run)
+            path = path.rest
 
 
 def chain_choices(
     graph: Graph, limits: DeviceLimits, options: LoweringOptions
 ) -> list[ChainChoice]:
-    """Choices of a graph; nodes of a chain that is taken are in no later one. None on CPUs."""
-    found: list[ChainChoice] = []
+    """Choices of a graph, without those that lost nodes to chains taken elsewhere. None on CPUs."""
     if limits.kind == "cpu":
-        return found
+        return []
     readings = _Readings(graph)
-    taken: set[Node] = set()
-    for name, finder in _KINDS.items():
-        # From the end on: the longer of two runs that begin together is the later one.
-        for node in reversed(graph.nodes) if name not in options.disabled else ():
-            runs = [r for r in finder(readings, node) if r and taken.isdisjoint(r)]
-            saved = [_saved(run, limits, options) for run in runs]
-            possible = [n for n, time in enumerate(saved) if time > -math.inf]
-            if possible:
-                choice = ChainChoice(
-                    tuple(runs[n] for n in possible), tuple(saved[n] for n in possible)
-                )
-                taken.update(choice.taken)
-                found.append(choice)
-    return found
+    finders = [finder for name, finder in _KINDS.items() if name not in options.disabled]
+    possible: dict[Node, list[tuple[list[Node], float]]] = {}
+    for node in graph.nodes:
+        runs = [run for finder in finders for run in finder(readings, node) if run]
+        saved = [(run, _saved(run, limits, options)) for run in runs]
+        if known := [(run, time) for run, time in saved if time > -math.inf]:
+            possible[node] = known
+    taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
+    busy = {node for run in taken.values() for node in run}
+    return [
+        ChainChoice(
+            runs=tuple(run for run, _ in runs),
+            saved=tuple(time for _, time in runs),
+            taken=taken.get(node, []),
+        )
+        for node, runs in possible.items()
+        if node in taken or all(busy.isdisjoint(run) for run, _ in runs)
+    ]
 
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
     """The graph with chains in place of nodes that cost the device more apart."""
-    runs = [choice.taken for choice in chain_choices(graph, limits, options)]
-    found = {run[-1]: joined(run) for run in runs if run}
-    if not found:
+    runs = [choice.taken for choice in chain_choices(graph, limits, options) if choice.taken]
+    if not runs:
         return graph
+    found = {run[-1]: joined(run) for run in runs}
     taken = {node for run in runs for node in run}
     kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
     return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
+
+
+def _best_runs(
+    graph: Graph,
+    readings: _Readings,
+    possible: Mapping[Node, Sequence[tuple[list[Node], float]]],
+) -> list[list[Node]]:
+    """The runs that save the most together: none shares a node with another."""
+    best: dict[Node | None, _Path] = {None: _Path()}
+    ends: dict[Node, _Path] = {}  # of nodes that no other goes on from
+    for node in graph.nodes:
+        before = readings.before(node)
+        path = best[before]
+        for run, time in possible.get(node, ()):
+            rest = best[readings.before(run[0])]
+            if rest.saved + time > path.saved:
+                path = _Path(rest.saved + time, run, rest)
+        best[node] = ends[node] = path
+        if before is not None:
+            ends.pop(before, None)
+    return [run for path in ends.values() for run in path.runs()]
 
 
 def _saved(run: list[Node], limits: DeviceLimits, options: LoweringOptions) -> float:

@@ -119,6 +119,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "recurrent/steps": step_bytes,
     "normalization/layer_norm": row_bytes(4),
     "chain/separable": tile_bytes,
+    "chain/expanded": lambda spec: 16 * spec["TM"] * (spec["FIELD_H"] * spec["FIELD_W"] + 1),
     "chain/gate": lambda spec: 16 * (spec["INPUTS"] + spec["HIDDEN"] + spec["LANES"]),
     "convolution/winograd_input": lambda spec: 16 * 36 * spec.get("HELD", 0),
     "convolution/winograd_output": lambda spec: 16 * 24 * spec.get("HELD", 0),

@@ -21,6 +21,17 @@ KERNELS: dict[str, tuple[str, str]] = {
         "mask_batch mask_head mask_query mask_key",
         "LANES_V=10 COLS=11 ROWS=12 EMPTY_ZERO=13 BYTES_UNSIGNED?=98",
     ),
+    "chain/expanded": (
+        "tiles_w tiles total c4 m4 blocks channels in_h in_w out_h out_w stride_h stride_w "
+        "dilation_h dilation_w pad_h pad_w bias depthwise depthwise_bias",
+        "TN=10 TM=11 STEPS=13 TILE_H=14 TILE_W=15 FIELD_H=16 FIELD_W=17 KERNEL_H=18 "
+        "KERNEL_W=19 ROUNDS=20 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
+        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
+        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
+        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
+        "ep_b_5:float?=122 ep_mode_5?=123",
+    ),
     "chain/gate": (
         "c4 hidden4 hidden m4 channels pixels columns",
         "LANES=10 INPUTS=11 HIDDEN=12 PIXEL_LANES=13 BYTES_UNSIGNED?=98 ep_code_0?=100 "

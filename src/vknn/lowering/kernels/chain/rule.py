@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vknn.lowering.kernels.chain.expanded import expanded_candidates
 from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.head import head_candidates
 from vknn.lowering.kernels.chain.links import links_of
@@ -18,5 +19,5 @@ def chain(problem: Problem) -> list[Candidate]:
     if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
         return []
     links = links_of(problem)
-    families = gate_candidates, head_candidates, separable_candidates
+    families = gate_candidates, head_candidates, separable_candidates, expanded_candidates
     return [found for family in families for found in family(problem, links)]

@@ -14,6 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.lowering.kernels.chain.convolutions import (
+    constants_of,
+    is_depthwise,
+    is_plain,
+    is_pointwise,
+)
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
@@ -22,7 +28,7 @@ from vknn.lowering.kernels.convolution.packing import (
     pack_conv,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, conv_shape
+from vknn.lowering.kernels.convolution.shape import ConvShape, conv_shape
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DotTile,
@@ -30,18 +36,14 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     cooperative_row,
     with_dots,
 )
-from vknn.lowering.kernels.quantized.requantize import is_quantized
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, spread
-from vknn.ops.convolution.conv import Conv
 from vknn.plan import DeviceLimits
 
-#: Most taps of the depthwise kernel, each of which takes a lane a register.
-MOST_TAPS = 25
 #: Most vec4s of the depthwise convolution of a lane in a round (code grows with them), and most
 #: registers of its weights then.
 MOST_VALUES, MOST_WEIGHTS = 2, 16
@@ -82,7 +84,7 @@ class Separable:
     @property
     def sources(self) -> tuple[np.ndarray, ...]:
         """The constants of both as the graph has them."""
-        return (*_constants(self.first), *_constants(self.second))
+        return (*constants_of(self.first), *constants_of(self.second))
 
 
 def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
@@ -98,29 +100,15 @@ def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candid
 
 def _separable(links: Sequence[Link]) -> Separable | None:
     """The two convolutions that the links are, or None."""
-    if len(links) != 2 or not all(_is_plain(link) for link in links):
+    if len(links) != 2 or not all(is_plain(link) for link in links):
         return None
     first, second = links
     depthwise, pointwise = (conv_shape(link.problem) for link in links)
-    if not depthwise.is_depthwise or depthwise.has_depth or depthwise.taps > MOST_TAPS:
-        return None
-    if pointwise.group != 1 or not pointwise.is_pointwise:
+    if not (is_depthwise(depthwise) and is_pointwise(pointwise)):
         return None
     if first.problem.epilogue.operands or len(second.problem.epilogue.operands) > 1:
         return None
     return Separable(depthwise, pointwise, first, second)
-
-
-def _is_plain(link: Link) -> bool:
-    """True for a convolution of floats with constant weights and a short epilogue."""
-    problem = link.problem
-    if type(link.op) is not Conv or is_quantized(problem) or problem.input(0).rank != 4:
-        return False
-    return constant_weights(problem) is not None and len(problem.epilogue.steps) <= MOST_STEPS
-
-
-def _constants(link: Link) -> tuple[np.ndarray, ...]:
-    return constant_weights(link.problem) or ()
 
 
 def _tiles(problem: Problem) -> list[SharedMemoryTile]:
@@ -245,8 +233,8 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
 
 def pack_separable(found: Separable, tile: SharedMemoryTile) -> np.ndarray:
     """Weights and bias of the pointwise convolution (:func:`pack_conv`), then of the depthwise."""
-    packed = pack_conv(1, tile.width, *_constants(found.second))
+    packed = pack_conv(1, tile.width, *constants_of(found.second))
     if isinstance(tile, DotTile):
         count = 4 * weight_blocks(found.pointwise, tile.width).weights
         packed = packed_for_dots(packed, count, tile.width)
-    return np.concatenate([packed, pack_depthwise(*_constants(found.first))])
+    return np.concatenate([packed, pack_depthwise(*constants_of(found.first))])
