@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers import check_op, single_op_graph
+from tests.helpers import (
+    GUARD_BYTES,
+    assert_close,
+    check_op,
+    run_graph,
+    shared_device,
+    single_op_graph,
+)
 from tests.lowering.plan_texts import MATRICES
 
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kernels.convolution import register_tiles
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu
+from vknn.plan import DeviceLimits
+
+pytestmark = pytest.mark.long
 
 #: Strides, pads, dilations, groups; shapes of input and weights.
 CASES = {
@@ -26,14 +37,9 @@ CASES = {
 }
 #: Subgroups of llvmpipe are narrower than the lanes of a part, and so share one.
 check = functools.partial(check_op, kind="discrete", access=("storage",), only="split")
-PRECISIONS = {
+PRECISIONS: dict[str, dict[str, Any]] = {
     "fp32": {},
     "fp16": {"precision": "fp16", "features": ("fp16_storage",)},
-    "arithmetic": {
-        "precision": "fp16",
-        "arithmetic": "fp16",
-        "features": ("fp16_storage", "fp16_arithmetic"),
-    },
     "dots": {
         "precision": "fp16",
         "features": ("float_dot", "fp16_storage", "fp16_arithmetic"),
@@ -85,10 +91,40 @@ def test_where_parts_are_no_whole_subgroups(name: str, monkeypatch: pytest.Monke
     check(op, *arrays, constants=(1, 2))
 
 
-def names(limits_of: object, *x: int, channels: int = 67) -> list[str]:
+@pytest.mark.device
+@pytest.mark.parametrize("name", CASES)
+def test_arithmetic_in_float16(name: str) -> None:
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    if not {"fp16_storage", "fp16_arithmetic"} <= limits.features:
+        pytest.skip(f"{shared_device().name} has no 16-bit arithmetic")
+    op, x, w, _ = case(name)
+    rng = np.random.default_rng(len(name))
+    # Small integers: sums of 16 products are exact in float16.
+    arrays = [rng.integers(-1, 2, a.shape).astype(np.float32) for a in (x, w)]
+    graph = single_op_graph(op, arrays, (1,))
+    options = LoweringOptions(guard=GUARD_BYTES, precision="fp16", arithmetic="fp16")
+    tiles = [c for c in candidates(graph.nodes[0], limits, options) if c.name.startswith("split")]
+    assert tiles
+    for tile in tiles:
+        wanted = dataclasses.replace(options, algorithm=tile.name, layout=tile.outputs[0])
+        plan = lower(graph, limits, wanted)
+        assert any("HALF_SUMS" in dict(d.variant) for d in plan.dispatches)
+        found = run_graph(graph, limits, wanted, {"x0": arrays[0]})["y0"]
+        assert_close(found, op.reference(*arrays)[0], 0.0, tile.name)
+
+
+@pytest.mark.device
+def test_padding_lets_no_nan_through() -> None:
+    """What is not a number or infinite stays with the pixels that read it."""
+    op, x, w, _ = case("3x3")
+    x[0, 2, 0, 0], x[1, 66, 4, 6] = np.nan, np.inf
+    check(op, x, w, constants=(1,))
+
+
+def names(limits: DeviceLimits, *x: int, channels: int = 67) -> list[str]:
     op, arrays = Conv((1, 1), (0, 0, 0, 0), (1, 1)), [random(1, channels, *x)]
     graph = single_op_graph(op, [*arrays, random(5, channels, 1, 1)], (1,))
-    found = candidates(graph.nodes[0], limits_of, LoweringOptions())
+    found = candidates(graph.nodes[0], limits, LoweringOptions())
     return [c.name for c in found if c.name.startswith("split")]
 
 

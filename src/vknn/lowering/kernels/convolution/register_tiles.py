@@ -50,8 +50,8 @@ from vknn.plan import DeviceLimits
 
 #: vec4s of sums from which on a lane has no registers left for rounds of loads.
 _MOST_SUMS = 16
-#: Parts of the channels that are tried (of more, workgroups leave SIMDs places that none fits), least
-#: vec4s of channels of one, and waves of a SIMD beyond which parts save nothing.
+#: Parts of the channels that are tried (workgroups of more leave places on SIMDs that none fits),
+#: least vec4s of channels of one, and waves of a SIMD beyond which parts save nothing.
 _PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
 #: Most vec4s of sums that are worth handing over.
 _MOST_JOINED = 4
@@ -142,7 +142,12 @@ def split_tiles(problem: Problem, shape: ConvShape, tiles: Sequence[ConvTile]) -
             lanes, held = tile.lanes * parts, (parts - 1) * tile.lanes * tile.pixels * tile.block
             idle = waves * parts <= _WAVES_WANTED * machine.simds
             fits = lanes <= most and 16 * held <= limits.shared_memory
-            if idle and fits and has_whole_parts(limits, tile) and channels >= _LEAST_CHANNELS * parts:
+            if (
+                idle
+                and fits
+                and has_whole_parts(limits, tile)
+                and channels >= _LEAST_CHANNELS * parts
+            ):
                 found.append(replace(tile, parts=parts))
     return [tile for tile in found if _part_steps(shape, tile)]
 
