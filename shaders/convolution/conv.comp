@@ -3,6 +3,10 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0,1 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1 DOTS=1,2
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2
@@ -17,6 +21,9 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#ifdef SPLIT
+#extension GL_KHR_shader_subgroup_basic : require
+#endif
 // Convolution of one to three spatial axes as an implicit matrix product. A lane computes TN pixels
 // times TM vec4s of output channels. Groups of whole vec4s of channels are allowed.
 //
@@ -26,6 +33,7 @@
 //
 // SHUFFLE: see convolution/products.glsl.
 // DOTS: the 4 are for the channels of an output vec4, and w has vec4s of input channels.
+// SPLIT, for images of few pixels on GPUs: the subgroups of a workgroup share out the input channels.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -46,6 +54,14 @@ layout(constant_id = 12) const int AXES = 2;
 layout(constant_id = 13) const int STEPS = 0;
 #endif
 
+#ifdef SPLIT
+// Parts of the input channels, and the lanes that each of them has.
+layout(constant_id = 14) const int PARTS = 2;
+layout(constant_id = 15) const int PART_LANES = 64;
+const int SUMS = TN * TM;
+shared vec4 joined[(PARTS > 1 ? PARTS - 1 : 1) * SUMS * PART_LANES];
+#endif
+
 #include "convolution/conv_push.glsl"
 #include "convolution/products.glsl"
 #if !SHUFFLE
@@ -56,7 +72,20 @@ void main() {
     int id = linear_group();
     if (id >= p.total) return;
     int lane = int(gl_LocalInvocationID.x);
+#ifdef SPLIT
+    // Compilers know that a subgroup's number is the same in all of its lanes, and so load weights once for
+    // all of them. Where subgroups are not as they should be, the lanes of the first part add up all.
+    int lanes = PART_LANES, size_ = int(gl_SubgroupSize), sharing = max(1, PART_LANES / size_);
+    bool whole = PART_LANES % size_ == 0 && int(gl_NumSubgroups) * size_ == PARTS * PART_LANES;
+    int part = whole ? int(gl_SubgroupID) / sharing : 0;
+    int own_part = whole ? part : lane / PART_LANES;
+    lane = whole ? int(gl_SubgroupID) % sharing * size_ + int(gl_SubgroupInvocationID) : lane % PART_LANES;
+    // Where channels do not divide evenly, the last parts have fewer of them, or none.
+    int share = whole ? (p.cg4 + PARTS - 1) / PARTS : p.cg4;
+    int begin = min(part * share, p.cg4), own_channels = min(share, p.cg4 - begin);
+#else
     int lanes = int(gl_WorkGroupSize.x);
+#endif
     int block = divide(id, p.tiles);
     int first = (id - block * p.tiles) * TN * lanes + lane;
     int image = divide(block, p.blocks);
@@ -80,6 +109,11 @@ void main() {
 
     BEGIN_SUMS(sum, partial, p.bias + block * TM)
     ZERO_POINT
+#ifdef SPLIT
+    if (part > 0) {
+        [[unroll]] for (int i = 0; i < SUMS; i++) sum[i] = vec4(0.0);
+    }
+#endif
 
     // Read here, not in the loops: CPU drivers read a push constant anew wherever it stands.
     ivec3 kernel = ivec3(p.kernel_w, p.kernel_h, p.kernel_d);
@@ -89,6 +123,11 @@ void main() {
     int taps = AXES == 0 ? 1 : (AXES == 3 ? kernel.z : 1) * kernel.y * kernel.x;
     int steps = taps * cg4;
     int weight = block * (steps * WEIGHT_ROWS * TM);
+#ifdef SPLIT
+    source += begin * in_plane;
+    weight += begin * (WEIGHT_ROWS * TM);
+    ADD_TAPS(sum, partial, w, weight)
+#else
 #if !SHUFFLE
     if (STEPS > 0) {
         ADD_TAPS(sum, partial, w, weight)
@@ -123,7 +162,22 @@ void main() {
             ADD_PARTIAL_SUMS(sum, partial, TN * TM, step_)
         }
     }
+#endif
     ADD_LAST_SUMS(sum, partial, TN * TM)
+#ifdef SPLIT
+    if (own_part > 0) {
+        [[unroll]] for (int i = 0; i < SUMS; i++)
+            joined[((own_part - 1) * SUMS + i) * PART_LANES + lane] = sum[i];
+    }
+    barrier();
+    if (own_part > 0) return;
+    if (whole) {
+        [[unroll]] for (int i = 0; i < SUMS; i++) {
+            for (int other = 0; other + 1 < PARTS; other++)
+                sum[i] += joined[(other * SUMS + i) * PART_LANES + lane];
+        }
+    }
+#endif
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * TM;
     int end = (group + 1) * p.mg4;

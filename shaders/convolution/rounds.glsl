@@ -35,6 +35,13 @@ const int ROUND = STEPS > 0 ? STEPS : 1;
         since_ = 0; \
     }
 
+// vec4s of input channels that a lane adds products of: all, or those of its part.
+#ifdef SPLIT
+#define OWN_CHANNELS own_channels
+#else
+#define OWN_CHANNELS cg4
+#endif
+
 // Adds all products, with weights from `place` of the buffer `name` on. STEPS is at most
 // MOST_PARTIAL_STEPS where that is not 0.
 #define ADD_TAPS(sum, partial, name, place) \
@@ -56,11 +63,11 @@ const int ROUND = STEPS > 0 ? STEPS : 1;
         place += cg4 * (WEIGHT_ROWS * TM); \
         if (AXES == 0 || !SKIPS_PADDING || inside_[0]) { \
             int c_ = 0; \
-            [[dont_unroll]] for (; c_ + STEPS <= cg4; c_ += STEPS) { \
+            [[dont_unroll]] for (; c_ + STEPS <= OWN_CHANNELS; c_ += STEPS) { \
                 ADD_ROUND(sum, partial, name, from_tap_, ROUND) \
             } \
             if (STEPS > 1) { \
-                [[dont_unroll]] for (; c_ < cg4; c_++) { ADD_ROUND(sum, partial, name, from_tap_, 1) } \
+                [[dont_unroll]] for (; c_ < OWN_CHANNELS; c_++) { ADD_ROUND(sum, partial, name, from_tap_, 1) } \
             } \
         } \
     }

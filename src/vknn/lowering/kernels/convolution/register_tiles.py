@@ -46,9 +46,15 @@ from vknn.lowering.kit.workgroups import (
     spread,
 )
 from vknn.ops.convolution.conv import Conv
+from vknn.plan import DeviceLimits
 
 #: vec4s of sums from which on a lane has no registers left for rounds of loads.
 _MOST_SUMS = 16
+#: Parts of the channels that are tried (workgroups of more leave places on SIMDs that none fits),
+#: least vec4s of channels of one, and waves of a SIMD beyond which parts save nothing.
+_PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
+#: Most vec4s of sums that are worth handing over.
+_MOST_JOINED = 4
 #: Multiply-adds that making floats of a vec4 of bytes takes a lane.
 _TAKEN = 8
 
@@ -59,13 +65,15 @@ class ConvTile(RegisterTile):
 
     weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
     float_dots: bool = False  # products of float16 added in pairs
+    parts: int = 1  # of the input channels, shared out among a workgroup's subgroups
 
     @property
     def name(self) -> str:
         """The candidate's name."""
         variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
         suffix = f"-{variant}" if variant else ""
-        return f"tile{self.pixels}x{self.block}{suffix}"
+        prefix = f"split{self.parts}-" if self.parts > 1 else ""
+        return f"{prefix}tile{self.pixels}x{self.block}{suffix}"
 
 
 def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -73,6 +81,7 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     if not shape.whole_vectors:
         return []
     tiles = [tile for tile in tiles_of_lanes(problem) if fits_tile(problem, shape, tile)]
+    tiles += split_tiles(problem, shape, tiles)
     found = [_candidate(problem, shape, tile) for tile in tiles]
     return [*found, *in_bytes(problem, found)]
 
@@ -119,6 +128,45 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
     return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
 
 
+def split_tiles(problem: Problem, shape: ConvShape, tiles: Sequence[ConvTile]) -> list[ConvTile]:
+    """Tiles whose channels are shared out, where a GPU has more SIMDs than waves keep busy."""
+    limits, machine = problem.limits, problem.machine
+    if limits.kind == "cpu" or type(problem.op) is not Conv or is_quantized(problem):
+        return []
+    channels = ceil_div(shape.group_in, 4)
+    most = min(limits.max_group_size[0], limits.max_group_invocations)
+    found = []
+    for tile in (tile for tile in tiles if tile.pixels * tile.block <= _MOST_JOINED):
+        waves = _group_count(shape, tile) * ceil_div(tile.lanes, machine.wave)
+        for parts in _PARTS:
+            lanes, held = tile.lanes * parts, (parts - 1) * tile.lanes * tile.pixels * tile.block
+            idle = waves * parts <= _WAVES_WANTED * machine.simds
+            fits = lanes <= most and 16 * held <= limits.shared_memory
+            if (
+                idle
+                and fits
+                and has_whole_parts(limits, tile)
+                and channels >= _LEAST_CHANNELS * parts
+            ):
+                found.append(replace(tile, parts=parts))
+    return [tile for tile in found if _part_steps(shape, tile)]
+
+
+def has_whole_parts(limits: DeviceLimits, tile: ConvTile) -> bool:
+    """True where a part's lanes are whole subgroups: only then are parts summed side by side."""
+    return tile.lanes % limits.subgroup_size == 0
+
+
+def _part_channels(shape: ConvShape, tile: ConvTile) -> int:
+    """vec4s of input channels of a part."""
+    return ceil_div(ceil_div(shape.group_in, 4), tile.parts)
+
+
+def _part_steps(shape: ConvShape, tile: ConvTile, joined: int = 0) -> int:
+    """Specialization constant STEPS for the channels of a part."""
+    return round_steps(_part_channels(shape, tile), tile, joined)
+
+
 def _group_count(shape: ConvShape, tile: ConvTile) -> int:
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     return tiles * weight_blocks(shape, tile.block).count * shape.batch
@@ -132,7 +180,7 @@ def tiles_cost(
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
     """
     groups = _group_count(shape, tile)
-    steps = shape.taps * ceil_div(shape.group_in, 4)
+    steps = shape.taps * _part_channels(shape, tile)
     products: float = tile.products
     loads = tile.loads
     if tile.weight_format:
@@ -145,17 +193,18 @@ def tiles_cost(
         step = 50 * loads + 4 * 1.5 * spill * products + 4 * (4 * tile.block if tile.shuffle else 0)
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
-    lanes = groups * tile.lanes
+    lanes = groups * tile.lanes * tile.parts
     if is_quantized(problem):
         step = _step_cost(problem, tile, products)
         cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
     else:
-        together = round_steps(ceil_div(shape.group_in, 4), tile)
+        together = _part_steps(shape, tile)
         tile_work = TileWork(
             *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
             half=problem.options.half,
             product=_product_cost(problem, tile),
             epilogue=epilogue,
+            parts=tile.parts,
         )
         cost = tile_work.time(machine, lanes)
     return machine.dispatch + machine.beside(cost, moved)
@@ -220,16 +269,19 @@ def emit_tiles(
         defines["DOTS"] = FLOAT_DOTS
     elif emitter.problem.half_sums and variant.epilogue is not None:
         defines["HALF_SUMS"] = 1
+    if tile.parts > 1:
+        defines["SPLIT"] = 1
     emitter.dispatch(
         "convolution/conv",
         [read4(x), read4(weights), write(y), *variant.bindings],
         groups=spread(groups, emitter.problem.limits),
-        local=(tile.lanes, 1, 1),
+        local=(tile.lanes * tile.parts, 1, 1),
         push=push_constants(shape, tiles, groups, tile.block),
         spec=_constants(emitter.problem, shape, tile, variant),
         defines=defines,
         epilogue=variant.epilogue,
         with_steps=with_steps,
+        access="storage" if tile.parts > 1 else None,
         flops=shape.flops,
         label=label,
     )
@@ -242,7 +294,9 @@ def _constants(
     constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec}
     if _has_rounds(problem, tile):
         joined = int(variant.spec.get("JOIN") or 0)
-        constants["STEPS"] = round_steps(ceil_div(shape.group_in, 4), tile, joined)
+        constants["STEPS"] = _part_steps(shape, tile, joined)
+    if tile.parts > 1:
+        constants |= {"PARTS": tile.parts, "PART_LANES": tile.lanes}
     return constants
 
 

@@ -20,6 +20,8 @@ _ROUND = 8.0
 _SCALAR_ROUND = 6.0
 #: Waits of a round for loads, and on GPUs with scalar loads besides.
 _SCALAR_WAITS = 1.32
+#: Instructions of a part, and of joining a vec4 of its sums.
+_PART, _JOINED = 30.0, 6.0
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
 #: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
 _HELD = {
@@ -40,7 +42,7 @@ class TileWork:
     over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
     is left, 1 where nothing is loaded ahead. ``half``: weights and inputs are float16.
     ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an element of the
-    result.
+    result. ``parts``: of the channels, which other lanes have and a workgroup joins.
     """
 
     pixels: int
@@ -52,6 +54,7 @@ class TileWork:
     half: bool = False
     product: float = 1.0
     epilogue: float = 0.0
+    parts: int = 1
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -63,6 +66,9 @@ class TileWork:
         else:
             instructions += _ROUND * (rounds + 1)
             waits = self.waiting * rounds + 1
+        if self.parts > 1:
+            instructions += _PART + _JOINED * self.parts * self.pixels * self.block
+            waits += 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
         return machine.on_simds(lanes, instructions, waits, machine.held(held))
