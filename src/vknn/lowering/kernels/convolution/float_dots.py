@@ -17,7 +17,7 @@ def takes_dots(problem: Problem) -> bool:
 
     Their weights are packed in another order, which only the host does.
     """
-    able = problem.limits.features >= _NEEDS and problem.options.half
+    able = problem.limits.features >= _NEEDS and problem.options.float16
     if not able or type(problem.op) is not Conv or is_quantized(problem):
         return False
     return constant_weights(problem) is not None

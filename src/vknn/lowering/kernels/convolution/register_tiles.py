@@ -153,7 +153,7 @@ def tiles_cost(
         together = round_steps(ceil_div(shape.group_in, 4), tile)
         tile_work = TileWork(
             *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
-            half=problem.options.half,
+            converts=problem.converts,
             product=_product_cost(problem, tile),
             epilogue=epilogue,
         )
