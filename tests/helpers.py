@@ -154,9 +154,9 @@ def check_op(
     ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
     magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
     as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
-    a device whose lanes may run loops no longer than that. ``precision``: in "fp16" and "bf16" the inputs
-    are rounded to that first, and what storing the output so costs is tolerated on top;
-    the test is skipped where the device has none. ``only``: candidates whose name begins so.
+    a device whose lanes may run loops no longer than that. ``precision``: in "fp16" and "bf16" the
+    inputs are rounded to that first, and what storing the output so costs is tolerated on top; the
+    test is skipped where the device has none. ``only``: candidates whose name begins so.
     ``features``: what the device is taken to have besides.
     """
     if precision != "fp32":

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def bits_of(array: np.ndarray) -> np.ndarray:
-    """The nearest bfloat16 of each float (halves to even) as uint16; what is no number stays none."""
+    """The nearest bfloat16 of each float as uint16; halves to even, a NaN stays one."""
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     kept = bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))
     # A NaN must not be carried over into an infinity.

@@ -250,9 +250,9 @@ Step = Dispatch | Copy | Fill | Barrier
 class Port:
     """An input or output of a plan: host-side type, dense row-major in ``buffer``.
 
-    On the device a float is 32 bits (or 16 in a plan of precision "fp16" or "bf16"), every integer and bool
-    32 bits. ``count``: buffer with one int32, the size of the first open dimension, where ``type``
-    is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
+    On the device a float is 32 bits (or 16 in a plan of precision "fp16" or "bf16"), every integer
+    and bool 32 bits. ``count``: buffer with one int32, the size of the first open dimension, where
+    ``type`` is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
     ``width``: bytes of an element in the buffer. ``bfloat16``: floats of two bytes are bfloat16.
     """
 

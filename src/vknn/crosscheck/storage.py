@@ -1,4 +1,4 @@
-"""Storage in 16 bits (precision "fp16", "bf16"): what it makes of the numbers an operator works on."""
+"""Storage in 16 bits (precision "fp16", "bf16"): what it makes of an operator's numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_held(
 
 
 def rounded(array: np.ndarray | None, precision: str = "fp16") -> np.ndarray | None:
-    """Floats to the nearest number that is stored, infinite beyond the range; in their own dtype."""
+    """Floats to the nearest that is stored, infinite beyond the range; in the array's own dtype."""
     if array is None or array.dtype.kind != "f":
         return array
     if precision == "bf16":

@@ -58,7 +58,7 @@ def verify(
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
     the operators before it on the device. What a model computes in loops, branches or behind
     computed shapes is checked the first time that it runs, on what the reference computed before
-    it. In fp16 and bf16 isolated operators get inputs that such numbers hold exactly, on both sides.
+    it. In fp16 and bf16 isolated operators get inputs that are held exactly so, on both sides.
 
     Args:
         model: A model file or an open session.

@@ -227,10 +227,11 @@ class Emitter:
         dispatch. Operands bind as scalars where ``defines`` has EPILOGUE_SCALAR or the kernel's
         name ends with "_scalar". ``access``: how inputs are read; by default the device's
         preference where they fit. HALF=1 is added to ``defines`` where a buffer holds floats of 16
-        bits and they do not name it, and BF16=1 where those are bfloat16. ``push`` and ``spec``: push constants and specialization constants by
-        the names that the shader declares (see vknn.lowering.kit.parameters); ValueError for
-        unknown and missing ones. ``source``: the GLSL where ``kernel`` is a user's own; its
-        ``push`` is a sequence, in the order of the shader's block, and it has no ``spec``.
+        bits and they do not name it, and BF16=1 where those are bfloat16. ``push`` and ``spec``:
+        push constants and specialization constants by the names that the shader declares (see
+        vknn.lowering.kit.parameters); ValueError for unknown and missing ones. ``source``: the GLSL
+        where ``kernel`` is a user's own; its ``push`` is a sequence, in the order of the shader's
+        block, and it has no ``spec``.
         """
         bound = list(bindings)
         named = dict(spec or {})

@@ -108,9 +108,9 @@ def variants(text: str, name: str) -> list[Variant]:
     """The variants that a kernel lists, each as sorted (define, value) pairs.
 
     ``#pragma vknn variants A=0,1 B=x,y`` lists the product; several such lines, their union; none,
-    the one variant without defines. Each variant for tensors of float16 that computes in float32 has
-    a twin with BF16=1 for tensors of bfloat16, which no line lists: common/half.glsl is all that
-    differs.
+    the one variant without defines. Each variant for tensors of float16 that computes in float32
+    has a twin with BF16=1 for tensors of bfloat16, which no line lists: only what common/half.glsl
+    makes of it differs.
     """
     found: dict[Variant, None] = {}
     for number, line in enumerate(text.splitlines(), start=1):

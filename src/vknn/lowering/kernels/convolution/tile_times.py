@@ -38,9 +38,9 @@ class TileWork:
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
     over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
-    is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become float32.
-    ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an element of the
-    result.
+    is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
+    float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
+    element of the result.
     """
 
     pixels: int
