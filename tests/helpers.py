@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.needs import need_device
 
-from vknn.crosscheck.storage import infinite_beyond_half, rounded
+from vknn.crosscheck.storage import UNITS, infinite_beyond_half, rounded
 from vknn.graph import Graph, GraphBuilder, Op, TensorType, Value
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, lower
 from vknn.lowering.kit.layouts import element_bytes, packed_shape
@@ -20,8 +20,8 @@ from vknn.plan import DeviceLimits, Plan
 from vknn.runtime import Device, Executable, WeightPool, open_device
 
 GUARD_BYTES = 64
-#: Error of one rounding to float16, and room for the constants that are rounded too.
-HALF_STORAGE = 2 * 2.0**-11
+#: Error of one rounding to what is stored, and room for the constants that are rounded too.
+HALF_STORAGE = {precision: 2 * unit for precision, unit in UNITS.items()}
 ACCESS_MODES = ("storage", "texel", "image")
 
 
@@ -36,7 +36,7 @@ def shared_device() -> Device:
 
 
 def skip_without_half() -> None:
-    """Skips the test on a device that cannot store float16."""
+    """Skips the test on a device that cannot store floats of 16 bits."""
     if "fp16_storage" not in shared_device().limits.features:
         pytest.skip(f"{shared_device().name} has no 16-bit storage")
 
@@ -154,15 +154,15 @@ def check_op(
     ``constants``: indices of inputs that are constants. ``tolerance``: of the output's largest
     magnitude. ``host=True``: asserts instead that the device offers no candidate. ``kind``: lowers
     as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
-    a device whose lanes may run loops no longer than that. ``precision``: in "fp16" the inputs are
-    rounded to float16 first, and what storing the output as float16 costs is tolerated on top;
-    the test is skipped where the device has none. ``only``: candidates whose name begins so.
+    a device whose lanes may run loops no longer than that. ``precision``: in "fp16" and "bf16" the
+    inputs are rounded to that first, and what storing the output so costs is tolerated on top; the
+    test is skipped where the device has none. ``only``: candidates whose name begins so.
     ``features``: what the device is taken to have besides.
     """
-    if precision == "fp16":
+    if precision != "fp32":
         skip_without_half()
-        arrays = tuple(rounded(a) for a in arrays)
-        tolerance += HALF_STORAGE
+        arrays = tuple(rounded(a, precision) for a in arrays)
+        tolerance += HALF_STORAGE[precision]
     graph = single_op_graph(op, arrays, constants)
     limits = shared_device().limits
     rounds = max_loop_rounds or limits.max_loop_rounds
@@ -178,8 +178,8 @@ def check_op(
     expected = op.reference(*arrays)
     feeds = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in constants}
     tried = 0
-    if precision == "fp16":  # what float16 cannot hold is infinite
-        expected = tuple(infinite_beyond_half(y) for y in expected)
+    if precision != "fp32":  # what is beyond the range is infinite
+        expected = tuple(infinite_beyond_half(y, precision) for y in expected)
     for options in variants(graph, limits, precision):
         if not str(options.algorithm).startswith(only):
             continue

@@ -1,4 +1,4 @@
-"""Sessions of precision "fp16": whole networks, cross-checks, devices without 16-bit storage."""
+"""Sessions of precision "fp16" and "bf16": networks, cross-checks, devices without such storage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.helpers import shared_device, skip_without_half
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
+from vknn.crosscheck.storage import UNITS
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.runtime import open_device
 from vknn.tool_inputs import complete_feeds
@@ -30,16 +31,21 @@ def half(model: Path) -> Path:
     return model
 
 
+@pytest.fixture(params=["fp16", "bf16"])
+def precision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def picture() -> dict[str, np.ndarray]:
     return {"data": np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)}
 
 
-def error(path: Path, weights: Path | None = None) -> float:
-    """The largest difference between fp16 and fp32, as a share of the output's range."""
+def error(path: Path, weights: Path | None = None, precision: str = "fp16") -> float:
+    """The largest difference from fp32, as a share of the output's range."""
     results = []
-    for precision in ("fp32", "fp16"):
-        with vknn.Session(path, weights, device="vulkan", precision=precision) as session:
-            assert session.precision == precision
+    for each in ("fp32", precision):
+        with vknn.Session(path, weights, device="vulkan", precision=each) as session:
+            assert session.precision == each
             results.append(session.run(complete_feeds(session)))
             assert set(session.placement.values()) == {"vulkan"}
     worst = 0.0
@@ -51,23 +57,23 @@ def error(path: Path, weights: Path | None = None) -> float:
 
 
 @pytest.mark.device
-def test_a_small_network(half: Path) -> None:
-    assert 0 < error(half) < 5e-3
+def test_a_small_network(half: Path, precision: str) -> None:
+    assert 0 < error(half, precision=precision) < 5e-3 * UNITS[precision] / UNITS["fp16"]
 
 
 @pytest.mark.parametrize("network", ["squeezenet", "mobilenet_v2"])
-def test_a_benchmark_network(network: str, shared: Path, tmp_path: Path) -> None:
+def test_a_benchmark_network(network: str, precision: str, shared: Path, tmp_path: Path) -> None:
     skip_without_half()
     path, weights = shared / "benchmark" / "ncnn" / f"{network}.param", tmp_path / "net.bin"
     write_random_weights(path, weights)
-    assert 0 < error(path, weights) < 1e-2
+    assert 0 < error(path, weights, precision) < 1e-2 * UNITS[precision] / UNITS["fp16"]
 
 
 @pytest.mark.device
-def test_half_the_memory(half: Path) -> None:
+def test_half_the_memory(half: Path, precision: str) -> None:
     sizes = []
-    for precision in ("fp32", "fp16"):
-        with vknn.Session(half, device="vulkan", precision=precision) as session:
+    for each in ("fp32", precision):
+        with vknn.Session(half, device="vulkan", precision=each) as session:
             (plan,) = session._engine.program(picture()).plans
             sizes.append(sum(b.nbytes for b in plan.buffers))
             assert {a.itemsize for a in plan.constants.values()} == {4 if len(sizes) == 1 else 2}
@@ -76,11 +82,11 @@ def test_half_the_memory(half: Path) -> None:
 
 @pytest.mark.device
 @pytest.mark.parametrize("passes", [True, False])
-def test_verify(half: Path, passes: bool) -> None:
-    report = vknn.verify(half, device="vulkan", precision="fp16", passes=passes)
+def test_verify(half: Path, passes: bool, precision: str) -> None:
+    report = vknn.verify(half, device="vulkan", precision=precision, passes=passes)
     assert report.ok, str(report)
     isolated = [r.isolated.max_rel for r in report.rows if r.isolated is not None]
-    assert max(isolated) > 1e-5  # float16 leaves its traces
+    assert max(isolated) > UNITS[precision] / 50  # storage leaves its traces
 
 
 @pytest.mark.device
@@ -104,12 +110,12 @@ def test_verify_finds_what_float16_does_not_explain(
 
 
 @pytest.mark.device
-def test_a_device_without_16_bit_storage_is_refused(model: Path) -> None:
+def test_a_device_without_16_bit_storage_is_refused(model: Path, precision: str) -> None:
     with open_device() as device:
         features = device.limits.features - {"fp16_storage"}
         device.limits = dataclasses.replace(device.limits, features=features)
         with pytest.raises(vknn.VknnError, match=r"no 16-bit storage.*precision='fp32'"):
-            vknn.Session(model, device=device, precision="fp16")
+            vknn.Session(model, device=device, precision=precision)
         with vknn.Session(model, device=device) as session:
             session.run(picture())
 
@@ -144,6 +150,8 @@ def test_arithmetic_needs_what_it_needs(model: Path) -> None:
         vknn.Session(model, device="numpy", arithmetic="fp16")
     with pytest.raises(vknn.VknnError, match="'bf16' is not supported"):
         vknn.Session(model, device="numpy", precision="fp16", arithmetic="bf16")
+    with pytest.raises(vknn.VknnError, match="needs precision='fp16'"):
+        vknn.Session(model, device="numpy", precision="bf16", arithmetic="fp16")
     with vknn.Session(model, device="numpy", precision="fp16", arithmetic="fp16") as session:
         assert session.arithmetic == "fp32"
 
@@ -159,22 +167,24 @@ def test_a_device_without_16_bit_arithmetic_is_refused(half: Path) -> None:
 
 
 @pytest.mark.device
-def test_disabled_it_is_fp32_and_says_so_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_it_is_fp32_and_says_so_once(
+    model: Path, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("vknn.precision._warned_without_half", False)
     monkeypatch.setenv("VKNN_DISABLE", "fp16")
     with pytest.warns(RuntimeWarning, match="becomes 'fp32'"):
-        session = vknn.Session(model, device="vulkan", precision="fp16")
+        session = vknn.Session(model, device="vulkan", precision=precision)
     assert session.precision == session.arithmetic == "fp32"
     session.run(picture())
     session.close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vknn.Session(model, device="vulkan", precision="fp16").close()
+        vknn.Session(model, device="vulkan", precision=precision).close()
 
 
-def test_numpy_computes_as_ever(model: Path) -> None:
+def test_numpy_computes_as_ever(model: Path, precision: str) -> None:
     with (
-        vknn.Session(model, device="numpy", precision="fp16") as half,
+        vknn.Session(model, device="numpy", precision=precision) as half,
         vknn.Session(model, device="numpy") as single,
     ):
         assert half.precision == "fp32"
@@ -183,21 +193,21 @@ def test_numpy_computes_as_ever(model: Path) -> None:
 
 
 @pytest.mark.device
-def test_a_staged_device(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_staged_device(half: Path, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKNN_DISABLE", "unified")
-    assert error(half) < 5e-3
+    assert error(half, precision=precision) < 5e-3 * UNITS[precision] / UNITS["fp16"]
 
 
 @pytest.mark.device
-def test_tuning_keeps_precisions_apart(half: Path) -> None:
-    with vknn.Session(half, device="vulkan", precision="fp16", tuned=False) as session:
+def test_tuning_keeps_precisions_apart(half: Path, precision: str) -> None:
+    with vknn.Session(half, device="vulkan", precision=precision, tuned=False) as session:
         if "timestamps" not in session.device.limits.features:  # type: ignore[union-attr]
             pytest.skip("the device has no timestamps")
         report = tune(session, picture(), runs=1)
     assert report.rows
-    assert all(row.key.endswith(" in fp16") for row in report.rows)
+    assert all(row.key.endswith(f" in {precision}") for row in report.rows)
     assert not any(row.failures for row in report.rows), str(report)
-    assert error(half) < 5e-3
+    assert error(half, precision=precision) < 5e-3 * UNITS[precision] / UNITS["fp16"]
 
 
 @pytest.mark.device

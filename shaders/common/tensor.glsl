@@ -6,6 +6,7 @@
 //   ELEM   0 float, 1 int       what the tensors named without a suffix hold
 //   HALF   0 floats lie in memory as float32, 1 as float16 (some kernels know further values). Shaders
 //          compute in float32 in either case: what they load and store is converted.
+//   BF16   1 with HALF: what would be float16 is bfloat16
 // Tensors declared with suffix I (INPUT1I...) hold int and with F float, whatever ELEM is; those with
 // S hold float32 whatever HALF is: scratch, statistics, tables, what float16 has no range for.
 // Indices count vec4s for the 4 forms and scalars for the 1 forms. Stores always go to storage buffers.
@@ -21,6 +22,9 @@
 #endif
 #ifndef HALF
 #define HALF 0
+#endif
+#ifndef BF16
+#define BF16 0
 #endif
 
 #include "common/half.glsl"

@@ -11,7 +11,7 @@
 #ifndef VKNN_WINOGRAD_GLSL
 #define VKNN_WINOGRAD_GLSL
 
-#if LINES && HALF
+#if LINES && HALF && !BF16
 #define SCALED(v) ((v) * (TILE == 2 ? 1.0 / 4.0 : 1.0 / 32.0))
 #define UNSCALED(v) ((v) * (TILE == 2 ? 4.0 : 16.0))
 #else

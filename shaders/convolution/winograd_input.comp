@@ -10,14 +10,14 @@
 //
 // LINES, for GPUs: a lane has one line of a tile, a column of the input and then a row of the result,
 // handed over through shared memory. A whole tile does not fit the registers of many GPUs. With HALF
-// v is float16, scaled so that nothing overflows that x could hold; else it is float32.
+// v is float16, scaled so that nothing overflows that x could hold; else, and with BF16, it is float32.
 //
 // x [N, c4, H, W] in C4. v: [place in the tile][c4][tile], tiles in the order (image, row, column).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 INPUT4F(0, x);
-#if LINES
+#if LINES && !BF16
 OUTPUT4F(1, v);
 #else
 OUTPUT4S(1, v);

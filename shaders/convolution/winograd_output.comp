@@ -10,14 +10,14 @@
 //
 // LINES, for GPUs: a lane has one line of a tile, a column of the products and then a row of pixels,
 // handed over through shared memory, as in winograd_input.comp. With HALF the products are float16,
-// scaled; else they are float32.
+// scaled; else, and with BF16, they are float32.
 //
 // product: [place in the tile][m4][tile], tiles in the order (image, row, column). bias [m4].
 // y [N, m4, H, W] in C4.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
-#if LINES
+#if LINES && !BF16
 INPUT4F(0, product);
 #else
 INPUT4S(0, product);

@@ -2,6 +2,7 @@
 #pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1
 #pragma vknn variants ACCESS=0,1,2 SHUFFLE=0,1 HALF=1
 #pragma vknn variants ACCESS=0 SHUFFLE=0 AHEAD=1
+#pragma vknn variants ACCESS=0 SHUFFLE=0 AHEAD=1 HALF=1 BF16=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE

@@ -76,7 +76,7 @@ SWITCHES = (
 #: What VKNN_DISABLE can name: abilities of the device, parts of lowering, passes by name.
 PARTS = {
     "texel": "reads through texel buffers (storage buffers only)",
-    "fp16": "16-bit storage and arithmetic; precision fp16 becomes fp32",
+    "fp16": "16-bit storage and arithmetic; precisions fp16 and bf16 become fp32",
     "int64": "64-bit integers in shaders",
     "subgroup": "all subgroup operations",
     "shuffle": "kernels with subgroup shuffles",

@@ -148,6 +148,8 @@ class TexelFormat(enum.Enum):
     RGBA32_SINT = "r32g32b32a32_sint"
     R16_SFLOAT = "r16_sfloat"
     RGBA16_SFLOAT = "r16g16b16a16_sfloat"
+    R16_UINT = "r16_uint"
+    RGBA16_UINT = "r16g16b16a16_uint"
 
     @property
     def texel_bytes(self) -> int:
@@ -162,6 +164,8 @@ _TEXEL_BYTES = {
     TexelFormat.RGBA32_SINT: 16,
     TexelFormat.R16_SFLOAT: 2,
     TexelFormat.RGBA16_SFLOAT: 8,
+    TexelFormat.R16_UINT: 2,
+    TexelFormat.RGBA16_UINT: 8,
 }
 
 
@@ -246,10 +250,10 @@ Step = Dispatch | Copy | Fill | Barrier
 class Port:
     """An input or output of a plan: host-side type, dense row-major in ``buffer``.
 
-    On the device a float is 32 bits (or 16 in a plan of precision "fp16"), every integer and bool
-    32 bits. ``count``: buffer with one int32, the size of the first open dimension, where ``type``
-    is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
-    ``width``: bytes of an element in the buffer.
+    On the device a float is 32 bits (or 16 in a plan of precision "fp16" or "bf16"), every integer
+    and bool 32 bits. ``count``: buffer with one int32, the size of the first open dimension, where
+    ``type`` is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
+    ``width``: bytes of an element in the buffer. ``bfloat16``: floats of two bytes are bfloat16.
     """
 
     buffer: int
@@ -257,6 +261,7 @@ class Port:
     count: int | None = None
     open_axis: int = 0
     width: int = 4
+    bfloat16: bool = False
 
 
 @dataclass(frozen=True)

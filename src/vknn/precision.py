@@ -7,7 +7,7 @@ import warnings
 from vknn.errors import VknnError
 from vknn.runtime import Device
 
-PRECISIONS = ("fp32", "fp16")
+PRECISIONS = ("fp32", "fp16", "bf16")
 ARITHMETICS = ("fp32", "fp16")
 _warned_without_half = False
 
@@ -15,7 +15,7 @@ _warned_without_half = False
 def check_precision(precision: str, arithmetic: str) -> None:
     """Check that the names are known and go together; raises VknnError if not."""
     if precision not in PRECISIONS:
-        known = " or ".join(map(repr, PRECISIONS))
+        known = ", ".join(map(repr, PRECISIONS))
         raise VknnError(f"precision {precision!r} is not supported; use {known}")
     if arithmetic not in ARITHMETICS:
         known = " or ".join(map(repr, ARITHMETICS))
@@ -25,7 +25,7 @@ def check_precision(precision: str, arithmetic: str) -> None:
 
 
 def usable_precision(precision: str, device: Device | None, disabled: frozenset[str]) -> str:
-    """The precision that a session gets; raises VknnError where the device has no float16."""
+    """The precision that a session gets; raises VknnError where the device has no 16 bits."""
     global _warned_without_half
     if precision == "fp32" or device is None:
         return "fp32"
@@ -33,13 +33,15 @@ def usable_precision(precision: str, device: Device | None, disabled: frozenset[
         if not _warned_without_half:
             _warned_without_half = True
             warnings.warn(
-                "fp16 is disabled: precision='fp16' becomes 'fp32'", RuntimeWarning, stacklevel=3
+                f"fp16 is disabled: precision={precision!r} becomes 'fp32'",
+                RuntimeWarning,
+                stacklevel=3,
             )
         return "fp32"
     if "fp16_storage" not in device.limits.features:
         raise VknnError(
             f"{device.name} has no 16-bit storage (storageBuffer16BitAccess), which "
-            "precision='fp16' needs; use precision='fp32' or another device"
+            f"precision={precision!r} needs; use precision='fp32' or another device"
         )
     return precision
 

@@ -43,7 +43,8 @@ class Session:
             error without one), "vulkan:1", part of a device's name, "numpy" or "cpu" (the
             reference), or an open :class:`vknn.Device` to share.
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
-            memory and traffic; arithmetic stays in float32, and so does the NumPy reference.
+            memory and traffic, or "bf16" to store them as bfloat16, with the range of float32 and
+            fewer digits; arithmetic stays in float32, and so does the NumPy reference.
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
             multiply in float16 and add up as many as 16 products in it before the sums are added up
             in float32, on devices that are faster so; products of one row, depthwise ones and
@@ -70,7 +71,7 @@ class Session:
     model: Model
     #: The device that runs it; None: the host, with NumPy.
     device: Device | None
-    #: Precision of what is stored, "fp32" or "fp16", as asked for and possible.
+    #: Precision of what is stored, "fp32", "fp16" or "bf16", as asked for and possible.
     precision: str
     #: Arithmetic of convolutions and products, "fp32" or "fp16", as asked for and possible.
     arithmetic: str

@@ -1,10 +1,10 @@
-"""What float16 storage is allowed to change."""
+"""What storage in 16 bits is allowed to change."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vknn.crosscheck.storage import HALF_UNIT, as_held, infinite_beyond_half
+from vknn.crosscheck.storage import HALF_UNIT, UNITS, as_held, infinite_beyond_half, rounded
 from vknn.crosscheck.tolerance import allowances
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Exp, Fused, FusedStep, Relu
@@ -37,6 +37,10 @@ def test_inputs_are_rounded_but_for_scales_and_statistics() -> None:
 def test_what_is_beyond_float16_is_infinite() -> None:
     found = infinite_beyond_half(np.array([1e5, -7e4, 65504, 0.1], np.float32))
     np.testing.assert_array_equal(found, np.array([np.inf, -np.inf, 65504, 0.1], np.float32))
+    wide = np.array([3.3895e38, 3.3962e38, -3.4028e38], np.float32)
+    np.testing.assert_array_equal(
+        infinite_beyond_half(wide, "bf16"), np.array([wide[0], np.inf, -np.inf], np.float32)
+    )
     integers = np.array([1 << 20])
     assert infinite_beyond_half(integers) is integers
 
@@ -45,11 +49,19 @@ def test_a_rounding_of_the_result_is_allowed_and_no_more() -> None:
     for op, inputs in ((Relu(), [floats(64)]), (Exp(), [floats(64)])):
         (y,) = op.reference(*inputs)
         (single,) = allowances(op, inputs, [y])
-        (half,) = allowances(op, inputs, [y], storage=HALF_UNIT)
-        error = np.abs(y.astype(np.float16).astype(np.float64) - y)
-        assert np.all(error <= half.allowed)
-        assert np.any(error > single.allowed)
-        assert np.all(half.allowed <= single.allowed + 1.01 * HALF_UNIT * np.abs(y) + 1e-7)
+        for precision in ("fp16", "bf16"):
+            unit = UNITS[precision]
+            (half,) = allowances(op, inputs, [y], storage=unit)
+            error = np.abs(rounded(y, precision).astype(np.float64) - y)
+            assert np.all(error <= half.allowed)
+            assert np.any(error > single.allowed)
+            assert np.all(half.allowed <= single.allowed + 1.01 * unit * np.abs(y) + 1e-7)
+
+
+def test_near_zero_bfloat16_has_the_range_of_float32() -> None:
+    y = np.array([1e-30, 2e-12], np.float32)
+    (half,) = allowances(Relu(), [y], [y], storage=UNITS["bf16"])
+    assert np.all(half.allowed < 1.1 * UNITS["bf16"] * y)
 
 
 def test_sums_are_in_single_precision() -> None:

@@ -14,6 +14,7 @@ from tests.helpers import single_op_graph, skip_without_half
 import vknn
 from vknn import formats
 from vknn.cli import main
+from vknn.crosscheck.storage import UNITS
 from vknn.errors import ModelFormatError, ShaderError, ShapeError, UnsupportedLayerError, VknnError
 from vknn.formats.custom import custom_layer
 from vknn.formats.ncnn.reader import parse_param
@@ -207,13 +208,15 @@ def test_shader_and_numpy_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.device
-def test_in_fp16(tmp_path: Path) -> None:
-    """Shaders that use the macros store float16; others are left to NumPy, in float32."""
+@pytest.mark.parametrize("half", ["fp16", "bf16"])
+def test_in_16_bits(half: str, tmp_path: Path) -> None:
+    """Shaders that use the macros store 16 bits; others are left to NumPy, in float32."""
+    error = 4 * UNITS[half]
     skip_without_half()
     register(shader=with_shader())
     path = write_mine(tmp_path)
-    with vknn.Session(path, precision="fp16") as session:
-        np.testing.assert_allclose(session.run({"x": X})["y"], EXPECTED, rtol=2e-3, atol=2e-3)
+    with vknn.Session(path, precision=half) as session:
+        np.testing.assert_allclose(session.run({"x": X})["y"], EXPECTED, rtol=error, atol=error)
         assert set(session.placement.values()) == {"vulkan"}
     plain = """#version 450
     layout(local_size_x_id = 0) in;
@@ -226,10 +229,10 @@ def test_in_fp16(tmp_path: Path) -> None:
     }
     """
     register(shader=plain, compute=lambda a, w, o: a[0], replace=True)
-    for precision, side in (("fp32", "vulkan"), ("fp16", "host")):
+    for precision, side in (("fp32", "vulkan"), (half, "host")):
         with vknn.Session(path, precision=precision) as session:
             y = session.run({"x": X})["y"]
-            np.testing.assert_allclose(y, np.maximum(X, 0), rtol=2e-3)
+            np.testing.assert_allclose(y, np.maximum(X, 0), rtol=error)
             assert side in session.placement.values()
 
 

@@ -22,6 +22,8 @@ _ELEMENTS = {
     TexelFormat.RGBA32_SINT: "int32",
     TexelFormat.R16_SFLOAT: "float16",
     TexelFormat.RGBA16_SFLOAT: "float16",
+    TexelFormat.R16_UINT: "bfloat16",
+    TexelFormat.RGBA16_UINT: "bfloat16",
 }
 #: SPIR-V's ImageFormat, 0 where a uniform texel buffer takes any.
 _IMAGE_FORMATS = {
@@ -30,6 +32,7 @@ _IMAGE_FORMATS = {
     3: TexelFormat.R32_SFLOAT,
     21: TexelFormat.RGBA32_SINT,
     24: TexelFormat.R32_SINT,
+    31: TexelFormat.RGBA16_UINT,
 }
 
 
@@ -74,6 +77,9 @@ def _described(types: dict[int, tuple[int, Sequence[int]]], pointer: int) -> tup
     code, operands = types[operands[0]]
     assert code == _ARRAY
     code, operands = types[operands[0]]
+    count = operands[1] if code == _VECTOR else 1
     if code == _VECTOR:
         code, operands = types[operands[0]]
+    if code == _INT and (operands[0], count) in ((16, 1), (32, 2)):
+        return View.STORAGE, "bfloat16"  # its bits: tensors of integers have no such elements
     return View.STORAGE, f"{'float' if code == _FLOAT else 'int'}{operands[0]}"

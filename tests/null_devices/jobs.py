@@ -36,6 +36,7 @@ MODES = {
     "fp32": ("fp32", "fp32", ()),
     "fp16": ("fp16", "fp32", ()),
     "fp16-arithmetic": ("fp16", "fp16", ()),
+    "bf16": ("bf16", "fp32", ()),
     "staged": ("fp32", "fp32", ("unified",)),
 }
 #: Devices without float16 arithmetic, which "fp16-arithmetic" needs.

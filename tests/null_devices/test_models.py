@@ -23,7 +23,11 @@ ON_HOST = {"Cast"}
 
 @pytest.mark.parametrize("device", selected_devices(QUICK_DEVICES))
 def test_networks(device: str, shared: Path) -> None:
-    jobs = [model_job(_network(shared, name), mode) for name in QUICK for mode in ("fp32", "fp16")]
+    jobs = [
+        model_job(_network(shared, name), mode)
+        for name in QUICK
+        for mode in ("fp32", "fp16", "bf16")
+    ]
     for found in do(device, jobs):
         assert found["dispatches"] > 30
         assert set(found["host"]) <= ON_HOST

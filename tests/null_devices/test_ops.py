@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["fp32", "fp16", "fp16-arithmetic"])
+@pytest.mark.parametrize("mode", ["fp32", "fp16", "fp16-arithmetic", "bf16"])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("device", selected_devices())
 def test_every_candidate(device: str, family: str, mode: str) -> None:

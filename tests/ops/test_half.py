@@ -1,8 +1,9 @@
-"""Ops of every family with tensors stored as float16 (precision "fp16"), against NumPy."""
+"""Ops of every family with tensors stored in 16 bits (precision "fp16", "bf16"), against NumPy."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.helpers import (
 )
 from tests.ops.detection.test_yolo import detector, maps
 
+from vknn.crosscheck.storage import UNITS, rounded
 from vknn.graph import DType, Op
 from vknn.lowering import LoweringOptions
 from vknn.ops import elementwise as ew
@@ -37,9 +39,23 @@ from vknn.ops.reduction import Softmax
 from vknn.ops.sampling.resize import Resize
 
 RNG = np.random.default_rng(16)
-check = functools.partial(check_op, precision="fp16")
-#: Weights that are rounded after Winograd's transformation: more than one rounding of the output.
-WINOGRAD = 4e-3
+Check = Callable[..., None]
+
+
+@pytest.fixture(params=["fp16", "bf16"])
+def precision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def check(precision: str) -> Check:
+    return functools.partial(check_op, precision=precision)
+
+
+@pytest.fixture
+def winograd(precision: str) -> float:
+    """Weights that are rounded after Winograd's transformation: eight roundings of the output."""
+    return 4e-3 * UNITS[precision] / UNITS["fp16"]
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -54,7 +70,7 @@ def conv(strides: int = 1, pads: int = 1, group: int = 1, axes: int = 2) -> Conv
 @pytest.mark.parametrize(
     "op", [ew.Relu(), ew.Exp(), ew.Tanh(), ew.Clip(-0.5, 0.5), ew.HardSwish()], ids=str
 )
-def test_unary(op: Op, shape: tuple[int, ...]) -> None:
+def test_unary(check: Check, op: Op, shape: tuple[int, ...]) -> None:
     check(op, floats(*shape))
 
 
@@ -69,13 +85,13 @@ def test_unary(op: Op, shape: tuple[int, ...]) -> None:
         ((1, 6, 4, 4), ()),
     ],
 )
-def test_binary(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+def test_binary(check: Check, one: tuple[int, ...], other: tuple[int, ...]) -> None:
     x, w = floats(*one), floats(*other)
     check(ew.Sub(), x, w)
     check(ew.Mul(), x, w, constants=(1,), access=("image",))
 
 
-def test_tails() -> None:
+def test_tails(check: Check) -> None:
     x, w = floats(1, 7, 3, 5), floats(1, 7, 3, 5)
     steps = (FusedStep(ew.Sigmoid(), None), FusedStep(ew.Mul(), 0), FusedStep(ew.Relu(), None))
     check(Fused(ew.Square(), steps), x, w)
@@ -84,15 +100,16 @@ def test_tails() -> None:
 
 @pytest.mark.parametrize("target", ["float32", "float16", "int8", "int32", "bool"])
 @pytest.mark.parametrize("source", ["float32", "float16", "int32", "bool"])
-def test_cast(source: str, target: str) -> None:
+def test_cast(check: Check, source: str, target: str) -> None:
     x = (10 * floats(1, 5, 3, 3)).astype(source)
     check(ew.Cast(DType(target)), x)
 
 
-def test_what_is_beyond_the_range_is_infinite() -> None:
+def test_what_is_beyond_the_range_is_infinite(check: Check) -> None:
     x = np.array([[255.0, 256.0, -300.0, np.inf, np.nan, 1e-3, 0.0, -1.0]], np.float32)
     check(ew.Square(), x)
     check(ew.Neg(), np.array([7e4, -1e30, 65504.0, 65519.0, 1.0], np.float32))
+    check(ew.Neg(), np.array([3.3895e38, 3.3962e38, -3.4028e38, 1e-40], np.float32))
     weight = np.array([1e9, 1.0, -1e9, 2.0], np.float32)
     check(ew.Add(), np.zeros(4, np.float32), weight, constants=(1,))
 
@@ -110,28 +127,28 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolution(name: str) -> None:
+def test_convolution(check: Check, winograd: float, name: str) -> None:
     op, x, w = CONVOLUTIONS[name]
     arrays = floats(*x), floats(*w), floats(w[0])
-    check(op, *arrays, constants=(1, 2), tolerance=WINOGRAD)
+    check(op, *arrays, constants=(1, 2), tolerance=winograd)
     check(op, *arrays, access=("image",))
-    check(op, *arrays, constants=(1, 2), tolerance=WINOGRAD, kind="discrete", access=("storage",))
+    check(op, *arrays, constants=(1, 2), tolerance=winograd, kind="discrete", access=("storage",))
 
 
-def test_convolution_with_a_tail() -> None:
+def test_convolution_with_a_tail(check: Check, winograd: float) -> None:
     steps = (FusedStep(ew.Sigmoid(), None), FusedStep(ew.Add(), 0))
     arrays = floats(1, 5, 7, 6), floats(6, 5, 3, 3), floats(6)
     for operand in (floats(1, 6, 7, 6), floats(1, 6, 1, 1)):
-        check(Fused(conv(), steps), *arrays, operand, constants=(1, 2), tolerance=WINOGRAD)
+        check(Fused(conv(), steps), *arrays, operand, constants=(1, 2), tolerance=winograd)
 
 
-def test_a_sum_that_takes_several_dispatches_stays_on_the_host() -> None:
-    """Its parts would be rounded to float16 on the way from one to the next."""
+def test_a_sum_that_takes_several_dispatches_stays_on_the_host(check: Check) -> None:
+    """Its parts would be rounded on the way from one to the next."""
     x, w = floats(1, 9, 4, 5), floats(6, 3, 3, 3)
     check(conv(group=3), x, w, constants=(1,), host=True, max_loop_rounds=10)
 
 
-def test_integers_stay_exact() -> None:
+def test_integers_stay_exact(check: Check) -> None:
     x = RNG.integers(-128, 128, (1, 5, 6, 7), np.int8)
     w = RNG.integers(-128, 128, (6, 5, 3, 3), np.int8)
     check(ConvInteger((1, 1), (1, 1, 1, 1), (1, 1)), x, w, constants=(1,))
@@ -152,18 +169,18 @@ POOLINGS = [
 
 
 @pytest.mark.parametrize("op", POOLINGS, ids=lambda op: op.type_name)
-def test_pooling(op: Op) -> None:
+def test_pooling(check: Check, op: Op) -> None:
     check(op, floats(2, 7, 8, 9))
     check(op, floats(1, 4, 5, 6), kind="discrete", access=("storage",))
 
 
-def test_pooling_of_large_windows() -> None:
+def test_pooling_of_large_windows(check: Check) -> None:
     x = floats(1, 3, 40, 40)
     check(AveragePool((40, 40), (1, 1), (0, 0, 0, 0)), x, max_loop_rounds=200)
     check(AdaptiveAveragePool((2, 2)), x, max_loop_rounds=100)
 
 
-def test_long_sums_are_in_single_precision() -> None:
+def test_long_sums_are_in_single_precision(check: Check) -> None:
     check(GlobalAveragePool(), 100 + floats(1, 5, 64, 64))
     check(MatMul(), 1 + floats(3, 3000), 1 + floats(3000, 5), constants=(1,))
 
@@ -171,7 +188,7 @@ def test_long_sums_are_in_single_precision() -> None:
 @pytest.mark.parametrize(
     "a, b", [((1, 7), (7, 9)), ((5, 8), (8, 12)), ((2, 9, 12), (12, 20)), ((2, 3, 5, 6), (3, 6, 7))]
 )
-def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+def test_matmul(check: Check, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, w, bias = floats(*a), floats(*b), floats(b[-1])
     check(MatMul(), x, w, bias, constants=(1, 2))
     check(MatMul(), x, w, bias, access=("image", "storage"))
@@ -184,17 +201,17 @@ def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("depth", [3, 8])
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention(depth: int, masked: bool) -> None:
+def test_attention(check: Check, depth: int, masked: bool) -> None:
     q, k, v = floats(2, 7, 2 * depth), floats(2, 9, 2 * depth), floats(2, 9, 2 * depth)
     check(Attention(2, depth**-0.5), q, k, v, floats(7, 9) if masked else None)
 
 
-def test_attention_scores_beyond_the_range() -> None:
+def test_attention_scores_beyond_the_range(check: Check) -> None:
     q, k = 100 * floats(1, 5, 8), 100 * floats(1, 9, 8)
     check(Attention(1, 1.0), q, k, floats(1, 9, 8))
 
 
-def test_normalization() -> None:
+def test_normalization(check: Check) -> None:
     x, channels = floats(2, 7, 4, 3), 7
     statistics = [floats(channels) for _ in range(3)] + [RNG.random(channels).astype(np.float32)]
     check(BatchNormalization(1e-5), x, *statistics, constants=(1, 2, 3, 4))
@@ -209,7 +226,7 @@ def test_normalization() -> None:
 @pytest.mark.parametrize(
     "shape, axis", [((3, 7), 1), ((2, 5, 3), 1), ((1, 7, 3, 5), 1), ((8, 4), 0)]
 )
-def test_softmax(shape: tuple[int, ...], axis: int) -> None:
+def test_softmax(check: Check, shape: tuple[int, ...], axis: int) -> None:
     check(Softmax(axis), 3 * floats(*shape))
 
 
@@ -226,11 +243,11 @@ MOVEMENTS = [
 
 
 @pytest.mark.parametrize("op", MOVEMENTS, ids=str)
-def test_movement(op: Op) -> None:
+def test_movement(check: Check, op: Op) -> None:
     check(op, floats(1, 7, 5, 6))
 
 
-def test_movement_of_channels() -> None:
+def test_movement_of_channels(check: Check) -> None:
     check(mv.ChannelShuffle(2), floats(1, 12, 3, 3))
     check(mv.ChannelShuffle(3), floats(1, 9, 3, 3))
     check(mv.Pad((0, 1, 0, 0, 0, 1, 0, 0)), floats(1, 3, 2, 2), floats(5))
@@ -238,7 +255,7 @@ def test_movement_of_channels() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("parts", [(3, 5), (4, 8), (1, 2, 6)])
-def test_concat(axis: int, parts: tuple[int, ...]) -> None:
+def test_concat(check: Check, axis: int, parts: tuple[int, ...]) -> None:
     shapes = [[1, 4, 3, 5] for _ in parts]
     for shape, part in zip(shapes, parts, strict=True):
         shape[axis] = part
@@ -247,18 +264,18 @@ def test_concat(axis: int, parts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_resize(mode: str) -> None:
+def test_resize(check: Check, mode: str) -> None:
     coordinates = "asymmetric" if mode == "nearest" else "half_pixel"
     op = Resize((9, 7), mode, coordinates, (5 / 9, 4 / 7))
     check(op, floats(1, 6, 5, 4))
 
 
-def test_resize_of_a_long_axis() -> None:
+def test_resize_of_a_long_axis(check: Check) -> None:
     """Tables of places stay float32: float16 has no odd numbers beyond 2048."""
     check(Resize((2500,), "nearest", "asymmetric", (1.2,)), floats(1, 3, 3000))
 
 
-def test_quantization() -> None:
+def test_quantization(check: Check) -> None:
     x, scale = 50 * floats(1, 5, 3, 2), RNG.uniform(1e-6, 2, 5).astype(np.float32)
     scale[0] = 3e-7  # float16 has two digits of it
     zero = RNG.integers(-20, 20, 5, dtype=np.int8)
@@ -269,16 +286,17 @@ def test_quantization() -> None:
     check(DequantizeLinear(axis=1), q, scale, host=True)
 
 
-def test_detection() -> None:
+def test_detection(check: Check) -> None:
     arrays = [2 * m for m in maps(3, 3, (5, 7), (3, 4))]
     check(detector(3, 3, 2), *arrays, tolerance=1e-4)
 
 
-def test_results_are_rounded_to_nearest() -> None:
+def test_results_are_rounded_to_nearest(precision: str) -> None:
     skip_without_half()
     x = 1 + np.arange(64, dtype=np.float32) / 1024
     w = np.full(64, 1 + 1 / 1024, np.float32)
     graph = single_op_graph(ew.Mul(), [x, w])
-    options = LoweringOptions(precision="fp16")
+    options = LoweringOptions(precision=precision)
     y = run_graph(graph, shared_device().limits, options, {"x0": x, "x1": w})["y0"]
-    np.testing.assert_array_equal(y, (x * w).astype(np.float16).astype(np.float32))
+    held = [rounded(a, precision) for a in (x, w)]
+    np.testing.assert_array_equal(y, rounded(np.multiply(*held), precision))

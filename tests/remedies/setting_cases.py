@@ -66,7 +66,7 @@ CASES = [
     Case(
         "precision {} is not supported; use {}",
         lambda p: p.run(device="cpu", precision="fp8"),
-        lambda p: [p.run(device="cpu", precision=each) for each in ("fp32", "fp16")],
+        lambda p: [p.run(device="cpu", precision=each) for each in ("fp32", "fp16", "bf16")],
     ),
     Case(
         "arithmetic {} is not supported; use {}",
@@ -81,12 +81,13 @@ CASES = [
         lambda p: p.run(device="cpu", arithmetic="fp16", precision="fp16"),
     ),
     Case(
-        "{} has no 16-bit storage (storageBuffer16BitAccess), which precision='fp16' needs; "
+        "{} has no 16-bit storage (storageBuffer16BitAccess), which precision={} needs; "
         "use precision='fp32' or another device",
         lambda p: usable_precision("fp16", stub(), frozenset()),
         lambda p: [
             usable_precision("fp32", stub(), frozenset()),
             usable_precision("fp16", stub("fp16_storage"), frozenset()),
+            usable_precision("bf16", stub("fp16_storage"), frozenset()),
         ],
     ),
     Case(

@@ -35,6 +35,7 @@ def root(tmp_path: Path) -> Path:
         "common/tensor.glsl": '#include "common/constants.glsl"\n'
         + (REAL_ROOT / "common/tensor.glsl").read_text(),
         "common/half.glsl": (REAL_ROOT / "common/half.glsl").read_text(),
+        "common/bfloat16.glsl": (REAL_ROOT / "common/bfloat16.glsl").read_text(),
         "common/constants.glsl": "#define ADDED 1\n",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -121,6 +122,12 @@ def test_variants_are_the_listed_products() -> None:
         (("A", "2"),),
     ]
     assert glsl.variants("", "k") == [()]
+
+
+def test_variants_of_float16_have_twins_of_bfloat16() -> None:
+    text = "#pragma vknn variants HALF=1\n#pragma vknn variants HALF=2 HALF_SUMS=1\n"
+    half, sums = (("HALF", "1"),), (("HALF", "2"), ("HALF_SUMS", "1"))
+    assert glsl.variants(text, "k") == [half, sums, (("BF16", "1"), *half)]
 
 
 @pytest.mark.parametrize("pragma", ["variant A=0", "variants", "variants A", "variants A="])

@@ -21,11 +21,12 @@ are accumulated, and a *factor*, how many units of rounding they may gather:
 - Ops that only move or compare elements, and integers: nothing is allowed.
 
 ``unit`` is half the distance from 1 to the next number: 2^-24 in fp32. ``storage`` is that of what
-results are stored in where it is coarser (2^-11 for float16, vknn.crosscheck.storage), for inputs
-that were rounded to it beforehand: it allows one more rounding of the result, and two of what a sum
-accumulates, for weights that are rounded after they were transformed. Where Winograd's algorithm
-may be used it is twelve: weights, tiles and products are rounded after their transformation, and
-each rounding moves the result by up to 2.8 in simulation of F(4x4, 3x3).
+results are stored in where it is coarser (2^-11 for float16, 2^-8 for bfloat16,
+vknn.crosscheck.storage), for inputs that were rounded to it beforehand: it allows one more rounding
+of the result, and two of what a sum accumulates, for weights that are rounded after they were
+transformed. Where Winograd's algorithm may be used it is twelve: weights, tiles and products are
+rounded after their transformation, and each rounding moves the result by up to 2.8 in simulation of
+F(4x4, 3x3).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from vknn.crosscheck import (
     tolerance_selection,
     tolerance_spatial,
 )
-from vknn.crosscheck.storage import HALF_TINY
+from vknn.crosscheck.storage import HALF_TINY, TINIES
 from vknn.crosscheck.tolerance_products import absolute, finite, may_be_winograd
 from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
@@ -135,7 +136,7 @@ def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
     """Bound with the rounding of the result to its storage type."""
     if not storage or y.dtype.kind != "f":
         return allowance
-    rounding = storage * finite(np.abs(y.astype(np.float64))) + HALF_TINY
+    rounding = storage * finite(np.abs(y.astype(np.float64))) + TINIES[storage]
     return Allowance(allowance.magnitude, allowance.allowed + rounding)
 
 

@@ -13,7 +13,14 @@ from vknn import reference
 from vknn.compile import compile_graph
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.report import VerifyReport, VerifyRow
-from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held, infinite_beyond_half
+from vknn.crosscheck.storage import (
+    BFLOAT_UNIT,
+    HALF_SUMS,
+    HALF_UNIT,
+    UNITS,
+    as_held,
+    infinite_beyond_half,
+)
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Continuation, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
@@ -22,8 +29,13 @@ from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
-#: and arithmetic.
-CUMULATIVE = {("fp32", "fp32"): 1e-4, ("fp16", "fp32"): 2e-2, ("fp16", "fp16"): 4e-2}
+#: and arithmetic. Roundings to bfloat16 are larger than those to float16 by their units.
+CUMULATIVE = {
+    ("fp32", "fp32"): 1e-4,
+    ("fp16", "fp32"): 2e-2,
+    ("fp16", "fp16"): 4e-2,
+    ("bf16", "fp32"): 2e-2 * BFLOAT_UNIT / HALF_UNIT,
+}
 
 
 def verify(
@@ -46,7 +58,7 @@ def verify(
     Each operator is checked *isolated*, fed the reference's inputs, and *cumulatively*, behind all
     the operators before it on the device. What a model computes in loops, branches or behind
     computed shapes is checked the first time that it runs, on what the reference computed before
-    it. In fp16 isolated operators get inputs that float16 holds exactly, on both sides.
+    it. In fp16 and bf16 isolated operators get inputs that are held exactly so, on both sides.
 
     Args:
         model: A model file or an open session.
@@ -61,7 +73,8 @@ def verify(
         tolerance: Error allowed to one operator relative to the magnitude that it accumulates; by
             default what its arithmetic explains.
         cumulative_tolerance: Error allowed to any intermediate result, relative to its largest
-            element; by default 1e-4, in precision "fp16" 2e-2, with arithmetic "fp16" 4e-2.
+            element; by default 1e-4, in precision "fp16" 2e-2, with arithmetic "fp16" 4e-2,
+            in precision "bf16" 0.16.
         passes: True checks the graph as it is run, after all rewrites; False as it was read, an
             operator for each that the file's layers stand for.
         seed: Of random inputs.
@@ -211,25 +224,26 @@ class _Check:
             )
 
     def _at_random(self, value: Value) -> bool:
-        """True where roundings of float16 decide how many rows there are: detections.
+        """True where roundings to 16 bits decide how many rows there are: detections.
 
         Cumulative results then cannot be compared; isolated ones can, as inputs are the same.
         """
-        return not value.type.is_static and self.session.precision == "fp16"
+        return not value.type.is_static and self.session.precision != "fp32"
 
     def _goals(
         self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
     ) -> tuple[list[np.ndarray], list[Allowance]]:
         """The results that the node by itself should give on the device, and their tolerances."""
-        if self.session.precision == "fp32":
+        precision = self.session.precision
+        if precision == "fp32":
             return expected, allowances(node.op, inputs, expected, tolerance=self.tolerance)
-        held = as_held(node.op, inputs)
+        held = as_held(node.op, inputs, precision)
         with np.errstate(all="ignore"):
             exact = [np.asarray(y) for y in node.op.reference(*held)]  # type: ignore[arg-type]
-        goals = [infinite_beyond_half(y) for y in exact]
+        goals = [infinite_beyond_half(y, precision) for y in exact]
         sums = HALF_SUMS if self.session.arithmetic == "fp16" else 0.0
         found = allowances(
-            node.op, held, goals, storage=HALF_UNIT, sums=sums, tolerance=self.tolerance
+            node.op, held, goals, storage=UNITS[precision], sums=sums, tolerance=self.tolerance
         )
         return goals, found
 

@@ -16,8 +16,15 @@ from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
 from vknn.lowering.kernels.movement.rule import repack
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache
-from vknn.lowering.kit.layouts import Layout, element_bytes, pack, same_bytes, storage_bytes
+from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache, holds_floats
+from vknn.lowering.kit.layouts import (
+    Layout,
+    element_bytes,
+    narrowed,
+    pack,
+    same_bytes,
+    storage_bytes,
+)
 from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
@@ -156,7 +163,7 @@ class _Lowering:
     def _want(self, value: Value, layout: Layout, single: bool = False) -> Ref:
         """The buffer of a value in a layout; packs constants, repacks what lies otherwise.
 
-        ``single``: a repack may give float32 in a plan of float16, for the host.
+        ``single``: a repack may give float32 in a plan of 16 bits, for the host.
         """
         key = (value, layout)
         if key in self.refs:
@@ -179,11 +186,11 @@ class _Lowering:
     def _constant(self, value: Value, layout: Layout) -> Ref:
         array = value.constant
         assert array is not None
-        half = self.options.half
-        key = f"{layout.value}{value.type}" + (" fp16" if half else "")
-        data = self.weights.get(key, (array,), lambda: pack(array, layout, half))
+        half, precision = self.options.half, self.options.precision
+        key = f"{layout.value}{value.type}" + (f" {precision}" if half else "")
+        data = self.weights.get(key, (array,), lambda: narrowed(pack(array, layout), precision))
         nbytes = storage_bytes(value.type, layout, half)
-        name, is_float = self._unique(value.name), data.dtype.kind == "f"
+        name, is_float = self._unique(value.name), holds_floats(data)
         return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=data.itemsize)
 
     def _identity(self, value: Value, source: Ref, target: Ref) -> Emitter:

@@ -42,13 +42,13 @@ class Shader:
     groups: Callable[[Shapes, Shapes, Options], tuple[int, int, int]] | None = None
     local: tuple[int, int, int] = (64, 1, 1)
 
-    @property
-    def knows_half(self) -> bool:
-        """True where it reads its tensors by the macros, or looks at HALF itself.
+    def knows(self, precision: str) -> bool:
+        """True where it reads its tensors by the macros, or looks at HALF or BF16 itself.
 
-        Only such a shader runs in precision "fp16".
+        Only such a shader runs in precision "fp16" or "bf16".
         """
-        return "common/tensor.glsl" in self.glsl or "HALF" in self.glsl
+        define = "BF16" if precision == "bf16" else "HALF"
+        return "common/tensor.glsl" in self.glsl or define in self.glsl
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import bfloat16
 from vknn.errors import InputError
 from vknn.plan import Plan, Port
 from vknn.runtime.recorder import Place
@@ -85,10 +86,10 @@ class HostIO:
             (name, port.type.shape, port.type.dtype.numpy) for name, port in plan.inputs.items()
         ]
         self._inputs = [
-            (name, _tensor(port, raw))
+            (name, _tensor(port, raw), port.bfloat16)
             for (name, port), raw in zip(plan.inputs.items(), self._into.bytes, strict=True)
         ]
-        self._narrows = any(tensor.dtype == np.float16 for _, tensor in self._inputs)
+        self._narrows = any(tensor.dtype == np.float16 for _, tensor, _ in self._inputs)
         self._outputs = [
             (name, port, tensor, None if dtype == tensor.dtype else dtype)
             for name, port in plan.outputs.items()
@@ -157,6 +158,8 @@ class HostIO:
         for name, port, tensor, dtype in self._outputs:
             if port.count is not None:
                 tensor = _cut(tensor, port.open_axis, int(self._counts[port.count][0]))
+            if port.bfloat16:
+                tensor = bfloat16.floats_of(tensor)
             # A plain copy takes a part of the time that astype takes.
             outputs[name] = tensor.copy() if dtype is None else tensor.astype(dtype, order="C")
         return outputs
@@ -167,8 +170,8 @@ class HostIO:
         self._into.destroy()
 
     def _copy_in(self, feeds: Mapping[str, np.ndarray]) -> None:
-        for name, tensor in self._inputs:
-            tensor[...] = feeds[name]
+        for name, tensor, is_bfloat16 in self._inputs:
+            tensor[...] = bfloat16.bits_of(feeds[name]) if is_bfloat16 else feeds[name]
 
 
 def _cut(tensor: np.ndarray, axis: int, count: int) -> np.ndarray:
@@ -186,7 +189,8 @@ def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -
 
 
 def _tensor(port: Port, raw: np.ndarray) -> np.ndarray:
-    storage = np.dtype(f"f{port.width}" if port.type.dtype.is_float else np.int32)
+    floats = "u2" if port.bfloat16 else f"f{port.width}"
+    storage = np.dtype(floats if port.type.dtype.is_float else np.int32)
     return raw[: port.type.size * storage.itemsize].view(storage).reshape(port.type.dims)
 
 

@@ -16,8 +16,8 @@ from vknn.runtime.vulkan.memory import Allocation
 from vknn.runtime.weights import DeviceWeight, WeightPool
 
 GUARD_BYTE = 0xA5
-#: Word that fills arenas under VKNN_VALIDATE before the first run: NaN as a float32 and as two
-#: float16, and an integer far from any index.
+#: Word that fills arenas under VKNN_VALIDATE before the first run: NaN as a float32, as two float16
+#: and as two bfloat16, and an integer far from any index.
 POISON = 0x7FC17FC1
 
 

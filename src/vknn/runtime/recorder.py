@@ -22,6 +22,8 @@ VK_FORMATS = {
     TexelFormat.RGBA32_SINT: 108,
     TexelFormat.R16_SFLOAT: 76,
     TexelFormat.RGBA16_SFLOAT: 97,
+    TexelFormat.R16_UINT: 74,
+    TexelFormat.RGBA16_UINT: 95,
 }
 BIND_COMPUTE = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
 TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits

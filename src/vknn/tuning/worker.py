@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.comparison import compare
-from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, as_held
+from vknn.crosscheck.storage import HALF_SUMS, UNITS, as_held
 from vknn.crosscheck.tolerance import allowances
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
 from vknn.formats import TensorSpec
@@ -126,7 +126,7 @@ class TuningWorker:
                 made = random_array(spec, type_.shape, random)
             inputs.append(constant if made is None else made)
         if job.options.half:
-            inputs = as_held(job.op, inputs)
+            inputs = as_held(job.op, inputs, job.options.precision)
         with np.errstate(all="ignore"):
             expected = tuple(np.asarray(r) for r in job.op.reference(*inputs))
         self._posed = _Posed(job, inputs, expected)
@@ -174,7 +174,7 @@ class TuningWorker:
 
 def _check(posed: _Posed, results: Mapping[str, np.ndarray]) -> None:
     """Raises VknnError where results are further from the reference than arithmetic explains."""
-    storage = HALF_UNIT if posed.job.options.half else 0.0
+    storage = UNITS[posed.job.options.precision]
     sums = HALF_SUMS if posed.job.options.half_sums else 0.0
     bounds = allowances(posed.job.op, posed.inputs, posed.expected, storage=storage, sums=sums)
     for index, (expected, bound) in enumerate(zip(posed.expected, bounds, strict=True)):

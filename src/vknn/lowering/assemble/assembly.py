@@ -52,8 +52,8 @@ def assemble(
         arenas=arenas,
         steps=steps,
         submits=cut_submits(steps, limits.kind),
-        inputs={n: Port(index[r], type_, width=r.width) for n, (r, type_) in inputs.items()},
-        outputs={n: _port(result, index) for n, result in outputs.items()},
+        inputs={n: _port((*p, p[1], None), index, options) for n, p in inputs.items()},
+        outputs={n: _port(result, index, options) for n, result in outputs.items()},
         constants={index[r]: r.data for r in refs if r.data is not None},
         guards=tuple(guards),
     )
@@ -74,11 +74,13 @@ def _staged(
     return sorted(found, key=lambda item: item.stage)
 
 
-def _port(result: Result, index: Mapping[Ref, int]) -> Port:
+def _port(result: Result, index: Mapping[Ref, int], options: LoweringOptions) -> Port:
     ref, type_, bound, count = result
+    bfloat16 = ref.half and options.bfloat16
     if count is None:
-        return Port(index[ref], type_, width=ref.width)
-    return Port(index[ref], bound, index[count], type_.shape.index(None), ref.width)
+        return Port(index[ref], type_, width=ref.width, bfloat16=bfloat16)
+    axis = type_.shape.index(None)
+    return Port(index[ref], bound, index[count], axis, ref.width, bfloat16)
 
 
 def _collect(

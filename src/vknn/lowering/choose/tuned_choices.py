@@ -33,7 +33,7 @@ def problem_key(problem: Problem) -> str:
         for type_, constant in zip(problem.inputs, problem.constants, strict=True)
     )
     outputs = ", ".join(str(t) for t in problem.outputs)
-    precision = " in fp16" if problem.options.half else ""
+    precision = f" in {problem.options.precision}" if problem.options.half else ""
     precision += " by fp16" if problem.half_sums else ""
     return f"{_op(problem.op)}: {inputs} -> {outputs}{_steps(problem.epilogue)}{precision}"
 

@@ -26,7 +26,7 @@ def custom(problem: Problem) -> Sequence[Candidate]:
     inputs, outputs = problem.inputs, problem.outputs
     if shader is None or len(inputs) + len(outputs) > problem.limits.max_storage_buffers:
         return []
-    if problem.options.half and not shader.knows_half:
+    if problem.options.half and not shader.knows(problem.options.precision):
         return []
     own = [t.dims for t in inputs[: len(inputs) - len(op.weights)] if t is not None]
     made = [t.dims for t in outputs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +14,14 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.graph import DType
 from vknn.lowering.kit.grid_loop import Grid
-from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
+from vknn.lowering.kit.layouts import buffer_bytes, element_bytes, narrowed
 from vknn.lowering.kit.parameters import Number, Push, Spec, parameters_of
-from vknn.lowering.kit.problem import Epilogue, Problem
+from vknn.lowering.kit.problem import Epilogue, LoweringOptions, Problem
 from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Role, TexelFormat, View
 
 ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
+#: dtypes of packed floats of 16 bits: float16, and the bits of bfloat16.
+_HALVES = (np.float16, np.uint16)
 EPILOGUE_STEPS = 6
 _STEP_CONSTANTS = [
     (f"ep_code_{n}", f"ep_a_{n}", f"ep_b_{n}", f"ep_mode_{n}") for n in range(EPILOGUE_STEPS)
@@ -31,7 +34,7 @@ class Ref:
 
     ``data``: packed bytes of a weight. ``parent``: the buffer that this one is a view of, from
     byte ``offset`` on. ``role`` counts for roots (buffers without a parent). ``width``: bytes of an
-    element: 4, 2 for float16, 1 where shaders read four integers of a byte as a word.
+    element: 4, 2 for float16 and bfloat16, 1 where shaders read four integers of a byte as a word.
     ``is_window``: the same tensor as ``parent``, seen from a later place on; other views and parts
     are tensors of their own.
     """
@@ -68,7 +71,7 @@ class Ref:
 
     @property
     def half(self) -> bool:
-        """True where the elements are float16."""
+        """True where the elements are floats of 16 bits."""
         return self.width == 2
 
     @property
@@ -128,7 +131,7 @@ class WeightCache:
         full_key = (key, *(id(s) for s in sources))
         if full_key not in self._entries:
             packed = np.ascontiguousarray(make())
-            if packed.dtype.itemsize != 4 and packed.dtype != np.float16:
+            if packed.dtype.itemsize != 4 and packed.dtype not in _HALVES:
                 raise ValueError(f"packed weight {key!r} has dtype {packed.dtype}, not 32 bits")
             self._entries[full_key] = (packed, sources)
         return self._entries[full_key][0]
@@ -173,11 +176,13 @@ class Emitter:
         Floats are stored as the plan's precision says, or with ``single`` as float32 always: for
         tables and statistics, which a shader declares with suffix S.
         """
+        precision = self.problem.options.precision
         if self.half and not single:
-            data = self.weights.get(f"{key} fp16", sources, lambda: _halved(make()))
+            narrow = functools.partial(_made_narrow, make, precision)
+            data = self.weights.get(f"{key} {precision}", sources, narrow)
         else:
             data = self.weights.get(key, sources, make)
-        is_float, nbytes = data.dtype.kind == "f", buffer_bytes(data.size, data.itemsize)
+        is_float, nbytes = holds_floats(data), buffer_bytes(data.size, data.itemsize)
         name, width = f"{self.label}.{key}", data.itemsize
         return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=width)
 
@@ -194,7 +199,7 @@ class Emitter:
 
     @property
     def half(self) -> bool:
-        """True where tensors are stored as float16."""
+        """True where tensors are stored in 16 bits."""
         return self.problem.options.half
 
     def dispatch(
@@ -221,11 +226,12 @@ class Emitter:
         shader has no epilogue. ``with_steps`` False: it has one, but the steps are left to a later
         dispatch. Operands bind as scalars where ``defines`` has EPILOGUE_SCALAR or the kernel's
         name ends with "_scalar". ``access``: how inputs are read; by default the device's
-        preference where they fit. HALF=1 is added to ``defines`` where a buffer holds float16 and
-        they do not name it. ``push`` and ``spec``: push constants and specialization constants by
-        the names that the shader declares (see vknn.lowering.kit.parameters); ValueError for
-        unknown and missing ones. ``source``: the GLSL where ``kernel`` is a user's own; its
-        ``push`` is a sequence, in the order of the shader's block, and it has no ``spec``.
+        preference where they fit. HALF=1 is added to ``defines`` where a buffer holds floats of 16
+        bits and they do not name it, and BF16=1 where those are bfloat16. ``push`` and ``spec``:
+        push constants and specialization constants by the names that the shader declares (see
+        vknn.lowering.kit.parameters); ValueError for unknown and missing ones. ``source``: the GLSL
+        where ``kernel`` is a user's own; its ``push`` is a sequence, in the order of the shader's
+        block, and it has no ``spec``.
         """
         bound = list(bindings)
         named = dict(spec or {})
@@ -235,6 +241,8 @@ class Emitter:
             bound += self._operand_bindings(epilogue, scalar)
         mode = self._access(access, bound)
         half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
+        if half and self.problem.options.bfloat16:
+            half["BF16"] = 1
         variant = {"ACCESS": ACCESS_MODES[mode][0], **half, **(defines or {})}
         constants: dict[int, Number] = dict(enumerate(local))
         if source is None:
@@ -252,7 +260,7 @@ class Emitter:
             variant=tuple(sorted((k, str(v)) for k, v in variant.items())),
             specialization=tuple(sorted(constants.items())),
             push=payload,
-            bindings=tuple(_binding(i, b, mode) for i, b in enumerate(bound)),
+            bindings=tuple(_binding(i, b, mode, self.problem.options) for i, b in enumerate(bound)),
             groups=groups,
             nodes=self.nodes,
             label=label or self.label,
@@ -354,35 +362,39 @@ def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
     return constants
 
 
-def _binding(index: int, bound: BoundBuffer, mode: str) -> Binding:
+def _binding(index: int, bound: BoundBuffer, mode: str, options: LoweringOptions) -> Binding:
     view = ACCESS_MODES[mode][1] if bound.access is Access.READ else View.STORAGE
     if view is View.IMAGE and bound.ref.half and bound.texels == 1:
         view = View.TEXEL  # shaders/common/half.glsl says why
-    return Binding(index, bound.access, view, _FORMATS[_element(bound.ref), bound.texels])
+    format_ = _FORMATS[_element(bound.ref, options), bound.texels]
+    return Binding(index, bound.access, view, format_)
 
 
-def _element(ref: Ref) -> str:
+def _element(ref: Ref, options: LoweringOptions) -> str:
     if ref.is_bytes:
         return "bytes"
     if not ref.is_float:
         return "int"
-    return "half" if ref.half else "float"
+    return options.precision if ref.half else "float"
 
 
 _FORMATS = {
     ("float", 1): TexelFormat.R32_SFLOAT,
     ("float", 4): TexelFormat.RGBA32_SFLOAT,
-    ("half", 1): TexelFormat.R16_SFLOAT,
-    ("half", 4): TexelFormat.RGBA16_SFLOAT,
+    ("fp16", 1): TexelFormat.R16_SFLOAT,
+    ("fp16", 4): TexelFormat.RGBA16_SFLOAT,
+    ("bf16", 1): TexelFormat.R16_UINT,
+    ("bf16", 4): TexelFormat.RGBA16_UINT,
     ("int", 1): TexelFormat.R32_SINT,
     ("int", 4): TexelFormat.RGBA32_SINT,
     ("bytes", 4): TexelFormat.R32_SINT,
 }
 
 
-def _halved(packed: np.ndarray) -> np.ndarray:
-    """Floats as float16, rounded to nearest even; values beyond its range become infinite."""
-    if packed.dtype.kind != "f":
-        return packed
-    with np.errstate(over="ignore"):
-        return packed.astype(np.float16)
+def holds_floats(packed: np.ndarray) -> bool:
+    """True where packed bytes are floats: of integers none has 16 bits, so that bfloat16 has."""
+    return packed.dtype.kind == "f" or packed.dtype == np.uint16
+
+
+def _made_narrow(make: Callable[[], np.ndarray], precision: str) -> np.ndarray:
+    return narrowed(make(), precision)

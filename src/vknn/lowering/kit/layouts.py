@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from vknn import bfloat16
 from vknn.graph.types import DType, TensorType, Term
 
 
@@ -14,9 +15,10 @@ class Layout(Term):
     """``LINEAR``: row-major. ``C4``: [N, ceil(C/4), spatial..., 4], the lanes behind C zero.
 
     In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
-    (precision "fp16") floats take 16, as float16. ``C4B``: C4 with a byte for each element, of int8
-    and uint8 only; kernels that multiply quantized integers take it, and read a word for four
-    channels. A buffer's size is rounded up to 16 bytes, so that it can be read as vec4s to its end.
+    (precision "fp16", "bf16") floats take 16, as float16 or bfloat16. ``C4B``: C4 with a byte for
+    each element, of int8 and uint8 only; kernels that multiply quantized integers take it, and read
+    a word for four channels. A buffer's size is rounded up to 16 bytes, so that it can be read as
+    vec4s to its end.
     """
 
     LINEAR = "linear"
@@ -42,13 +44,6 @@ DEVICE_DTYPES = frozenset(
 def on_device(type_: TensorType) -> bool:
     """True where a device buffer can hold tensors of this type."""
     return type_.dtype in DEVICE_DTYPES
-
-
-def storage_dtype(dtype: DType, half: bool = False) -> np.dtype:
-    """NumPy dtype of an element in a device buffer."""
-    if dtype.is_float:
-        return np.dtype(np.float16 if half else np.float32)
-    return np.dtype(np.int32)
 
 
 def allows(type_: TensorType, layout: Layout) -> bool:
@@ -97,10 +92,9 @@ def same_bytes(type_: TensorType, a: Layout, b: Layout) -> bool:
     return type_.rank >= 2 and type_.dims[1] % 4 == 0 and math.prod(type_.dims[2:]) == 1
 
 
-def pack(array: np.ndarray, layout: Layout, half: bool = False) -> np.ndarray:
-    """Packing of ``array`` into a layout (contiguous, in its storage dtype)."""
-    with np.errstate(over="ignore"):  # beyond float16's range lies infinity
-        array = np.ascontiguousarray(array, storage_dtype(DType.of(array), half))
+def pack(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """Packing of ``array`` into a layout (contiguous, in elements of 32 bits)."""
+    array = np.ascontiguousarray(array, np.float32 if DType.of(array).is_float else np.int32)
     if layout is Layout.LINEAR:
         return array
     n, c, *spatial = array.shape
@@ -108,6 +102,19 @@ def pack(array: np.ndarray, layout: Layout, half: bool = False) -> np.ndarray:
     padded[:, :c] = array
     split = padded.reshape(n, -1, 4, *spatial)
     return np.ascontiguousarray(np.moveaxis(split, 2, -1))
+
+
+def narrowed(packed: np.ndarray, precision: str) -> np.ndarray:
+    """Floats as a precision stores them, to nearest even: float16, or the bits of bfloat16.
+
+    Values beyond the range become infinite. Integers stay as they are.
+    """
+    if packed.dtype.kind != "f" or precision == "fp32":
+        return packed
+    if precision == "bf16":
+        return bfloat16.bits_of(packed)
+    with np.errstate(over="ignore"):
+        return packed.astype(np.float16)
 
 
 def unpack(packed: np.ndarray, type_: TensorType, layout: Layout) -> np.ndarray:

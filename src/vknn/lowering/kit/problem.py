@@ -23,7 +23,8 @@ class LoweringOptions:
     ``algorithm``: take the candidate of this name wherever one offers it (tests, tuning).
     ``layout``: take candidates whose first output has this layout where there are some (tests).
     ``choices``: measured choices, candidate names by key (see vknn.lowering.choose.tuned_choices).
-    ``precision``: "fp16" stores tensors and weights as float16; kernels compute in float32.
+    ``precision``: "fp16" stores tensors and weights as float16, "bf16" as bfloat16; kernels compute
+    in float32.
     ``arithmetic``: "fp16" has convolutions and matrix products multiply in float16 and add up
     HALF_TERMS products in it at a time, on devices that are faster so; only with precision "fp16".
     """
@@ -38,13 +39,23 @@ class LoweringOptions:
 
     @property
     def half(self) -> bool:
+        """True where tensors are stored in 16 bits."""
+        return self.precision != "fp32"
+
+    @property
+    def float16(self) -> bool:
         """True where tensors are stored as float16."""
         return self.precision == "fp16"
 
     @property
+    def bfloat16(self) -> bool:
+        """True where tensors are stored as bfloat16."""
+        return self.precision == "bf16"
+
+    @property
     def half_sums(self) -> bool:
         """True where kernels may multiply and add in float16."""
-        return self.half and self.arithmetic == "fp16"
+        return self.float16 and self.arithmetic == "fp16"
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,11 @@ class Problem:
     def half_sums(self) -> bool:
         """True where kernels that are able to multiply and add in float16 shall do so."""
         return self.options.half_sums and self.machine.half < 1
+
+    @property
+    def converts(self) -> bool:
+        """True where stored factors take instructions to become float32."""
+        return self.options.bfloat16 or (self.options.half and self.machine.converts)
 
     def element_bytes(self, type_: TensorType) -> int:
         """Bytes of an element of such a tensor in its buffer."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import bfloat16
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, normal_axis, require, require_float
@@ -97,11 +98,7 @@ class RoundBFloat16(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        bits = np.asarray(x, np.float32).view(np.uint32)
-        kept = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
-        # A NaN must not be carried over into an infinity.
-        kept = np.where(np.isnan(x), bits | np.uint32(0x400000), kept) & np.uint32(0xFFFF0000)
-        return (np.asarray(kept, np.uint32).view(np.float32).astype(x.dtype),)
+        return (bfloat16.rounded(x),)
 
 
 def _check_parameter(op: Op, what: str, value: TensorType, x: TensorType, axis: int) -> None:

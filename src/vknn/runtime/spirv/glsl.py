@@ -29,6 +29,8 @@ _LEFT = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 _VERSION = re.compile(r"^\s*#\s*version\b")
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+vknn\b(.*)$")
 _AXIS = re.compile(r"^([A-Za-z_]\w*)=([\w.-]+(?:,[\w.-]+)*)$")
+#: Defines of variants that multiply in float16.
+_FLOAT16_ARITHMETIC = frozenset(("HALF_SUMS", "COOPERATIVE", "DOTS"))
 _LINE_EXTENSION = "#extension GL_GOOGLE_cpp_style_line_directive : enable"
 
 
@@ -119,14 +121,26 @@ def variants(text: str, name: str) -> list[Variant]:
     """The variants that a kernel lists, each as sorted (define, value) pairs.
 
     ``#pragma vknn variants A=0,1 B=x,y`` lists the product; several such lines, their union; none,
-    the one variant without defines.
+    the one variant without defines. Each variant for tensors of float16 that computes in float32
+    has a twin with BF16=1 for tensors of bfloat16, which no line lists: only what common/half.glsl
+    makes of it differs.
     """
     found: dict[Variant, None] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         pragma = _PRAGMA.match(line) if "#" in line else None
         if pragma is not None:
             found.update(dict.fromkeys(_product(pragma[1].split(), f"{name}:{number}")))
-    return list(found) or [()]
+    twins = [_with_bfloat16(variant) for variant in found if _takes_bfloat16(variant)]
+    return list(dict.fromkeys([*found, *twins])) or [()]
+
+
+def _takes_bfloat16(variant: Variant) -> bool:
+    names = dict(variant)
+    return "HALF" in names and not names.keys() & _FLOAT16_ARITHMETIC
+
+
+def _with_bfloat16(variant: Variant) -> Variant:
+    return tuple(sorted(dict(variant, BF16="1").items()))
 
 
 def _product(words: list[str], place: str) -> list[Variant]:

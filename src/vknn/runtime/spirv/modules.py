@@ -57,7 +57,7 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
 
 def _arithmetic(variant: Variant) -> tuple[bool, ...]:
     """The choices of a variant that are the same for all kernels of a session."""
-    return tuple(name in dict(variant) for name in ("HALF", "HALF_SUMS", "COOPERATIVE"))
+    return tuple(name in dict(variant) for name in ("HALF", "BF16", "HALF_SUMS", "COOPERATIVE"))
 
 
 def compile_glsl(

@@ -200,7 +200,7 @@ def _cost(problem: Problem, found: Expanded, tile: FieldTile) -> float:
     half = problem.options.half
     first = TileWork(
         *(lane.pixels, lane.block, found.pointwise.c4, _steps(found, tile), True),
-        half=half,
+        converts=problem.converts,
         product=DOT_WORK if lane.float_dots else machine.half if problem.half_sums else 1.0,
         epilogue=epilogue_work(found.first.problem.epilogue),
     )

@@ -201,7 +201,7 @@ def tiles_cost(
         together = _part_steps(shape, tile)
         tile_work = TileWork(
             *(tile.pixels, tile.block, steps, together, shape.is_pointwise),
-            half=problem.options.half,
+            converts=problem.converts,
             product=_product_cost(problem, tile),
             epilogue=epilogue,
             parts=tile.parts,

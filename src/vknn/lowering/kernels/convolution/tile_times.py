@@ -40,9 +40,9 @@ class TileWork:
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
     over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
-    is left, 1 where nothing is loaded ahead. ``half``: weights and inputs are float16.
-    ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an element of the
-    result. ``parts``: of the channels, which other lanes have and a workgroup joins.
+    is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
+    float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
+    element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
     """
 
     pixels: int
@@ -51,7 +51,7 @@ class TileWork:
     together: int
     pointwise: bool
     waiting: float = 1.0
-    half: bool = False
+    converts: bool = False
     product: float = 1.0
     epilogue: float = 0.0
     parts: int = 1
@@ -78,7 +78,7 @@ class TileWork:
         products = 16.0 * self.pixels * self.block * self.product
         if not machine.scalar:
             return products + self.pixels + 4 * self.block
-        if machine.converts and self.half and self.product == 1:
+        if self.converts and self.product == 1:
             products += 16 * self.block + 4 * self.pixels
         if self.pointwise:
             return products

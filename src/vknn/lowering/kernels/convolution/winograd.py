@@ -78,7 +78,7 @@ def _suits(problem: Problem, shape: ConvShape) -> bool:
 
 
 def _candidates(problem: Problem, shape: ConvShape, size: int) -> list[Candidate]:
-    limits, half = problem.limits, problem.options.half and problem.limits.kind != "cpu"
+    limits, half = problem.limits, problem.options.float16 and problem.limits.kind != "cpu"
     tiling = _tiling(shape, size, half)
     if not _fits_transforms(limits, tiling):
         return []

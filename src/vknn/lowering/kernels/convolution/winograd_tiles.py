@@ -100,7 +100,7 @@ def product_cost(problem: Problem, tiling: WinogradTiling, tile: WinogradTile) -
     together = 2 * tile.ahead or 1
     waits = WAITING_AHEAD if tile.ahead else 1.0
     sizes = tile.pixels, tile.block, tiling.c4, together
-    tile_work = TileWork(*sizes, pointwise=True, waiting=waits, half=problem.options.half)
+    tile_work = TileWork(*sizes, pointwise=True, waiting=waits, converts=problem.converts)
     busy = tile_work.time(machine, groups * tile.lanes)
     return machine.dispatch + machine.beside(busy, product_bytes(problem, tiling))
 

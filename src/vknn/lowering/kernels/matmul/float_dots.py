@@ -11,7 +11,7 @@ _NEEDS = frozenset(("float_dot", "fp16_arithmetic"))
 
 def has_dots(problem: Problem) -> bool:
     """True where tensors are float16 and the device adds their products in pairs."""
-    return problem.limits.features >= _NEEDS and problem.options.half
+    return problem.limits.features >= _NEEDS and problem.options.float16
 
 
 def packed_for_dots(packed: np.ndarray, weights: int, block: int) -> np.ndarray:

@@ -134,7 +134,9 @@ class _Form:
             return machine.dispatch + self.shared.cost(machine, groups, steps, half)
         if self.wide is not None:
             half = self.problem.half_sums
-            return machine.dispatch + self.wide.cost(machine, gemm, half, self.problem.options.half)
+            return machine.dispatch + self.wide.cost(
+                machine, gemm, half, self.problem.options.half, self.problem.converts
+            )
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
@@ -151,7 +153,7 @@ class _Form:
         loads: float = tile.rows + 4 * tile.cols
         if scalar:
             loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
-        elif machine.converts and self.problem.options.half and not half:
+        elif self.problem.converts and not half:
             loads *= 1 + 4 / LOAD
         return tile_cost(machine, lanes, steps, tile.rows, tile.cols, loads, half)
 

@@ -274,7 +274,7 @@ def _matrix_of(problem: Problem) -> CooperativeMatrix | None:
     """What the device multiplies by cooperative matrices of float16; None where it may not."""
     limits, options = problem.limits, problem.options
     able = {"cooperative_matrix", "fp16_arithmetic"} <= limits.features
-    if not able or not options.half or "cooperative" in options.disabled:
+    if not able or not options.float16 or "cooperative" in options.disabled:
         return None
     return _matrix(limits)
 

@@ -91,12 +91,18 @@ class WideTile:
             "B_ROW": b_row,
         }
 
-    def cost(self, machine: Machine, gemm: Gemm, half: bool, fp16: bool = False) -> float:
-        """Microseconds; ``half``: products in float16, ``fp16``: tensors are."""
+    def cost(
+        self, machine: Machine, gemm: Gemm, half: bool, fp16: bool = False, converts: bool = False
+    ) -> float:
+        """Microseconds.
+
+        ``half``: products in float16, ``fp16``: tensors are; ``converts``: factors take instructions
+        to become float32.
+        """
         span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
         product = DOT_WORK if self.dots else machine.half if half else 1.0
         work = span * 16 * self.rows * product + 8 * span / steps
-        if machine.converts and fp16 and not half and not self.dots:
+        if converts and not half and not self.dots:
             work += span * (16 + 4 * self.rows)  # four vec4s of b, one of each row of a
         if machine.scalar:
             waits, held = _WAITS * span / steps + 2.0, 8
