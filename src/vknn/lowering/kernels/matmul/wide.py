@@ -96,8 +96,8 @@ class WideTile:
     ) -> float:
         """Microseconds.
 
-        ``half``: products in float16, ``fp16``: tensors are; ``converts``: factors take instructions
-        to become float32.
+        ``half``: products in float16, ``fp16``: tensors are; ``converts``: factors take
+        instructions to become float32.
         """
         span, steps = self.span(gemm), self.steps(machine.scalar, fp16)
         product = DOT_WORK if self.dots else machine.half if half else 1.0
