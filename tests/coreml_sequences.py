@@ -36,6 +36,10 @@ ACTIVATIONS: dict[str, tuple[dict[str, Any], Function]] = {
         {"sigmoidHard": {"alpha": 0.2, "beta": 0.5}},
         lambda x: np.clip(0.2 * x + 0.5, 0, 1),
     ),
+    # Empty messages stand for the customary parameters.
+    "customary linear": ({"linear": {}}, lambda x: x),
+    "customary scaled": ({"scaledTanh": {}}, np.tanh),
+    "customary hard": ({"sigmoidHard": {}}, lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     "leaky": ({"leakyReLU": {"alpha": 0.3}}, lambda x: np.where(x < 0, 0.3 * x, x)),
     "threshold": ({"thresholdedReLU": {"alpha": 0.2}}, lambda x: np.where(x >= 0.2, x, 0)),
     "ELU": ({"ELU": {"alpha": 0.7}}, lambda x: np.where(x < 0, 0.7 * np.expm1(x), x)),

@@ -180,6 +180,15 @@ def test_one_vector_in_the_rank_5_mapping() -> None:
     near(y, np.tanh(w @ x).reshape(1, 1, H, 1, 1))
 
 
+@pytest.mark.device
+@pytest.mark.parametrize("shape", [(1, H, 1, 1, 1), (H, 1, 1, 1, 1), (1, 1, 1, 1, H), (H,)])
+def test_initial_states_of_any_shape(shape: tuple[int, ...]) -> None:
+    x, w, r, h = normal(T, 1, N), normal(H, N), normal(H, H), normal(1, H)
+    net = simple(w, r, None, "tanh", sequenceOutput=True, inputs=["x", "h"])
+    found = run_everywhere(net, {"x": blob(x), "h": h.reshape(shape)})
+    near(found["y"], blob(simple_steps(x, w, r, 0, h, np.tanh, False)))
+
+
 def wrong() -> dict[str, tuple[Any, dict[str, np.ndarray]]]:
     x, w, r = blob(normal(T, B, N)), normal(H, N), normal(H, H)
     net = simple(w, r, None, "tanh")

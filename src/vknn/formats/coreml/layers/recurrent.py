@@ -33,6 +33,8 @@ _FUNCTIONS = {
     "softsign": ("Softsign", "", ""),
     "softplus": ("Softplus", "", ""),
 }
+#: What alpha and beta are where the activation's message is empty, as coremltools writes it.
+_CUSTOMARY = {"linear": (1.0, 0.0), "scaledTanh": (1.0, 1.0), "sigmoidHard": (0.2, 0.5)}
 #: Gates in the order of the ops, by the names of their messages.
 _GRU_GATES = ("updateGate", "resetGate", "outputGate")
 _LSTM_GATES = ("inputGate", "outputGate", "forgetGate", "blockInput")
@@ -160,6 +162,8 @@ def _function(c: Context, message: Any) -> tuple[str, float, float]:
         c.refuse(f"the activation {kind} in a recurrent layer")
     name, *numbers = _FUNCTIONS[kind]
     inner = getattr(message, kind)
+    if kind in _CUSTOMARY and not inner.ByteSize():
+        return (name, *_CUSTOMARY[kind])
     alpha, beta = (float(getattr(inner, n)) if n else 0.0 for n in numbers)
     return name, alpha, beta
 
@@ -178,7 +182,7 @@ def _sequence(c: Context) -> Value:
 
 
 def _state(c: Context, *numbers: int) -> Value | None:
-    """Initial states [D, B, H] from inputs [1, B, H, 1, 1], one per direction."""
+    """Initial states [D, B, H] from inputs of B * H elements in any shape, one per direction."""
     total = len(c.inputs)
     if total == 1:
         return None
@@ -191,8 +195,9 @@ def _state(c: Context, *numbers: int) -> Value | None:
         if number >= full:
             continue
         value = c.value(number)
-        right = value.type.dims == (1, batch, units, 1, 1)
-        c.require(right, f"a state {value.type} is not [1, {batch}, {units}, 1, 1]")
+        wanted = f"[1, {batch}, {units}, 1, 1]"
+        right = value.type.size == batch * units
+        c.require(right, f"a state {value.type} has not as many elements as {wanted}")
         parts.append(c.reshape(value, (1, batch, units)))
     return parts[0] if len(parts) == 1 else c.add(Concat(0), *parts)
 
