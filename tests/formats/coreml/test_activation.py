@@ -123,6 +123,7 @@ UNARY: dict[str, tuple[dict[str, Any], Function]] = {
     "POWER negative": ({"alpha": -2.0}, lambda x: x**-2.0),
     "EXP": ({}, np.exp),
     "LOG": ({}, np.log),
+    "LOG epsilon": ({"epsilon": 0.25}, lambda x: np.log(x + 0.25)),
     "ABS": ({}, np.abs),
     "THRESHOLD": ({"alpha": 0.5}, lambda x: np.maximum(x, 0.5)),
     "THRESHOLD negative": ({"alpha": -0.5}, lambda x: np.maximum(x, -0.5)),

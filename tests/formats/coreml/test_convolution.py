@@ -182,13 +182,19 @@ def test_encodings_of_weights() -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("stride", [(1, 1), (2, 3)])
-def test_deconvolution_crops(stride: Any, groups: int) -> None:
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 3)])
+def test_deconvolution_crops(stride: Any, dilation: Any, groups: int) -> None:
     x, w, b = normal(2, 4, 5, 4), normal(4, 3, 3, 4), normal(3 * groups)
     for edges in (((0, 0), (0, 0)), ((1, 0), (0, 2)), ((1, 1), (1, 2))):
-        net = deconv(w, groups, b, stride=stride, valid=border(edges), dilationFactor=[2, 2])
-        full = [(n - 1) * s + k for n, s, k in zip((5, 4), stride, (3, 4), strict=True)]
+        net = deconv(w, groups, b, stride=stride, valid=border(edges), dilationFactor=dilation)
+        extents = [(k - 1) * d + 1 for k, d in zip((3, 4), dilation, strict=True)]
+        full = [(n - 1) * s + k for n, s, k in zip((5, 4), stride, extents, strict=True)]
         out = [(a, f - a - e) for f, (a, e) in zip(full, edges, strict=True)]
-        near(run(net, {"x": x})["y"], transposed(x, w, b, stride, (1, 1), groups, out))
+        near(run(net, {"x": x})["y"], transposed(x, w, b, stride, dilation, groups, out))
+        asked = [max(1, f - 2) for f in full]
+        net = deconv(w, groups, b, stride=stride, dilationFactor=dilation, outputShape=asked)
+        out = [(1, n) for n in asked]
+        near(run(net, {"x": x})["y"], transposed(x, w, b, stride, dilation, groups, out))
 
 
 @pytest.mark.parametrize("mode", ["BOTTOM_RIGHT_HEAVY", "TOP_LEFT_HEAVY"])
@@ -231,6 +237,7 @@ def test_deconvolutions_on_the_device() -> None:
     y = run_everywhere(net, {"x": x})["y"]
     near(y, transposed(x, w, b, (2, 2), (1, 1), 2, [(1, 10), (0, 8)]))
     run_everywhere(deconv(w, 2, b, stride=[4, 4], same={}), {"x": x})
+    run_everywhere(deconv(w, 2, b, stride=[2, 3], dilationFactor=[3, 2]), {"x": x})
     run_everywhere(deconv(w, 2, b, stride=[2, 2], outputShape=[12, 7]), {"x": x})
 
 

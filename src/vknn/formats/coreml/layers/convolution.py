@@ -66,13 +66,12 @@ def convolution_3d(c: Context) -> Value:
 
 def _kernel_2d(c: Context) -> _Kernel:
     p = c.params
-    dilations = (1, 1) if p.isDeconvolution else tuple(p.dilationFactor)
     same = p.WhichOneof("ConvolutionPaddingType") == "same"
     return _Kernel(
         *_channels(c, p.outputChannels, p.kernelChannels, p.nGroups),
         size=sizes(c, p.kernelSize, (3, 3), "kernelSize"),
         strides=sizes(c, p.stride, (1, 1), "stride"),
-        dilations=sizes(c, dilations, (1, 1), "dilationFactor"),
+        dilations=sizes(c, p.dilationFactor, (1, 1), "dilationFactor"),
         padding=None if same else read_border_amounts(c, p.valid.paddingAmounts),
         top_left=same and is_top_left(p.same),
     )

@@ -60,7 +60,10 @@ def activation(c: Context) -> Value:
 @layer("unary")
 @merges_batch_axes
 def unary(c: Context) -> Value:
-    """Function of scale * x + shift; a scale or epsilon of 0 stands for the default."""
+    """Function of scale * x + shift; a scale or epsilon of 0 stands for the default.
+
+    LOG has an epsilon only where the file gives one (coremltools' conversions do).
+    """
     p, kinds = c.params, pb.UnaryFunctionLayerParams
     x = scaled(c, c.x, p.scale or 1.0, p.shift)
     epsilon = p.epsilon or 1e-6
@@ -68,6 +71,8 @@ def unary(c: Context) -> Value:
         return c.add(functions.Rsqrt(), c.add(Add(), x, c.scalar(epsilon)))
     if p.type == kinds.INVERSE:
         return c.add(functions.Reciprocal(), c.add(Add(), x, c.scalar(epsilon)))
+    if p.type == kinds.LOG and p.epsilon:
+        x = c.add(Add(), x, c.scalar(p.epsilon))
     if p.type == kinds.POWER:
         return c.add(Pow(), x, c.scalar(p.alpha))
     if p.type == kinds.THRESHOLD:

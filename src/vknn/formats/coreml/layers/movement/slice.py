@@ -85,8 +85,14 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
         # Only a dynamic slice has inputs in place of fields.
         return c.ints(number, what) if number < len(c.inputs) else field
 
-    end_masks = _of_rank(c, given(3, p.endMasks, "endMasks"), rank, "endMasks", 0)
-    squeezed = _of_rank(c, given(4, p.squeezeMasks, "squeezeMasks"), rank, "squeezeMasks", 0)
+    def mask(place: int, field: Sequence[int], what: str) -> list[int]:
+        found = given(place, field, what)
+        # A dynamic slice's masks may go on behind the last axis, where they mean nothing.
+        return _of_rank(c, found[:rank] if first > 1 else found, rank, what, 0)
+
+    begin_masks = mask(2, p.beginMasks, "beginMasks")
+    end_masks = mask(3, p.endMasks, "endMasks")
+    squeezed = mask(4, p.squeezeMasks, "squeezeMasks")
     listed = given(0, p.endIds, "endIds")
     needed = [a for a in range(rank) if not end_masks[a] and not squeezed[a]]
     c.require(len(listed) > 0 or not needed, "has no endIds")
@@ -94,7 +100,7 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
         begins,
         _of_rank(c, listed, rank, "endIds", 0),
         _of_rank(c, given(1, p.strides, "strides"), rank, "strides", 1),
-        [v != 0 for v in _of_rank(c, given(2, p.beginMasks, "masks"), rank, "beginMasks", 0)],
+        [v != 0 for v in begin_masks],
         [v != 0 for v in end_masks],
         [v != 0 for v in squeezed],
     )
