@@ -35,6 +35,7 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
+from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, spread
 from vknn.plan import DeviceLimits
@@ -42,8 +43,11 @@ from vknn.plan import DeviceLimits
 #: Pixels and vec4s of channels of a lane in the first convolution, and lanes of a workgroup.
 SIZES = ((1, 1), (1, 4), (2, 2), (4, 1), (4, 2))
 LANES = (64, 256)
-#: Most taps that a lane adds up: code grows with them (RADV: 12 KB).
+#: Most taps that a lane adds up.
 MOST_PRODUCTS = 100
+#: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV (15 KB
+#: for 2,154), below 32 KB with NVK, where each takes 16 bytes (30 KB for 1,029).
+MOST_INSTRUCTIONS = 2200, 1050
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
 #: Instructions of the depthwise convolution: for a tap's place and for its value beside the
@@ -177,8 +181,19 @@ def _fits(limits: DeviceLimits, found: Expanded, tile: FieldTile) -> bool:
         and fits(found.groups(tile), limits)
         and fits_loops(limits, found.pointwise.c4 + 1)
         and tile.rounds * tile.lane.block * found.depthwise.taps <= MOST_PRODUCTS
+        and _instructions(found, tile) <= MOST_INSTRUCTIONS[not machine_of(limits).scalar]
         and fits_buffer(limits, 4 * found.numbers(tile)[1])
     )
+
+
+def _instructions(found: Expanded, tile: FieldTile) -> float:
+    """Estimated instructions of the kernel, in which everything is unrolled."""
+    lane, taps = tile.lane, found.depthwise.taps
+    ends = (found.first.problem.epilogue, found.second.problem.epilogue)
+    first, second = (4 * epilogue_work(end) for end in ends)
+    sums = _steps(found, tile) * lane.pixels * lane.block * (8 if lane.float_dots else 16)
+    values = lane.block * (taps * (4 + _VALUE) + second + _EACH)
+    return sums + lane.pixels * lane.block * first + tile.rounds * (taps * _PLACE + values)
 
 
 def _candidate(problem: Problem, found: Expanded, tile: FieldTile) -> Candidate:

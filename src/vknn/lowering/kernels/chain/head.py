@@ -38,6 +38,9 @@ from vknn.plan import DeviceLimits
 #: vec4s of the layer's results that a workgroup may compute.
 COLUMNS = (4, 8, 16)
 
+#: vec4s of shared memory that sharing pixels may take, so that others have room beside a workgroup.
+MOST_ROOM = 640
+
 
 @dataclass(frozen=True, eq=False)
 class Head:
@@ -64,7 +67,10 @@ class Head:
     @property
     def pixel_lanes(self) -> int:
         """Lanes that share the pixels of a vec4 of channels."""
-        return share_of_pixels(self.pixels, self.layer.k4, self.lanes) if self.pools else 1
+        share = share_of_pixels(self.pixels, self.layer.k4, self.lanes) if self.pools else 1
+        while share > 1 and self.layer.k4 * share > MOST_ROOM:
+            share //= 2
+        return share
 
     @property
     def room(self) -> int:
