@@ -23,8 +23,9 @@ OUTPUT4(2, y);
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
 layout(constant_id = 12) const int AXES = 2;  // spatial axes that taps run over: 2 or 3
-#if !QUANT && ELEM == 0
-layout(constant_id = 13) const int SEVERAL = 0;  // a block may read channels of several groups
+#define FLOATS (!QUANT && ELEM == 0)
+#if FLOATS
+layout(constant_id = 13) const int AGAIN = 0;  // results that are NaN are computed anew, see below
 #endif
 
 layout(push_constant) uniform P {
@@ -51,10 +52,6 @@ layout(push_constant) uniform P {
 #include "convolution/products.glsl"
 #if TRANSPOSED
 #include "convolution/conv_transpose_taps.glsl"
-#endif
-
-#if !QUANT && ELEM == 0
-bvec4 finite(vec4 v) { return lessThan(floatBitsToUint(v) & 0x7f800000u, uvec4(0x7f800000u)); }
 #endif
 
 void main() {
@@ -153,22 +150,6 @@ void main() {
             int from = ((AXES == 3 ? at.z * in_size.y : 0) + at.y) * in_size.x + at.x;
             a[i] = TAKE(LOAD4(x, plane + (inside ? from : 0)));
             a[i] = inside ? a[i] : OUTSIDE;
-#if !QUANT && ELEM == 0
-            if (SEVERAL != 0 && !all(finite(a[i]))) {
-                // Times the zeros of other groups these would be NaN: multiplied within the group alone.
-                [[unroll]] for (int q = 0; q < 4; q++) {
-                    int group = divide(4 * (start + c) + q, p.group_in);
-                    bool special = !finite(a[i])[q];
-                    [[unroll]] for (int j = 0; j < TM; j++) {
-                        ivec4 own = (4 * (block * TM + j) + ivec4(0, 1, 2, 3)) / p.group_out;
-                        VEC4 v = fma(VEC4(a[i][q]), LOAD4(w, weight + q * TM + j), sum[i * TM + j]);
-                        bvec4 taken = equal(own, ivec4(special ? group : -1));
-                        sum[i * TM + j] = mix(sum[i * TM + j], v, taken);
-                    }
-                }
-                a[i] = mix(VEC4(0), a[i], finite(a[i]));
-            }
-#endif
         }
         c++;
         NEXT_TAP(c, span, k, count)
@@ -194,4 +175,46 @@ void main() {
             }
         }
     }
+#if FLOATS
+    // An infinity or NaN times the zeros that stand for other groups, or for what lies outside of a
+    // transposed convolution's input, is NaN where it should not count: then without these products.
+    bool again = false;
+    if (AGAIN != 0)
+        [[unroll]] for (int i = 0; i < TN * TM; i++) again = again || any(isnan(sum[i]));
+    for (int n = again ? 0 : TN * TM; n < TN * TM; n++) {
+        int pixel = first + n / TM * lanes, own = m + n % TM;
+        int row = divide(pixel, pixels.x);
+        int layer = AXES == 3 ? divide(row, pixels.y) : 0;
+        ivec3 at = ivec3(pixel - row * pixels.x, row - layer * pixels.y, layer);
+#if TRANSPOSED
+        ivec3 to = at * stride + phase, corner = at + place;
+#else
+        ivec3 to = at, corner = at * stride - pad;
+#endif
+        if (own >= m4 || any(greaterThanEqual(to, out_size))) continue;
+        ivec4 groups = (4 * own + ivec4(0, 1, 2, 3)) / p.group_out;
+        VEC4 v = BIAS(p.bias + own);
+        c = 0;
+        k = ivec3(0);
+        for (int round = 0; round < steps; round++) {
+            ivec3 tap = tap0 + k * step_, from = corner + k * reach;
+            int number = (AXES == 3 ? tap.z * kernel.y + tap.y : tap.y) * kernel.x + tap.x;
+            int weight = base + (number * span + c) * 4 * TM + n % TM;
+            bool inside = uint(from.x) < uint(in_size.x) && uint(from.y) < uint(in_size.y);
+            if (AXES == 3) inside = inside && uint(from.z) < uint(in_size.z);
+            int place_ = ((AXES == 3 ? from.z * in_size.y : 0) + from.y) * in_size.x + from.x;
+            VEC4 a_ = LOAD4(x, source + c * in_plane + (inside ? place_ : 0));
+            a_ = inside ? a_ : VEC4(0);
+            [[unroll]] for (int q = 0; q < 4; q++) {
+                bvec4 taken = equal(groups, ivec4((4 * (start + c) + q) / p.group_in));
+                taken = bvec4(uvec4(taken) * uint(inside || TRANSPOSED == 0));
+                v = mix(v, fma(VEC4(a_[q]), LOAD4(w, weight + q * TM), v), taken);
+            }
+            c++;
+            NEXT_TAP(c, span, k, count)
+        }
+        int goal = shift + (image * m4 + own) * out_plane + (to.z * out_size.y + to.y) * out_size.x + to.x;
+        STORE4(y, goal, zero_padding_lanes(epilogue4(v, goal, own), own, p.channels));
+    }
+#endif
 }

@@ -93,6 +93,12 @@ def step_bytes(spec: Constants) -> int | float:
     return 16 * (spec.get("SLOTS", 0) + lanes * (1, 4, 2, 3)[int(spec["CELL"])])
 
 
+def part_bytes(spec: Constants) -> int:
+    """Of convolutions whose channels are shared out: the sums of all parts but one."""
+    parts, lanes = spec.get("PARTS", 1), spec.get("PART_LANES", 0)
+    return int(16 * (parts - 1) * spec["TN"] * spec["TM"] * lanes)
+
+
 #: Bytes of shared memory that a kernel declares, from its specialization constants.
 SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "pooling/global_shared": lane_bytes(16),
@@ -121,6 +127,8 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "chain/separable": tile_bytes,
     "chain/expanded": lambda spec: 16 * spec["TM"] * (spec["FIELD_H"] * spec["FIELD_W"] + 1),
     "chain/gate": lambda spec: 16 * (spec["INPUTS"] + spec["HIDDEN"] + spec["LANES"]),
+    "chain/head": lambda spec: 16 * (spec["INPUTS"] + spec["LANES"]) + 4 * (spec["LANES"] + 1),
+    "convolution/conv": part_bytes,
     "convolution/winograd_input": lambda spec: 16 * 36 * spec.get("HELD", 0),
     "convolution/winograd_output": lambda spec: 16 * 24 * spec.get("HELD", 0),
 }

@@ -112,8 +112,6 @@ def test_workgroups_of_a_cpu_take_their_time_each():
     ("limits", "channels", "size", "name"),
     [
         (DISCRETE, 256, 56, "winograd43"),
-        (DISCRETE, 256, 14, "winograd23"),
-        (DISCRETE, 512, 7, "winograd23"),
         (INTEGRATED, 256, 56, "winograd43"),
         (INTEGRATED, 256, 14, "winograd23"),
         # Too small to gain what two more dispatches cost.
@@ -123,6 +121,12 @@ def test_workgroups_of_a_cpu_take_their_time_each():
 )
 def test_gpus_take_winograd_where_there_is_much_to_multiply(limits, channels, size, name):
     assert cheapest(convolution(channels, size), limits) == name
+
+
+@pytest.mark.parametrize(("channels", "size"), [(256, 14), (512, 7)])
+def test_fast_gpus_share_out_the_channels_of_few_pixels(channels, size):
+    """Winograd's products would keep few of their processors busy, in two dispatches more."""
+    assert cheapest(convolution(channels, size), DISCRETE).startswith("split")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,6 @@ EXEMPT = {
     "install the validation layer (Debian: vulkan-validationlayers) or unset VKNN_VALIDATE": (
         "as VKNN_VALIDATE is set but there is no validation layer"
     ),
-    "fp16 is disabled: precision='fp16' becomes 'fp32'": "tells what was done",
     "--layers: there is no file {}": "tells which option is wrong",
     "--layers {}: {}: {}": "tells which option is wrong",
     "sizes must be above 0": "tells what is wrong with a file",

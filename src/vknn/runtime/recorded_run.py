@@ -40,6 +40,8 @@ class RecordedRun:
         #: Whether the device may still be at work on what was submitted.
         self.in_flight = False
         self._copies: CopiesBeside | None = None
+        #: Whether another queue copies the inputs, and the outputs.
+        self._arrives = self._leaves = False
         self._undelivered = False
         self._stale = False
         self._failure: BaseException | None = None
@@ -55,6 +57,7 @@ class RecordedRun:
             if beside and core.copies is not None and any(self.host_io.staged):
                 self._copies = CopiesBeside(core, self.host_io)
                 undo.callback(self._copies.destroy)
+                self._arrives, self._leaves = self.host_io.staged
             self._commands = self._record()
             self.submits = self._submits()
             self._undo = undo.pop_all()
@@ -98,7 +101,8 @@ class RecordedRun:
 
     def wait(self, timeout: float) -> None:
         """Wait for what was submitted; raises DeviceTimeoutError after ``timeout`` seconds."""
-        self.deliver()
+        if self._undelivered:
+            self.deliver()
         if self._failure is not None:
             raise self._failure
         if not self.core.wait(self._fence.array, timeout):
@@ -122,16 +126,6 @@ class RecordedRun:
 
     def destroy(self) -> None:
         self._undo.close()
-
-    @property
-    def _arrives(self) -> bool:
-        """Whether another queue copies the inputs."""
-        return self._copies is not None and self._copies.arrived is not None
-
-    @property
-    def _leaves(self) -> bool:
-        """Whether another queue copies the outputs."""
-        return self._copies is not None and self._copies.computed is not None
 
     def _give_up(self) -> None:
         self.core.idle()  # the fence will never be signalled

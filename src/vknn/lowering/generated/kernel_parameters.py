@@ -83,7 +83,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "total tiles c4 span channels group_in group_out bias in_d in_h in_w out_d out_h "
         "out_w kernel_d kernel_h kernel_w stride_d stride_h stride_w pad_d pad_h pad_w step_d "
         "step_h step_w reach_d reach_h reach_w inverse_d inverse_h inverse_w",
-        "TN=10 TM=11 AXES=12 SEVERAL?=13 JOIN?=20 ROUNDING?=21 SIGN?=22 FOLDED?=23 "
+        "TN=10 TM=11 AXES=12 AGAIN?=13 JOIN?=20 ROUNDING?=21 SIGN?=22 FOLDED?=23 "
         "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
         "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
         "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
@@ -140,7 +140,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "total tiles c4 span channels group_in group_out bias in_d in_h in_w out_d out_h "
         "out_w kernel_d kernel_h kernel_w stride_d stride_h stride_w pad_d pad_h pad_w "
         "dilation_d dilation_h dilation_w plane shift",
-        "TN=10 TM=11 AXES=12 SEVERAL?=13 JOIN?=20 ROUNDING?=21 SIGN?=22 FOLDED?=23 "
+        "TN=10 TM=11 AXES=12 AGAIN?=13 JOIN?=20 ROUNDING?=21 SIGN?=22 FOLDED?=23 "
         "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
         "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
         "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "

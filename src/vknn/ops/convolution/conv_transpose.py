@@ -87,5 +87,6 @@ class ConvTranspose(FloatConvolution, Transposition):
     axes. ``pads`` (the begins of all spatial axes, then the ends) are cut off the full result,
     ``output_padding`` (empty: none) lengthens it at the ends. Group g of the output channels reads
     group g of the input channels. Sums are kept in float64. An infinity or NaN in x stays where the
-    formula puts it; one in w may reach every element of its output channel.
+    formula puts it; one in w may reach every element of its output channel where
+    each channel is a group of its own.
     """

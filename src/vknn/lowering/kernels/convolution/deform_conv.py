@@ -261,7 +261,7 @@ def _emit_sums(
             "plane": shape.pixels,
             "shift": band.image * shape.m4 * shape.pixels + band.first,
         },
-        spec={**tile.spec, "AXES": 3, "SEVERAL": spans.several},
+        spec={**tile.spec, "AXES": 3, "AGAIN": spans.again(emitter.problem.limits, tile)},
         defines={"ELEM": 0, "SHUFFLE": int(tile.shuffle)},
         epilogue=1,
         flops=shape.flops * band.pixels // (shape.batch * shape.pixels),

@@ -69,10 +69,11 @@ class ChannelSpans(Channels):
         ends = -(-(lasts // self.group_out + 1) * self.group_in // 4)
         return int((ends - self._begin(firsts)).max())
 
-    @property
-    def several(self) -> int | None:
-        """Specialization constant SEVERAL: whether a block may read channels of several groups."""
-        return 1 if self.group > 1 else None
+    def again(self, limits: DeviceLimits, tile: SpanTile, transposed: bool = False) -> int | None:
+        """Specialization constant AGAIN: whether there are products that must not count."""
+        rounds = self.taps * self.span, 1 + tile.pixels * tile.block
+        wanted = self.group > 1 or transposed
+        return 1 if wanted and fits_loops(limits, rounds[0], times=rounds[1]) else None
 
     def start(self, block: np.ndarray) -> np.ndarray:
         """The first vec4 of input channels that a block reads."""
@@ -266,6 +267,8 @@ def emit_span(
     bias = emitter.inputs[2] if has_bias(problem) else None
     weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=transposed)
     variant = quantized_variant(emitter, 4)
+    floats = emitter.input(0).is_float
+    again = spans.again(problem.limits, tile, transposed) if floats else None
     emitter.dispatch(
         kernel,
         [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
@@ -275,7 +278,7 @@ def emit_span(
         spec={
             **tile.spec,
             "AXES": 3 if shape.has_depth else 2,
-            "SEVERAL": spans.several if emitter.input(0).is_float else None,
+            "AGAIN": again,
             **variant.spec,
         },
         defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
