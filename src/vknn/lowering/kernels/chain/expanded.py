@@ -18,8 +18,8 @@ import numpy as np
 from vknn.lowering.kernels.chain.convolutions import (
     constants_of,
     is_depthwise,
-    is_plain,
     is_pointwise,
+    pair_of,
 )
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
@@ -27,7 +27,7 @@ from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv, weight_blocks
 from vknn.lowering.kernels.convolution.register_tiles import ConvTile, round_steps
-from vknn.lowering.kernels.convolution.shape import ConvShape, conv_shape
+from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK, FLOAT_DOTS
@@ -136,15 +136,8 @@ def expanded_candidates(problem: Problem, links: Sequence[Link]) -> list[Candida
 
 def _expanded(links: Sequence[Link]) -> Expanded | None:
     """The two convolutions that the links are, or None."""
-    if len(links) != 2 or not all(is_plain(link) for link in links):
-        return None
-    first, second = links
-    pointwise, depthwise = (conv_shape(link.problem) for link in links)
-    if not (is_pointwise(pointwise) and is_depthwise(depthwise)):
-        return None
-    if first.problem.epilogue.operands or len(second.problem.epilogue.operands) > 1:
-        return None
-    return Expanded(pointwise, depthwise, first, second)
+    sizes = pair_of(links, is_pointwise, is_depthwise)
+    return Expanded(*sizes, *links) if sizes is not None else None
 
 
 @functools.cache

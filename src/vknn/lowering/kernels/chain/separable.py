@@ -17,8 +17,8 @@ import numpy as np
 from vknn.lowering.kernels.chain.convolutions import (
     constants_of,
     is_depthwise,
-    is_plain,
     is_pointwise,
+    pair_of,
 )
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
@@ -28,7 +28,7 @@ from vknn.lowering.kernels.convolution.packing import (
     pack_conv,
     weight_blocks,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, conv_shape
+from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DotTile,
@@ -100,15 +100,8 @@ def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candid
 
 def _separable(links: Sequence[Link]) -> Separable | None:
     """The two convolutions that the links are, or None."""
-    if len(links) != 2 or not all(is_plain(link) for link in links):
-        return None
-    first, second = links
-    depthwise, pointwise = (conv_shape(link.problem) for link in links)
-    if not (is_depthwise(depthwise) and is_pointwise(pointwise)):
-        return None
-    if first.problem.epilogue.operands or len(second.problem.epilogue.operands) > 1:
-        return None
-    return Separable(depthwise, pointwise, first, second)
+    sizes = pair_of(links, is_depthwise, is_pointwise)
+    return Separable(*sizes, *links) if sizes is not None else None
 
 
 def _tiles(problem: Problem) -> list[SharedMemoryTile]:
