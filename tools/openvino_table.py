@@ -64,8 +64,9 @@ called like their layer, or `layer.0`, `layer.1` where it has several. Means of 
 subtracted from the input. Memory layers keep their values from run to run until
 `session.reset_state()`. Inputs may have other shapes than the file's as far as the layers can
 follow; where the sizes of an output stand only in the file they cannot. A layer without an
-attribute that the notation requires is refused when the net is opened, unless OpenVINO has a default for it
-(such as `max` for `pool-method`). So are version 1 and, another language, versions 10 and later.
+attribute that the notation requires is refused when the net is opened, unless OpenVINO has a
+default for it (such as `max` for `pool-method`). So are version 1 and, another language, versions
+10 and later.
 
 This page is written by `tools/openvino_table.py`; a test fails when it is out of date.
 """

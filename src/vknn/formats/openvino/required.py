@@ -1,8 +1,9 @@
 """Required attributes of layers: those that neither the notation nor OpenVINO has a default for.
 
 Some repeat what ports and blobs say (``output``, ``out-size``, ``hidden_size``, ``input``). Left
-out are attributes that the notation calls required and OpenVINO has a default for, as ``pool-method``
-and ``power``, and those of Crop, which say of which kind it is; its converter asks for them.
+out are attributes that the notation calls required and OpenVINO has a default for, as
+``pool-method`` and ``power``, and those of Crop, which say of which kind it is; its converter asks
+for them.
 """
 
 from __future__ import annotations

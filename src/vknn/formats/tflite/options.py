@@ -55,7 +55,7 @@ def read_options(operator: Any, code: str) -> Mapping[str, Any]:
 
 
 def unknown_member(code: str, options: Mapping[str, Any]) -> str | None:
-    """What is wrong where a builtin's options hold a number that is no member of its enum."""
+    """Problem, as text, of a builtin's options that hold a number that is no member of its enum."""
     for slot, enum in ENUMS.get(options_table(code) or "", {}).items():
         members = vars(getattr(accessors, enum))
         numbers = [number for name, number in members.items() if name[0] != "_"]
