@@ -206,7 +206,8 @@ CASES: dict[str, Sequence[Case]] = {
     "PriorBoxClustered": [
         _case([X, (1, 3, 60, 60)], (1, 2, 36 * 8), width=(10, 20), height=(20, 10), clip=1,
               step_w=10, step_h=10, offset=0.5, variance=0.1, img_h=60, img_w=60),
-        _case([X, (1, 3, 60, 60)], (1, 2, 36 * 4), width=10, height=10, step=8, offset=0.5),
+        _case([X, (1, 3, 60, 60)], (1, 2, 36 * 4), width=10, height=10, clip=0, step=8,
+              offset=0.5),
     ],
     "Proposal": [
         _case([(1, 4, 3, 3), (1, 8, 3, 3), (1, 3)], (5, 5), **_RPN, clip_before_nms=1,

@@ -63,8 +63,10 @@ int64). Inputs are called like their Input layers; outputs are the output ports 
 called like their layer, or `layer.0`, `layer.1` where it has several. Means of `<pre-process>` are
 subtracted from the input. Memory layers keep their values from run to run until
 `session.reset_state()`. Inputs may have other shapes than the file's as far as the layers can
-follow; where the sizes of an output stand only in the file they cannot. Versions 10 and later are
-another language and refused.
+follow; where the sizes of an output stand only in the file they cannot. A layer without an
+attribute that the notation requires is refused when the net is opened, unless OpenVINO has a
+default for it (such as `max` for `pool-method`). So are version 1 and, another language, versions
+10 and later.
 
 This page is written by `tools/openvino_table.py`; a test fails when it is out of date.
 """

@@ -63,6 +63,16 @@ def layout(schema: str) -> str:
         "UNIONS: dict[str, tuple[str, ...]] = {",
     ]
     lines += [f"    {name!r}: {members!r}," for name, members in unions.items()]
+    lines += [
+        "}",
+        "",
+        "#: The scalar slots that hold a member of an enum: table -> slot -> name of the enum.",
+        "ENUMS: dict[str, dict[str, str]] = {",
+    ]
+    chosen = {
+        name: _enum_slots(body, enums) for kind, name, _, body in declarations if kind == "table"
+    }
+    lines += [f"    {name!r}: {slots!r}," for name, slots in chosen.items() if slots]
     return "\n".join([*lines, "}", ""]).replace("'", '"')
 
 
@@ -85,6 +95,11 @@ def _slots(
         else:
             slots.append((name, "tables" if many else "table", kind))
     return slots
+
+
+def _enum_slots(body: str, enums: dict[str, int]) -> dict[str, str]:
+    fields = (match.groups() for match in map(_FIELD.search, body.split(";")) if match)
+    return {name: kind for name, many, kind in fields if kind in enums and not many}
 
 
 def accessors() -> str:

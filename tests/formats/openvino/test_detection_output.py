@@ -10,6 +10,8 @@ import pytest
 from tests.detections import detections
 from tests.formats.openvino.many import BACKENDS, Fixed, Input, Many, refuse
 
+from vknn.errors import ModelFormatError
+
 CENTER, CORNER = (f"caffe.PriorBoxParameter.{t}" for t in ("CENTER_SIZE", "CORNER"))
 #: Attributes of a layer and what they mean to the loops.
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -175,5 +177,6 @@ def test_wrong_ones(tmp_path: Path) -> None:
     for inputs, attributes, match in wrong:
         given = s.attributes(attributes)
         refuse(tmp_path, "DetectionOutput", inputs, [(1, 1, 6, 7)], given, match)
-    refuse(tmp_path, "DetectionOutput", good, [(1, 1, 6, 7)], {"num_classes": 3}, "nms_threshold")
+    shape, given, match = [(1, 1, 6, 7)], {"num_classes": 3}, "has no nms_threshold"
+    refuse(tmp_path, "DetectionOutput", good, shape, given, match, ModelFormatError)
     refuse(tmp_path, "DetectionOutput", good, [(1, 1, 42)], s.attributes({}), "output")

@@ -169,7 +169,7 @@ def test_slopes_and_bounds(backend: str, tmp_path: Path) -> None:
         many.add("Clamp", [x], np.clip(x, -0.5, 0.25), {"min": "-0.5", "max": 0.25})
     x = 5 * made(2, 3)
     many.add("PReLU", [x, slope], np.where(x < 0, x * slope, x))
-    many.add("Clamp", [x], np.clip(x, 0, 6), {})
+    many.add("Clamp", [x], np.clip(x, 0, 6), {"min": 0, "max": 6})
     many.add("Clamp", [x], np.clip(x, -3, -1), {"min": "-3", "max": "-1.0"})
     whole = 5 * coarse(3, 3, dtype=np.int32)
     many.add("Clamp", [whole], np.clip(whole, -6, 8), {"min": -5.5, "max": 7.9})

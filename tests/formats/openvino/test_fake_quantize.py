@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Fixed, Many, refuse
 
+from vknn.errors import ModelFormatError
+
 SHAPE = (2, 3, 4, 5)
 
 
@@ -101,7 +103,7 @@ def test_contradictions(tmp_path: Path) -> None:
     x, one = made(2, 3), Fixed(np.float32([1]))
     good = [x, one, one, one, one]
     refuse(tmp_path, "FakeQuantize", good, [(2, 3)], {"levels": 1}, "levels")
-    refuse(tmp_path, "FakeQuantize", good, [(2, 3)], {}, "levels")
+    refuse(tmp_path, "FakeQuantize", good, [(2, 3)], {}, "has no levels", ModelFormatError)
     four = Fixed(np.ones(4, np.float32))
     refuse(tmp_path, "FakeQuantize", [x, four, one, one, one], [(2, 3)], {"levels": 2}, "broadcast")
     large = Fixed(np.ones((5, 2, 3), np.float32))

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Fixed, Input, Many, fixed, refuse, scalar
 
+from vknn.errors import ModelFormatError
+
 DTYPES = (np.float32, np.int32, np.uint8, np.int64)
 SMALL = (np.int8, np.uint8, np.int16)
 
@@ -159,7 +161,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "Bucketize", [x, made((2, 2))], [(4, 5)], None, "boundaries of the shape")
     sided = {"with_right_bound": "maybe"}
     refuse(tmp_path, "Bucketize", [x, made((2,))], [(4, 5)], sided, "not true or false")
-    refuse(tmp_path, "OneHot", [places], [(2, 3)], {}, "has no depth")
+    refuse(tmp_path, "OneHot", [places], [(2, 3)], {}, "has no depth", ModelFormatError)
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 0}, "has depth 0")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 3, "axis": 2}, "axis 2")
     refuse(tmp_path, "OneHot", [places], [(2, 3)], {"depth": 2**29}, "the file says")

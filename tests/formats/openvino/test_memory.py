@@ -80,7 +80,7 @@ def test_states_that_only_pass_through(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ({"index": 1}, "has no id"),
+        ({"index": 1}, "Memory has no id"),
         ({"id": "m", "index": 2}, "index is 2, not 0 or 1"),
         ({"id": "m", "index": 0}, "with index 0 has 0 inputs and 1 outputs"),
         ({"id": "m", "index": "first"}, "index is 'first'"),

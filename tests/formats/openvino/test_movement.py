@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Many, fixed, refuse, scalar
 
+from vknn.errors import ModelFormatError
+
 DTYPES = (np.float32, np.int32, np.uint8, np.int8, np.int16, np.int64)
 
 
@@ -165,7 +167,7 @@ def test_refused(tmp_path: Path) -> None:
     x = made((2, 3, 4))
     refuse(tmp_path, "Permute", [x], [(2, 3, 4)], {"order": "0,1"}, "does not permute")
     refuse(tmp_path, "Permute", [x], [(2, 3, 4)], {"order": "0,1,1"}, "does not permute")
-    refuse(tmp_path, "Permute", [x], [(2, 3, 4)], {}, "has no order")
+    refuse(tmp_path, "Permute", [x], [(2, 3, 4)], {}, "has no order", ModelFormatError)
     refuse(tmp_path, "Tile", [x], [(2, 3, 4)], {"axis": 3, "tiles": 2}, "axis 3")
     refuse(tmp_path, "Tile", [x], [(2, 3, 4)], {"axis": 1, "tiles": 0}, "0 tiles")
     refuse(tmp_path, "Tile", [x], [(2, 3, 4)], {"axis": 1, "tiles": 2}, "the file says")

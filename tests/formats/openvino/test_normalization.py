@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Many, refuse
 
+from vknn.errors import ModelFormatError
+
+Missing = ModelFormatError
 SHAPE = (2, 5, 4, 6, 3)
 
 
@@ -139,7 +142,7 @@ def test_contradictions(tmp_path: Path) -> None:
     shape = [x.shape]
     both = {"weights": np.abs(five), "biases": five}
     batch: dict[str, Any] = {"epsilon": 0.1}
-    refuse(tmp_path, "BatchNormalization", [x], shape, {}, "epsilon", blobs=both)
+    refuse(tmp_path, "BatchNormalization", [x], shape, {}, "has no epsilon", Missing, both)
     short = {**both, "weights": four}
     refuse(tmp_path, "BatchNormalization", [x], shape, batch, "4 numbers", blobs=short)
     refuse(tmp_path, "BatchNormalization", [x], shape, batch, "no weights", blobs={"biases": five})
@@ -150,8 +153,8 @@ def test_contradictions(tmp_path: Path) -> None:
         ({"region": "over"}, "region"), ({"local-size": 0}, "local"), ({"alpha": "a"}, "alpha"),
     ):  # fmt: skip
         refuse(tmp_path, "Norm", [x], shape, {**good, **wrong}, match)
-    refuse(tmp_path, "Norm", [x], shape, {"alpha": 1, "beta": 1}, "local-size")
-    refuse(tmp_path, "Normalize", [x], shape, {}, "eps", blobs={"weights": five})
+    refuse(tmp_path, "Norm", [x], shape, {"alpha": 1, "beta": 1}, "local-size", Missing)
+    refuse(tmp_path, "Normalize", [x], shape, {}, "has no eps", Missing, {"weights": five})
     one = {"eps": 1, "channel_shared": 1}
     refuse(tmp_path, "Normalize", [x], shape, one, "not one number", blobs={"weights": five})
     refuse(tmp_path, "MVN", [five], [five.shape], {"eps": 1}, "rank")

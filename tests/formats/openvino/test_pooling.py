@@ -12,6 +12,7 @@ import pytest
 from tests.formats.openvino.many import BACKENDS, Many, refuse
 from tests.openvino_writer import Net
 
+from vknn.errors import ModelFormatError
 from vknn.session import Session
 
 SIZES = {1: (9,), 2: (7, 6), 3: (5, 7, 6)}
@@ -193,5 +194,5 @@ def test_contradictions(tmp_path: Path) -> None:
         if "exclude-pad" in wrong:
             attributes["pool-method"] = "avg"
         refuse(tmp_path, "Pooling", [x], [(1, 2, *shape)], attributes, match)
-    refuse(tmp_path, "Pooling", [x], [(1, 2, 4, 4)], {}, "kernel")
+    refuse(tmp_path, "Pooling", [x], [(1, 2, 4, 4)], {}, "has no kernel", ModelFormatError)
     refuse(tmp_path, "Pooling", [x[0, 0]], [(4, 4)], good, "rank")

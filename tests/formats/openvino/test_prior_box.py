@@ -105,6 +105,8 @@ def result(rows: list[list[float]], attributes: dict[str, Any]) -> np.ndarray:
     return np.stack([boxes, spread])[None].astype(np.float32)
 
 
+#: What no layer may leave out.
+PLAIN = {"clip": 0, "offset": 0.5}
 FOUR = {"variance": "0.1,0.1,0.2,0.2"}
 PRIORS: list[dict[str, Any]] = [
     {"min_size": 30, "max_size": 60, "aspect_ratio": 2, "flip": 1, "offset": 0.5, **FOUR},
@@ -112,23 +114,29 @@ PRIORS: list[dict[str, Any]] = [
     {"min_size": "30.5", "aspect_ratio": "2,3", "step": 16, "offset": 0.5, "clip": 1},
     {"min_size": "20,50", "max_size": "40,90", "aspect_ratio": "2,2,1", "flip": 1, "offset": 0,
      "step": 8, **FOUR},
-    {"min_size": "20,50,70", "max_size": "40", "aspect_ratio": "2,0.5,3", "flip": 1, "clip": 1},
-    {"min_size": "20,50", "max_size": "40,90", "aspect_ratio": "2,3", "scale_all_sizes": 0},
-    {"min_size": "20,50", "aspect_ratio": "1.5", "flip": 1, "scale_all_sizes": 0, "step": 9.5},
+    {"min_size": "20,50,70", "max_size": "40", "aspect_ratio": "2,0.5,3", "flip": 1, "clip": 1,
+     "offset": 0.5},
+    {"min_size": "20,50", "max_size": "40,90", "aspect_ratio": "2,3", "scale_all_sizes": 0,
+     "offset": 0.5},
+    {"min_size": "20,50", "aspect_ratio": "1.5", "flip": 1, "scale_all_sizes": 0, "step": 9.5,
+     "offset": 0.5},
     {"min_size": 12, "step_w": 10, "step_h": 12, "offset": 0.25, "aspect_ratio": 2},
     {"min_size": 12, "step_w": 10, "offset": 0.25},
     {"fixed_size": "16,9", "density": "2,3", "fixed_ratio": 1, "step": 16, "offset": 0.5, **FOUR},
     {"fixed_size": "17.5", "density": 4, "step": 16, "offset": 0.5, **FOUR},
-    {"fixed_size": "33,15", "density": "2,1", "aspect_ratio": "2", "flip": 1, "clip": 1, **FOUR},
-    {"fixed_size": 16, "density": 2, "fixed_ratio": "1,2", "variance": 0.2},
-    {"fixed_size": 20, "density": 1, "fixed_ratio": 1, "min_size": 10, "max_size": 14},
-    {"img_h": 7, "img_w": 9, "min_size": 5, "density": ""},
+    {"fixed_size": "33,15", "density": "2,1", "aspect_ratio": "2", "flip": 1, "clip": 1,
+     "offset": 0.5, **FOUR},
+    {"fixed_size": 16, "density": 2, "fixed_ratio": "1,2", "variance": 0.2, "offset": 0.5},
+    {"fixed_size": 20, "density": 1, "fixed_ratio": 1, "min_size": 10, "max_size": 14, "offset": 0},
+    {"img_h": 7, "img_w": 9, "min_size": 5, "density": "", "offset": 0.5},
 ]  # fmt: skip
 CLUSTERED: list[dict[str, Any]] = [
     {"width": "20,30,8.5", "height": "10,44,9", "clip": 0, "step": 16, "offset": 0.5, **FOUR},
     {"width": "20", "height": "10", "clip": 1, "step": 0, "offset": 0.5, **FOUR},
-    {"width": "20,12", "height": "10,33", "clip": 0, "img_h": 100, "img_w": 200, **FOUR},
-    {"width": "20,12", "height": "10,33", "clip": 0, "step": 8, "step_w": 4, "flip": 1, **FOUR},
+    {"width": "20,12", "height": "10,33", "clip": 0, "img_h": 100, "img_w": 200, "offset": 0.5,
+     **FOUR},
+    {"width": "20,12", "height": "10,33", "clip": 0, "step": 8, "step_w": 4, "flip": 1,
+     "offset": 0.5, **FOUR},
     {"width": "20", "height": "33", "clip": 0, "step_h": 8, "step_w": 4, "offset": 0, **FOUR},
 ]  # fmt: skip
 
@@ -150,11 +158,11 @@ def test_one_input(tmp_path: Path) -> None:
     many = Many(1e-6)
     feature, image = (3, 4), (30, 50)
     x = np.zeros((1, 8, *feature), np.float32)
-    attributes = {"min_size": 9, "img_h": 30, "img_w": 50}
+    attributes = {"min_size": 9, "img_h": 30, "img_w": 50, "offset": 0.5}
     many.add("PriorBox", [x], prior_boxes(attributes, feature, image), attributes)
-    attributes = {"min_size": 9, "img_size": 30}
+    attributes = {"min_size": 9, "img_size": 30, "offset": 0.5}
     many.add("PriorBox", [x], prior_boxes(attributes, feature, (30, 30)), attributes)
-    attributes = {"width": 9, "height": 7, "img_h": 30, "img_w": 50, **FOUR}
+    attributes = {"width": 9, "height": 7, "img_h": 30, "img_w": 50, **PLAIN, **FOUR}
     many.add("PriorBoxClustered", [x], clustered(attributes, feature, image), attributes)
     many.check("numpy", tmp_path)
 
@@ -163,11 +171,11 @@ def test_what_openvino_leaves_out(tmp_path: Path) -> None:
     """A variance alone: one number a box. Fixed ratios: variances for as many as are counted."""
     many = Many(1e-6)
     inputs = [np.zeros((1, 3, 2, 2), np.float32), np.zeros((1, 3, 20, 20), np.float32)]
-    attributes: dict[str, Any] = {"width": "4,5", "height": "3,3"}
+    attributes: dict[str, Any] = {"width": "4,5", "height": "3,3", **PLAIN}
     expected = clustered(attributes, (2, 2), (20, 20))
     expected[0, 1, 8:] = 0
     many.add("PriorBoxClustered", inputs, expected, attributes)
-    attributes = {"fixed_size": 6, "density": 2, "fixed_ratio": "1,2", **FOUR}
+    attributes = {"fixed_size": 6, "density": 2, "fixed_ratio": "1,2", **PLAIN, **FOUR}
     expected = prior_boxes(attributes, (2, 2), (20, 20))
     expected[0, 1, 4 * 4 * 7 :] = 0
     many.add("PriorBox", inputs, expected, attributes)
@@ -189,6 +197,7 @@ def test_wrong_ones(tmp_path: Path) -> None:
         ("PriorBoxClustered", {"width": 1, "height": 3, "variance": "1,2,3"}),
     )
     for type_, attributes in wrong:
-        refuse(tmp_path, type_, inputs, [(1, 2, 16)], attributes, "wrong")
-    refuse(tmp_path, "PriorBox", inputs[:1], [(1, 2, 16)], {"min_size": 5}, "no image")
-    refuse(tmp_path, "PriorBox", inputs, [(1, 2, 20)], {"min_size": 5}, "wrong")
+        refuse(tmp_path, type_, inputs, [(1, 2, 16)], PLAIN | attributes, "wrong")
+    given = {"min_size": 5, **PLAIN}
+    refuse(tmp_path, "PriorBox", inputs[:1], [(1, 2, 16)], given, "no image")
+    refuse(tmp_path, "PriorBox", inputs, [(1, 2, 20)], given, "wrong")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Fixed, Many, refuse, scalar
 
+from vknn.errors import ModelFormatError
+
 DTYPES = (np.float32, np.int32, np.uint8, np.int64)
 
 
@@ -132,7 +134,7 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "ArgMax", [x], [(2, 4)], {"axis": 1, "top_k": 4}, "top 4 of 3")
     refuse(tmp_path, "ArgMax", [x], [(2, 1, 7)], {"top_k": 7}, "top 7 of 3")
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 2, "top_k": 1}, "axis 2")
-    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 1}, "no top_k")
+    refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"axis": 1}, "no top_k", ModelFormatError)
     refuse(tmp_path, "ArgMax", [x], [(2, 1)], {"top_k": 1, "out_max_val": "maybe"}, "maybe")
     given = {"axis": 1, "mode": "max", "sort": "value"}
     two = [(2, 2), (2, 2)]
@@ -140,10 +142,18 @@ def test_refused(tmp_path: Path) -> None:
     refuse(tmp_path, "TopK", [x, scalar(0)], two, given, "top 0 of 3")
     refuse(tmp_path, "TopK", [x, Fixed(np.array([1, 2], np.int32))], two, given, "k has 2")
     refuse(tmp_path, "TopK", [x, scalar(2)], two, given | {"mode": "best"}, "not one of")
-    refuse(tmp_path, "TopK", [x, scalar(2)], two, {"mode": "max"}, "no sort")
+    refuse(tmp_path, "TopK", [x, scalar(2)], two, {"mode": "max"}, "no sort", ModelFormatError)
     refuse(tmp_path, "TopK", [x, scalar(2)], two, given | {"axis": -3}, "axis -3")
     flags = {"sorted": "true", "return_inverse": "false", "return_counts": "false"}
     refuse(tmp_path, "Unique", [x], [(6,)], flags, "takes a vector")
     line = np.zeros(3, np.float32)
     refuse(tmp_path, "Unique", [line], [(3,), (3,)], flags, "2 outputs, not 1")
-    refuse(tmp_path, "Unique", [line], [(3,)], {"sorted": "true"}, "no return_inverse")
+    refuse(
+        tmp_path,
+        "Unique",
+        [line],
+        [(3,)],
+        {"sorted": "true"},
+        "no return_inverse",
+        ModelFormatError,
+    )

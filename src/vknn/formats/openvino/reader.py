@@ -24,7 +24,7 @@ from vknn.formats.openvino.records import (
 from vknn.formats.openvino.topological_order import topological_order
 from vknn.formats.openvino.xml import Element, integer, parse
 
-VERSIONS = range(1, 10)
+VERSIONS = range(2, 10)
 
 
 def parse_net(data: bytes, file: str | None = None) -> Net:
@@ -49,6 +49,8 @@ def _version(reader: ElementReader, root: Element) -> int:
     version = integer(text)
     if version is None or version < 1:
         reader.fail(f"<net> has the version {text[:40]!r}")
+    if version < VERSIONS.start:
+        reader.fail(f"this is OpenVINO IR version {version}; vknn reads versions 2 to 7")
     if version not in VERSIONS:
         reader.fail(
             f"this is OpenVINO IR version {version}, which holds operations of opsets; vknn reads "

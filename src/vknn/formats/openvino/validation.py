@@ -1,4 +1,4 @@
-"""Checks that need no inputs: known layers, numbers of ports, fed ports, blobs inside the .bin."""
+"""Checks that need no inputs: layers known and complete, fed ports, blobs inside the .bin."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.iteration import body_inputs
 from vknn.formats.openvino.memory import check_memories
 from vknn.formats.openvino.records import LayerRecord, Net
+from vknn.formats.openvino.required import missing_attributes
 from vknn.formats.openvino.weights import Weights
 
 
@@ -37,7 +38,10 @@ def _blobs(net: Net) -> Iterator[tuple[LayerRecord, str]]:
 
 
 def check_layers(net: Net, file: str | None = None) -> None:
-    """Check: UnsupportedLayerError, naming all layers of unknown types."""
+    """Check: known types, right numbers of ports, and all required attributes.
+
+    Raises UnsupportedLayerError, naming all layers of unknown types, and ModelFormatError.
+    """
     unknown: list[str] = []
     for layer in net.all_layers():
         found = known_type(layer.type)
@@ -45,6 +49,9 @@ def check_layers(net: Net, file: str | None = None) -> None:
             unknown.append(f"{layer.type} (layer {layer.name!r})")
         elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
             raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
+        elif missing := missing_attributes(found.name, layer.attributes):
+            problem = f"{layer.type} has no {' and no '.join(missing)}, which it must have"
+            raise ModelFormatError(problem, file=file, layer=layer.name)
     if unknown:
         raise UnsupportedLayerError(unknown, file=file)
 

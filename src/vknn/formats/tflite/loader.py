@@ -10,8 +10,9 @@ from vknn.formats.tflite import layers as _layers  # noqa: F401 (registers the o
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
-from vknn.formats.tflite.records import ModelRecord, OperatorRecord
+from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.registry import OperatorType
+from vknn.graph import DType
 
 
 def load(path: Path, weights: Path | None = None) -> TfliteModel:
@@ -76,6 +77,7 @@ def check_calls(record: ModelRecord, file: str | None = None) -> None:
             for option in options:
                 number = operator.options[option]
                 problem = _call_problem(record, operator, option, skipped)
+                problem = problem or _condition_problem(record, graph, operator)
                 if problem:
                     place = f"operator {operator.index} ({operator.type}) of subgraph {graph.index}"
                     raise ModelFormatError(f"{place}: {problem}", file=file)
@@ -86,6 +88,23 @@ def check_calls(record: ModelRecord, file: str | None = None) -> None:
     if pending:
         circle = ", ".join(map(str, sorted(pending)))
         raise ModelFormatError(f"subgraphs {circle} call one another in a circle", file=file)
+
+
+def _condition_problem(
+    record: ModelRecord, graph: SubgraphRecord, operator: OperatorRecord
+) -> str | None:
+    """What is wrong with the tensor that decides in an IF or a WHILE."""
+    if operator.code == "IF":
+        if operator.inputs[0] == -1:
+            return "has no condition"
+        condition = graph.tensors[operator.inputs[0]]
+    elif operator.code == "WHILE":
+        decides = record.subgraphs[operator.options["cond_subgraph_index"]]
+        condition = decides.tensors[decides.outputs[0]]
+    else:
+        return None
+    good = condition.dtype is DType.BOOL
+    return None if good else f"its condition is {condition.dtype.value}, not bool"
 
 
 def _call_problem(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.generated.layout import TABLES, UNIONS
+from vknn.formats.tflite.generated.layout import ENUMS, TABLES, UNIONS
 
 _MEMBERS = UNIONS["BuiltinOptions"]
 #: Builtins whose options table has another name than theirs.
@@ -52,6 +52,16 @@ def read_options(operator: Any, code: str) -> Mapping[str, Any]:
     else:
         options.Init(table.Bytes, table.Pos)
     return {slot: _value(options, slot, kind) for slot, kind, _ in TABLES[name]}
+
+
+def unknown_member(code: str, options: Mapping[str, Any]) -> str | None:
+    """Problem, as text, of a builtin's options that hold a number that is no member of its enum."""
+    for slot, enum in ENUMS.get(options_table(code) or "", {}).items():
+        members = vars(getattr(accessors, enum))
+        numbers = [number for name, number in members.items() if name[0] != "_"]
+        if options[slot] not in numbers:
+            return f"{slot} is {options[slot]}; {enum} has the members 0 to {max(numbers)}"
+    return None
 
 
 #: An empty vtable and a table without fields, from which accessors read the defaults.

@@ -8,7 +8,7 @@ from typing import Any
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.tflite.flexbuffer import BadFlexBuffer, decode
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.options import read_options
+from vknn.formats.tflite.options import read_options, unknown_member
 from vknn.formats.tflite.records import (
     ModelRecord,
     OperatorRecord,
@@ -118,6 +118,8 @@ class _Reader:
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, operator, what)
         between = self.indices(operator.IntermediatesAsNumpy(), tensors, operator, what, True)
         options = read_options(operator, name)
+        if problem := unknown_member(name, options):
+            raise self.bad(f"{what}: its {problem}", operator)
         if name == CUSTOM:
             options = self.custom_options(operator, what)
         return OperatorRecord(index, name, inputs, outputs, options, custom, between)

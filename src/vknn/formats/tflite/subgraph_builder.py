@@ -262,7 +262,7 @@ def run_control(
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
         (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call)[:1]
-        if not bool(go_on.reshape(-1)[0]):
+        if not decision_of(operator, go_on):
             return state
         results = run_subgraph(source, body.index, state, call, variables)
         state = _next_inputs(body, state, results)
@@ -288,10 +288,16 @@ def _next_inputs(
 
 def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
     """Number of the subgraph that an IF runs for this condition. Raises ShapeError."""
-    if condition.size != 1:
-        raise ShapeError(f"operator {operator.index} (IF) has {condition.size} conditions")
-    taken = "then_subgraph_index" if bool(condition.reshape(-1)[0]) else "else_subgraph_index"
-    return int(operator.options[taken])
+    decided = decision_of(operator, condition)
+    return int(operator.options["then_subgraph_index" if decided else "else_subgraph_index"])
+
+
+def decision_of(operator: OperatorRecord, condition: np.ndarray) -> bool:
+    """The one bool that an IF or a WHILE decides by. Raises ShapeError."""
+    if condition.size != 1 or condition.dtype != bool:
+        kind = f"{condition.size} conditions of {condition.dtype}, not one of bool"
+        raise ShapeError(f"operator {operator.index} ({operator.code}) has {kind}")
+    return bool(condition.reshape(-1)[0])
 
 
 def run_subgraph(

@@ -36,8 +36,7 @@ def _parameters(c: Context, ranks: Sequence[int] = (3, 4, 5)) -> _Parameters:
     rank, group = c.rank, c.int("group", 1)
     c.require(rank in ranks, f"its input has rank {rank}")
     _, channels, *sizes = c.x.type.dims
-    ports = c.port().dims
-    outputs = c.int("output", ports[1] if len(ports) > 1 else 0)
+    outputs = c.int("output")
     fits = group >= 1 and channels % group == 0 and outputs % group == 0
     c.require(fits, f"{group} groups do not divide {channels} channels and {outputs} outputs")
     c.require(outputs >= 1, "has no output channels")
@@ -223,7 +222,7 @@ def fully_connected(c: Context) -> Value:
     c.require(len(dims) >= 1, "its input has no axes")
     lead, rest = (dims[0], math.prod(dims[1:])) if len(dims) > 1 else (1, dims[0])
     ports = c.port().dims
-    size = c.int("out-size|out_size", ports[-1] if ports else 0)
+    size = c.int("out-size|out_size")
     c.require(size >= 1, f"has {size} outputs")
     if len(dims) == 3 and len(ports) == 3 and _count(c) == size * dims[-1]:
         shape: tuple[int, ...] = dims

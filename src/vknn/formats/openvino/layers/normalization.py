@@ -87,7 +87,7 @@ def mean_variance(c: Context) -> Value:
     op = ops.MeanVarianceNormalization(
         tuple(range(first, c.rank)),
         c.bool("normalize_variance", True),
-        c.float("eps", 1e-9),
+        c.float("eps"),
     )
     return c.add(op, c.float_input())
 
