@@ -119,6 +119,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "matmul/quantize_rows": row_bytes(4),
     "matmul/largest": row_bytes(4),
     "quantized/softmax_of_row": lane_bytes(4 * 16 + 4),
+    "quantized/fixed_byte_softmax_of_row": lane_bytes(4),
     "quantized/dynamic_rows": row_bytes(4),
     "quantized/dynamic_range": lane_bytes(4),
     "recurrent/integer": lambda spec: 4 * spec.get("SLOTS", 0),

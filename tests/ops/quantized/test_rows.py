@@ -9,6 +9,7 @@ from tests.helpers import check_op
 from vknn.graph import DType
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.rows import (
+    FixedByteSoftmax,
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedLayerNormalization,
@@ -60,6 +61,40 @@ def test_a_softmax_of_rows_that_workgroups_share_in_several_parts() -> None:
         op, _codes((3, 2311), "int8"), _table(0.05), constants={1}, kind="discrete",
         only="rows-shared",
     )  # fmt: skip
+
+
+def _byte_table(step: float) -> np.ndarray:
+    """Exponentials in 31 fractional bits; of large distances none."""
+    distance = np.arange(255, -1, -1)
+    terms = np.minimum(np.exp(-step * distance) * 2.0**31, 2**31 - 1)
+    return np.where(distance < 201, terms, 0).astype(np.int32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("made", ["int8", "uint8", "int16"])
+def test_fixed_byte_softmax(shape: tuple[int, ...], dtype: str, made: str) -> None:
+    info, op = np.iinfo(made), FixedByteSoftmax(DType(made))
+    x, table = _codes(shape, dtype), _byte_table(0.03)
+    check_op(op, x, table, constants={1})
+    check_op(op, x, table, constants={1}, kind="discrete")
+    (y,) = op.reference(x, table)
+    distance = x.max(-1, keepdims=True).astype(float) - x
+    real = np.exp(-0.03 * distance) * (distance < 201)
+    wanted = real / real.sum(-1, keepdims=True) * 2.0**info.bits + info.min
+    # 19 fractional bits in the sum, half of the last of the result's
+    most = 0.51 + 2.0 ** (info.bits - 19) * shape[-1] / 2
+    assert np.abs(y - np.clip(wanted, info.min, info.max)).max() <= most
+
+
+@pytest.mark.parametrize("width", [1, 2, 37, 4096])
+def test_fixed_byte_softmax_of_equal_numbers(width: int) -> None:
+    """The largest sum of so many terms that 12 integer bits hold, and the smallest."""
+    op, x = FixedByteSoftmax(DType.INT16), np.full((3, width), -7, np.int8)
+    check_op(op, x, _byte_table(0.1), constants={1})
+    check_op(op, x, _byte_table(0.1), constants={1}, kind="discrete", only="rows-shared")
+    (y,) = op.reference(x, _byte_table(0.1))
+    assert np.array_equal(y, np.full(x.shape, min(round(65536 / width) - 32768, 32767), np.int16))
 
 
 def _fixed_tables(step: float) -> tuple[np.ndarray, np.ndarray]:

@@ -630,6 +630,14 @@ KERNELS: dict[str, tuple[str, str]] = {
         "rows width",
         "LANES=10 ROWS=11 ROUNDING=12 BYTES_UNSIGNED?=98",
     ),
+    "quantized/fixed_byte_softmax": (
+        "rows width chunk bits low high",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
+    "quantized/fixed_byte_softmax_of_row": (
+        "rows width bits low high",
+        "LANES=11 BYTES_UNSIGNED?=98",
+    ),
     "quantized/fixed_softmax": (
         "rows width chunk",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",

@@ -7,10 +7,13 @@ import numpy as np
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.quantized import fixed_point as fp
+from vknn.ops.quantized.gemmlowp import Word
 
 _NARROW = (DType.INT8, DType.UINT8)
 #: Entries of the table of exponentials, and of that of reciprocals.
 FLOAT_TABLE, FIXED_TABLE, RECIPROCALS = 256, 65536, 513
+#: Integer bits of the sum of a row of FixedByteSoftmax.
+SUM_BITS = 12
 
 
 @attributes
@@ -58,6 +61,39 @@ class QuantizedSoftmax(Op):
         step = f32(self.step_in) / f32(self.scale)
         top = (largest.astype(f32) * f32(self.step_in) + np.log(total)) / f32(self.scale)
         return np.rint(codes.astype(f32) * step - top)
+
+
+@attributes
+class FixedByteSoftmax(Op):
+    """Softmax of 8-bit integers along the last axis, in 32-bit fixed point.
+
+    Inputs x, table int32 [256]: entry 255 - d is the exponential, in 31 fractional bits, for a
+    distance d below the largest; 0 for distances that count nothing. Sums have 12 integer bits. The
+    result, of 8 or 16 bits, has all of them behind the point, above the type's lowest number.
+    """
+
+    dtype: DType
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, table = arguments(self, inputs, 2)
+        name = self.type_name
+        require(x.dtype in _NARROW and x.rank > 0, f"{name}: takes rows of 8 bits, not {x}")
+        require(table.dtype is DType.INT32 and table.size == 256, f"{name}: the table is {table}")
+        require(self.dtype in (*_NARROW, DType.INT16), f"{name}: gives {self.dtype.value}")
+        return (x.with_dtype(self.dtype),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, table = arguments(self, inputs, 2)
+        codes, word, info = x.astype(np.int64), Word(32), np.iinfo(self.dtype.numpy)
+        largest = codes.max(-1, keepdims=True) if x.size else codes[..., :1]
+        terms = table[255 - (largest - codes)].astype(np.int64)
+        total = word.shifted(terms, -SUM_BITS).sum(-1, keepdims=True) & 0xFFFFFFFF
+        zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
+        # The sum is (1 + f) * 2 ** (SUM_BITS - zeros).
+        inverse = word.one_over_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
+        right = SUM_BITS - zeros + 31 - info.bits
+        y = fp.rounding_divide_by_pot(word.product(inverse, terms), right) + info.min
+        return (np.clip(y, info.min, info.max).astype(self.dtype.numpy),)
 
 
 @attributes

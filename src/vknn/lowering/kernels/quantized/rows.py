@@ -24,10 +24,13 @@ from vknn.plan import DeviceLimits
 _PASSES = 3
 #: Multiply-adds of a lane that an element is worth in one of them, on a GPU.
 _ELEMENT = 4
+#: Ops whose rows workgroups may share.
+_SHARED = (ops.QuantizedSoftmax, ops.FixedByteSoftmax)
 
 
 @lowers(
     ops.QuantizedSoftmax,
+    ops.FixedByteSoftmax,
     ops.FixedSoftmax,
     ops.QuantizedL2Normalization,
     ops.QuantizedReduceProd,
@@ -36,7 +39,7 @@ _ELEMENT = 4
 def quantized_rows(problem: Problem) -> Sequence[Candidate]:
     """Candidates, row-major; none where a table or a weight is no constant.
 
-    A lane takes whole rows; on a GPU a workgroup may share a row of QuantizedSoftmax.
+    A lane takes whole rows; on a GPU a workgroup may share a row of a softmax of 8 bits.
     """
     x = problem.input(0)
     if x.size == 0 or any(c is None for c in problem.constants[1:]):
@@ -61,7 +64,7 @@ def _by_groups(problem: Problem, x: TensorType) -> Candidate | None:
     """A row by a workgroup; its terms are added up in order all the same."""
     limits, machine, width = problem.limits, problem.machine, x.dims[-1]
     count = x.size // width
-    if limits.kind == "cpu" or not isinstance(problem.op, ops.QuantizedSoftmax):
+    if limits.kind == "cpu" or not isinstance(problem.op, _SHARED):
         return None
     if not fits(count, limits) or not fits_loops(limits, ceil_div(width, 4) + LANE_ROUNDS):
         return None
@@ -87,9 +90,9 @@ def _candidate(
 def _emit_groups(emitter: Emitter, op: Op, x: TensorType) -> None:
     limits, width = emitter.problem.limits, x.dims[-1]
     lanes = _row_lanes(limits)
-    _, push, spec = _parameters(op, emitter.problem.outputs[0])
+    kernel, push, spec = _parameters(op, emitter.problem.outputs[0])
     emitter.dispatch(
-        "quantized/softmax_of_row",
+        f"quantized/{kernel}_of_row",
         [read1(emitter.input(0)), read1(_table(emitter, 1)), write(emitter.output())],
         groups=spread(x.size // width, limits),
         local=(lanes, 1, 1),
@@ -128,6 +131,10 @@ def _parameters(op: Op, y: TensorType) -> tuple[str, dict[str, Number], dict[str
             scales = {"scale": op.scale, "step_in": op.step_in}
             push = {**scales, "zero": op.zero, "low": op.low, "high": op.high}
             return "softmax", push, {"LOGARITHM": int(op.logarithm)}
+        case ops.FixedByteSoftmax():
+            info = np.iinfo(y.dtype.numpy)
+            low, high = int(info.min), int(info.max)
+            return "fixed_byte_softmax", {"bits": info.bits, "low": low, "high": high}, {}
         case ops.FixedSoftmax():
             return "fixed_softmax", {}, {}
         case ops.QuantizedL2Normalization():

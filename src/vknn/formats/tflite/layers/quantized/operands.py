@@ -18,6 +18,9 @@ from vknn.ops import elementwise as ew
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import bias_words
 
+#: Types of a bias by the number that options state; for other numbers the tensor says it alone.
+_BIAS_TYPES = {2: DType.INT32, 4: DType.INT64}
+
 
 def weights(c: Context, number: int) -> Value:
     """Weights of 8 bits with their zero point subtracted.
@@ -71,10 +74,17 @@ def bias(c: Context, number: int, wide: bool = True) -> Value | None:
 
 
 def settings(c: Context, data: int, bias_number: int) -> dict[str, Any]:
-    """Keyword arguments of QuantizedConv and QuantizedGemm: zero points, range, dtype, rounding."""
+    """Keyword arguments of QuantizedConv and QuantizedGemm: zero points, range, dtype, rounding.
+
+    Sums of int16 data have 64 bits unless the options state a bias of int32, also without a bias.
+    """
     low, high = activation_bounds(c, c.options.get("fused_activation_function", 0))
     dtype, given = c.target().dtype, c.optional(bias_number)
-    wide = dtype is DType.INT16 and (given is None or given.type.dtype is DType.INT64)
+    stated = _BIAS_TYPES.get(c.options.get("quantized_bias_type", 0))
+    if c.value(data).type.dtype is DType.INT16 and stated is not None and given is not None:
+        found = given.type.dtype
+        c.require(found is stated, f"has a bias of {found.value}, and states {stated.value}")
+    wide = dtype is DType.INT16 and stated is not DType.INT32
     return {
         "zero_in": zero_of(c.quant(data)),
         "zero_out": zero_of(output_quant(c)),

@@ -16,7 +16,9 @@ from vknn.graph import DType, Value
 from vknn.ops.elementwise import Cast
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import FloatRescale, Rescale
+from vknn.ops.quantized.gemmlowp import Word
 from vknn.ops.quantized.rows import (
+    FixedByteSoftmax,
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedReduceProd,
@@ -85,14 +87,29 @@ def _exponentials(step: np.float32) -> np.ndarray:
 
 @quantized("SOFTMAX")
 def softmax(c: Context) -> Value:
-    """Softmax; 8 bits in float32 with a table of exponentials, int16 in fixed point."""
-    given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
-    beta = np.float32(c.options["beta"])
+    """Softmax in fixed point: by 32 bits for 8-bit integers, by tables of 16 for int16."""
+    scale, beta = float(scale_of(c.quant(0))), float(np.float32(c.options["beta"]))
     if c.x.type.dtype is DType.INT16:
-        return _fixed_softmax(c, float(scale_of(given)), float(beta))
-    low, high = _range(dtype)
-    op = QuantizedSoftmax(float(scale_of(wanted)), zero_of(wanted), low, high, dtype)
-    return _last_axis(c, lambda x: c.add(op, x, c.constant(_exponentials(scale_of(given) * beta))))
+        return _fixed_softmax(c, scale, beta)
+    wanted, low = output_quant(c), _range(c.target().dtype)[0]
+    steps = 1 << (8 * c.target().dtype.itemsize)
+    good = abs(float(scale_of(wanted)) * steps - 1) < 1e-3 and zero_of(wanted) == low
+    c.require(good, f"has an output that is not in steps of 1/{steps} above {low}")
+    table = c.constant(_fixed_exponentials(scale * beta), "exponentials")
+    return _last_axis(c, lambda x: c.add(FixedByteSoftmax(c.target().dtype), x, table))
+
+
+def _fixed_exponentials(step: float) -> np.ndarray:
+    """Table of exp(-step * d) in 31 fractional bits for the distances d from 255 to 0.
+
+    Distances that 5 integer bits do not hold count nothing.
+    """
+    q, shift = fp.quantize_multiplier(min(step * 2.0**26, 2.0**31 - 1))
+    distance = np.arange(255, -1, -1, dtype=np.int64)
+    held = distance <= math.floor(31 * 2.0 ** (26 - int(shift)))
+    raw = fp.multiply(np.where(held, -distance, 0), q, shift)
+    table = np.where(held, Word(32).exp_of_negative(raw, 5), 0)
+    return np.asarray(table, np.int32)
 
 
 @quantized("LOG_SOFTMAX")
