@@ -18,6 +18,7 @@ from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.rows import (
+    FixedByteSoftmax,
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedLayerNormalization,
@@ -63,6 +64,7 @@ def _fixed_point() -> Iterator[Given]:
     yield FloatRescale(0.5, 1.0), (codes,), ()
     yield QuantizedBinary("add", DType.INT8), (codes, ((13, 1, 1), I8)), ()
     yield QuantizedSoftmax(1 / 256, -128, -128, 127, DType.INT8), (codes, (256,)), (1,)
+    yield FixedByteSoftmax(DType.INT8), (codes, ((256,), I32)), (1,)
     tables = (((65536,), I32), ((513,), I32))
     yield FixedSoftmax(), ((IMAGE, I16), *tables), (1, 2)
     yield QuantizedL2Normalization(3), (codes,), ()
