@@ -22,8 +22,8 @@ from vknn.ops.quantized.rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedLayerNormalization,
+    QuantizedLogSoftmax,
     QuantizedReduceProd,
-    QuantizedSoftmax,
 )
 
 IMAGE = (1, 13, 9, 11)
@@ -63,7 +63,7 @@ def _fixed_point() -> Iterator[Given]:
     yield Rescale(1 << 30, -2), (codes,), ()
     yield FloatRescale(0.5, 1.0), (codes,), ()
     yield QuantizedBinary("add", DType.INT8), (codes, ((13, 1, 1), I8)), ()
-    yield QuantizedSoftmax(1 / 256, -128, -128, 127, DType.INT8), (codes, (256,)), (1,)
+    yield QuantizedLogSoftmax(1 / 16, 127, -128, 127, DType.INT8, 0.03), (codes, (256,)), (1,)
     yield FixedByteSoftmax(DType.INT8), (codes, ((256,), I32)), (1,)
     tables = (((65536,), I32), ((513,), I32))
     yield FixedSoftmax(), ((IMAGE, I16), *tables), (1, 2)

@@ -118,7 +118,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "attention/stream": lambda spec: 14 << 10,
     "matmul/quantize_rows": row_bytes(4),
     "matmul/largest": row_bytes(4),
-    "quantized/softmax_of_row": lane_bytes(4 * 16 + 4),
+    "quantized/log_softmax_of_row": lane_bytes(4 * 16 + 4),
     "quantized/fixed_byte_softmax_of_row": lane_bytes(4),
     "quantized/dynamic_rows": row_bytes(4),
     "quantized/dynamic_range": lane_bytes(4),

@@ -13,8 +13,8 @@ from vknn.ops.quantized.rows import (
     FixedSoftmax,
     QuantizedL2Normalization,
     QuantizedLayerNormalization,
+    QuantizedLogSoftmax,
     QuantizedReduceProd,
-    QuantizedSoftmax,
 )
 
 SHAPES = [(1,), (7,), (3, 5), (2, 3, 37)]
@@ -31,32 +31,22 @@ def _table(step: float) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("logarithm", [False, True])
-def test_softmax(shape: tuple[int, ...], dtype: str, logarithm: bool) -> None:
-    info = np.iinfo(dtype)
-    scale = 16 / 256 if logarithm else 1 / 256
-    zero = int(info.max) if logarithm else int(info.min)
-    op = QuantizedSoftmax(
-        scale,
-        zero,
-        int(info.min),
-        int(info.max),
-        DType(dtype),
-        logarithm,
-        0.03 if logarithm else 0.0,
-    )
+def test_log_softmax(shape: tuple[int, ...], dtype: str) -> None:
+    info, scale = np.iinfo(dtype), 1 / 16
+    low, high = int(info.min), int(info.max)
+    op = QuantizedLogSoftmax(scale, high, low, high, DType(dtype), 0.03)
     x, table = _codes(shape, dtype), _table(0.03)
     check_op(op, x, table, constants={1})
     check_op(op, x, table, constants={1}, kind="discrete")
     (y,) = op.reference(x, table)
     real = np.exp(0.03 * (x.astype(float) - x.max(-1, keepdims=True).astype(float)))
     real /= real.sum(-1, keepdims=True)
-    wanted = (np.log(real) if logarithm else real) / scale + zero
-    assert np.abs(y - np.clip(wanted, info.min, info.max)).max() <= 0.51
+    wanted = np.log(real) / scale + high
+    assert np.abs(y - np.clip(wanted, low, high)).max() <= 0.51
 
 
-def test_a_softmax_of_rows_that_workgroups_share_in_several_parts() -> None:
-    op = QuantizedSoftmax(1 / 4096, -128, -128, 127, DType.INT8)
+def test_a_log_softmax_of_rows_that_workgroups_share_in_several_parts() -> None:
+    op = QuantizedLogSoftmax(1 / 16, 127, -128, 127, DType.INT8, 0.05)
     check_op(
         op, _codes((3, 2311), "int8"), _table(0.05), constants={1}, kind="discrete",
         only="rows-shared",

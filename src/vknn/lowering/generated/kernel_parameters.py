@@ -654,6 +654,14 @@ KERNELS: dict[str, tuple[str, str]] = {
         "rows width chunk scale:float",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/log_softmax": (
+        "rows width chunk scale:float step_in:float zero low high",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
+    "quantized/log_softmax_of_row": (
+        "rows width scale:float step_in:float zero low high",
+        "LANES=11 BYTES_UNSIGNED?=98",
+    ),
     "quantized/lookup": (
         "count chunk first last spatial blocks channels",
         "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
@@ -679,14 +687,6 @@ KERNELS: dict[str, tuple[str, str]] = {
     "quantized/resize": (
         "count chunk height width in_height in_width",
         "FLOATING=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
-    ),
-    "quantized/softmax": (
-        "rows width chunk scale:float step_in:float zero low high",
-        "LOGARITHM=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
-    ),
-    "quantized/softmax_of_row": (
-        "rows width scale:float step_in:float zero low high",
-        "LOGARITHM=10 LANES=11 BYTES_UNSIGNED?=98",
     ),
     "random/categorical": (
         "count chunk key_low key_high elements samples classes",

@@ -17,13 +17,12 @@ SUM_BITS = 12
 
 
 @attributes
-class QuantizedSoftmax(Op):
-    """Softmax of 8-bit integers along the last axis, in float32.
+class QuantizedLogSoftmax(Op):
+    """Logarithm of the softmax of 8-bit integers along the last axis, in float32.
 
     Inputs x, table float32 [256]: entry 255 - d is the exponential for a distance d below the
-    largest. clip(round(e / (sum of e * scale)) + zero, low, high) as ``dtype``, halves away from
-    zero, the sum in order. With ``logarithm``: clip(rint(step * x - (step_in * max + ln(sum)) /
-    scale) + zero, ...) where step = step_in / scale, halves to even.
+    largest. clip(rint(step * x - (step_in * max + ln(sum)) / scale) + zero, low, high) as
+    ``dtype`` where step = step_in / scale, halves to even, the sum of exponentials in order.
     """
 
     scale: float
@@ -31,13 +30,12 @@ class QuantizedSoftmax(Op):
     low: int
     high: int
     dtype: DType
-    logarithm: bool = False
-    step_in: float = 0.0
+    step_in: float
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, table = arguments(self, inputs, 2)
-        require(x.dtype in _NARROW and x.rank > 0, f"QuantizedSoftmax: takes rows, not {x}")
-        require(table.size == FLOAT_TABLE, f"QuantizedSoftmax: the table is {table}")
+        require(x.dtype in _NARROW and x.rank > 0, f"QuantizedLogSoftmax: takes rows, not {x}")
+        require(table.size == FLOAT_TABLE, f"QuantizedLogSoftmax: the table is {table}")
         return (x.with_dtype(self.dtype),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
@@ -47,20 +45,13 @@ class QuantizedSoftmax(Op):
         terms = table[255 - (largest - codes)]
         # A running sum keeps the order of the terms, in float32.
         total = np.cumsum(terms, axis=-1, dtype=np.float32)[..., -1:]
+        f32 = np.float32
         with np.errstate(all="ignore"):
-            if self.logarithm:
-                y = self._logarithm(codes, largest, total)
-            else:
-                inverse = np.float32(1) / (total * np.float32(self.scale))
-                y = fp.round_half_away(terms * inverse)
+            step = f32(self.step_in) / f32(self.scale)
+            top = (largest.astype(f32) * f32(self.step_in) + np.log(total)) / f32(self.scale)
+            y = np.rint(codes.astype(f32) * step - top)
         whole = y.astype(np.int64) + self.zero
         return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
-
-    def _logarithm(self, codes: np.ndarray, largest: np.ndarray, total: np.ndarray) -> np.ndarray:
-        f32 = np.float32
-        step = f32(self.step_in) / f32(self.scale)
-        top = (largest.astype(f32) * f32(self.step_in) + np.log(total)) / f32(self.scale)
-        return np.rint(codes.astype(f32) * step - top)
 
 
 @attributes

@@ -25,11 +25,11 @@ _PASSES = 3
 #: Multiply-adds of a lane that an element is worth in one of them, on a GPU.
 _ELEMENT = 4
 #: Ops whose rows workgroups may share.
-_SHARED = (ops.QuantizedSoftmax, ops.FixedByteSoftmax)
+_SHARED = (ops.QuantizedLogSoftmax, ops.FixedByteSoftmax)
 
 
 @lowers(
-    ops.QuantizedSoftmax,
+    ops.QuantizedLogSoftmax,
     ops.FixedByteSoftmax,
     ops.FixedSoftmax,
     ops.QuantizedL2Normalization,
@@ -127,10 +127,10 @@ def _table(emitter: Emitter, index: int) -> Ref:
 def _parameters(op: Op, y: TensorType) -> tuple[str, dict[str, Number], dict[str, int]]:
     """Kernel, push constants and specialization constants of an op."""
     match op:
-        case ops.QuantizedSoftmax():
+        case ops.QuantizedLogSoftmax():
             scales = {"scale": op.scale, "step_in": op.step_in}
             push = {**scales, "zero": op.zero, "low": op.low, "high": op.high}
-            return "softmax", push, {"LOGARITHM": int(op.logarithm)}
+            return "log_softmax", push, {}
         case ops.FixedByteSoftmax():
             info = np.iinfo(y.dtype.numpy)
             low, high = int(info.min), int(info.max)

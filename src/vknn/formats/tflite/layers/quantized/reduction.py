@@ -21,8 +21,8 @@ from vknn.ops.quantized.rows import (
     FixedByteSoftmax,
     FixedSoftmax,
     QuantizedL2Normalization,
+    QuantizedLogSoftmax,
     QuantizedReduceProd,
-    QuantizedSoftmax,
 )
 from vknn.ops.reduction import ReduceSum
 
@@ -118,8 +118,8 @@ def log_softmax(c: Context) -> Value:
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     low, high = _range(dtype)
     step = scale_of(given)
-    op = QuantizedSoftmax(
-        float(scale_of(wanted)), zero_of(wanted), low, high, dtype, True, float(step)
+    op = QuantizedLogSoftmax(
+        float(scale_of(wanted)), zero_of(wanted), low, high, dtype, float(step)
     )
     return _last_axis(c, lambda x: c.add(op, x, c.constant(_exponentials(step))))
 

@@ -4,16 +4,15 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
-#include "quantized/softmax.glsl"
+#include "quantized/log_softmax.glsl"
 
-// QuantizedSoftmax: the lanes of a workgroup share a row. They look up its terms side by side, into
+// QuantizedLogSoftmax: the lanes of a workgroup share a row. They look up its terms side by side, into
 // shared memory; then each of them adds up all terms in the order of the row, as the reference does.
 
 INPUT1I(0, x);
 INPUT1S(1, table);
 OUTPUT1I(2, y);
 
-layout(constant_id = 10) const int LOGARITHM = 0;
 layout(constant_id = 11) const int LANES = 64;
 const int ROWS = 1;
 #include "normalization/row_reduce.glsl"
@@ -75,9 +74,7 @@ void main() {
     if (!inside) return;
     Softmax s = softmax_of(sum, largest, p.scale, p.step_in);
     for (int i = row_lane(); i < p.width; i += LANES) {
-        int code = LOAD1(x, base + i);
-        int whole = LOGARITHM != 0 ? logarithm_of(code, s)
-                                   : share_of(LOAD1(table, 255 - (largest - code)), s);
+        int whole = logarithm_of(LOAD1(x, base + i), s);
         STORE1(y, base + i, clamp(whole + p.zero, p.low, p.high));
     }
 }

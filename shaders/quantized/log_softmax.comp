@@ -3,15 +3,13 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
-#include "quantized/softmax.glsl"
+#include "quantized/log_softmax.glsl"
 
-// QuantizedSoftmax: a lane takes whole rows. Sums run in the order of the row, in float32.
+// QuantizedLogSoftmax: a lane takes whole rows. Sums run in the order of the row, in float32.
 
 INPUT1I(0, x);
 INPUT1S(1, table);
 OUTPUT1I(2, y);
-
-layout(constant_id = 10) const int LOGARITHM = 0;
 
 layout(push_constant) uniform P {
     int rows, width, chunk;
@@ -28,9 +26,7 @@ void main() {
             sum = sum + LOAD1(table, 255 - (largest - LOAD1(x, base + i)));
         Softmax s = softmax_of(sum, largest, p.scale, p.step_in);
         for (int i = 0; i < p.width; ++i) {
-            int code = LOAD1(x, base + i);
-            int whole = LOGARITHM != 0 ? logarithm_of(code, s)
-                                       : share_of(LOAD1(table, 255 - (largest - code)), s);
+            int whole = logarithm_of(LOAD1(x, base + i), s);
             STORE1(y, base + i, clamp(whole + p.zero, p.low, p.high));
         }
     }

@@ -1,4 +1,4 @@
-// QuantizedSoftmax behind the sum of its row. Nothing is contracted: the result is the reference's, bit
+// QuantizedLogSoftmax behind the sum of its row. Nothing is contracted: the result is the reference's, bit
 // by bit. Include common/tensor.glsl first.
 
 #include "common/mathf.glsl"
@@ -13,23 +13,17 @@ float divided(float a, float b) {
 
 // What all elements of a row need.
 struct Softmax {
-    float inverse, step_, offset;
+    float step_, offset;
 };
 
 Softmax softmax_of(float sum, int largest, float scale, float step_in) {
-    precise float scaled = sum * scale;
     precise float top = float(largest) * step_in;
     precise float moved = top + m_log(vec4(sum)).x;
-    return Softmax(divided(1.0, scaled), divided(step_in, scale), divided(moved, scale));
+    return Softmax(divided(step_in, scale), divided(moved, scale));
 }
 
 int logarithm_of(int code, Softmax s) {
     precise float product = float(code) * s.step_;
     precise float v = product - s.offset;
     return int(roundEven(clamp(v, -65536.0, 65536.0)));
-}
-
-int share_of(float term, Softmax s) {
-    precise float v = term * s.inverse;
-    return int(floor(v + 0.5));  // v is not negative and far from where 0.5 is lost
 }
