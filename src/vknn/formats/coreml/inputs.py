@@ -178,7 +178,7 @@ class ImageInput(Input):
         if not self.shapes.allow(shape[:2]):
             raise InputError(
                 f"input {self.name!r} has height and width {list(shape[:2])}, the model takes "
-                f"{self.shapes}"
+                f"{self.shapes}; a session resizes no image (vknn run does): resize it before"
             )
 
     def feature_type(self, type: TensorType) -> TensorType:
