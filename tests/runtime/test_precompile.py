@@ -262,7 +262,7 @@ def test_the_run_finds_what_workers_compiled(
 
 def counted() -> dict[str, int]:
     """Native objects but those that a device keeps: its pipelines and what they are made of."""
-    kept = ("pipeline", "pipeline layout", "set layout", "shader module", "pipeline cache")
+    kept = ("pipeline", "pipeline layout", "set layout", "pipeline cache")
     return {kind: count for kind, count in live_objects().items() if kind not in kept}
 
 

@@ -67,6 +67,7 @@ class Executable(Closing):
             if self._batch is not None:
                 undo.callback(shared.precompiler.drop, self._batch)
             self._pipelines = shared.pipelines.made(keys, plan.dispatches)
+            undo.callback(shared.pipelines.release, keys)
             self._run = RecordedRun(self._core, plan, self._memory.places, self._pipelines)
             undo.callback(self._run.destroy)
             self._host_io = self._run.host_io

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,9 @@ Constants = tuple[tuple[int, bytes], ...]
 DESCRIPTOR_TYPES = {View.TEXEL: 4, View.IMAGE: 5, View.STORAGE: 7}
 #: At most so many threads compile pipelines, each at least so many of them.
 MAX_THREADS, THREAD_SHARE = 8, 2
+#: So many pipelines that nothing uses are kept for the next plan: on llvmpipe, where one has half
+#: a megabyte and more of machine code, some hundred megabytes.
+MOST_UNUSED = 256
 _SPIRV_MAGIC = b"\x03\x02\x23\x07"
 
 
@@ -52,9 +57,14 @@ class PipelineKey:
 class Pipeline:
     """A pipeline and what is needed to bind it."""
 
-    handle: Any
+    native: Native
     layout: Any
     set_layout: Any
+
+    @property
+    def handle(self) -> Any:
+        """The VkPipeline."""
+        return self.native.handle
 
 
 def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
@@ -65,7 +75,11 @@ def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[Pipe
 
 
 class Pipelines:
-    """All pipelines of a device, made in batches through one cache that is kept on disk."""
+    """All pipelines of a device, made in batches through one cache that is kept on disk.
+
+    Whoever had pipelines made releases them; of those that nothing uses the MOST_UNUSED that were
+    released last are kept.
+    """
 
     def __init__(self, core: Core, cache_folder: Path | None) -> None:
         self._core = core
@@ -73,8 +87,10 @@ class Pipelines:
         self._natives: list[Native] = []
         self._set_layouts: dict[tuple[View, ...], Any] = {}
         self._layouts: dict[tuple[tuple[View, ...], int], Any] = {}
-        self._modules: dict[bytes, Any] = {}
         self._pipelines: dict[PipelineKey, Pipeline] = {}
+        self._users: Counter[PipelineKey] = Counter()
+        #: The pipelines without users, those released first in front.
+        self._unused: dict[PipelineKey, None] = {}
         self._path = cachefile.cache_file(cache_folder, core.snapshot) if cache_folder else None
         self._cache: Native | None = None
         self._stored = b""
@@ -83,22 +99,51 @@ class Pipelines:
         return len(self._pipelines)
 
     def made(self, keys: Sequence[PipelineKey], dispatches: Sequence[Dispatch]) -> list[Pipeline]:
-        """The pipeline of each dispatch, by its key; those missing are made in one go."""
+        """The pipeline of each dispatch, by its key; those missing are made in one go.
+
+        They last until :meth:`release` with the same keys.
+        """
         with self._lock:
             named = dict(zip(keys, dispatches, strict=True))
             missing = [key for key in named if key not in self._pipelines]
             if missing:
                 self._make(missing, [named[key].kernel for key in missing])
+            for key in named:
+                self._users[key] += 1
+                self._unused.pop(key, None)
             return [self._pipelines[key] for key in keys]
+
+    def release(self, keys: Iterable[PipelineKey]) -> None:
+        """End of a use of the pipelines of ``keys``; the device is done with them."""
+        with self._lock:
+            for key in set(keys) & self._users.keys():  # none behind destroy()
+                self._users[key] -= 1
+                if not self._users[key]:
+                    del self._users[key]
+                    self._unused[key] = None
+            while len(self._unused) > MOST_UNUSED:
+                oldest = next(iter(self._unused))
+                del self._unused[oldest]
+                self._pipelines.pop(oldest).native.destroy()
+
+    @contextmanager
+    def lent(self, key: PipelineKey, dispatch: Dispatch) -> Iterator[Pipeline]:
+        """The pipeline of a dispatch, to be used within the context."""
+        [pipeline] = self.made([key], [dispatch])
+        try:
+            yield pipeline
+        finally:
+            self.release([key])
 
     def compile_apart(self, key: PipelineKey, kernel: str, flags: int) -> Any:
         """Handle of a new pipeline with VkPipelineCreateFlags, past the cache; the caller's own."""
-        with self._lock:
-            layout = self._layout(key.views, key.push)
-            info = _pipeline_info(self._module(key.spirv), key, layout, flags)
         handle = structs.out("VkPipeline")
         create = lib.vkCreateComputePipelines
-        code = create(self._core.device, ffi.NULL, 1, info.ptr, ffi.NULL, handle)
+        with self._modules([key]) as modules:
+            with self._lock:
+                layout = self._layout(key.views, key.push)
+            info = _pipeline_info(modules[key.spirv], key, layout, flags)
+            code = create(self._core.device, ffi.NULL, 1, info.ptr, ffi.NULL, handle)
         self._core.check(code, f"creating the pipeline of {kernel}")
         return handle[0]
 
@@ -107,27 +152,30 @@ class Pipelines:
         with self._lock:
             if self._cache is not None and self._core.lost is None:
                 self._save(self._cache)
+            for pipeline in self._pipelines.values():
+                pipeline.native.destroy()
             for native in reversed(self._natives):
                 native.destroy()
-            for table in (self._pipelines, self._modules, self._layouts, self._set_layouts):
+            for table in (self._pipelines, self._users, self._unused, self._layouts):
                 table.clear()  # type: ignore[attr-defined]
+            self._set_layouts.clear()
             self._natives.clear()
 
     def _make(self, keys: Sequence[PipelineKey], kernels: Sequence[str]) -> None:
         layouts = [self._layout(key.views, key.push) for key in keys]
-        infos = [
-            _pipeline_info(self._module(key.spirv), key, layout)
-            for key, layout in zip(keys, layouts, strict=True)
-        ]
-        codes, handles = self._compile(infos)
+        with self._modules(keys) as modules:
+            infos = [
+                _pipeline_info(modules[key.spirv], key, layout)
+                for key, layout in zip(keys, layouts, strict=True)
+            ]
+            codes, handles = self._compile(infos)
         made = [Native(self._core, "pipeline", handle) for handle in handles if handle != ffi.NULL]
         if failed := next(filter(None, codes), 0):
             for native in made:
                 native.destroy()
             self._core.check(failed, f"creating the pipelines of {', '.join(sorted(set(kernels)))}")
-        self._natives += made
         for key, native, layout in zip(keys, made, layouts, strict=True):
-            self._pipelines[key] = Pipeline(native.handle, layout, self._set_layouts[key.views])
+            self._pipelines[key] = Pipeline(native, layout, self._set_layouts[key.views])
 
     def _compile(self, infos: Sequence[Struct]) -> tuple[list[int], list[Any]]:
         """A VkResult a thread, and the handles in order. Drivers compile a batch in one thread."""
@@ -157,12 +205,18 @@ class Pipelines:
         self._natives.append(native)
         return native.handle
 
-    def _module(self, spirv: bytes) -> Any:
-        if spirv not in self._modules:
-            words = structs.block(spirv)
-            info = structs.make("VkShaderModuleCreateInfo", codeSize=len(spirv), pCode=words)
-            self._modules[spirv] = self._create("shader module", info)
-        return self._modules[spirv]
+    @contextmanager
+    def _modules(self, keys: Iterable[PipelineKey]) -> Iterator[dict[bytes, Any]]:
+        """Handles of shader modules by their SPIR-V, while pipelines are made of them."""
+        with ExitStack() as undo:
+            handles = {}
+            for spirv in {key.spirv: None for key in keys}:
+                words = structs.block(spirv)
+                info = structs.make("VkShaderModuleCreateInfo", codeSize=len(spirv), pCode=words)
+                module = self._core.create("shader module", info)
+                undo.callback(module.destroy)
+                handles[spirv] = module.handle
+            yield handles
 
     def _layout(self, views: tuple[View, ...], push: int) -> Any:
         if (views, push) not in self._layouts:

@@ -116,8 +116,8 @@ class Precompiler:
         try:
             with contextlib.suppress(VknnError), _DryDispatcher(self._core) as dispatcher:
                 while (task := self._take(batch)) is not None:
-                    [pipeline] = pipelines.made([task.key], [task.dispatch])
-                    dispatcher.dispatch(task.dispatch, pipeline, places)
+                    with pipelines.lent(task.key, task.dispatch) as pipeline:
+                        dispatcher.dispatch(task.dispatch, pipeline, places)
             with self._changed:
                 self._changed.wait_for(lambda: not batch.begun)
         finally:
@@ -267,10 +267,11 @@ class _CompileWorker:
             replace(binding, buffer=int(power))
             for binding, power in zip(task.dispatch.bindings, task.powers, strict=True)
         )
-        [pipeline] = pipelines.made([task.key], [task.dispatch])
-        start = time.perf_counter()
-        self._dispatcher.dispatch(replace(task.dispatch, bindings=bindings), pipeline, self._places)
-        return time.perf_counter() - start
+        dispatch = replace(task.dispatch, bindings=bindings)
+        with pipelines.lent(task.key, task.dispatch) as pipeline:
+            start = time.perf_counter()
+            self._dispatcher.dispatch(dispatch, pipeline, self._places)
+            return time.perf_counter() - start
 
 
 def _tasks(
