@@ -33,9 +33,9 @@ Constants = tuple[tuple[int, bytes], ...]
 DESCRIPTOR_TYPES = {View.TEXEL: 4, View.IMAGE: 5, View.STORAGE: 7}
 #: At most so many threads compile pipelines, each at least so many of them.
 MAX_THREADS, THREAD_SHARE = 8, 2
-#: So many pipelines that nothing uses are kept for the next plan: on llvmpipe, where one has half
-#: a megabyte and more of machine code, some hundred megabytes.
-MOST_UNUSED = 256
+#: So many pipelines that nothing uses are kept for the next plan: on llvmpipe, where one has one
+#: or two megabytes of machine code, some hundred megabytes.
+MOST_UNUSED = 128
 _SPIRV_MAGIC = b"\x03\x02\x23\x07"
 
 
