@@ -168,7 +168,7 @@ def test_a_kit_that_is_too_large_is_refused(
         kit_packing.pack(tmp_path / "kit.tar", "3.11")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.timeout(900)
 def test_a_packed_kit_runs_by_itself(tmp_path: Path, shared: Path) -> None:

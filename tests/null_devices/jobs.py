@@ -50,6 +50,19 @@ def selected_devices(default: tuple[str, ...] = DEVICES) -> tuple[str, ...]:
     return tuple(names.split(",")) if names else default
 
 
+def named_devices(names: Sequence[str], quick: Sequence[str]) -> list[Any]:
+    """Parameters of a test: the devices of ``names`` that are to be tested.
+
+    Those not in ``quick`` are slow, unless the environment asks for them by name.
+    """
+    asked = bool(os.environ.get(SELECTED))
+    return [
+        pytest.param(name, marks=() if asked or name in quick else pytest.mark.slow)
+        for name in names
+        if name in selected_devices(tuple(names))
+    ]
+
+
 def model_job(path: Path, mode: str) -> dict[str, Any]:
     """The job that runs a model."""
     precision, arithmetic, disable = MODES[mode]

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.null_devices.jobs import QUICK_DEVICES, selected_devices, start
+from tests.null_devices.jobs import QUICK_DEVICES, named_devices, selected_devices, start
 from tests.small_model import SHAPE, write_small_model
 
 from vknn.profiling.static import NAMES
@@ -25,7 +25,7 @@ UNCOUNTED = {
 LEAST = {"registers": 1, "code": 101, "instructions": 11}
 
 
-@pytest.mark.parametrize("device", [d for d in UNCOUNTED if d in selected_devices()])
+@pytest.mark.parametrize("device", named_devices([*UNCOUNTED], ("navi21", "a740")))
 def test_numbers_and_texts(device: str, tmp_path: Path) -> None:
     model, texts = write_small_model(tmp_path), tmp_path / "isa"
     shape = ",".join(map(str, SHAPE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.null_devices.jobs import do, selected_devices
+from tests.null_devices.jobs import do, named_devices
 
 pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
 
@@ -23,7 +23,7 @@ TRANSFORMS = {"convolution/winograd_input", "convolution/winograd_output"}
 PRODUCTS = {"fp32": "convolution/winograd_product", "fp16": "convolution/conv"}
 
 
-@pytest.mark.parametrize("device", [d for d in BOUNDS if d in selected_devices()])
+@pytest.mark.parametrize("device", named_devices([*BOUNDS], ("navi21", "nv172")))
 def test_nothing_spills(device: str) -> None:
     waves, code = BOUNDS[device]
     jobs = [
