@@ -55,7 +55,7 @@ vec4 f(vec4 v) {
 void main() {
     int lane = int(gl_LocalInvocationID.x);
     int image = int(gl_WorkGroupID.y);
-    take_means(image, lane);
+    take_means(image, lane, 0, p.c4);
     barrier();
 
     int width = min(p.hidden4, LANES);

@@ -1,12 +1,16 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 SOFTMAX=0,1
 #pragma vknn variants ACCESS=0,1,2 SOFTMAX=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 SOFTMAX=1 WITHOUT_LAYER=1
+#pragma vknn variants ACCESS=0,1,2 SOFTMAX=1 WITHOUT_LAYER=1 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // The end of a classifier: y = softmax(f(B g(mean(x)) + b)) for each image; the mean or the softmax may
 // be missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
 // SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote.
 // Nobody waits for another, so that any order of the workgroups will do.
+// WITHOUT_LAYER: the softmax of f(mean(x)); a workgroup computes `columns` vec4s of the means. m4 and
+// channels are those of x.
 //
 // x [N, c4, pixels] and y [N, m4] in C4. w: B [c4][4][m4] vec4s, the 4 for the lanes of an input vec4,
 // then b [m4]. done: the bits of the layer's results [N, m4, 4], then of each image the number of
@@ -16,12 +20,18 @@
 #include "common/mathf.glsl"
 
 INPUT4(0, x);
+#if WITHOUT_LAYER
+OUTPUT4(1, y);
+coherent INOUT1I(2, done);
+#define EPILOGUE_BINDING 3
+#else
 INPUT4F(1, w);
 OUTPUT4(2, y);
 #if SOFTMAX
 coherent INOUT1I(3, done);
 #endif
 #define EPILOGUE_BINDING 4
+#endif
 #define EPILOGUE_OPERANDS 0
 #include "common/epilogue.glsl"
 
@@ -38,7 +48,9 @@ layout(push_constant) uniform P {
 } p;
 
 shared vec4 vectors[INPUTS];
+#if !WITHOUT_LAYER
 shared vec4 partial[LANES];
+#endif
 
 // The first three steps of the epilogue are g, the others f.
 vec4 g(vec4 v) {
@@ -76,6 +88,11 @@ bool is_last(int image, int lane) {
     return before == int(gl_NumWorkGroups.x) - 1;
 }
 
+void keep(int at, vec4 v) {
+    ivec4 bits = floatBitsToInt(v);
+    [[unroll]] for (int q = 0; q < 4; q++) done[4 * at + q] = bits[q];
+}
+
 bvec4 are_channels(int column) { return lessThan(4 * column + ivec4(0, 1, 2, 3), ivec4(p.channels)); }
 
 vec4 layer_result(int image, int column) {
@@ -100,10 +117,22 @@ void take_softmax(int image, int lane) {
 }
 #endif
 
+#if WITHOUT_LAYER
 void main() {
     int lane = int(gl_LocalInvocationID.x);
     int image = int(gl_WorkGroupID.y);
-    take_means(image, lane);
+    int first = int(gl_WorkGroupID.x) * p.columns;
+    int width = min(p.columns, p.m4 - first);
+    take_means(image, lane, first, width);
+    barrier();
+    for (int i = lane; i < width; i += LANES) keep(image * p.m4 + first + i, f(vectors[i]));
+    if (is_last(image, lane)) take_softmax(image, lane);
+}
+#else
+void main() {
+    int lane = int(gl_LocalInvocationID.x);
+    int image = int(gl_WorkGroupID.y);
+    take_means(image, lane, 0, p.c4);
     barrier();
     if (ACTIVATES != 0) {
         for (int i = lane; i < p.c4; i += LANES)
@@ -122,8 +151,7 @@ void main() {
             int at = image * p.m4 + column;
             vec4 v = f(partial[lane] + LOAD4(w, bias + column));
 #if SOFTMAX
-            ivec4 bits = floatBitsToInt(v);
-            [[unroll]] for (int q = 0; q < 4; q++) done[4 * at + q] = bits[q];
+            keep(at, v);
 #else
             STORE4(y, at, zero_padding_lanes(v, column, p.channels));
 #endif
@@ -134,3 +162,4 @@ void main() {
     if (is_last(image, lane)) take_softmax(image, lane);
 #endif
 }
+#endif

@@ -2,8 +2,9 @@
 //
 // Before the include: specialization constants LANES and PIXEL_LANES (lanes that share the pixels of a
 // vec4), push constants c4 (vec4s of channels) and pixels, tensors x [N, c4, pixels] and w, and in
-// shared memory `vectors` and `partial` [LANES].
+// shared memory `vectors` and `partial` [LANES]. WITHOUT_LAYER: means alone; no w, no `partial`.
 
+#if !WITHOUT_LAYER
 #define ADD_ROW(a, b) \
     sum = fma(vec4(a.x), b[0], sum); \
     sum = fma(vec4(a.y), b[1], sum); \
@@ -51,9 +52,12 @@ void add_parts(int lane, int width, int parts) {
         partial[lane] = products(from, k4, n4, place, column, lane / width, parts); \
     add_parts(lane, width, parts);
 
-void take_means(int image, int lane) {
-    int count = p.c4 * PIXEL_LANES;
-    int source = image * p.c4 * p.pixels;
+#endif
+
+// Means of `width` vec4s of channels from number `first` on are in `vectors`.
+void take_means(int image, int lane, int first, int width) {
+    int count = width * PIXEL_LANES;
+    int source = (image * p.c4 + first) * p.pixels;
     for (int i = lane; i < count; i += LANES) {
         int c = i / PIXEL_LANES;
         vec4 sum = vec4(0.0);
@@ -65,13 +69,13 @@ void take_means(int image, int lane) {
             sum += (v[0] + v[1]) + (v[2] + v[3]);
         }
         for (; pixel < p.pixels; pixel += PIXEL_LANES) sum += LOAD4(x, source + c * p.pixels + pixel);
-        vectors[pixel_lane * p.c4 + c] = sum;
+        vectors[pixel_lane * width + c] = sum;
     }
     if (PIXEL_LANES == 1) return;
     barrier();
     for (int left = PIXEL_LANES / 2; left > 0; left /= 2) {
-        for (int i = lane; i < left * p.c4; i += LANES) {
-            vec4 sum = vectors[i] + vectors[i + left * p.c4];
+        for (int i = lane; i < left * width; i += LANES) {
+            vec4 sum = vectors[i] + vectors[i + left * width];
             vectors[i] = left == 1 ? sum / float(p.pixels) : sum;
         }
         barrier();

@@ -86,10 +86,11 @@ def _is_softmax(node: Node) -> bool:
 
 
 def _heads(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
-    """The end of a classifier: a layer with the mean before it, the softmax behind it, or both."""
+    """The end of a classifier: the mean, a layer and the softmax, or two of them."""
     if _is_softmax(node):
         yield readings.run(node, _is_layer, _is_mean)
         yield readings.run(node, _is_layer)
+        yield readings.run(node, _is_mean)
     elif _is_layer(node):
         yield readings.run(node, _is_mean)
 

@@ -59,6 +59,18 @@ def test_means_layers_and_softmax(size: tuple[int, int], precision: str) -> None
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    ("channels", "size"), [(3, (1, 1)), (29, (3, 5)), (67, (13, 13)), (131, (2, 1))]
+)
+def test_means_and_softmax(channels: int, size: tuple[int, int], precision: str) -> None:
+    """Without a layer; a workgroup has some of the channels."""
+    x = floats(2, channels, *size)
+    steps = Fused(MEAN, (FusedStep(Swish(), None), FusedStep(Add(), scalar=0.5)))
+    run((MEAN, Reshape((2, channels)), Softmax(1)), (1, 0, 0), x, precision=precision)
+    run((steps, LogSoftmax(1)), (1, 0), x, precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_functions_of_means(precision: str) -> None:
     steps = FusedStep(Add(), scalar=0.5), FusedStep(HardSigmoid())
     x, (w, b) = floats(2, 13, 5, 3), weights(13, 7)

@@ -1,7 +1,7 @@
 """Ends of classifiers in one dispatch (shaders/chain/head.comp).
 
-The mean of each channel, a fully connected layer and the softmax of its results: a layer with at
-least one of the others beside it.
+The mean of each channel, a fully connected layer and the softmax of its results: two of them or
+all.
 """
 
 from __future__ import annotations
@@ -46,36 +46,57 @@ MOST_ROOM = 640
 class Head:
     """A layer on vectors of ``batch`` images, which are means of ``pixels`` where it ``pools``.
 
-    ``steps``: what is computed of each mean.
-    ``softmax``: what is taken of its results, or None. ``columns``: vec4s of a workgroup.
+    ``steps``: what is computed of each mean. ``layer``: None where the softmax is of the means.
+    ``softmax``: what is taken of the results, or None. ``columns``: vec4s of a workgroup.
     """
 
     batch: int
+    channels_in: int
     pixels: int
     pools: bool
     steps: tuple[EpilogueStep, ...]
-    layer: Layer
+    layer: Layer | None
     softmax: Softmax | LogSoftmax | None
     columns: int
     lanes: int
 
     @property
+    def channels(self) -> int:
+        """Channels of the result."""
+        return self.channels_in if self.layer is None else self.layer.w.shape[0]
+
+    @property
+    def n4(self) -> int:
+        """vec4s of the result."""
+        return ceil_div(self.channels, 4)
+
+    @property
     def groups(self) -> int:
         """Workgroups of an image."""
-        return ceil_div(self.layer.n4, self.columns)
+        return ceil_div(self.n4, self.columns)
+
+    @property
+    def pooled(self) -> int:
+        """vec4s of channels that a workgroup reads: all that its columns of a layer multiply."""
+        return min(self.columns, self.n4) if self.layer is None else self.layer.k4
+
+    @property
+    def weights(self) -> int:
+        """Elements of the layer's weights."""
+        return 0 if self.layer is None else self.layer.size
 
     @property
     def pixel_lanes(self) -> int:
         """Lanes that share the pixels of a vec4 of channels."""
-        share = share_of_pixels(self.pixels, self.layer.k4, self.lanes) if self.pools else 1
-        while share > 1 and self.layer.k4 * share > MOST_ROOM:
+        share = share_of_pixels(self.pixels, self.pooled, self.lanes) if self.pools else 1
+        while share > 1 and self.pooled * share > MOST_ROOM:
             share //= 2
         return share
 
     @property
     def room(self) -> int:
         """vec4s of shared memory for parts of the means."""
-        return ceil_div(self.layer.k4 * self.pixel_lanes, ROUND) * ROUND
+        return ceil_div(self.pooled * self.pixel_lanes, ROUND) * ROUND
 
 
 def head_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
@@ -107,12 +128,14 @@ def _head(links: Sequence[Link], columns: int, lanes: int) -> Head | None:
     if softmax is not None:
         rest = rest[:-1]
     layer = layer_of(rest[0]) if len(rest) == 1 else None
-    if layer is None or x.rank < 2 or layer.w.shape[1] != x.dims[1]:
+    if x.rank < 2 or len(rest) > 1 or (rest and layer is None):
+        return None
+    if layer is not None and layer.w.shape[1] != x.dims[1]:
         return None
     pixels = math.prod(x.dims[2:])
-    if (not pools and pixels != 1) or not (pools or softmax):
+    if (not pools and pixels != 1) or pools + (layer is not None) + (softmax is not None) < 2:
         return None
-    return Head(x.dims[0], pixels, pools, steps, layer, softmax, columns, lanes)
+    return Head(x.dims[0], x.dims[1], pixels, pools, steps, layer, softmax, columns, lanes)
 
 
 def _is_mean(link: Link) -> bool:
@@ -135,39 +158,40 @@ def _softmax(link: Link) -> Softmax | LogSoftmax | None:
 
 
 def _fits(limits: DeviceLimits, head: Head) -> bool:
-    layer, lanes, share = head.layer, head.lanes, head.pixel_lanes
+    lanes, share = head.lanes, head.pixel_lanes
     shared = 16 * (head.room + lanes) + 4 * (lanes + 1)
     rounds = lanes.bit_length() + 1
+    rows = 0 if head.layer is None else head.layer.k4
     return (
         lanes >= max(COLUMNS)
         and lanes & (lanes - 1) == 0
         and shared <= limits.shared_memory
         and head.groups <= limits.max_group_count[0]
         and head.batch <= limits.max_group_count[1]
-        and fits_loops(limits, ceil_div(layer.k4 * share, lanes), ceil_div(head.pixels, share))
-        and fits_loops(limits, layer.k4 + ceil_div(layer.n4, lanes) + rounds, times=4)
-        and fits_buffer(limits, max(layer.size, head.batch * (4 * layer.n4 + 1)))
+        and fits_loops(limits, ceil_div(head.pooled * share, lanes), ceil_div(head.pixels, share))
+        and fits_loops(limits, rows + ceil_div(head.n4, lanes) + rounds, times=4)
+        and fits_buffer(limits, max(head.weights, head.batch * (4 * head.n4 + 1)))
     )
 
 
 def _cost(problem: Problem, head: Head) -> float:
     """Microseconds: weights from memory, beside the work of waves and what these wait for."""
-    machine, layer, lanes = problem.machine, head.layer, head.lanes
+    machine, lanes = problem.machine, head.lanes
     size = 2 if problem.options.half else 4
-    parts = lanes // head.columns
-    rows = ceil_div(layer.k4, parts)
+    rows = 0 if head.layer is None else ceil_div(head.layer.k4, lanes // head.columns)
     steps = _OUTSIDE + rows * _ROW
     waits = _WAITS + rows / 2
     if head.pools:
         share = head.pixel_lanes
-        vectors, pixels = ceil_div(layer.k4 * share, lanes), ceil_div(head.pixels, share)
+        vectors, pixels = ceil_div(head.pooled * share, lanes), ceil_div(head.pixels, share)
         steps += vectors * (_VECTOR + pixels * _PIXEL)
         waits += vectors * ceil_div(pixels, 4)
     if head.softmax is not None:
-        steps += _SOFTMAX * ceil_div(layer.n4, lanes) + _LAST
-        waits += 3 * ceil_div(layer.n4, lanes) + _LAST_WAITS
+        steps += _SOFTMAX * ceil_div(head.n4, lanes) + _LAST
+        waits += 3 * ceil_div(head.n4, lanes) + _LAST_WAITS
     busy = machine.on_simds(head.batch * head.groups * lanes, steps, waits)
-    moved = size * (layer.size + 4 * head.batch * (layer.k4 * head.pixels + layer.n4))
+    read = ceil_div(head.channels_in, 4) * head.pixels
+    moved = size * (head.weights + 4 * head.batch * (read + head.n4))
     return machine.dispatch + machine.beside(busy, moved)
 
 
@@ -178,25 +202,29 @@ _WAITS, _LAST_WAITS = 2.0, 3.0
 
 
 def _emit(emitter: Emitter, head: Head) -> None:
-    layer = head.layer
-    packed = emitter.weight("head", functools.partial(pack_layer, layer), *layer.sources)
-    buffers = [read4(emitter.input(0)), read4(packed), write(emitter.output())]
-    if head.softmax is not None:
+    layer, softmax = head.layer, head.softmax
+    buffers = [read4(emitter.input(0))]
+    if layer is not None:
+        packed = emitter.weight("head", functools.partial(pack_layer, layer), *layer.sources)
+        buffers.append(read4(packed))
+    buffers.append(write(emitter.output()))
+    if softmax is not None:
         # Nothing comes before the fill: it stands in the first stage, beside other commands.
-        size = head.batch * (4 * layer.n4 + 1)
+        size = head.batch * (4 * head.n4 + 1)
         done = emitter.scratch("done", size, dtype=DType.INT32)
         emitter.fill(done)
         buffers.append(update(done))
+    last_steps = head.steps if layer is None else layer.steps
     emitter.dispatch(
         "chain/head",
         buffers,
         groups=(head.groups, head.batch, 1),
         local=(head.lanes, 1, 1),
         push={
-            "c4": layer.k4,
-            "channels_in": layer.w.shape[1],
-            "m4": layer.n4,
-            "channels": layer.w.shape[0],
+            "c4": ceil_div(head.channels_in, 4),
+            "channels_in": head.channels_in,
+            "m4": head.n4,
+            "channels": head.channels,
             "pixels": head.pixels,
             "columns": head.columns,
         },
@@ -204,13 +232,13 @@ def _emit(emitter: Emitter, head: Head) -> None:
             "LANES": head.lanes,
             "INPUTS": head.room,
             "PIXEL_LANES": head.pixel_lanes,
-            "LOGARITHM": int(isinstance(head.softmax, LogSoftmax)),
-            "ACTIVATES": int(bool(head.steps)),
+            "LOGARITHM": int(isinstance(softmax, LogSoftmax)),
+            "ACTIVATES": int(layer is not None and bool(head.steps)),
             **step_constants(head.steps, 0),
-            **step_constants(layer.steps, MOST_STEPS),
+            **step_constants(last_steps, MOST_STEPS),
         },
-        defines={"SOFTMAX": int(head.softmax is not None)},
+        defines={"SOFTMAX": int(softmax is not None)} | ({} if layer else {"WITHOUT_LAYER": 1}),
         epilogue=0,
         with_steps=False,
-        flops=2 * head.batch * layer.w.size,
+        flops=0 if layer is None else 2 * head.batch * layer.w.size,
     )
