@@ -125,14 +125,16 @@ def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> Mo
 def _timed(
     cycles: _Cycles, work: Work, machine: GpuMachine, assumptions: Assumptions
 ) -> ModelledTime:
-    """Waves are dealt out evenly; a SIMD takes as many at a time as it holds."""
+    """Waves are dealt out evenly; a SIMD takes as many at a time as it holds, then what is left."""
     each = -(-work.waves // machine.simds)
     flight = max(1, min(each, work.held))
     busiest = max((*cycles.units, "issue"), key=lambda unit: cycles.units[unit])
     busy = max(cycles.units[busiest], 1.0)
     micro = machine.clock * 1e3  # cycles of a microsecond
     spent = each * busy / micro
-    waited = -(-each // flight) * max(cycles.latency, flight * busy) / micro
+    flights, last = divmod(each, flight)
+    waited = flights * max(cycles.latency, flight * busy)
+    waited = (waited + (max(cycles.latency, last * busy) if last else 0.0)) / micro
     memory = work.nbytes / (machine.bandwidth * 1e3)
     overhead = assumptions.dispatch + work.barriers * assumptions.barrier
     longest = max(spent, waited, memory)
