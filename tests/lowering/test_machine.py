@@ -102,6 +102,17 @@ def test_lanes_that_run_side_by_side_take_as_long_as_one():
     assert machine.in_waves(3 * machine.lanes, 100) == pytest.approx(300 * machine.step)
 
 
+def test_last_waves_of_a_simd_are_as_few_as_there_are():
+    """Nine waves where eight are held: eight beside each other, then one alone."""
+    machine = machine_of(with_units(60, 64, 2.1))
+    full = 8 * machine.simds * machine.wave
+    eight, one = machine.on_simds(full, 1000, 1), machine.on_simds(1, 1000, 1)
+    assert eight == pytest.approx(8000 * machine.issue)
+    assert one == pytest.approx(1000 * machine.issue + machine.wait)
+    assert machine.on_simds(full + full // 8, 1000, 1) == pytest.approx(eight + one)
+    assert machine.on_simds(2 * full, 1000, 1) == pytest.approx(2 * eight)
+
+
 def test_workgroups_of_a_cpu_take_their_time_each():
     machine = machine_of(of_kind("cpu"))
     assert machine.in_groups(6, 1000) == pytest.approx(3 * machine.in_groups(2, 1000))

@@ -161,6 +161,14 @@ def test_times_add_up() -> None:
     assert found.work == pytest.approx(64 * 100 * 16 / 2100, rel=0.05)
 
 
+def test_last_waves_are_as_few_as_there_are() -> None:
+    """31 waves of a SIMD that holds 30: 30 beside each other, then one alone."""
+    simds = machine().simds
+    one, full = timed(simds).busy, timed(30 * simds, held=30).busy
+    assert one < full < 30 * one
+    assert timed(31 * simds, held=30).busy == pytest.approx(full + one)
+
+
 def test_memory_is_bytes_by_bandwidth() -> None:
     assert timed(1, nbytes=512_000_000).memory == pytest.approx(1000)
 
