@@ -20,7 +20,7 @@ _ROUND = 8.0
 _SCALAR_ROUND = 6.0
 #: Waits of a round for loads, and on GPUs with scalar loads besides; for four vec4s of weights and
 #: one of pixels, whose products are too few to be done while others come.
-_SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.6}
+_SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
 #: Instructions of a part, and of joining a vec4 of its sums.
 _PART, _JOINED = 30.0, 6.0
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
