@@ -140,7 +140,8 @@ class _Form:
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
         if self.problem.limits.kind != "cpu" and self.kernel == "row":
-            split, size = row_split(gemm, self.problem.limits), 2 if self.problem.options.half else 4
+            size = 2 if self.problem.options.half else 4
+            split = row_split(gemm, self.problem.limits)
             return machine.dispatch + split.cost(machine, gemm, size, self.problem.converts)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
         work = gemm.flops * machine.flop + moved * machine.byte

@@ -43,6 +43,8 @@ _ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
 }
 #: The same of 16 in workgroups of 256 lanes, each of which reads half as much.
 _MANY_LANES: tuple[_Pair, _Pair, _Pair, int] = ((65, 2.8), (85, 3.1), (540, 6.5), 4)
+#: Of one vec4 for a lane: beside a round's own, by vec4s of columns that the lane brings.
+_ONE, _ONE_BROUGHT, _ONE_OUTSIDE = 6.0, 9.0, (85, 3.0)
 #: With places, of products of float16 added in pairs.
 _PLACED_DOTS: dict[int, _Pair] = {4: (92, 2.3), 8: (59, 4.1), 16: (94, 5.9)}
 #: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
@@ -161,12 +163,14 @@ class SharedMemoryTile:
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
-
     def _round(self, size: int, taps: bool) -> tuple[_Pair, _Pair, int]:
         """Row of ``_ROUNDS``, for places or without."""
         plain, placed, outside, held = _ROUNDS[size]
         if self.lanes >= 256 and size == 16:
             plain, placed, outside, held = _MANY_LANES
+        if self.rows * self.cols == 1:
+            brought = 4 * self.width * self.depth / self.lanes
+            plain, outside = (_ONE + _ONE_BROUGHT * brought, plain[1]), _ONE_OUTSIDE
         return (placed if taps else plain), outside, held
 
 
