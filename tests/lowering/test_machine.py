@@ -9,8 +9,10 @@ from tests.lowering.limits import DEVICES, DISCRETE, offers
 from tests.lowering.plan_texts import SHUFFLING
 
 from vknn.graph import Graph, GraphBuilder, TensorType
+from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
+from vknn.ops.matmul import MatMul
 from vknn.plan import ComputeUnits, DeviceLimits, MeasuredSpeeds
 
 INTEGRATED = dataclasses.replace(DISCRETE, name="integrated", kind="integrated")
@@ -102,6 +104,17 @@ def test_lanes_that_run_side_by_side_take_as_long_as_one():
     assert machine.in_waves(3 * machine.lanes, 100) == pytest.approx(300 * machine.step)
 
 
+def test_last_waves_of_a_simd_are_as_few_as_there_are():
+    """Nine waves where eight are held: eight beside each other, then one alone."""
+    machine = machine_of(with_units(60, 64, 2.1))
+    full = 8 * machine.simds * machine.wave
+    eight, one = machine.on_simds(full, 1000, 1), machine.on_simds(1, 1000, 1)
+    assert eight == pytest.approx(8000 * machine.issue)
+    assert one == pytest.approx(1000 * machine.issue + machine.wait)
+    assert machine.on_simds(full + full // 8, 1000, 1) == pytest.approx(eight + one)
+    assert machine.on_simds(2 * full, 1000, 1) == pytest.approx(2 * eight)
+
+
 def test_workgroups_of_a_cpu_take_their_time_each():
     machine = machine_of(of_kind("cpu"))
     assert machine.in_groups(6, 1000) == pytest.approx(3 * machine.in_groups(2, 1000))
@@ -141,6 +154,25 @@ def test_fast_gpus_share_out_the_channels_of_few_pixels(channels, size):
 )
 def test_cpus_take_what_was_measured_to_be_fast(limits, channels, size, name):
     assert cheapest(convolution(channels, size), limits) == name
+
+
+@pytest.mark.parametrize("factor", [1, 0.5])
+def test_a_row_times_a_large_matrix_takes_as_long_as_its_bytes(factor):
+    """A fully connected layer, as a convolution and as a product."""
+    precision = "fp32" if factor == 1 else "fp16"
+    limits = dataclasses.replace(with_units(60, 64, 2.1), features=DISCRETE.features)
+    machine, k, n = machine_of(limits), 4096, 1024
+    w, moved = np.zeros((n, k), "f"), 4 * factor * (k + n + k * n)
+    for op, shape, weights in (
+        (MatMul(False, True), (1, k), w),
+        (Conv((1, 1), (0,) * 4, (1, 1)), (1, k, 1, 1), w.reshape(n, k, 1, 1)),
+    ):
+        g = GraphBuilder()
+        x = g.input("x", TensorType(shape))
+        graph = g.finish({"y": g.add(op, x, g.constant(weights, "w"))})
+        options = LoweringOptions(precision=precision)
+        (row,) = (c for c in candidates(graph.nodes[0], limits, options) if c.name == "row")
+        assert row.cost - machine.dispatch == pytest.approx(moved * machine.stream, rel=0.05)
 
 
 @pytest.mark.parametrize("limits", [DISCRETE, INTEGRATED, DeviceLimits()])

@@ -36,6 +36,17 @@ BB2:
 	buffer_store_dword v4, v0, s[4:7], 0 offen                  ; e0701000 80010400
 	s_endpgm                                                    ; bf810000
 """
+#: The same with a loop before it that only adds.
+ADDING = TEXT.replace(
+    "BB1:",
+    """BB3:
+	buffer_load_dwordx2 v[8:9], v1, s[4:7], 0 offen             ; e0341000 80010801
+	s_waitcnt vmcnt(0)                                          ; bf8c3f70
+	v_fma_mix_f32 v4, 1.0, v8, v4 op_sel_hi:[0,1,0]             ; cc200004 14120cf2
+	v_fma_mix_f32 v5, 1.0, v9, v5 op_sel_hi:[0,1,0]             ; cc200005 14160cf2
+	s_cbranch_scc1 BB3                                          ; bf85fff0
+BB1:""",
+)
 NAVI21 = DeviceLimits(name="AMD Radeon RX 6800 (RADV NAVI21)", kind="discrete")
 
 
@@ -159,6 +170,27 @@ def test_times_add_up() -> None:
     assert found.busy == pytest.approx(max(found.work, found.latency, found.memory))
     # 64 waves a SIMD, 100 rounds of 16 cycles, at 2.1 GHz
     assert found.work == pytest.approx(64 * 100 * 16 / 2100, rel=0.05)
+
+
+def test_last_waves_are_as_few_as_there_are() -> None:
+    """31 waves of a SIMD that holds 30: 30 beside each other, then one alone."""
+    simds = machine().simds
+    one, full = timed(simds).busy, timed(30 * simds, held=30).busy
+    assert one < full < 30 * one
+    assert timed(31 * simds, held=30).busy == pytest.approx(full + one)
+
+
+def test_loops_that_only_add_take_time_of_their_own() -> None:
+    """Their rounds are those of the bytes that no loop of products loads."""
+    cost = kernel_cost(ADDING, 64, machine(), ASSUMPTIONS)
+    assert cost.loop == kernel_cost(TEXT, 64, machine(), ASSUMPTIONS).loop
+    assert cost.adding is not None and cost.adding.load_bytes == 8
+    found = work(1)
+    whole = found.counts.whole.plus(Tally(loads=1, load_bytes=8), 50)
+    found = replace(found, counts=replace(found.counts, whole=whole))
+    more = from_code(cost, found, machine(), ASSUMPTIONS).latency - timed(1).latency
+    assert more == pytest.approx(50 * cost.adding.latency / (machine().clock * 1e3), rel=0.1)
+    assert cost.adding.latency > ASSUMPTIONS.memory_latency
 
 
 def test_memory_is_bytes_by_bandwidth() -> None:

@@ -68,14 +68,17 @@ class Machine:
     def on_simds(self, lanes: int, steps: float, waits: float, held: int = 8) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` instructions each, and ``waits``.
 
-        Waves are dealt out to the SIMDs evenly, of which each takes up to ``held`` at a time: these
-        hide each other's waits. The same arithmetic as in static profiles (docs/null-devices.md).
+        Waves are dealt out to the SIMDs evenly, of which each takes up to ``held`` at a time, then
+        what is left: these hide each other's waits. The same arithmetic as in static profiles
+        (docs/null-devices.md).
         """
         each = ceil_div(ceil_div(lanes, self.wave), self.simds)
         flight = max(1, min(each, held))
         busy = steps * self.issue
-        together = max(busy + waits * self.wait, flight * busy)
-        return max(each * busy, ceil_div(each, flight) * together)
+        flights, last = divmod(each, flight)
+        alone = busy + waits * self.wait
+        rest = max(alone, last * busy) if last else 0.0
+        return max(each * busy, flights * max(alone, flight * busy) + rest)
 
     def beside(self, busy: float, moved: float) -> float:
         """Microseconds of so much work while so many bytes come and go on a GPU.

@@ -94,8 +94,10 @@ def counts(
         beside = (min(x // 2 + 1, x - 1), y // 2, z // 2)
         other = tuple(19 * count // 47 for count in groups)
         before = (max(0, other[0] - 1), *other[1:])
+        # Middle lanes are a part's first where a workgroup's subgroups share a sum.
+        inside = (5 * x // 8, y // 2, z // 2)
         places = [(group, (0, 0, 0)), (group, middle), (group, beside)]
-        places += [(other, beside), (before, beside)]
+        places += [(other, inside), (before, beside)]
         runs = (program.run(push, groups, *place, max_rounds) for place in dict.fromkeys(places))
         found = list(runs)
     except TooLong:

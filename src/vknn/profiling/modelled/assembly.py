@@ -135,7 +135,9 @@ class AsmLine:
         for prefix, count in _SEVERAL:
             if self.name.startswith(prefix):
                 return count
-        return float(bool(_MULTIPLY_ADD.match(self.name)))
+        # What is only added is made a float32 by a multiplication with 1.
+        adds = "_mix" in self.name and "1.0," in self.text
+        return float(bool(_MULTIPLY_ADD.match(self.name)) and not adds)
 
     @property
     def waits(self) -> dict[str, int]:

@@ -56,10 +56,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class KernelCost:
-    """Cost of a kernel: its hottest loop, a round of it, and all that is in no inner loop."""
+    """Cost of a kernel: its hottest loop, a round of it, and all that is in no inner loop.
+
+    ``adding``: a round of the loop that loads most of those beside it without multiply-adds, as
+    means are taken by.
+    """
 
     loop: Cost | None
     outside: Cost
+    adding: Cost | None = None
 
     def rounds(self, work: float, load_bytes: float) -> float:
         """Rounds of the loop for an invocation's multiply-adds, or else for its bytes."""
@@ -86,7 +91,9 @@ def kernel_cost(text: str, wave: int, machine: GpuMachine, assumptions: Assumpti
 
     costs = [cost(lines_of(loop), _ROUNDS, _WARM) for loop in loops]
     hottest = max(costs, key=lambda c: (c.multiply_adds, c.vector), default=None)
-    return KernelCost(hottest, cost(rest, 2, 1))
+    sums = [c for c in costs if c is not hottest and c.load_bytes and not c.multiply_adds]
+    adding = max(sums, key=lambda c: c.load_bytes, default=None)
+    return KernelCost(hottest, cost(rest, 2, 1), adding)
 
 
 def _cost(

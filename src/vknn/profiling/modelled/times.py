@@ -88,13 +88,25 @@ def from_code(
     loop, outside = cost.loop, cost.outside
     units: dict[Bound, float] = {"issue": outside.issue, "LDS": outside.shared, "L0": outside.cache}
     latency = outside.latency
-    if loop is not None:
-        units["issue"] += rounds * loop.issue
-        units["LDS"] += rounds * loop.shared
-        units["L0"] += rounds * loop.cache
-        latency += rounds * loop.latency
+    added = _adding_rounds(cost, work.counts)
+    for each, times in ((loop, rounds), (cost.adding, added)):
+        if each is not None:
+            units["issue"] += times * each.issue
+            units["LDS"] += times * each.shared
+            units["L0"] += times * each.cache
+            latency += times * each.latency
     share = None if loop is None else loop.share
     return _timed(_Cycles(units, latency, rounds, share), work, machine, assumptions)
+
+
+def _adding_rounds(cost: KernelCost, counts: Counts) -> float:
+    """Rounds of a loop that only adds: by the bytes that loops of products do not load."""
+    hot, adding = counts.hot, cost.adding
+    if adding is None or hot is None or not hot.each.work:
+        return 0.0
+    products = counts.whole.work * hot.each.load_bytes / hot.each.work
+    left = counts.whole.load_bytes - products - cost.outside.load_bytes
+    return max(0.0, left / adding.load_bytes)
 
 
 def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> ModelledTime:
@@ -125,14 +137,16 @@ def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> Mo
 def _timed(
     cycles: _Cycles, work: Work, machine: GpuMachine, assumptions: Assumptions
 ) -> ModelledTime:
-    """Waves are dealt out evenly; a SIMD takes as many at a time as it holds."""
+    """Waves are dealt out evenly; a SIMD takes as many at a time as it holds, then what is left."""
     each = -(-work.waves // machine.simds)
     flight = max(1, min(each, work.held))
     busiest = max((*cycles.units, "issue"), key=lambda unit: cycles.units[unit])
     busy = max(cycles.units[busiest], 1.0)
     micro = machine.clock * 1e3  # cycles of a microsecond
     spent = each * busy / micro
-    waited = -(-each // flight) * max(cycles.latency, flight * busy) / micro
+    flights, last = divmod(each, flight)
+    waited = flights * max(cycles.latency, flight * busy)
+    waited = (waited + (max(cycles.latency, last * busy) if last else 0.0)) / micro
     memory = work.nbytes / (machine.bandwidth * 1e3)
     overhead = assumptions.dispatch + work.barriers * assumptions.barrier
     longest = max(spent, waited, memory)

@@ -13,7 +13,6 @@ import numpy as np
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, allows_groups, pack_columns
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, emit_row, row_split
-from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -33,11 +32,8 @@ def row_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     steps = ceil_div(gemm.k // 4, split.lanes_k)
     if constant_weights(problem) is None or not placed or not fits_loops(limits, steps):
         return []
-    groups = ceil_div(shape.m4, split.block) * shape.batch
-    work = steps * (16 + 5 * LOAD) + HELD * split.lanes_k + BARRIER
-    cost = problem.machine.dispatch + problem.machine.in_waves(
-        groups * split.lanes_n * split.lanes_k, work
-    )
+    size = 2 if problem.options.half else 4
+    cost = problem.machine.dispatch + split.cost(problem.machine, gemm, size, problem.converts)
     emit = functools.partial(_emit, shape=shape, gemm=gemm)
     return [Candidate("row", input_layouts(problem), (Layout.C4,), emit, cost)]
 

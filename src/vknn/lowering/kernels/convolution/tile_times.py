@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from vknn.lowering.kit.machine import Machine
 
-#: Instructions for the place of a pixel under a tap: in a loop over taps and channels, in a loop
-#: over taps around one over channels.
-_PLACE, _PLACE_AROUND = 20.0, 8.5
+#: Instructions for the place of a pixel under a tap: in a loop over taps and channels, of a lane's
+#: only one; in a loop over taps around one over channels.
+_PLACE, _ONLY_PLACE, _PLACE_AROUND = 9.0, 7.0, 8.5
 #: Instructions of a round beside products and loads.
 _ROUND = 8.0
 _SCALAR_ROUND = 6.0
-#: Waits of a round for loads, and on GPUs with scalar loads besides.
-_SCALAR_WAITS = 1.32
+#: Waits of a round for loads, and on GPUs with scalar loads besides; for four vec4s of weights and
+#: one of pixels, whose products are too few to be done while others come.
+_SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
 #: Instructions of a part, and of joining a vec4 of its sums.
 _PART, _JOINED = 30.0, 6.0
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
@@ -62,7 +63,8 @@ class TileWork:
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
             instructions += _SCALAR_ROUND * rounds
-            waits = self.waiting * _SCALAR_WAITS * rounds + 1.7
+            each = _MORE_WAITS.get((self.pixels, self.block), _SCALAR_WAITS)
+            waits = self.waiting * each * rounds + 1.7
         else:
             instructions += _ROUND * (rounds + 1)
             waits = self.waiting * rounds + 1
@@ -83,8 +85,10 @@ class TileWork:
         if self.pointwise:
             return products
         if not self.together:
-            return products + _PLACE * self.pixels
-        return products + (_PLACE_AROUND * self.pixels if self.pixels > 1 else 0.0)
+            return products + (_PLACE * self.pixels if self.pixels > 1 else _ONLY_PLACE)
+        # Places are moved on once a round.
+        places = _PLACE_AROUND * self.pixels / self.together
+        return products + (places if self.pixels > 1 else 0.0)
 
     def _outside(self, machine: Machine) -> float:
         """Instructions before and after the loop."""

@@ -17,7 +17,7 @@ from vknn.lowering.kernels.matmul.gemm import (
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import machine_of
+from vknn.lowering.kit.machine import Machine, machine_of
 from vknn.lowering.kit.parameters import Push, Spec
 from vknn.plan import DeviceLimits
 
@@ -25,6 +25,11 @@ from vknn.plan import DeviceLimits
 ONE_PANEL = 1 << 30
 #: vec4s of k that a lane of matmul/row reads on a GPU before it multiplies them.
 ROW_STEPS = 2
+#: Instructions and waits of a lane of it, where GPUs load into scalar registers: of a vec4 of k and
+#: outside of the loop, by RADV's machine code for RDNA 2 (``vknn profile --static --isa`` on the
+#: null device navi21). Instructions elsewhere, those of a vec4 beside its products.
+_ROW_STEP, _ROW_OUTSIDE = (58.0, 0.69), (210.0, 3.7)
+_ROW_BESIDE, _ROW_AROUND = 9.0, 16.0
 
 
 @dataclass(frozen=True)
@@ -251,6 +256,22 @@ class RowSplit:
     def groups(self, gemm: Gemm) -> tuple[int, int, int]:
         """Workgroups."""
         return ceil_div(gemm.n, 4 * self.block), 1, gemm.count
+
+    def cost(self, machine: Machine, gemm: Gemm, size: int, converts: bool) -> float:
+        """Microseconds on a GPU; ``size``: bytes of an element, ``converts``: factors take
+        instructions to become float32.
+        """
+        steps = ceil_div(ceil_div(gemm.k, 4), self.lanes_k)
+        if machine.scalar:
+            each, waits = (n + m * steps for m, n in zip(_ROW_STEP, _ROW_OUTSIDE, strict=True))
+            each += 20 * steps if converts else 0
+        else:
+            each = steps * (16 + _ROW_BESIDE) + _ROW_AROUND + 2 * self.lanes_k
+            waits = 1 + ceil_div(steps, ROW_STEPS)
+        lanes = math.prod(self.groups(gemm)) * self.lanes_n * self.lanes_k
+        shared = gemm.count if gemm.batch and gemm.batch[0].b else 1
+        moved = size * (shared * gemm.k * gemm.n + gemm.count * (gemm.k + gemm.n))
+        return machine.beside(machine.on_simds(lanes, each, waits), moved)
 
 
 def row_split(gemm: Gemm, limits: DeviceLimits) -> RowSplit:

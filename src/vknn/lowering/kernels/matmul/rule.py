@@ -139,6 +139,10 @@ class _Form:
             )
         if self.problem.limits.kind != "cpu" and gemm.m > 1:
             return machine.dispatch + self._tile_cost(steps)
+        if self.problem.limits.kind != "cpu" and self.kernel == "row":
+            size = 2 if self.problem.options.half else 4
+            split = row_split(gemm, self.problem.limits)
+            return machine.dispatch + split.cost(machine, gemm, size, self.problem.converts)
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
         work = gemm.flops * machine.flop + moved * machine.byte
         return machine.dispatch + work * (3 if self.kernel == "scalar" else 1 + place)

@@ -37,10 +37,16 @@ _Pair = tuple[float, float]
 #: waits outside of the loop; waves that a SIMD has registers for. By RADV's machine code for RDNA 2
 #: (``vknn profile --static --isa`` on the null device navi21).
 _ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
-    4: ((70, 1.6), (140, 3.0), (190, 3.0), 6),
-    8: ((65, 2.2), (95, 4.0), (300, 4.2), 5),
-    16: ((95, 4.3), (125, 6.0), (540, 6.5), 4),
+    4: ((70, 1.6), (110, 3.0), (190, 3.0), 6),
+    8: ((65, 2.2), (98, 5.0), (300, 4.2), 5),
+    16: ((85, 4.0), (100, 5.9), (540, 6.5), 4),
 }
+#: The same of 16 in workgroups of 256 lanes, each of which reads half as much.
+_MANY_LANES: tuple[_Pair, _Pair, _Pair, int] = ((65, 2.8), (85, 3.1), (540, 6.5), 4)
+#: Of one vec4 for a lane: beside a round's own, by vec4s of columns that the lane brings.
+_ONE, _ONE_BROUGHT, _ONE_OUTSIDE = 6.0, 9.0, (85, 3.0)
+#: With places, of products of float16 added in pairs.
+_PLACED_DOTS: dict[int, _Pair] = {4: (92, 2.3), 8: (59, 4.1), 16: (94, 5.9)}
 #: The same of cooperative matrices by RDNA 3 (navi31), products and all, by rows of a part.
 _MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     SMALL_PART: ((72, 1.1), (94, 1.4), ((99, 3.1), (190, 4.0)), 12),
@@ -145,8 +151,7 @@ class SharedMemoryTile:
         size = min((n for n in _ROUNDS if n >= results), default=16)
         more: float
         if machine.scalar:
-            plain, placed, outside, held = _ROUNDS[size]
-            more, waits = placed if taps else plain
+            (more, waits), outside, held = self._round(size, taps)
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + _ROUND
@@ -157,6 +162,16 @@ class SharedMemoryTile:
             held = machine.held(held)
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
+
+    def _round(self, size: int, taps: bool) -> tuple[_Pair, _Pair, int]:
+        """Row of ``_ROUNDS``, for places or without."""
+        plain, placed, outside, held = _ROUNDS[size]
+        if self.lanes >= 256 and size == 16:
+            plain, placed, outside, held = _MANY_LANES
+        if self.rows * self.cols == 1:
+            brought = 4 * self.width * self.depth / self.lanes
+            plain, outside = (_ONE + _ONE_BROUGHT * brought, plain[1]), _ONE_OUTSIDE
+        return (placed if taps else plain), outside, held
 
 
 @dataclass(frozen=True)
@@ -178,6 +193,11 @@ class DotTile(SharedMemoryTile):
     def work(self, machine: Machine, half_sums: bool) -> float:
         """That of two products an instruction."""
         return DOT_WORK
+
+    def _round(self, size: int, taps: bool) -> tuple[_Pair, _Pair, int]:
+        found, outside, held = super()._round(size, taps)
+        fewer = taps and self.lanes < 256
+        return (_PLACED_DOTS[size] if fewer else found), outside, held
 
 
 def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:
