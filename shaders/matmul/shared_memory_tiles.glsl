@@ -29,6 +29,8 @@ layout(constant_id = 16) const int B_STRIDE = 8;
 
 // 1: while lanes compute from shared memory, what it is to hold next is on its way to registers.
 layout(constant_id = 19) const int AHEAD = 1;
+// 1: k is a multiple of what shared memory holds of it; taps of a convolution begin with such a part.
+layout(constant_id = 26) const int WHOLE = 0;
 
 const int LANES = LANES_M * LANES_N;
 const int BLOCK_M = ROWS * LANES_M;  // rows

@@ -210,7 +210,7 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
             **{name: geometry[name] for name in names},
         },
         spec={
-            **tile.spec(down_a=True, down_b=False),
+            **tile.spec(down_a=True, down_b=False, whole=False),
             "KERNEL_H": depthwise.kernel[1],
             "KERNEL_W": depthwise.kernel[2],
             **step_constants(found.first.problem.epilogue.steps, 0),

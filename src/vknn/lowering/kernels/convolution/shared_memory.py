@@ -98,10 +98,11 @@ def _counts_taps(shape: ConvShape) -> bool:
 
 def _constants(shape: ConvShape, tile: SharedMemoryTile) -> dict[str, int]:
     """Specialization constants of shared.comp."""
+    whole = ceil_div(shape.group_in, 4) % tile.depth == 0
     return {
-        **tile.spec(down_a=True, down_b=False),
+        **tile.spec(down_a=True, down_b=False, whole=whole),
         "AXES": tap_axes(shape),
-        "WRAPS": _wraps(shape, tile),
+        "WRAPS": 1 if whole else _wraps(shape, tile),
         "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
     }
 

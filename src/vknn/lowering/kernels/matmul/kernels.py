@@ -220,6 +220,7 @@ def emit_shared(
     wide, b_wide = gemm.a_by_vec4 and gemm.n % 4 == 0, isinstance(b, Packed) or gemm.b_by_vec4
     down_a = not wide and gemm.a_row == 1 and gemm.a_col != 1
     down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
+    whole = gemm.k % (4 * tile.depth) == 0
     scalar = {} if wide else {"EPILOGUE_SCALAR": 1}
     product.dispatch(
         emitter,
@@ -229,7 +230,7 @@ def emit_shared(
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
         push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
-        spec={**tile.spec(down_a, down_b), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
+        spec={**tile.spec(down_a, down_b, whole), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines={"B_BY_4": int(b_wide), **tile.defines(half_sums), **scalar},
         access="storage",
     )

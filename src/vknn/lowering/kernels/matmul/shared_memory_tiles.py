@@ -88,11 +88,12 @@ class SharedMemoryTile:
         """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
         """Specialization constants of shared_memory_tiles.glsl.
 
         ``down_a``: neighbouring lanes load neighbouring rows of a (else neighbouring vec4s of k);
-        ``down_b``: neighbouring rows of b (else neighbouring columns).
+        ``down_b``: neighbouring rows of b (else neighbouring columns); ``whole``: no round of the
+        loop reaches behind the end of k.
         """
         return {
             "ROWS": self.rows,
@@ -103,6 +104,7 @@ class SharedMemoryTile:
             "A_STRIDE": self.depth + down_a,
             "B_STRIDE": self.width + down_b,
             "AHEAD": int(self.rows * self.cols <= AHEAD),
+            "WHOLE": int(whole),
         }
 
     @property
@@ -203,11 +205,11 @@ class CooperativeTile(SharedMemoryTile):
         """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
         """Specialization constants; rows in shared memory are an odd multiple of 16 bytes apart."""
         matrix = self.matrix
         return {
-            **super().spec(down_a, down_b),
+            **super().spec(down_a, down_b, whole),
             "A_STRIDE": self.depth + 2,
             "B_STRIDE": self.width + 2,
             "MATRIX_M": matrix.m,
