@@ -55,15 +55,11 @@ ivec3 tap = ivec3(0);
 // channel of that tap, and where it reads next.
 ivec3 origin[PIXELS];
 int place[PIXELS], next[PIXELS];
-// Where it puts pixels and weights.
-int row_place, weight_place;
+// Where it reads weights in a block, and where it puts pixels and weights.
+int weight_at, row_place, weight_place;
 
 FACTOR pixels[READS * PIXELS], weights[WEIGHTS];
 bool inside[READS * PIXELS];
-
-// Place of a vec4 of weights in shared memory: places of LANES * i and of a lane add up to that of their sum, since
-// of LANES and BLOCK_N one divides the other.
-int column_place(int own) { return whole_part(own, BLOCK_N) * B_STRIDE + rest(own, BLOCK_N); }
 
 bool is_inside(ivec3 at) {
     bool found = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
@@ -147,18 +143,9 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
     }
     int end = 4 * steps * BLOCK_N - 1, first = 4 * k0 * BLOCK_N;
     [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
-        int own = i * LANES + lane;
-        weights[i] = FACTOR(LOAD4(w, weight + (WHOLE != 0 ? own + first : min(first + own, end))));
+        int at = column_row(i * LANES) * BLOCK_N + column_vec4(i * LANES) + weight_at;
+        weights[i] = FACTOR(LOAD4(w, weight + (WHOLE != 0 ? at + first : min(first + at, end))));
     }
-}
-
-// In place of reading: what was read need not stay in registers then.
-void forget_tile() {
-    [[unroll]] for (int i = 0; i < READS * PIXELS; i++) {
-        pixels[i] = FACTOR(0.0);
-        inside[i] = false;
-    }
-    [[unroll]] for (int i = 0; i < WEIGHTS; i++) weights[i] = FACTOR(0.0);
 }
 
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
@@ -209,6 +196,7 @@ void main() {
     }
     int own4 = whole_part(lane, BLOCK_M);
     row_place = rest(lane, BLOCK_M) * A_STRIDE + own4;
+    weight_at = column_row(lane) * BLOCK_N + column_vec4(lane);
     weight_place = column_place(lane);
     if (WHOLE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) place[i] += own4 * plane;
@@ -234,7 +222,6 @@ void main() {
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < steps) read_tile(lane, k0 + DEPTH, steps, plane, weight);
-            else forget_tile();
         }
         multiply_held(m_, n_);
         barrier();

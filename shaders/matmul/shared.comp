@@ -78,12 +78,21 @@ layout(push_constant) uniform P {
 
 int a_row_of(int own) { return A_DOWN != 0 ? rest(own, BLOCK_M) : whole_part(own, DEPTH); }
 int a_k4_of(int own) { return A_DOWN != 0 ? whole_part(own, BLOCK_M) : rest(own, DEPTH); }
-int b_row_of(int own) { return B_DOWN != 0 ? rest(own, 4 * DEPTH) : whole_part(own, BLOCK_N); }
-int b_column_of(int own) { return B_DOWN != 0 ? whole_part(own, 4 * DEPTH) : rest(own, BLOCK_N); }
+// With COLUMNS_ALONG_K a "row" of b is a column of a vec4, which has vec4s of k; only with WHOLE.
+int b_row_of(int own) {
+    if (COLUMNS_ALONG_K != 0) return column_row(own);
+    return B_DOWN != 0 ? rest(own, 4 * DEPTH) : whole_part(own, BLOCK_N);
+}
+int b_column_of(int own) {
+    if (COLUMNS_ALONG_K != 0) return column_vec4(own);
+    return B_DOWN != 0 ? whole_part(own, 4 * DEPTH) : rest(own, BLOCK_N);
+}
 // Places in shared memory; those of LANES * i and of a lane add up to that of their sum, since of LANES and what
 // it is divided by one divides the other.
 int a_place_of(int own) { return a_row_of(own) * A_STRIDE + a_k4_of(own); }
-int b_place_of(int own) { return b_row_of(own) * B_STRIDE + b_column_of(own); }
+int b_place_of(int own) {
+    return COLUMNS_ALONG_K != 0 ? column_place(own) : b_row_of(own) * B_STRIDE + b_column_of(own);
+}
 
 // Places of what a lane reads of the first tile of k, and what it has read. Steps to further tiles are
 // the same for all lanes, so there is one addition a load.
@@ -202,7 +211,9 @@ void main() {
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+#ifndef COOPERATIVE
             else forget_tile();
+#endif
         }
         multiply_held(m_, n_);
         barrier();

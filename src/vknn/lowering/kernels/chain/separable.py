@@ -227,7 +227,7 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
 def pack_separable(found: Separable, tile: SharedMemoryTile) -> np.ndarray:
     """Weights and bias of the pointwise convolution (:func:`pack_conv`), then of the depthwise."""
     packed = pack_conv(1, tile.width, *constants_of(found.second))
-    if isinstance(tile, DotTile):
+    if tile.along_k:
         count = 4 * weight_blocks(found.pointwise, tile.width).weights
         packed = packed_for_dots(packed, count, tile.width)
     return np.concatenate([packed, pack_depthwise(*constants_of(found.first))])

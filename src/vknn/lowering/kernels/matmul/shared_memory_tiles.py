@@ -11,7 +11,7 @@ in float32 (``Machine.half``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine
@@ -59,7 +59,8 @@ AHEAD = 8
 class SharedMemoryTile:
     """A workgroup's tile: ``rows`` x 4 ``cols`` results for each of its lanes.
 
-    ``depth``: vec4s of k in shared memory at a time.
+    ``depth``: vec4s of k in shared memory at a time. ``along_k``: columns lie in memory as vec4s of
+    k (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`).
     """
 
     rows: int
@@ -67,6 +68,7 @@ class SharedMemoryTile:
     lanes_m: int
     lanes_n: int
     depth: int = 4
+    along_k: bool = False
 
     @property
     def lanes(self) -> int:
@@ -165,8 +167,10 @@ class SharedMemoryTile:
 class DotTile(SharedMemoryTile):
     """A tile of float16 whose lanes add up two products an instruction, sums in float32.
 
-    Columns have vec4s of k (shaders/matmul/float_dots.glsl).
+    The shader is shaders/matmul/float_dots.glsl.
     """
+
+    along_k: bool = True
 
     @property
     def name(self) -> str:
@@ -193,7 +197,8 @@ def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:
 class CooperativeTile(SharedMemoryTile):
     """A tile whose subgroups compute ``part`` x ``part`` results each by cooperative matrices.
 
-    Factors are float16, sums float32 (shaders/matmul/cooperative.glsl).
+    Factors are float16, sums float32 (shaders/matmul/cooperative.glsl). With ``along_k`` a lane
+    reads several factors of a column at once from shared memory, else one at a time.
     """
 
     depth: int = 8
@@ -211,7 +216,8 @@ class CooperativeTile(SharedMemoryTile):
         return {
             **super().spec(down_a, down_b, whole),
             "A_STRIDE": self.depth + 2,
-            "B_STRIDE": self.width + 2,
+            "B_STRIDE": (self.depth if self.along_k else self.width) + 2,
+            "COLUMNS_ALONG_K": int(self.along_k),
             "MATRIX_M": matrix.m,
             "MATRIX_N": matrix.n,
             "MATRIX_K": matrix.k,
@@ -221,7 +227,9 @@ class CooperativeTile(SharedMemoryTile):
 
     @property
     def shared_bytes(self) -> int:
-        factors = self.height * (self.depth + 2) + 4 * self.depth * (self.width + 2)
+        rows = self.depth + 2
+        columns = self.width * rows if self.along_k else self.depth * (self.width + 2)
+        factors = self.height * rows + 4 * columns
         sums = self.height * self.matrix.m // self.part * (self.width + 1)
         return 8 * factors + 16 * sums
 
@@ -250,6 +258,11 @@ class CooperativeTile(SharedMemoryTile):
             held = 9 if self.part == SMALL_PART else 5
         work = rounds * more + around
         return machine.on_simds(groups * self.lanes, work, rounds * waits + first, held)
+
+
+def with_columns_along_k(tile: SharedMemoryTile) -> SharedMemoryTile:
+    """The tile with columns as vec4s of k where it is of cooperative matrices; else itself."""
+    return replace(tile, along_k=True) if isinstance(tile, CooperativeTile) else tile
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
