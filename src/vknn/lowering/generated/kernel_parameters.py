@@ -19,7 +19,8 @@ KERNELS: dict[str, tuple[str, str]] = {
         "queries keys width4 value_width4 width value_width sharing scale:float q_batch "
         "q_head q_row k_batch k_head k_row v_batch v_head v_row y_batch y_head y_row "
         "mask_batch mask_head mask_query mask_key",
-        "LANES_V=10 COLS=11 ROWS=12 EMPTY_ZERO=13 BYTES_UNSIGNED?=98",
+        "LANES_V=10 COLS=11 ROWS=12 EMPTY_ZERO=13 CHUNK=14 WHOLE=15 ONE_CHUNK=16 "
+        "BYTES_UNSIGNED?=98",
     ),
     "chain/expanded": (
         "tiles_w tiles total c4 m4 blocks channels in_h in_w out_h out_w stride_h stride_w "
