@@ -133,9 +133,8 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
                 pixels[own] = FACTOR(LOAD4(x, inside[own] ? place[i] + distance : 0));
             }
         }
-        if (WHOLE != 0) continue;
-        distance += STEP * plane;
-        if (AXES != 0) {
+        if (WHOLE == 0) distance += STEP * plane;
+        if (WHOLE == 0 && AXES != 0) {
             k += STEP;
             channel4 += STEP;
             find_tap(plane);

@@ -46,6 +46,9 @@ _MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     SMALL_PART: ((72, 1.1), (94, 1.4), ((99, 3.1), (190, 4.0)), 12),
     PART: ((196, 2.5), (222, 2.1), ((279, 7.2), (409, 9.0)), 6),
 }
+#: Instructions of a round where k ends with one and columns are held along k; the smaller by shared
+#: memory, which is busier.
+_WHOLE_MATRIX_ROUNDS = {SMALL_PART: 64, PART: 161}
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 _ROUND = 8
 _HELD_WAVES = {4: 8, 8: 4, 16: 4}
@@ -251,6 +254,8 @@ class CooperativeTile(SharedMemoryTile):
         if machine.scalar:
             plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
             (more, waits), (around, first) = (placed if taps else plain), outside[taps]
+            if self.along_k and steps % self.depth == 0:
+                more = _WHOLE_MATRIX_ROUNDS[self.part]
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 16 * results * self.depth * COOPERATIVE_WORK + 3 * brought + _ROUND
