@@ -102,7 +102,9 @@ def test_the_share_of_matrices_counts_cycles(generation: int, cycles: int) -> No
     product = "v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]"
     for wave, other in ((32, cycles), (64, cycles // 2)):
         lines = [product, *["v_add_f32 v30, v31, v32"] * other]
-        text = "\n".join(["BB0:", "\ts_nop 0", "BB1:", *(f"\t{x}" for x in lines), "\ts_cbranch_scc0 BB1"])
+        text = "\n".join(
+            ["BB0:", "\ts_nop 0", "BB1:", *(f"\t{x}" for x in lines), "\ts_cbranch_scc0 BB1"]
+        )
         known = replace(machine(), rdna=generation)
         loop = kernel_cost(text, wave, known, ASSUMPTIONS).loop
         assert loop is not None and loop.share == 0.5

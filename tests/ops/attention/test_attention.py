@@ -92,7 +92,9 @@ def test_heads_share_keys_in_a_row() -> None:
         check_op(Attention(6, 0.5, 2), q, k, v, floats(5, 7), kind=kind, access=("texel",))
 
 
-@pytest.mark.parametrize("depth, value_depth", [(4, 256), (32, 12), (256, 12), (130, 131), (37, 61)])
+@pytest.mark.parametrize(
+    "depth, value_depth", [(4, 256), (32, 12), (256, 12), (130, 131), (37, 61)]
+)
 def test_streams_of_several_tiles(depth: int, value_depth: int) -> None:
     """More queries and keys than a workgroup looks at, and widths of more than one chunk."""
     heads, queries, keys = 2, 37, 71

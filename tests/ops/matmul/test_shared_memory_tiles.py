@@ -254,7 +254,7 @@ def test_all_lanes_load_as_many_vec4s(tile: SharedMemoryTile) -> None:
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
 def test_eight_lanes_meet_eight_groups_of_banks(tile: SharedMemoryTile, down: bool) -> None:
     """In shared_memory_tiles.glsl: of 32 banks, what eight lanes move at once (16 bytes each)."""
-    spec = tile.spec(down, down)
+    spec = tile.spec(down, down, False)
     a_stride, b_stride = spec["A_STRIDE"], spec["B_STRIDE"]
     width, depth = tile.width, tile.depth
     for first in range(0, tile.lanes, 8):
