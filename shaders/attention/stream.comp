@@ -31,7 +31,7 @@ INPUT1F(0, q);
 INPUT1F(1, k);
 INPUT1F(2, v);
 OUTPUT1F(3, y);
-#define READ1(name, base, i, count) ((i) < (count) ? LOAD1(name, (base) + min(i, (count) - 1)) : 0.0)
+#define READ1(name, base, i, count) mix(0.0, LOAD1(name, (base) + min(i, (count) - 1)), (i) < (count))
 #define READ(name, base, i, count) \
     vec4(READ1(name, base, 4 * (i), count), READ1(name, base, 4 * (i) + 1, count), \
          READ1(name, base, 4 * (i) + 2, count), READ1(name, base, 4 * (i) + 3, count))
@@ -43,7 +43,6 @@ INPUT1F(4, mask);
 const int LANES = 128;
 const int QUERIES = 32;
 const int KEYS = 32;
-const int CHUNK = 8;  // vec4s of a head's width in shared memory at a time
 // The lanes over a tile of scores, and what each of them has of it.
 const int LANES_K = 16, LANES_Q = LANES / LANES_K;
 const int TILE_K = KEYS / LANES_K, TILE_Q = QUERIES / LANES_Q;
@@ -52,11 +51,14 @@ layout(constant_id = 10) const int LANES_V = 16;
 layout(constant_id = 11) const int COLS = 1;
 layout(constant_id = 12) const int ROWS = 4;  // QUERIES * LANES_V / LANES
 layout(constant_id = 13) const int EMPTY_ZERO = 0;  // 1: a row of -inf alone gives 0, not NaN
+layout(constant_id = 14) const int CHUNK = 8;       // vec4s of a head's width in shared memory at a time
+layout(constant_id = 15) const int WHOLE = 0;       // 1: the head's width is a multiple of them
+layout(constant_id = 16) const int ONE_CHUNK = 0;   // 1: it is no more than them: queries stay in shared memory
 const int SHARERS = LANES / QUERIES;          // lanes that share the statistics of a row
 const int PART = KEYS / SHARERS;              // scores of each of them, a multiple of 4
 
 // Rows of v that are read before they are multiplied.
-const int AT_ONCE = COLS <= 2 ? 4 : 1;
+const int AT_ONCE = COLS == 1 ? 8 : COLS == 2 ? 4 : 1;
 
 // acc += the products of COUNT scores, from number `key` of the tile on, and their rows of v.
 #define ADD_VALUES(COUNT) \
@@ -98,6 +100,29 @@ shared float largest[QUERIES];
 shared float total[QUERIES];
 shared float shrink[QUERIES];
 
+// Part of a row of queries or keys: what a lane brings of each tile is read before any of it is held. Behind the
+// last row that row is read again.
+#define HOLD(name, COUNT, held, row0, rows, base, row_step) \
+    FACTOR brought[COUNT * CHUNK / LANES]; \
+    int d = d0 + lane % CHUNK, here = min(d, p.width4 - 1); \
+    int last = (base) + (rows - 1) * (row_step), own = (base) + lane / CHUNK * (row_step); \
+    [[unroll]] for (int i = 0; i < COUNT * CHUNK / LANES; i++) { \
+        int at = min(own + (row0 + i * (LANES / CHUNK)) * (row_step), last); \
+        brought[i] = FACTOR(READ(name, at, here, p.width)); \
+    } \
+    [[unroll]] for (int i = 0; i < COUNT * CHUNK / LANES; i++) { \
+        FACTOR w = WHOLE != 0 || d < p.width4 ? brought[i] : FACTOR(0.0); \
+        held[(i * (LANES / CHUNK) + lane / CHUNK) * (CHUNK + 1) + lane % CHUNK] = w; \
+    }
+
+void hold_queries(int lane, int query0, int base, int d0) {
+    HOLD(q, QUERIES, q_part, query0, p.queries, base, p.q_row)
+}
+
+void hold_keys(int lane, int key0, int base, int d0) {
+    HOLD(k, KEYS, k_part, key0, p.keys, base, p.k_row)
+}
+
 void main() {
     int lane = int(gl_LocalInvocationID.x);
     int query0 = int(gl_WorkGroupID.x) * QUERIES;
@@ -116,24 +141,13 @@ void main() {
         total[lane] = 0.0;
     }
 
+    if (ONE_CHUNK != 0) hold_queries(lane, query0, q_base, 0);
     for (int key0 = 0; key0 < p.keys; key0 += KEYS) {
         float s[TILE_Q * TILE_K];
         [[unroll]] for (int i = 0; i < TILE_Q * TILE_K; i++) s[i] = 0.0;
         for (int d0 = 0; d0 < p.width4; d0 += CHUNK) {
-            [[unroll]] for (int i = 0; i < QUERIES * CHUNK / LANES; i++) {
-                int at = i * LANES + lane;
-                int row = min(query0 + at / CHUNK, p.queries - 1), d = d0 + at % CHUNK;
-                vec4 w = vec4(0.0);
-                if (d < p.width4) w = READ(q, q_base + row * p.q_row, d, p.width);
-                q_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = FACTOR(w);
-            }
-            [[unroll]] for (int i = 0; i < KEYS * CHUNK / LANES; i++) {
-                int at = i * LANES + lane;
-                int row = min(key0 + at / CHUNK, p.keys - 1), d = d0 + at % CHUNK;
-                vec4 w = vec4(0.0);
-                if (d < p.width4) w = READ(k, k_base + row * p.k_row, d, p.width);
-                k_part[at / CHUNK * (CHUNK + 1) + at % CHUNK] = FACTOR(w);
-            }
+            if (ONE_CHUNK == 0) hold_queries(lane, query0, q_base, d0);
+            hold_keys(lane, key0, k_base, d0);
             barrier();
             [[unroll]] for (int d = 0; d < CHUNK; d++) {
                 FACTOR kv[TILE_K];
@@ -201,6 +215,12 @@ void main() {
         int here = min(KEYS, p.keys - key0);
         int key = 0;
         for (; key + AT_ONCE <= here; key += AT_ONCE) { ADD_VALUES(AT_ONCE) }
+        if (AT_ONCE > 4) {
+            if (key + 4 <= here) {
+                ADD_VALUES(4)
+                key += 4;
+            }
+        }
         if (AT_ONCE > 1) {
             for (; key < here; key++) { ADD_VALUES(1) }
         }

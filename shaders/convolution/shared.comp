@@ -47,15 +47,37 @@ ivec3 origin_of(int pixel) {
 }
 
 // What a lane reads next: vec4 number `k` of k (taps, then channels) and with it the channel, the tap's
-// distance from the first one, and how far both are from the first in x.
+// distance from the first one, and how far both are from the first in x. With WHOLE 1 these are of the first
+// vec4 of all lanes, and the channel is not in the distance.
 int k = 0, channel4 = 0, distance = 0;
 ivec3 tap = ivec3(0);
-// Of its pixels: input coordinates for the first tap, and where these are in x.
+// Of its pixels: input coordinates for the first tap, and where these are in x; with WHOLE 1 its own first
+// channel of that tap, and where it reads next.
 ivec3 origin[PIXELS];
-int place[PIXELS];
+int place[PIXELS], next[PIXELS];
+// Where it reads weights in a block, and where it puts pixels and weights.
+int weight_at, row_place, weight_place;
 
 FACTOR pixels[READS * PIXELS], weights[WEIGHTS];
 bool inside[READS * PIXELS];
+
+bool is_inside(ivec3 at) {
+    bool found = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
+    return AXES == 3 ? found && uint(at.z) < uint(p.in_d) : found;
+}
+
+void next_tap() {
+    tap.x += p.dilation_w;
+    if (tap.x >= p.kernel_w * p.dilation_w) {
+        tap.x = 0;
+        tap.y += p.dilation_h;
+        if (AXES == 3 && tap.y >= p.kernel_h * p.dilation_h) {
+            tap.y = 0;
+            tap.z += p.dilation_d;
+        }
+    }
+    distance = (tap.z * p.in_h + tap.y) * p.in_w + tap.x;
+}
 
 // AXES 0 needs nothing of this: there k is a channel, and `distance` a whole number of planes.
 void find_tap(int plane) {
@@ -68,61 +90,67 @@ void find_tap(int plane) {
     [[unroll]] for (int t = 0; t < WRAPS; t++) {
         if (channel4 >= p.cg4) {
             channel4 -= p.cg4;
-            tap.x += p.dilation_w;
-            if (tap.x >= p.kernel_w * p.dilation_w) {
-                tap.x = 0;
-                tap.y += p.dilation_h;
-                if (AXES == 3 && tap.y >= p.kernel_h * p.dilation_h) {
-                    tap.y = 0;
-                    tap.z += p.dilation_d;
-                }
-            }
-            distance = channel4 * plane + (tap.z * p.in_h + tap.y) * p.in_w + tap.x;
+            next_tap();
+            distance += channel4 * plane;
         }
+    }
+}
+
+// With WHOLE 1: whether its pixels are inside for the tap, and where. Pixels outside are read from the first
+// one, which as many channels are behind.
+void find_pixels() {
+    [[unroll]] for (int i = 0; i < PIXELS; i++) {
+        inside[i] = AXES == 0 || is_inside(origin[i] + tap);
+        next[i] = inside[i] ? place[i] + distance : 0;
+    }
+}
+
+void step_pixels(int plane) {
+    channel4 += DEPTH;
+    if (AXES == 0 || channel4 < p.cg4) {
+        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += DEPTH * plane;
+    } else {
+        channel4 = 0;
+        next_tap();
+        find_pixels();
     }
 }
 
 // Reads the tile's part of k behind what was read last, from vec4 number k0 on. What is behind the end
 // is read from a place that is there.
 void read_tile(int lane, int k0, int steps, int plane, int weight) {
+    if (WHOLE != 0) step_pixels(plane);
     [[unroll]] for (int s = 0; s < READS; s++) {
         int end = (steps - 1) * plane;
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             int own = s * PIXELS + i;
-            if (AXES == 0) {
+            if (WHOLE != 0) {
+                pixels[own] = FACTOR(LOAD4(x, next[i] + s * STEP * plane));
+            } else if (AXES == 0) {
                 pixels[own] = FACTOR(LOAD4(x, place[i] + min(distance, end)));
             } else {
-                ivec3 at = origin[i] + tap;
-                inside[own] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h) && k < steps;
-                if (AXES == 3) inside[own] = inside[own] && uint(at.z) < uint(p.in_d);
+                inside[own] = is_inside(origin[i] + tap) && k < steps;
                 pixels[own] = FACTOR(LOAD4(x, inside[own] ? place[i] + distance : 0));
             }
         }
-        distance += STEP * plane;
-        if (AXES != 0) {
+        if (WHOLE == 0) distance += STEP * plane;
+        if (WHOLE == 0 && AXES != 0) {
             k += STEP;
             channel4 += STEP;
             find_tap(plane);
         }
     }
-    int end = 4 * steps * BLOCK_N - 1;
-    [[unroll]] for (int i = 0; i < WEIGHTS; i++)
-        weights[i] = FACTOR(LOAD4(w, weight + min(4 * k0 * BLOCK_N + i * LANES + lane, end)));
-}
-
-// In place of reading: what was read need not stay in registers then.
-void forget_tile() {
-    [[unroll]] for (int i = 0; i < READS * PIXELS; i++) {
-        pixels[i] = FACTOR(0.0);
-        inside[i] = false;
+    int end = 4 * steps * BLOCK_N - 1, first = 4 * k0 * BLOCK_N;
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
+        int at = column_row(i * LANES) * BLOCK_N + column_vec4(i * LANES) + weight_at;
+        weights[i] = FACTOR(LOAD4(w, weight + (WHOLE != 0 ? at + first : min(first + at, end))));
     }
-    [[unroll]] for (int i = 0; i < WEIGHTS; i++) weights[i] = FACTOR(0.0);
 }
 
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
 void hold_tile(int lane, int k0, int steps) {
-    int row = rest(lane, BLOCK_M), first = whole_part(lane, BLOCK_M);
-    if (k0 + DEPTH > steps) {
+    int first = whole_part(lane, BLOCK_M);
+    if (WHOLE == 0 && k0 + DEPTH > steps) {
         [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
             if (k0 + whole_part(i * LANES + lane, 4 * BLOCK_N) >= steps) weights[i] = FACTOR(0.0);
         }
@@ -136,14 +164,12 @@ void hold_tile(int lane, int k0, int steps) {
     [[unroll]] for (int s = 0; s < READS; s++) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             FACTOR v = pixels[s * PIXELS + i];
-            if (AXES != 0) v = inside[s * PIXELS + i] ? v : FACTOR(0.0);
-            rows_held[(row + i * LANES) * A_STRIDE + first + s * STEP] = v;
+            if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : FACTOR(0.0);
+            rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = v;
         }
     }
-    [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
-        int own = i * LANES + lane;
-        columns_held[whole_part(own, BLOCK_N) * B_STRIDE + rest(own, BLOCK_N)] = weights[i];
-    }
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++)
+        columns_held[column_place(i * LANES) + weight_place] = weights[i];
 }
 
 void main() {
@@ -167,9 +193,21 @@ void main() {
         origin[i] = origin_of(min(first + rest(lane, BLOCK_M) + i * LANES, p.pixels - 1));
         place[i] = source + (AXES == 0 ? origin[i].x : (origin[i].z * p.in_h + origin[i].y) * p.in_w + origin[i].x);
     }
-    k = channel4 = whole_part(lane, BLOCK_M);
-    distance = k * plane;
-    if (AXES != 0) find_tap(plane);
+    int own4 = whole_part(lane, BLOCK_M);
+    row_place = rest(lane, BLOCK_M) * A_STRIDE + own4;
+    weight_at = column_row(lane) * BLOCK_N + column_vec4(lane);
+    weight_place = column_place(lane);
+    if (WHOLE != 0) {
+        [[unroll]] for (int i = 0; i < PIXELS; i++) place[i] += own4 * plane;
+        find_pixels();
+        // The first step is to the beginning.
+        channel4 = -DEPTH;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] -= DEPTH * plane;
+    } else {
+        k = channel4 = own4;
+        distance = k * plane;
+        if (AXES != 0) find_tap(plane);
+    }
     [[unroll]] for (int j = 0; j < COLS; j++) {
         vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
         [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
@@ -183,7 +221,6 @@ void main() {
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < steps) read_tile(lane, k0 + DEPTH, steps, plane, weight);
-            else forget_tile();
         }
         multiply_held(m_, n_);
         barrier();

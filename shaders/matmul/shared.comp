@@ -78,12 +78,27 @@ layout(push_constant) uniform P {
 
 int a_row_of(int own) { return A_DOWN != 0 ? rest(own, BLOCK_M) : whole_part(own, DEPTH); }
 int a_k4_of(int own) { return A_DOWN != 0 ? whole_part(own, BLOCK_M) : rest(own, DEPTH); }
-int b_row_of(int own) { return B_DOWN != 0 ? rest(own, 4 * DEPTH) : whole_part(own, BLOCK_N); }
-int b_column_of(int own) { return B_DOWN != 0 ? whole_part(own, 4 * DEPTH) : rest(own, BLOCK_N); }
+// With COLUMNS_ALONG_K a "row" of b is a column of a vec4, which has vec4s of k; only with WHOLE.
+int b_row_of(int own) {
+    if (COLUMNS_ALONG_K != 0) return column_row(own);
+    return B_DOWN != 0 ? rest(own, 4 * DEPTH) : whole_part(own, BLOCK_N);
+}
+int b_column_of(int own) {
+    if (COLUMNS_ALONG_K != 0) return column_vec4(own);
+    return B_DOWN != 0 ? whole_part(own, 4 * DEPTH) : rest(own, BLOCK_N);
+}
+// Places in shared memory; those of LANES * i and of a lane add up to that of their sum, since of LANES and what
+// it is divided by one divides the other.
+int a_place_of(int own) { return a_row_of(own) * A_STRIDE + a_k4_of(own); }
+int b_place_of(int own) {
+    return COLUMNS_ALONG_K != 0 ? column_place(own) : b_row_of(own) * B_STRIDE + b_column_of(own);
+}
 
 // Places of what a lane reads of the first tile of k, and what it has read. Steps to further tiles are
 // the same for all lanes, so there is one addition a load.
 int a_at[A_LOADS], b_at[B_LOADS];
+// Where it puts the first of them.
+int a_place, b_place;
 #ifdef EPILOGUE_SCALAR
 ivec3 a_beside[A_LOADS];  // from the first of four steps of k to the others
 #endif
@@ -93,6 +108,8 @@ ivec3 b_beside[B_LOADS];  // from the first of four columns to the others
 FACTOR a_read[A_LOADS], b_read[B_LOADS];
 
 void find_places(int lane, int m0, int n0, int a_base, int b_base) {
+    a_place = a_place_of(lane);
+    b_place = b_place_of(lane);
     [[unroll]] for (int i = 0; i < A_LOADS; i++) {
         int own = i * LANES + lane;
         a_at[i] = a_base + min(m0 + a_row_of(own), p.m - 1) * p.a_row;
@@ -121,7 +138,7 @@ void find_places(int lane, int m0, int n0, int a_base, int b_base) {
 
 // Where to read the tile that begins with vec4 number k0 of k: one that reaches beyond the end is read
 // from as much before.
-int begin_of(int k0) { return max(0, min(4 * k0, p.k - 4 * DEPTH)); }
+int begin_of(int k0) { return WHOLE != 0 ? 4 * k0 : max(0, min(4 * k0, p.k - 4 * DEPTH)); }
 
 void read_tile(int k0) {
     int k = begin_of(k0);
@@ -160,7 +177,7 @@ void forget_tile() {
 // Puts what was read into shared memory; zeros for what the tile before had already, and for what is
 // behind the end of a k shorter than a tile. For b too: zeros of a must not meet infinity.
 void hold_tile(int lane, int k0) {
-    if (4 * (k0 + DEPTH) > p.k) {
+    if (WHOLE == 0 && 4 * (k0 + DEPTH) > p.k) {
         int done = 4 * k0 - begin_of(k0);
         [[unroll]] for (int i = 0; i < A_LOADS; i++) {
             ivec4 k = 4 * a_k4_of(i * LANES + lane) + ivec4(0, 1, 2, 3);
@@ -172,14 +189,8 @@ void hold_tile(int lane, int k0) {
             if (k < done || k >= p.k) b_read[i] = FACTOR(0.0);
         }
     }
-    [[unroll]] for (int i = 0; i < A_LOADS; i++) {
-        int own = i * LANES + lane;
-        rows_held[a_row_of(own) * A_STRIDE + a_k4_of(own)] = a_read[i];
-    }
-    [[unroll]] for (int i = 0; i < B_LOADS; i++) {
-        int own = i * LANES + lane;
-        columns_held[b_row_of(own) * B_STRIDE + b_column_of(own)] = b_read[i];
-    }
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) rows_held[a_place_of(i * LANES) + a_place] = a_read[i];
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) columns_held[b_place_of(i * LANES) + b_place] = b_read[i];
 }
 
 void main() {
@@ -200,7 +211,9 @@ void main() {
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+#ifndef COOPERATIVE
             else forget_tile();
+#endif
         }
         multiply_held(m_, n_);
         barrier();

@@ -29,6 +29,8 @@ layout(constant_id = 16) const int B_STRIDE = 8;
 
 // 1: while lanes compute from shared memory, what it is to hold next is on its way to registers.
 layout(constant_id = 19) const int AHEAD = 1;
+// 1: k is a multiple of what shared memory holds of it; taps of a convolution begin with such a part.
+layout(constant_id = 26) const int WHOLE = 0;
 
 const int LANES = LANES_M * LANES_N;
 const int BLOCK_M = ROWS * LANES_M;  // rows
@@ -38,8 +40,30 @@ const int BLOCK_N = COLS * LANES_N;  // vec4s of columns
 int whole_part(int x, int by) { return int(uint(x) / uint(by)); }
 int rest(int x, int by) { return int(uint(x) % uint(by)); }
 
+#ifdef COOPERATIVE
+// 1: columns are held as rows are, [column][DEPTH] vec4s along k, B_STRIDE apart: lanes have what they multiply
+// beside each other. They lie in memory as with DOTS.
+layout(constant_id = 27) const int COLUMNS_ALONG_K = 0;
+#else
+const int COLUMNS_ALONG_K = 0;
+#endif
+
 shared FACTOR rows_held[BLOCK_M * A_STRIDE];
-shared FACTOR columns_held[4 * DEPTH * B_STRIDE];
+shared FACTOR columns_held[(COLUMNS_ALONG_K != 0 ? 4 * BLOCK_N : 4 * DEPTH) * B_STRIDE];
+
+// Of a tile's vec4 number `own`: its row of vec4s of columns (with COLUMNS_ALONG_K: its column of a vec4), its
+// vec4 of columns, and its place in columns_held. What these are for LANES * i and for a lane adds up to what
+// they are for the sum, since of LANES and BLOCK_N one divides the other.
+int column_row(int own) {
+    return COLUMNS_ALONG_K != 0 ? 4 * whole_part(own, 4 * BLOCK_N) + rest(own, 4) : whole_part(own, BLOCK_N);
+}
+int column_vec4(int own) {
+    return COLUMNS_ALONG_K != 0 ? whole_part(rest(own, 4 * BLOCK_N), 4) : rest(own, BLOCK_N);
+}
+int column_place(int own) {
+    if (COLUMNS_ALONG_K != 0) return rest(own, 4 * BLOCK_N) * B_STRIDE + whole_part(own, 4 * BLOCK_N);
+    return whole_part(own, BLOCK_N) * B_STRIDE + rest(own, BLOCK_N);
+}
 
 vec4 sums[ROWS * COLS];
 
@@ -78,7 +102,9 @@ void multiply_held(int m, int n) {
         [[unroll]] for (int i = 0; i < MATRICES_M; i++)
             av[i] = LOAD_A(rows_held[(row + i * MATRIX_M) * A_STRIDE + k / 4], A_STRIDE);
         [[unroll]] for (int j = 0; j < MATRICES_N; j++) {
-            MATRIX_B bv = LOAD_B(columns_held[k * B_STRIDE + column + j * MATRIX_N / 4], B_STRIDE);
+            int place = column + j * MATRIX_N / 4;
+            place = COLUMNS_ALONG_K != 0 ? 4 * place * B_STRIDE + k / 4 : k * B_STRIDE + place;
+            MATRIX_B bv = LOAD_B(columns_held[place], COLUMNS_ALONG_K, B_STRIDE);
             [[unroll]] for (int i = 0; i < MATRICES_M; i++)
                 products[i * MATRICES_N + j] = multiply_add(av[i], bv, products[i * MATRICES_N + j]);
         }

@@ -88,9 +88,37 @@ def test_cycles_of_a_loop() -> None:
     assert 220 + 8 + 8 + 8 < loop.latency < 220 + 60
 
 
+def test_shared_memory_serves_whole_banks() -> None:
+    """Loads of two bytes keep it as busy as those of four."""
+
+    def shared(name: str) -> float:
+        text = TEXT.replace("buffer_load", f"{name} v9, v1\n\tbuffer_load")
+        loop = kernel_cost(text, 64, machine(), ASSUMPTIONS).loop
+        assert loop is not None
+        return loop.shared
+
+    once = 64 * 4 / 128 * 2  # by 128 bytes a cycle for two SIMDs
+    assert shared("ds_load_u16_d16") == shared("ds_load_b32") == once
+    assert shared("ds_load_b64") == 2 * once
+
+
 def test_a_wave_of_32_lanes_takes_half() -> None:
     loop = kernel_cost(TEXT, 32, machine(), ASSUMPTIONS).loop
     assert loop is not None and loop.vector == 4 + 4
+
+
+@pytest.mark.parametrize(("generation", "cycles"), [(3, 32), (4, 16)])
+def test_the_share_of_matrices_counts_cycles(generation: int, cycles: int) -> None:
+    """One product of matrices beside as many other instructions as it takes cycles: half."""
+    product = "v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]"
+    for wave, other in ((32, cycles), (64, cycles // 2)):
+        lines = [product, *["v_add_f32 v30, v31, v32"] * other]
+        text = "\n".join(
+            ["BB0:", "\ts_nop 0", "BB1:", *(f"\t{x}" for x in lines), "\ts_cbranch_scc0 BB1"]
+        )
+        known = replace(machine(), rdna=generation)
+        loop = kernel_cost(text, wave, known, ASSUMPTIONS).loop
+        assert loop is not None and loop.share == 0.5
 
 
 def test_gcn() -> None:

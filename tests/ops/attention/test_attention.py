@@ -92,7 +92,9 @@ def test_heads_share_keys_in_a_row() -> None:
         check_op(Attention(6, 0.5, 2), q, k, v, floats(5, 7), kind=kind, access=("texel",))
 
 
-@pytest.mark.parametrize("depth, value_depth", [(4, 256), (256, 12), (130, 131), (37, 61)])
+@pytest.mark.parametrize(
+    "depth, value_depth", [(4, 256), (32, 12), (256, 12), (130, 131), (37, 61)]
+)
 def test_streams_of_several_tiles(depth: int, value_depth: int) -> None:
     """More queries and keys than a workgroup looks at, and widths of more than one chunk."""
     heads, queries, keys = 2, 37, 71
@@ -105,10 +107,11 @@ def test_streams_of_several_tiles(depth: int, value_depth: int) -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
-def test_streams_by_dots(monkeypatch: pytest.MonkeyPatch, masked: bool) -> None:
+@pytest.mark.parametrize("depth", [12, 44, 64, 128])
+def test_streams_by_dots(monkeypatch: pytest.MonkeyPatch, depth: int, masked: bool) -> None:
     """Scores by dot products of float16, written out for devices without the instruction."""
     monkeypatch.setattr(stream, "FLOAT_DOTS", 2)
-    q, k, v = floats(1, 37, 2 * 44), floats(1, 71, 2 * 44), floats(1, 71, 2 * 20)
+    q, k, v = floats(1, 37, 2 * depth), floats(1, 71, 2 * depth), floats(1, 71, 2 * 20)
     mask = floats(37, 71) if masked else None
     half = {"precision": "fp16", "features": DOTS}
     check_op(Attention(2, 0.15), q, k, v, mask, kind="discrete", access=("storage",), **half)

@@ -44,6 +44,7 @@ PRODUCTS = {
     "vec4s": ((7, 20), (20, 12)),
     "several steps": ((37, 67), (67, 41)),
     "both blocks": ((67, 36), (36, 71)),
+    "whole rounds": ((37, 96), (96, 71)),
     "batches": ((3, 5, 8), (3, 8, 12)),
 }
 
@@ -75,6 +76,9 @@ CONVOLUTIONS = {
     "groups": (conv(2, pad=1, group=2), (1, 8, 5, 5), (24, 4, 3, 3)),
     "3-D": (conv(3, pad=1), (1, 2, 3, 4, 5), (5, 2, 3, 3, 3)),
     "both blocks": (conv(2, pad=1), (1, 7, 11, 13), (71, 7, 3, 3)),
+    "rounds of a tap": (conv(2, stride=2, pad=1), (1, 64, 7, 9), (37, 64, 3, 3)),
+    "whole rounds of 1x1": (conv(2), (2, 32, 5, 5), (71, 32, 1, 1)),
+    "whole rounds of groups": (conv(2, pad=1, group=2), (1, 64, 5, 5), (24, 32, 3, 3)),
     "taps counted": (conv(2, 2, 3), (1, 3, 19, 17), (67, 3, 7, 7)),
     "several taps a step": (conv(2, pad=1), (1, 12, 7, 5), (37, 12, 3, 3)),
 }

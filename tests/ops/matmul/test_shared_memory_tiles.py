@@ -39,6 +39,8 @@ PRODUCTS = {
     "one column": ((11, 8), (8, 1)),
     "batches": ((3, 5, 8), (3, 8, 12)),
     "shared b": ((2, 1, 5, 7), (3, 7, 11)),
+    "whole rounds": ((37, 48), (48, 12)),
+    "whole rounds of scalars": ((5, 32), (32, 7)),
     "two batch axes": ((2, 3, 1, 5, 4), (2, 1, 2, 4, 4)),
 }
 
@@ -105,6 +107,11 @@ CONVOLUTIONS = {
     "1-D": (conv(1, 2, 1), (1, 3, 11), (5, 3, 3)),
     "3-D": (conv(3, pad=1), (1, 2, 3, 4, 5), (5, 2, 3, 3, 3)),
     "3-D stride": (conv(3, 2, dilation=2), (2, 3, 7, 6, 5), (3, 3, 2, 2, 2)),
+    "whole rounds": (conv(2, pad=1), (2, 16, 5, 7), (11, 16, 3, 3)),
+    "rounds of a tap": (Conv((2, 1), (0, 2, 3, 1), (1, 3), 1), (1, 48, 7, 9), (5, 48, 3, 2)),
+    "whole rounds of 1x1": (conv(2), (2, 32, 5, 5), (6, 32, 1, 1)),
+    "whole rounds of groups": (conv(2, pad=1, group=2), (1, 32, 5, 5), (24, 16, 3, 3)),
+    "whole rounds of 3-D": (conv(3, pad=1), (1, 16, 3, 4, 5), (5, 16, 3, 3, 3)),
     "kernel wider than the input": (conv(2, pad=3), (1, 3, 2, 3), (4, 3, 7, 7)),
 }
 LARGE = {
@@ -247,7 +254,7 @@ def test_all_lanes_load_as_many_vec4s(tile: SharedMemoryTile) -> None:
 @pytest.mark.parametrize("down", [False, True], ids=["along", "down"])
 def test_eight_lanes_meet_eight_groups_of_banks(tile: SharedMemoryTile, down: bool) -> None:
     """In shared_memory_tiles.glsl: of 32 banks, what eight lanes move at once (16 bytes each)."""
-    spec = tile.spec(down, down)
+    spec = tile.spec(down, down, False)
     a_stride, b_stride = spec["A_STRIDE"], spec["B_STRIDE"]
     width, depth = tile.width, tile.depth
     for first in range(0, tile.lanes, 8):

@@ -63,7 +63,9 @@ _NEW_WAIT: Final = re.compile(r"s_wait_(\w+)\s+(0x[0-9a-f]+|\d+)")
 _NEW_COUNTERS: Final = {"loadcnt": "memory", "dscnt": "shared", "kmcnt": "constant"}
 #: Products of 16x16x16 by a wave.
 _MATRIX_MULTIPLY_ADDS: Final = 16 * 16 * 16
-#: Cycles of one by generation: 256 and 512 multiply-adds of float16 a cycle and compute unit.
+#: Cycles of one by generation, of waves of 32 and of 64 lanes: 256 and 512 multiply-adds of float16
+#: a cycle and compute unit, of which half are a SIMD's (AMD Matrix Instruction Calculator, RDNA 3
+#: and 4; gpuopen.com, "How to accelerate AI applications on RDNA 3 using WMMA").
 _MATRIX_CYCLES: Final = {3: 32, 4: 16}
 
 

@@ -20,6 +20,8 @@ from vknn.runtime.machines import GpuMachine
 _ISSUE = {"memory": 4.0, "shared": 2.0, "scalar": 1.0, "constant": 1.0, "free": 0.0, "wait": 1.0}
 #: Rounds of a loop that are followed, and those of them that are left out as a start.
 _ROUNDS, _WARM = 6, 2
+#: Bytes of a bank of shared memory, which serves one lane a cycle however few it wants.
+_BANK = 4
 #: Fewer multiply-adds than this make no loop of products.
 _FEWEST = 4
 
@@ -110,7 +112,7 @@ def _cost(
     cycles = sum(each)
     useful = sum(c for line, c in zip(vector, each, strict=True) if line.multiply_adds(wave))
     scalar = machine.interval * sum(line.unit in ("scalar", "branch") for line in lines)
-    shared = wave * sum(line.nbytes for line in lines if line.unit == "shared")
+    shared = wave * sum(max(_BANK, line.nbytes) for line in lines if line.unit == "shared")
     memory = [line for line in lines if line.unit == "memory"]
     cache = wave * sum(line.nbytes for line in memory)
     return Cost(

@@ -82,6 +82,11 @@ def _columns(sizes: AttentionSizes) -> tuple[int, int]:
     return lanes, ceil_div(width4, lanes)
 
 
+def _chunk(sizes: AttentionSizes, dots: bool) -> int:
+    """Vec4s of a head's width in shared memory at a time: float16 takes half the room."""
+    return 2 * _CHUNK if dots and sizes.depth > 4 * _CHUNK else _CHUNK
+
+
 def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
     read = read4 if wide else read1
     bindings = [read(emitter.input(i)) for i in range(3)] + [write(emitter.output())]
@@ -90,6 +95,7 @@ def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
         bindings.append(read1(emitter.input(3)))
     lanes, columns = _columns(sizes)
     dots = {"DOTS": FLOAT_DOTS} if wide and has_dots(emitter.problem) else {}
+    chunk = _chunk(sizes, bool(dots))
     emitter.dispatch(
         "attention/stream",
         bindings,
@@ -101,6 +107,9 @@ def _emit(emitter: Emitter, sizes: AttentionSizes, wide: bool) -> None:
             "COLS": columns,
             "ROWS": _QUERIES * lanes // _LANES,
             "EMPTY_ZERO": int(sizes.empty_zero),
+            "CHUNK": chunk,
+            "WHOLE": int(sizes.depth % (4 * chunk) == 0),
+            "ONE_CHUNK": int(sizes.depth <= 4 * chunk),
         },
         defines={"WIDE": int(wide), "MASKED": int(masked), **dots},
         flops=sizes.flops + 20 * sizes.rows * sizes.keys,

@@ -210,7 +210,7 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
             **{name: geometry[name] for name in names},
         },
         spec={
-            **tile.spec(down_a=True, down_b=False),
+            **tile.spec(down_a=True, down_b=False, whole=False),
             "KERNEL_H": depthwise.kernel[1],
             "KERNEL_W": depthwise.kernel[2],
             **step_constants(found.first.problem.epilogue.steps, 0),
@@ -227,7 +227,7 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
 def pack_separable(found: Separable, tile: SharedMemoryTile) -> np.ndarray:
     """Weights and bias of the pointwise convolution (:func:`pack_conv`), then of the depthwise."""
     packed = pack_conv(1, tile.width, *constants_of(found.second))
-    if isinstance(tile, DotTile):
+    if tile.along_k:
         count = 4 * weight_blocks(found.pointwise, tile.width).weights
         packed = packed_for_dots(packed, count, tile.width)
     return np.concatenate([packed, pack_depthwise(*constants_of(found.first))])

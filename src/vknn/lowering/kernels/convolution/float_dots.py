@@ -10,10 +10,12 @@ from vknn.ops.convolution.conv import Conv
 
 
 def takes_dots(problem: Problem) -> bool:
-    """True where kernels add products of float16 in pairs: never slower, and sums are float32.
+    """True where kernels add products of float16 in pairs: never slower, and sums are float32."""
+    return has_dots(problem) and packs_along_k(problem)
 
-    Their weights are packed in another order, which only the host does.
-    """
-    if not has_dots(problem) or type(problem.op) is not Conv or is_quantized(problem):
+
+def packs_along_k(problem: Problem) -> bool:
+    """True where weights may lie in memory as vec4s of k: only the host packs them so."""
+    if type(problem.op) is not Conv or is_quantized(problem):
         return False
     return constant_weights(problem) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from vknn.lowering.kernels.convolution.float_dots import takes_dots
+from vknn.lowering.kernels.convolution.float_dots import packs_along_k, takes_dots
 from vknn.lowering.kernels.convolution.packing import (
     allows_packed,
     packed_weights,
@@ -22,9 +22,9 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    DotTile,
     SharedMemoryTile,
     shared_memory_tiles,
+    with_columns_along_k,
     with_dots,
 )
 from vknn.lowering.kit.candidate import Candidate
@@ -47,6 +47,8 @@ def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
 def conv_tiles(problem: Problem, pixels: int, columns: int) -> list[SharedMemoryTile]:
     """Tiles for so many pixels and vec4s of output channels."""
     found = shared_memory_tiles(problem, pixels, columns)
+    if packs_along_k(problem):
+        found = [with_columns_along_k(tile) for tile in found]
     return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
@@ -98,10 +100,11 @@ def _counts_taps(shape: ConvShape) -> bool:
 
 def _constants(shape: ConvShape, tile: SharedMemoryTile) -> dict[str, int]:
     """Specialization constants of shared.comp."""
+    whole = ceil_div(shape.group_in, 4) % tile.depth == 0
     return {
-        **tile.spec(down_a=True, down_b=False),
+        **tile.spec(down_a=True, down_b=False, whole=whole),
         "AXES": tap_axes(shape),
-        "WRAPS": _wraps(shape, tile),
+        "WRAPS": 1 if whole else _wraps(shape, tile),
         "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
     }
 
@@ -115,7 +118,7 @@ def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
-    weights = packed_weights(emitter, shape, tile.width, dots=isinstance(tile, DotTile))
+    weights = packed_weights(emitter, shape, tile.width, dots=tile.along_k)
     emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
 
 

@@ -36,7 +36,7 @@ from vknn.lowering.kernels.convolution.winograd_tiles import (
     product_bytes,
 )
 from vknn.lowering.kernels.matmul.float_dots import along_k
-from vknn.lowering.kernels.matmul.shared_memory_tiles import DotTile, SharedMemoryTile
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kernels.quantized.requantize import quantized_variant
 from vknn.lowering.kit.emitter import Emitter, Ref
 from vknn.lowering.kit.layouts import ceil_div
@@ -101,8 +101,8 @@ def block_of(tile: ProductTile) -> int:
 
 
 def uses_dots(tile: ProductTile) -> bool:
-    """True where products are dot products of float16, whose weights have an order of theirs."""
-    return tile.float_dots if isinstance(tile, ConvTile) else isinstance(tile, DotTile)
+    """True where weights are to lie in memory as vec4s of k, as for dot products of float16."""
+    return tile.float_dots if isinstance(tile, ConvTile) else tile.along_k
 
 
 def scaled_weights(

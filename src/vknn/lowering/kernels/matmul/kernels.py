@@ -217,6 +217,11 @@ def shared_groups(gemm: Gemm, tile: SharedMemoryTile) -> tuple[int, int, int]:
     return ceil_div(gemm.m, tile.height), ceil_div(n4, tile.width), gemm.count
 
 
+def ends_with_round(gemm: Gemm, tile: SharedMemoryTile) -> bool:
+    """True where k is a whole number of rounds of matmul/shared's loop."""
+    return gemm.k % (4 * tile.depth) == 0
+
+
 def emit_shared(
     emitter: Emitter, product: Product, *, tile: SharedMemoryTile, half_sums: bool = False
 ) -> None:
@@ -225,6 +230,7 @@ def emit_shared(
     wide, b_wide = gemm.a_by_vec4 and gemm.n % 4 == 0, isinstance(b, Packed) or gemm.b_by_vec4
     down_a = not wide and gemm.a_row == 1 and gemm.a_col != 1
     down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
+    whole = ends_with_round(gemm, tile)
     scalar = {} if wide else {"EPILOGUE_SCALAR": 1}
     product.dispatch(
         emitter,
@@ -234,7 +240,7 @@ def emit_shared(
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
         push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
-        spec={**tile.spec(down_a, down_b), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
+        spec={**tile.spec(down_a, down_b, whole), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines={"B_BY_4": int(b_wide), **tile.defines(half_sums), **scalar},
         access="storage",
     )

@@ -26,6 +26,7 @@ from vknn.lowering.kernels.matmul.kernels import (
     emit_scalar,
     emit_shared,
     emit_tile,
+    ends_with_round,
     row_split,
     scalar_tile,
     shared_groups,
@@ -35,6 +36,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     SharedMemoryTile,
     shared_memory_tiles,
     tile_cost,
+    with_columns_along_k,
 )
 from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
 from vknn.lowering.kit.candidate import Candidate
@@ -93,6 +95,13 @@ class _Form:
         tile = subgroup_tile(gemm, limits) if subgroup else choose_tile(gemm, limits)
         assert tile is not None
         return tile.block
+
+    @property
+    def along_k(self) -> bool:
+        """True where a packed b has vec4s of k."""
+        if self.shared is not None:
+            return self.shared.along_k
+        return self.wide is not None and self.wide.dots
 
     @property
     def n4(self) -> int:
@@ -225,13 +234,13 @@ def _packed(emitter: Emitter, plan: _Form) -> Packed:
     sources = (b,) if bias is None else (b, bias)
     panel = gemm.k * block
     behind = ceil_div(plan.n4, block) * panel
-    dots = plan.wide is not None and plan.wide.dots
+    along_k = plan.along_k
 
     def pack() -> np.ndarray:
         packed = pack_columns(_float(flat), bias, block)
-        return packed_for_dots(packed, 4 * behind, block) if dots else packed
+        return packed_for_dots(packed, 4 * behind, block) if along_k else packed
 
-    key = f"b{'t' if transposed else ''}{block}{'.dots' if dots else ''}"
+    key = f"b{'t' if transposed else ''}{block}{'.dots' if along_k else ''}"
     ref = emitter.weight(key, pack, *sources)
     return Packed(ref, block, panel, -1 if bias is None else behind)
 
@@ -291,6 +300,10 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
         plans += [_Form(problem, gemm, "wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
+        tiles = [
+            with_columns_along_k(tile) if packed and ends_with_round(gemm, tile) else tile
+            for tile in tiles
+        ]
         plans += [_Form(problem, gemm, "shared", tile) for tile in tiles]
     return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
 

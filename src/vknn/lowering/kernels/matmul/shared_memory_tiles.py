@@ -11,7 +11,7 @@ in float32 (``Machine.half``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine
@@ -52,6 +52,9 @@ _MATRIX_ROUNDS: dict[int, tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     SMALL_PART: ((72, 1.1), (94, 1.4), ((99, 3.1), (190, 4.0)), 12),
     PART: ((196, 2.5), (222, 2.1), ((279, 7.2), (409, 9.0)), 6),
 }
+#: Instructions of a round where k ends with one and columns are held along k; the smaller by shared
+#: memory, which is busier.
+_WHOLE_MATRIX_ROUNDS = {SMALL_PART: 64, PART: 161}
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 _ROUND = 8
 _HELD_WAVES = {4: 8, 8: 4, 16: 4}
@@ -65,7 +68,8 @@ AHEAD = 8
 class SharedMemoryTile:
     """A workgroup's tile: ``rows`` x 4 ``cols`` results for each of its lanes.
 
-    ``depth``: vec4s of k in shared memory at a time.
+    ``depth``: vec4s of k in shared memory at a time. ``along_k``: columns lie in memory as vec4s of
+    k (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`).
     """
 
     rows: int
@@ -73,6 +77,7 @@ class SharedMemoryTile:
     lanes_m: int
     lanes_n: int
     depth: int = 4
+    along_k: bool = False
 
     @property
     def lanes(self) -> int:
@@ -94,11 +99,12 @@ class SharedMemoryTile:
         """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
         """Specialization constants of shared_memory_tiles.glsl.
 
         ``down_a``: neighbouring lanes load neighbouring rows of a (else neighbouring vec4s of k);
-        ``down_b``: neighbouring rows of b (else neighbouring columns).
+        ``down_b``: neighbouring rows of b (else neighbouring columns); ``whole``: no round of the
+        loop reaches behind the end of k.
         """
         return {
             "ROWS": self.rows,
@@ -109,6 +115,7 @@ class SharedMemoryTile:
             "A_STRIDE": self.depth + down_a,
             "B_STRIDE": self.width + down_b,
             "AHEAD": int(self.rows * self.cols <= AHEAD),
+            "WHOLE": int(whole),
         }
 
     @property
@@ -178,8 +185,10 @@ class SharedMemoryTile:
 class DotTile(SharedMemoryTile):
     """A tile of float16 whose lanes add up two products an instruction, sums in float32.
 
-    Columns have vec4s of k (shaders/matmul/float_dots.glsl).
+    The shader is shaders/matmul/float_dots.glsl.
     """
+
+    along_k: bool = True
 
     @property
     def name(self) -> str:
@@ -211,7 +220,8 @@ def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:
 class CooperativeTile(SharedMemoryTile):
     """A tile whose subgroups compute ``part`` x ``part`` results each by cooperative matrices.
 
-    Factors are float16, sums float32 (shaders/matmul/cooperative.glsl).
+    Factors are float16, sums float32 (shaders/matmul/cooperative.glsl). With ``along_k`` a lane
+    reads several factors of a column at once from shared memory, else one at a time.
     """
 
     depth: int = 8
@@ -223,13 +233,14 @@ class CooperativeTile(SharedMemoryTile):
         """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
         """Specialization constants; rows in shared memory are an odd multiple of 16 bytes apart."""
         matrix = self.matrix
         return {
-            **super().spec(down_a, down_b),
+            **super().spec(down_a, down_b, whole),
             "A_STRIDE": self.depth + 2,
-            "B_STRIDE": self.width + 2,
+            "B_STRIDE": (self.depth if self.along_k else self.width) + 2,
+            "COLUMNS_ALONG_K": int(self.along_k),
             "MATRIX_M": matrix.m,
             "MATRIX_N": matrix.n,
             "MATRIX_K": matrix.k,
@@ -239,7 +250,9 @@ class CooperativeTile(SharedMemoryTile):
 
     @property
     def shared_bytes(self) -> int:
-        factors = self.height * (self.depth + 2) + 4 * self.depth * (self.width + 2)
+        rows = self.depth + 2
+        columns = self.width * rows if self.along_k else self.depth * (self.width + 2)
+        factors = self.height * rows + 4 * columns
         sums = self.height * self.matrix.m // self.part * (self.width + 1)
         return 8 * factors + 16 * sums
 
@@ -261,6 +274,8 @@ class CooperativeTile(SharedMemoryTile):
         if machine.scalar:
             plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
             (more, waits), (around, first) = (placed if taps else plain), outside[taps]
+            if self.along_k and steps % self.depth == 0:
+                more = _WHOLE_MATRIX_ROUNDS[self.part]
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 16 * results * self.depth * COOPERATIVE_WORK + 3 * brought + _ROUND
@@ -268,6 +283,11 @@ class CooperativeTile(SharedMemoryTile):
             held = 9 if self.part == SMALL_PART else 5
         work = rounds * more + around
         return machine.on_simds(groups * self.lanes, work, rounds * waits + first, held)
+
+
+def with_columns_along_k(tile: SharedMemoryTile) -> SharedMemoryTile:
+    """The tile with columns as vec4s of k where it is of cooperative matrices; else itself."""
+    return replace(tile, along_k=True) if isinstance(tile, CooperativeTile) else tile
 
 
 def cooperative_tiles(problem: Problem) -> list[SharedMemoryTile]:
