@@ -22,6 +22,7 @@ from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder
 from vknn.lowering import WeightCache
 from vknn.program import Program
+from vknn.runtime import close_all
 from vknn.streamed_runs import StreamedRuns
 
 #: Programs kept for different input shapes; the least recently used is closed first.
@@ -116,8 +117,7 @@ class Engine:
         """Closing of all programs, and loss of packed weights: the next run builds its own."""
         self.latest = None
         self._encoder.forget()
-        for program in self._programs.values():
-            program.close()
+        close_all(self._programs.values())
         self._programs.clear()
         self.target.weights = WeightCache()
 
@@ -129,12 +129,10 @@ class Engine:
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock:
-            if self._closed:
-                return
             self._closed = True
+            pool = [self.target.pool] if self.target.pool is not None else []
+            close_all([*self._programs.values(), *pool])
             self.forget()
-            if self.target.pool is not None:
-                self.target.pool.close()
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         self.check_open()

@@ -17,7 +17,7 @@ from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
 from vknn.plan import Plan
-from vknn.runtime import Executable, PlanStream
+from vknn.runtime import Executable, PlanStream, close_all
 from vknn.segment import Segment
 
 #: Programs kept for different shapes of data-dependent tensors, and for a continuation's graphs.
@@ -113,10 +113,7 @@ class Program:
     def close(self) -> None:
         """Release of the device objects of all segments and subprograms."""
         with self._lock:
-            for segment in self.segments:
-                segment.close()
-            for program in self._subprograms.values():
-                program.close()
+            close_all([*self.segments, *self._subprograms.values()])
             self._subprograms.clear()
 
     def _caller(self, execute: Execute) -> Call:

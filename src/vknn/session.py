@@ -18,7 +18,7 @@ from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.lowering import LoweringOptions
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.runtime import Device, WeightPool, open_device
+from vknn.runtime import Device, WeightPool, close_all, open_device
 from vknn.runtime.device_selection import is_host
 from vknn.runtime.tuning_database import tuning_choices
 
@@ -96,23 +96,23 @@ class Session:
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
+            pool = WeightPool(self.device) if self.device is not None else None
+            choices: Mapping[str, str] = {}
+            if tuned and self.device is not None and "tuning" not in disabled:
+                choices = tuning_choices(self.device.snapshot)
+            options = LoweringOptions(
+                disabled=disabled,
+                choices=choices,
+                precision=self.precision,
+                arithmetic=self.arithmetic,
+            )
+            target = Target(self.device, options, pool=pool, debug=environment.debug())
+            self._engine = Engine(self.model, target)
+            self.reset_state()
         except BaseException:
             if self.device is not None and self._owns_device:
                 self.device.close()
             raise
-        pool = WeightPool(self.device) if self.device is not None else None
-        choices: Mapping[str, str] = {}
-        if tuned and self.device is not None and "tuning" not in disabled:
-            choices = tuning_choices(self.device.snapshot)
-        options = LoweringOptions(
-            disabled=disabled,
-            choices=choices,
-            precision=self.precision,
-            arithmetic=self.arithmetic,
-        )
-        target = Target(self.device, options, pool=pool, debug=environment.debug())
-        self._engine = Engine(self.model, target)
-        self.reset_state()
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -250,9 +250,8 @@ class Session:
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:
-            self._engine.close()
-            if self.device is not None and self._owns_device:
-                self.device.close()
+            own = [self.device] if self.device is not None and self._owns_device else []
+            close_all([self._engine, *own])
 
     def __enter__(self) -> Session:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import warnings
@@ -19,7 +20,7 @@ from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import discovery, instance, messages
 from vknn.runtime.vulkan.core import Core
-from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
 from vknn.runtime.vulkan.transfer import Transfer
 
 
@@ -37,10 +38,9 @@ class Shared:
 
     def destroy(self) -> None:
         """Release of everything, in reverse order."""
-        self.precompiler.destroy()
-        self.transfer.destroy()
-        self.pipelines.destroy()
-        self.core.destroy()
+        with contextlib.ExitStack() as undo:
+            for part in (self.core, self.pipelines, self.transfer, self.precompiler):
+                undo.callback(part.destroy)
 
 
 #: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.
@@ -110,11 +110,16 @@ class Device(Closing):
         with _lock:
             if self._closed:
                 return
+            failure: Exception | None = None
+            try:
+                sweep()
+                close_all(sorted(self._children, key=lambda c: c.close_order))
+            except Exception as error:  # all are closed even so; after an interrupt they are not
+                failure = error
             self._closed = True
-            sweep()
-            for child in sorted(self._children, key=lambda c: c.close_order):
-                child.close()
             _release(self._shared)
+        if failure is not None:
+            raise failure
         messages.raise_pending()
 
     def __repr__(self) -> str:

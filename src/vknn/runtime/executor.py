@@ -19,7 +19,7 @@ from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.recorded_run import RecordedRun
 from vknn.runtime.timing import PlanProfile, Timer
 from vknn.runtime.vulkan import messages
-from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.weights import WeightPool
 
@@ -164,11 +164,14 @@ class Executable(Closing):
                 return
             with self._lock:
                 self._closed = True
-            for stream in self._streams:  # which take their own lock first, and then this one's
-                stream.close()
-            with self._lock:
-                self._run.settle(self.timeout)
-                self._undo.close()
+            try:
+                close_all(self._streams)  # which take their own lock first, and then this one's
+                with self._lock:
+                    self._run.settle(self.timeout)
+            except BaseException:  # an interrupt: another close goes on with it
+                self._closed = False
+                raise
+            self._undo.close()
         messages.raise_pending()
 
     @contextlib.contextmanager

@@ -105,9 +105,9 @@ class PlanStream(Closing):
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
             for run in self._runs:  # an interrupted push is in flight and not pending
                 run.settle(self._timeout)
+            self._closed = True  # not before: an interrupted close can be tried again
             self._undo.close()
 
     def _check_open(self) -> None:

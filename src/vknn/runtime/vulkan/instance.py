@@ -43,7 +43,12 @@ class Instance:
         check(code, "creating the Vulkan instance")
         self.handle = handle[0]
         live_objects.created("instance")
-        self._messenger = self._listen() if validate else None
+        self._messenger: Any = None
+        try:
+            self._messenger = self._listen() if validate else None
+        except BaseException:
+            self.destroy()
+            raise
 
     def physical_devices(self) -> list[Any]:
         """The VkPhysicalDevice handles, in the loader's order."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
 _Self = TypeVar("_Self", bound="Closing")
 _forgotten: deque[Closing] = deque()
@@ -35,9 +36,29 @@ class Closing:
             _forgotten.append(self)
 
 
+class Closable(Protocol):
+    """Whatever is closed."""
+
+    def close(self) -> None: ...
+
+
+def close_all(entries: Iterable[Closable]) -> None:
+    """Closing of all, also where that of one fails; the first error is raised at the end.
+
+    What is no Exception (KeyboardInterrupt) is raised at once: who called it closes again.
+    """
+    failure: Exception | None = None
+    for entry in entries:
+        try:
+            entry.close()
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
 def sweep() -> None:
     """Closing of what was dropped without being closed."""
     while _forgotten:
         batch = [_forgotten.popleft() for _ in range(len(_forgotten))]
-        for entry in sorted(batch, key=lambda e: e.close_order):
-            entry.close()
+        close_all(sorted(batch, key=lambda e: e.close_order))
