@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
@@ -48,6 +49,7 @@ class Program:
         self._deferred = parts.deferred
         self._compile, self._execute = compile_graph, execute
         self._lock = threading.RLock()
+        forks.renew(self)
         self._subprograms: OrderedDict[Hashable, Program] = OrderedDict()
 
     @property

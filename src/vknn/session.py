@@ -91,8 +91,7 @@ class Session:
         disabled = environment.parts(disable, "disable") | environment.disabled()
         self._owns_device = not isinstance(device, Device)
         with gc_pause.paused():
-            files = (Path(path), Path(weights) if weights is not None else None)
-            self.model, self.device = _load_and_open(*files, device)
+            self.model, self.device = _load_and_open(path, weights, device)
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
@@ -128,8 +127,9 @@ class Session:
         """Outputs of the model for these inputs.
 
         Args:
-            feeds: An array for every input, by name, in the format's own layout and dtype. A Core
-                ML model takes images too and may have inputs that can be left out.
+            feeds: An array for every input, by name, in the format's own layout and dtype; of a
+                model with one input the array alone will do. A Core ML model takes images too and
+                may have inputs that can be left out.
 
         Returns:
             Arrays by the names of the outputs, in the format's own layout and dtype. A classifier
@@ -264,6 +264,12 @@ class Session:
     ) -> None:
         self.close()
 
+    def __copy__(self) -> Session:
+        raise VknnError("a session cannot be copied: open another, which may share its device")
+
+    def __deepcopy__(self, memo: object) -> Session:
+        return self.__copy__()
+
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
@@ -290,7 +296,7 @@ def choose_device(selector: str) -> Device | None:
 
 
 def _load_and_open(
-    path: Path, weights: Path | None, device: str | Device
+    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None, device: str | Device
 ) -> tuple[Model, Device | None]:
     """The model and its device, at the same time: opening waits for the driver mostly."""
     if isinstance(device, Device):
@@ -300,7 +306,10 @@ def _load_and_open(
     # The model is loaded by the other thread and the driver called by this one: the C library has a
     # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
-        loading = executor.submit(load, path, weights)
+        try:
+            loading = executor.submit(load, path, weights)
+        except RuntimeError:  # no further thread can be started: the process is at its end
+            return load(path, weights), choose_device(device)
         try:
             opened = choose_device(device)
         except BaseException:

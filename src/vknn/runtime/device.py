@@ -10,7 +10,7 @@ import warnings
 import weakref
 from pathlib import Path
 
-from vknn import environment
+from vknn import environment, forks
 from vknn.environment import Environment
 from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
@@ -45,7 +45,7 @@ class Shared:
 
 #: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.
 _Key = tuple[int, bytes, frozenset[str], Path, float]
-_lock = threading.RLock()
+_lock = forks.hold(threading.RLock())
 _open: dict[_Key, Shared] = {}
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
@@ -54,6 +55,7 @@ class Executable(Closing):
         self._core, self._transfer = shared.core, shared.transfer
         self._lock = threading.Lock()
         self._closing = threading.Lock()
+        forks.renew(self)
         self._streams: list[PlanStream] = []
         self._timer: Timer | None = None
         self._undo = ExitStack()

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan
 from vknn.runtime.pipelines import Pipeline
@@ -43,6 +44,7 @@ class PlanStream(Closing):
     ) -> None:
         self._core, self._plan, self._ready, self._timeout = core, plan, ready, timeout
         self._lock = threading.RLock()  # taken before that of ``ready``, never within it
+        forks.renew(self)
         self._pending: deque[RecordedRun] = deque()
         self._undo = ExitStack()
         with ExitStack() as undo:

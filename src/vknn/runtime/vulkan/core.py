@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from vknn import forks
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
 from vknn.runtime import measured_speeds
@@ -100,6 +101,7 @@ class Core:
         self.peak = 0
         self._queue_lock = threading.RLock()
         self._account_lock = threading.RLock()
+        forks.renew(self)
         self.instance = instance.acquire()
         try:
             self._open()

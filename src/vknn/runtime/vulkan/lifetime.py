@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from vknn.errors import VknnError
+
 _Self = TypeVar("_Self", bound="Closing")
 _forgotten: deque[Closing] = deque()
 
@@ -24,6 +26,12 @@ class Closing:
     def close(self) -> None:
         """Release of everything; may be called twice."""
         raise NotImplementedError
+
+    def __copy__(self: _Self) -> _Self:
+        raise VknnError(f"a {type(self).__name__} cannot be copied: its objects are the device's")
+
+    def __deepcopy__(self: _Self, memo: object) -> _Self:
+        return self.__copy__()
 
     def __enter__(self: _Self) -> _Self:
         return self

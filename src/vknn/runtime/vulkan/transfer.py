@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError, DeviceTimeoutError
 from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.commands import CommandPool, Fence
@@ -112,6 +113,7 @@ class Transfer:
     def __init__(self, core: Core, timeout: float) -> None:
         self._core, self._timeout = core, timeout
         self._lock = threading.Lock()
+        forks.renew(self)
         self._pool: CommandPool | None = None
         self._slots: list[_Slot] = []
         self._barriers = commands.Barriers()
