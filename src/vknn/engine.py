@@ -161,7 +161,8 @@ class Engine:
         )
         program = self._programs.get(key)
         if program is None:
-            with gc_pause.paused():
+            # Infinities and NaN are weights and constants like others.
+            with gc_pause.paused(), np.errstate(all="ignore"):
                 program = compile_model(self.model, types, values, self.target)
             self._programs[key] = program
             self._make_room()

@@ -94,7 +94,8 @@ class Program:
             continuation = graph.continuation
             if continuation is not None:
                 taken = {name: outputs.pop(name) for name in continuation.takes}
-                outputs |= continuation.resume(taken, self._caller(execute))
+                with np.errstate(all="ignore"):
+                    outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
 
     def stream(self) -> ProgramStream | None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from vknn.errors import ModelFormatError, OutOfMemoryError, VknnError
 from vknn.formats.identify import identify, identify_directory
 from vknn.formats.model import Model, TensorSpec
@@ -66,7 +68,8 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
             f"this is {identify(head)}, not a model that vknn reads: {known}", file=str(path)
         )
     try:
-        return chosen[0].load(path, None if weights is None else Path(weights))
+        with np.errstate(all="ignore"):
+            return chosen[0].load(path, None if weights is None else Path(weights))
     except MemoryError as error:
         if isinstance(error, VknnError):
             raise

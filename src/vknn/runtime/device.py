@@ -20,7 +20,7 @@ from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import discovery, instance, messages
 from vknn.runtime.vulkan.core import Core
-from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
+from vknn.runtime.vulkan.lifetime import Closing, close_in_order, sweep
 from vknn.runtime.vulkan.transfer import Transfer
 
 
@@ -113,7 +113,7 @@ class Device(Closing):
             failure: Exception | None = None
             try:
                 sweep()
-                close_all(sorted(self._children, key=lambda c: c.close_order))
+                close_in_order(self._children)
             except Exception as error:  # all are closed even so; after an interrupt they are not
                 failure = error
             self._closed = True

@@ -50,6 +50,11 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
+def close_in_order(entries: Iterable[Closing]) -> None:
+    """As :func:`close_all`, those that others were made with last."""
+    close_all(sorted(entries, key=lambda entry: entry.close_order))
+
+
 def close_all(entries: Iterable[Closable]) -> None:
     """Closing of all, also where that of one fails; the first error is raised at the end.
 
@@ -69,4 +74,4 @@ def sweep() -> None:
     """Closing of what was dropped without being closed."""
     while _forgotten:
         batch = [_forgotten.popleft() for _ in range(len(_forgotten))]
-        close_all(sorted(batch, key=lambda e: e.close_order))
+        close_in_order(batch)
