@@ -36,7 +36,7 @@ def read(path: Path, most: int) -> bytes:
 
 
 def untrusted(about: os.stat_result) -> str | None:
-    """Why a file cannot be trusted; None where it can."""
+    """Reason why a file cannot be trusted; None where it can."""
     if not stat.S_ISREG(about.st_mode):
         return "is no regular file"
     if hasattr(os, "geteuid"):

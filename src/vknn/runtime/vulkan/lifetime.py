@@ -47,12 +47,14 @@ class Closing:
 class Closable(Protocol):
     """Whatever is closed."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release of everything."""
 
 
 def close_in_order(entries: Iterable[Closing]) -> None:
-    """As :func:`close_all`, those that others were made with last."""
-    close_all(sorted(entries, key=lambda entry: entry.close_order))
+    """Closing of all, as of :func:`close_all`; last of those that others were made with."""
+    ordered = sorted(entries, key=lambda entry: entry.close_order)
+    close_all(ordered)
 
 
 def close_all(entries: Iterable[Closable]) -> None:
@@ -74,4 +76,8 @@ def sweep() -> None:
     """Closing of what was dropped without being closed."""
     while _forgotten:
         batch = [_forgotten.popleft() for _ in range(len(_forgotten))]
-        close_in_order(batch)
+        try:
+            close_in_order(batch)
+        except KeyboardInterrupt:
+            _forgotten.extend(batch)  # those that are closed already may be so twice
+            raise
