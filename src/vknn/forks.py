@@ -7,6 +7,7 @@ waiting for, a run, leaves locks behind that the child makes anew.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 its hook for forks has to come before the one below
 import contextlib
 import os
 import threading
@@ -77,6 +78,7 @@ def _after_in_child() -> None:
             lock._at_fork_reinit()
 
 
+# Hooks that come later run earlier: what was imported above holds no lock while this one waits.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
