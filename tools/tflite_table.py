@@ -89,8 +89,8 @@ KERNELS = """\
 
 LiteRT has its kernels up to three times, and they do not agree: reference kernels
 (`OpResolverType.BUILTIN_REF`), optimized ones, and XNNPACK, which `Interpreter(model)` asks first.
-vknn has the results of the reference kernels, on both backends: of quantized networks bit by bit, of
-float networks within the rounding of float32. So a network in vknn may differ from the same one
+vknn has the results of the reference kernels, on both backends: of quantized networks bit by bit,
+of float networks within the rounding of float32. So a network in vknn may differ from the same one
 in an `Interpreter` that is made without that option, by as much as LiteRT differs from itself. With
 LiteRT 2.3, on a photograph, against the reference kernels (share of output elements that differ;
 largest difference, where no unit stands of codes):
@@ -99,15 +99,15 @@ largest difference, where no unit stands of codes):
 |---|---|---|---|---|
 | tf2_mobilenet_v2_1.0_224_ptq | uint8 [1, 1001] | 0.3 %; 12 | 0.5 %; 4 | none |
 | mobilenet_v1_0.25_128_quant | uint8 [1, 1001] | none | 0.9 %; 5 | none |
-| deeplabv3_mnv2_dm05_pascal_quant | classes [1, 513, 513] | 0.5 % of pixels | 0.5 % of pixels | none |
+| deeplabv3_mnv2_dm05_pascal_quant | classes of 513 x 513 pixels | 0.5 % | 0.5 % | none |
 | style_transfer_dynamic (hybrid) | float32, up to 0.91 | 3e-7 | 0.11 | 2e-7 |
 | face_landmark | float32, up to 168 | 1e-4 | 8e-5 | 1e-4 |
 
-Why: the reference kernels bring sums to the output's scale in integers with two roundings (a doubling
-high multiplication, then a shift); XNNPACK does it by one float32 product, and the optimized kernels
-round elsewhere in a few operators. XNNPACK also has its own way to quantize activations of hybrid
-layers. Each difference is of one code where it arises; what stands behind it, a softmax above all,
-makes more of it.
+Why: the reference kernels bring sums to the output's scale in integers with two roundings (a
+doubling high multiplication, then a shift); XNNPACK does it by one float32 product, and the
+optimized kernels round elsewhere in a few operators. XNNPACK also has its own way to quantize
+activations of hybrid layers. Each difference is of one code where it arises; what stands behind
+it, a softmax above all, makes more of it.
 """
 HOSTED = """\
 ## On the host

@@ -1,4 +1,4 @@
-"""The layer of benchmarks/vulkan_layer: built on this machine, and switched on for a process."""
+"""Vulkan layers in C: built on this machine, and switched on for a process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,35 @@ import fcntl
 import json
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
-NAME = "VK_LAYER_VKNN_calls"
 LOG, FOLDER = "VKNN_CALLS_LOG", "VKNN_CALLS_FOLDER"
-SOURCES = Path(__file__).resolve().parents[1] / "vulkan_layer"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer: its name for the loader, the folder of its sources, what it does.
+
+    It is built in the folder of the cache that has the name of the sources' folder.
+    """
+
+    name: str
+    sources: Path
+    description: str
+
+    @property
+    def library(self) -> str:
+        """Name of the library's file."""
+        return f"libVkLayer_{self.name.removeprefix('VK_LAYER_').lower()}.so"
+
+
+#: The layer that writes down what an engine asks of a device.
+CALLS = Layer(
+    "VK_LAYER_VKNN_calls",
+    Path(__file__).resolve().parents[1] / "vulkan_layer",
+    "writes down what an engine asks of a device",
+)
 #: Debian's package of Vulkan's headers, unpacked into a folder of its own.
 PACKAGE = "libvulkan-dev"
 SYSTEM_HEADERS = Path("/usr/include")
@@ -20,25 +44,27 @@ class Unbuildable(Exception):
     """The reason why the layer cannot be built on this machine."""
 
 
-def built(cache: Path) -> Path:
+def built(cache: Path, layer: Layer = CALLS) -> Path:
     """The folder with the layer and its manifest, made under ``cache`` unless newer than the
     sources. Raises Unbuildable."""
-    folder = cache / "vulkan_layer"
+    folder, shared = cache / layer.sources.name, cache / CALLS.sources.name
     folder.mkdir(parents=True, exist_ok=True)
-    library = folder / "libVkLayer_vknn_calls.so"
-    with (folder / "lock").open("w") as lock:
+    shared.mkdir(parents=True, exist_ok=True)
+    library = folder / layer.library
+    with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
+        newest = max(path.stat().st_mtime for path in layer.sources.iterdir())
         if not library.exists() or library.stat().st_mtime < newest:
-            _compile(library, headers(folder))
-            (folder / f"{NAME}.json").write_text(json.dumps(_manifest(library)))
+            _compile(layer, library, headers(shared))
+            manifest = json.dumps(_manifest(layer, library))
+            (folder / f"{layer.name}.json").write_text(manifest)
     return folder
 
 
 def environment(layer: Path, log: Path, texts: Path | None = None) -> dict[str, str]:
     """Variables of a process whose calls go to ``log``, what its compiler read and wrote to the
     folder ``texts``."""
-    found = {"VK_LAYER_PATH": str(layer), "VK_INSTANCE_LAYERS": NAME, LOG: str(log)}
+    found = {"VK_LAYER_PATH": str(layer), "VK_INSTANCE_LAYERS": CALLS.name, LOG: str(log)}
     return found | ({FOLDER: str(texts)} if texts else {})
 
 
@@ -62,12 +88,12 @@ def headers(folder: Path) -> Path:
     return own / "usr" / "include"
 
 
-def _compile(library: Path, include: Path) -> None:
+def _compile(layer: Layer, library: Path, include: Path) -> None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise Unbuildable("no C compiler (cc, gcc, clang)")
     flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{include}"]
-    sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
+    sources = [str(path) for path in sorted(layer.sources.glob("*.c"))]
     done = _run([compiler, *flags, "-o", str(library), *sources, "-lpthread"], library.parent)
     if done.returncode != 0:
         last = done.stdout.strip().splitlines()[:1] or ["no message"]
@@ -79,13 +105,13 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, text=True, check=False, **streams)
 
 
-def _manifest(library: Path) -> dict[str, object]:
+def _manifest(layer: Layer, library: Path) -> dict[str, object]:
     about = {
-        "name": NAME,
+        "name": layer.name,
         "type": "GLOBAL",
         "library_path": str(library),
         "api_version": "1.3.0",
         "implementation_version": "1",
-        "description": "writes down what an engine asks of a device",
+        "description": layer.description,
     }
     return {"file_format_version": "1.1.2", "layer": about}

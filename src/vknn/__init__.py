@@ -7,6 +7,8 @@ that ``import vknn`` is quick and a part of the package can be imported without 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vknn import forks
+
 if TYPE_CHECKING:
     from vknn.crosscheck.verify import verify
     from vknn.errors import (
@@ -74,6 +76,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'vknn' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "vknn.errors")), name)
+    with forks.busy():  # a forked child would wait for ever for an import that another thread began
+        value = getattr(import_module(_HOMES.get(name, "vknn.errors")), name)
     globals()[name] = value
     return value

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from vknn import gc_pause
+from vknn import forks, gc_pause
 from vknn.compile import Target, compile_model
-from vknn.errors import OutOfMemoryError, VknnError
+from vknn.errors import InputError, OutOfMemoryError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder
 from vknn.lowering import WeightCache
 from vknn.program import Program
+from vknn.runtime import close_all
 from vknn.streamed_runs import StreamedRuns
 
 #: Programs kept for different input shapes; the least recently used is closed first.
@@ -34,6 +35,7 @@ class Engine:
     def __init__(self, model: Model, target: Target) -> None:
         self.model, self.target = model, target
         self.lock = threading.RLock()
+        forks.renew(self)
         #: The program of the latest run, which is that of the arrays that the encoder knows again.
         self.latest: Program | None = None
         self._programs: OrderedDict[object, Program] = OrderedDict()
@@ -45,7 +47,7 @@ class Engine:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Decoded outputs by the names of the graph's outputs: a classifier's scores are one."""
-        feeds = self.model.complete(feeds)
+        feeds = self.model.complete(feeds if type(feeds) is dict else self._named(feeds))
         with self.lock:
             program, arrays = self._encoded(feeds)
             if self._state:
@@ -69,7 +71,7 @@ class Engine:
                 try:
                     feeds = next(source)
                     with self.lock:
-                        program, arrays = self._encoded(self.model.complete(feeds))
+                        program, arrays = self._encoded(self.model.complete(self._named(feeds)))
                         runs.hold(program)
                 except StopIteration:
                     break
@@ -93,18 +95,18 @@ class Engine:
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
-        feeds = self.model.complete(feeds)
+        feeds = self.model.complete(self._named(feeds))
         with self.lock:
             return self._compiled(feeds)[0]
 
     def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
-        feeds = self.model.complete(feeds)
+        feeds = self.model.complete(self._named(feeds))
         return self.model.build(*self._types(feeds, self._checked(feeds)))
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
-        return {**self._checked(self.model.complete(feeds)), **self._state}
+        return {**self._checked(self.model.complete(self._named(feeds))), **self._state}
 
     def reset_state(self) -> None:
         """Reset of what the model keeps between runs (if it does) to what it was at first."""
@@ -116,8 +118,7 @@ class Engine:
         """Closing of all programs, and loss of packed weights: the next run builds its own."""
         self.latest = None
         self._encoder.forget()
-        for program in self._programs.values():
-            program.close()
+        close_all(self._programs.values())
         self._programs.clear()
         self.target.weights = WeightCache()
 
@@ -129,12 +130,22 @@ class Engine:
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock:
-            if self._closed:
-                return
             self._closed = True
+            pool = [self.target.pool] if self.target.pool is not None else []
+            close_all([*self._programs.values(), *pool])
             self.forget()
-            if self.target.pool is not None:
-                self.target.pool.close()
+
+    def _named(self, feeds: Any) -> Mapping[str, Any]:
+        """Inputs by name; of a model that has one input, whatever it is without its name."""
+        if isinstance(feeds, Mapping):
+            return feeds
+        if len(self.model.inputs) != 1:
+            names = ", ".join(repr(spec.name) for spec in self.model.inputs) or "none"
+            raise InputError(
+                f"inputs are given by name, as a dict, not as a {type(feeds).__name__} "
+                f"(the model's inputs: {names})"
+            )
+        return {self.model.inputs[0].name: feeds}
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         self.check_open()
@@ -150,7 +161,8 @@ class Engine:
         )
         program = self._programs.get(key)
         if program is None:
-            with gc_pause.paused():
+            # Infinities and NaN are weights and constants like others.
+            with gc_pause.paused(), np.errstate(all="ignore"):
                 program = compile_model(self.model, types, values, self.target)
             self._programs[key] = program
             self._make_room()

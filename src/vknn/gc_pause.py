@@ -12,14 +12,19 @@ import gc
 import threading
 from collections.abc import Iterator
 
-_lock = threading.Lock()
+from vknn import forks
+
+_lock = forks.hold(threading.Lock())
 _blocks = 0
 _was_enabled = False
 
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """No collections while the block runs, in any thread; as before after the last such block."""
+    """No collections while the block runs, in any thread; as before after the last such block.
+
+    Forks wait for it, too.
+    """
     global _blocks, _was_enabled
     with _lock:
         if not _blocks:
@@ -27,7 +32,8 @@ def paused() -> Iterator[None]:
             gc.disable()
         _blocks += 1
     try:
-        yield
+        with forks.busy():
+            yield
     finally:
         with _lock:
             _blocks -= 1

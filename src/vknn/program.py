@@ -13,11 +13,12 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
 from vknn.plan import Plan
-from vknn.runtime import Executable, PlanStream
+from vknn.runtime import Executable, PlanStream, close_all
 from vknn.segment import Segment
 
 #: Programs kept for different shapes of data-dependent tensors, and for a continuation's graphs.
@@ -48,6 +49,7 @@ class Program:
         self._deferred = parts.deferred
         self._compile, self._execute = compile_graph, execute
         self._lock = threading.RLock()
+        forks.renew(self)
         self._subprograms: OrderedDict[Hashable, Program] = OrderedDict()
 
     @property
@@ -92,7 +94,8 @@ class Program:
             continuation = graph.continuation
             if continuation is not None:
                 taken = {name: outputs.pop(name) for name in continuation.takes}
-                outputs |= continuation.resume(taken, self._caller(execute))
+                with np.errstate(all="ignore"):
+                    outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
 
     def stream(self) -> ProgramStream | None:
@@ -113,10 +116,7 @@ class Program:
     def close(self) -> None:
         """Release of the device objects of all segments and subprograms."""
         with self._lock:
-            for segment in self.segments:
-                segment.close()
-            for program in self._subprograms.values():
-                program.close()
+            close_all([*self.segments, *self._subprograms.values()])
             self._subprograms.clear()
 
     def _caller(self, execute: Execute) -> Call:

@@ -52,7 +52,8 @@ def run_node(node: Node, inputs: tuple[np.ndarray | None, ...]) -> tuple[np.ndar
     """The results of one node, checked against its types; errors name the layer."""
     place = f"layer {node.origin.name!r} ({node.origin.type})"
     try:
-        results = tuple(np.asarray(r) for r in node.op.reference(*inputs))
+        with np.errstate(all="ignore"):  # infinities and NaN are results like others
+            results = tuple(np.asarray(r) for r in node.op.reference(*inputs))
     except MemoryError as error:
         raise OutOfMemoryError(f"{place}: host memory is exhausted: {error}") from error
     except ShapeError as error:

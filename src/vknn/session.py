@@ -18,7 +18,7 @@ from vknn.errors import DeviceError, VknnError
 from vknn.formats import Model, TensorSpec, load
 from vknn.lowering import LoweringOptions
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.runtime import Device, WeightPool, open_device
+from vknn.runtime import Device, WeightPool, close_all, open_device
 from vknn.runtime.device_selection import is_host
 from vknn.runtime.tuning_database import tuning_choices
 
@@ -91,28 +91,27 @@ class Session:
         disabled = environment.parts(disable, "disable") | environment.disabled()
         self._owns_device = not isinstance(device, Device)
         with gc_pause.paused():
-            files = (Path(path), Path(weights) if weights is not None else None)
-            self.model, self.device = _load_and_open(*files, device)
+            self.model, self.device = _load_and_open(path, weights, device)
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
+            pool = WeightPool(self.device) if self.device is not None else None
+            choices: Mapping[str, str] = {}
+            if tuned and self.device is not None and "tuning" not in disabled:
+                choices = tuning_choices(self.device.snapshot)
+            options = LoweringOptions(
+                disabled=disabled,
+                choices=choices,
+                precision=self.precision,
+                arithmetic=self.arithmetic,
+            )
+            target = Target(self.device, options, pool=pool, debug=environment.debug())
+            self._engine = Engine(self.model, target)
+            self.reset_state()
         except BaseException:
             if self.device is not None and self._owns_device:
                 self.device.close()
             raise
-        pool = WeightPool(self.device) if self.device is not None else None
-        choices: Mapping[str, str] = {}
-        if tuned and self.device is not None and "tuning" not in disabled:
-            choices = tuning_choices(self.device.snapshot)
-        options = LoweringOptions(
-            disabled=disabled,
-            choices=choices,
-            precision=self.precision,
-            arithmetic=self.arithmetic,
-        )
-        target = Target(self.device, options, pool=pool, debug=environment.debug())
-        self._engine = Engine(self.model, target)
-        self.reset_state()
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -128,8 +127,9 @@ class Session:
         """Outputs of the model for these inputs.
 
         Args:
-            feeds: An array for every input, by name, in the format's own layout and dtype. A Core
-                ML model takes images too and may have inputs that can be left out.
+            feeds: An array for every input, by name, in the format's own layout and dtype; of a
+                model with one input the array alone will do. A Core ML model takes images too and
+                may have inputs that can be left out.
 
         Returns:
             Arrays by the names of the outputs, in the format's own layout and dtype. A classifier
@@ -250,9 +250,8 @@ class Session:
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:
-            self._engine.close()
-            if self.device is not None and self._owns_device:
-                self.device.close()
+            own = [self.device] if self.device is not None and self._owns_device else []
+            close_all([self._engine, *own])
 
     def __enter__(self) -> Session:
         return self
@@ -264,6 +263,12 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __copy__(self) -> Session:
+        raise VknnError("a session cannot be copied: open another, which may share its device")
+
+    def __deepcopy__(self, memo: object) -> Session:
+        return self.__copy__()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -291,7 +296,7 @@ def choose_device(selector: str) -> Device | None:
 
 
 def _load_and_open(
-    path: Path, weights: Path | None, device: str | Device
+    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None, device: str | Device
 ) -> tuple[Model, Device | None]:
     """The model and its device, at the same time: opening waits for the driver mostly."""
     if isinstance(device, Device):
@@ -301,7 +306,10 @@ def _load_and_open(
     # The model is loaded by the other thread and the driver called by this one: the C library has a
     # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
-        loading = executor.submit(load, path, weights)
+        try:
+            loading = executor.submit(load, path, weights)
+        except RuntimeError:  # no further thread can be started: the process is at its end
+            return load(path, weights), choose_device(device)
         try:
             opened = choose_device(device)
         except BaseException:

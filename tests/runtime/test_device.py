@@ -23,7 +23,7 @@ from vknn.errors import (
 )
 from vknn.plan import DeviceLimits
 from vknn.runtime import Device, Executable, list_devices, live_objects, open_device
-from vknn.runtime.vulkan import core
+from vknn.runtime.vulkan import core, messages
 from vknn.runtime.vulkan.vk_result import check, result_error
 
 WEIGHT = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
@@ -352,3 +352,37 @@ def test_many_pipelines_in_threads(device: Device) -> None:
         expected = factor * expected + WEIGHT
     with Executable(device, plan, shaders=shaders) as executable:
         np.testing.assert_allclose(executable.run(FEEDS)["y"], expected, rtol=1e-5)
+
+
+@pytest.mark.device
+def test_an_interrupted_close_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    before = live_objects()
+    device = open_device()
+    executable = Executable(device, chain_plan(WEIGHT), shaders=shaders)
+    executable._run.submit()
+    with monkeypatch.context() as patch:
+        patch.setattr(core.Core, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.close()
+    device.close()
+    assert live_objects() == before
+
+
+@pytest.mark.device
+def test_an_error_while_closing_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise ValidationError("a message")
+
+    before = live_objects()
+    device = open_device()
+    made = [Executable(device, chain_plan(WEIGHT), shaders=shaders) for _ in range(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(messages, "raise_pending", refused)
+        with pytest.raises(ValidationError):
+            device.close()
+    device.close()
+    assert live_objects() == before
+    del made

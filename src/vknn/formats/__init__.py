@@ -14,9 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vknn.errors import ModelFormatError
+import numpy as np
+
+from vknn.errors import ModelFormatError, OutOfMemoryError, VknnError
 from vknn.formats.identify import identify, identify_directory
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.regular_file import refuse_special
 
 __all__ = ["Format", "Model", "TensorSpec", "formats", "load"]
 
@@ -53,7 +56,7 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     Raises ModelFormatError for files that are missing, damaged or of no known format, and
     UnsupportedLayerError for layers that vknn cannot run.
     """
-    path = Path(path)
+    path, weights = as_path(path), None if weights is None else as_path(weights)
     head = _read_head(path)
     claims = [f for f in formats() if f.recognizes(head)]
     named = [f for f in formats() if path.name.lower().endswith(f.suffixes)]
@@ -64,7 +67,30 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         raise ModelFormatError(
             f"this is {identify(head)}, not a model that vknn reads: {known}", file=str(path)
         )
-    return chosen[0].load(path, None if weights is None else Path(weights))
+    try:
+        with np.errstate(all="ignore"):
+            return chosen[0].load(path, None if weights is None else Path(weights))
+    except MemoryError as error:
+        if isinstance(error, VknnError):
+            raise
+        raise OutOfMemoryError(f"{path}: host memory is exhausted by reading it") from error
+
+
+def as_path(file: str | os.PathLike[str]) -> Path:
+    """``file`` as a Path; raises ModelFormatError for what names no file."""
+    try:
+        path = Path(file)
+        os.stat(path)
+    except OSError:  # whoever opens it says more
+        return path
+    except (TypeError, ValueError) as error:
+        raise ModelFormatError(f"{_short(file)} is not the path of a file: {error}") from None
+    return path
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:60]}..."
 
 
 def _worth_trying(head: bytes) -> bool:
@@ -73,6 +99,7 @@ def _worth_trying(head: bytes) -> bool:
 
 
 def _read_head(path: Path) -> bytes:
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)

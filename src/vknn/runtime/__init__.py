@@ -11,6 +11,7 @@ from vknn.runtime.executor import Executable
 from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.timing import PlanProfile
+from vknn.runtime.vulkan.lifetime import close_all
 from vknn.runtime.vulkan.live_objects import live_objects
 from vknn.runtime.vulkan.messages import raise_pending as check_validation
 from vknn.runtime.weights import WeightPool
@@ -24,6 +25,7 @@ __all__ = [
     "Snapshot",
     "WeightPool",
     "check_validation",
+    "close_all",
     "environment",
     "list_devices",
     "live_objects",

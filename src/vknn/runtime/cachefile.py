@@ -9,6 +9,7 @@ import struct
 import tempfile
 from pathlib import Path
 
+from vknn.runtime import trusted_file
 from vknn.runtime.snapshot import Snapshot
 
 MAGIC = b"VKNNPC1\n"
@@ -51,12 +52,10 @@ def unpack(raw: bytes) -> bytes | None:
 
 
 def read(path: Path) -> bytes:
-    """The cached data; empty where there is none or it is damaged."""
+    """The cached data; empty where there is none, or it is damaged or not to be trusted."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return b""
-        return unpack(path.read_bytes()) or b""
-    except OSError:
+        return unpack(trusted_file.read(path, MAX_BYTES)) or b""
+    except (OSError, ValueError):
         return b""
 
 

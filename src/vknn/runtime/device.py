@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import warnings
 import weakref
 from pathlib import Path
 
-from vknn import environment
+from vknn import environment, forks
 from vknn.environment import Environment
 from vknn.errors import DeviceError
 from vknn.plan import DeviceLimits
@@ -19,7 +20,7 @@ from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import discovery, instance, messages
 from vknn.runtime.vulkan.core import Core
-from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.lifetime import Closing, close_in_order, sweep
 from vknn.runtime.vulkan.transfer import Transfer
 
 
@@ -37,15 +38,14 @@ class Shared:
 
     def destroy(self) -> None:
         """Release of everything, in reverse order."""
-        self.precompiler.destroy()
-        self.transfer.destroy()
-        self.pipelines.destroy()
-        self.core.destroy()
+        with contextlib.ExitStack() as undo:
+            for part in (self.core, self.pipelines, self.transfer, self.precompiler):
+                undo.callback(part.destroy)
 
 
 #: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.
 _Key = tuple[int, bytes, frozenset[str], Path, float]
-_lock = threading.RLock()
+_lock = forks.hold(threading.RLock())
 _open: dict[_Key, Shared] = {}
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
 
@@ -110,11 +110,16 @@ class Device(Closing):
         with _lock:
             if self._closed:
                 return
+            failure: Exception | None = None
+            try:
+                sweep()
+                close_in_order(self._children)
+            except Exception as error:  # all are closed even so; after an interrupt they are not
+                failure = error
             self._closed = True
-            sweep()
-            for child in sorted(self._children, key=lambda c: c.close_order):
-                child.close()
             _release(self._shared)
+        if failure is not None:
+            raise failure
         messages.raise_pending()
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
@@ -19,7 +20,7 @@ from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.recorded_run import RecordedRun
 from vknn.runtime.timing import PlanProfile, Timer
 from vknn.runtime.vulkan import messages
-from vknn.runtime.vulkan.lifetime import Closing, sweep
+from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.weights import WeightPool
 
@@ -54,6 +55,7 @@ class Executable(Closing):
         self._core, self._transfer = shared.core, shared.transfer
         self._lock = threading.Lock()
         self._closing = threading.Lock()
+        forks.renew(self)
         self._streams: list[PlanStream] = []
         self._timer: Timer | None = None
         self._undo = ExitStack()
@@ -165,11 +167,14 @@ class Executable(Closing):
                 return
             with self._lock:
                 self._closed = True
-            for stream in self._streams:  # which take their own lock first, and then this one's
-                stream.close()
-            with self._lock:
-                self._run.settle(self.timeout)
-                self._undo.close()
+            try:
+                close_all(self._streams)  # which take their own lock first, and then this one's
+                with self._lock:
+                    self._run.settle(self.timeout)
+            except BaseException:  # an interrupt: another close goes on with it
+                self._closed = False
+                raise
+            self._undo.close()
         messages.raise_pending()
 
     @contextlib.contextmanager

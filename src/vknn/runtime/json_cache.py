@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from vknn.errors import VknnError
+from vknn.runtime import trusted_file
 from vknn.runtime.cachefile import replace
 
 MAX_BYTES = 64 << 20
@@ -37,9 +38,7 @@ class JsonCache(Generic[T]):
     def load(self, path: Path) -> T | None:
         """The content; None where there is no file, and with a warning where it is damaged."""
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise ValueError(f"it has more than {MAX_BYTES} bytes")
-            return self._parse(json.loads(path.read_bytes()))
+            return self._parse(json.loads(trusted_file.read(path, MAX_BYTES)))
         except OSError:
             return None
         except (ValueError, RecursionError) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError, ShaderError
 from vknn.plan import Dispatch, View
 from vknn.runtime import cachefile
@@ -84,6 +86,7 @@ class Pipelines:
     def __init__(self, core: Core, cache_folder: Path | None) -> None:
         self._core = core
         self._lock = threading.Lock()
+        forks.renew(self)
         self._natives: list[Native] = []
         self._set_layouts: dict[tuple[View, ...], Any] = {}
         self._layouts: dict[tuple[tuple[View, ...], int], Any] = {}
@@ -116,7 +119,9 @@ class Pipelines:
     def release(self, keys: Iterable[PipelineKey]) -> None:
         """End of a use of the pipelines of ``keys``; the device is done with them."""
         with self._lock:
-            for key in set(keys) & self._users.keys():  # none behind destroy()
+            for key in dict.fromkeys(keys):
+                if key not in self._users:  # behind destroy()
+                    continue
                 self._users[key] -= 1
                 if not self._users[key]:
                     del self._users[key]
@@ -196,8 +201,13 @@ class Pipelines:
         if len(parts) == 1:
             results = [batch(infos)]
         else:
-            with ThreadPoolExecutor(len(parts)) as executor:
-                results = list(executor.map(batch, parts))
+            running: list[Future[tuple[int, list[Any]]]] = []
+            # RuntimeError: no further thread can be started, the process is at its end.
+            with ThreadPoolExecutor(len(parts)) as executor, contextlib.suppress(RuntimeError):
+                for part in parts:
+                    running.append(executor.submit(batch, part))  # noqa: PERF401
+            results = [run.result() for run in running]
+            results += [batch(part) for part in parts[len(running) :]]
         return [code for code, _ in results], [h for _, handles in results for h in handles]
 
     def _create(self, kind: str, info: Struct) -> Any:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan
 from vknn.runtime.pipelines import Pipeline
@@ -43,6 +44,7 @@ class PlanStream(Closing):
     ) -> None:
         self._core, self._plan, self._ready, self._timeout = core, plan, ready, timeout
         self._lock = threading.RLock()  # taken before that of ``ready``, never within it
+        forks.renew(self)
         self._pending: deque[RecordedRun] = deque()
         self._undo = ExitStack()
         with ExitStack() as undo:
@@ -105,9 +107,9 @@ class PlanStream(Closing):
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
             for run in self._runs:  # an interrupted push is in flight and not pending
                 run.settle(self._timeout)
+            self._closed = True  # not before: an interrupted close can be tried again
             self._undo.close()
 
     def _check_open(self) -> None:

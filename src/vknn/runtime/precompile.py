@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from vknn import forks
 from vknn.environment import Environment
 from vknn.errors import DeviceLostError, VknnError
 from vknn.plan import Dispatch, Plan, View
@@ -170,7 +171,8 @@ class Precompiler:
             while (found := self._next()) is not None:
                 batch, task = found
                 try:
-                    goes_on = worker.compile(task)
+                    with forks.busy():
+                        goes_on = worker.compile(task)
                 finally:
                     self._through(batch)
                 if not goes_on:
@@ -231,7 +233,7 @@ class _CompileWorker:
         self._timed: list[tuple[CompileTask, float]] = []
 
     def __enter__(self) -> _CompileWorker:
-        with ExitStack() as undo:
+        with forks.busy(), ExitStack() as undo:
             core = Core(self._like.snapshot, Environment(disabled=self._like.disabled))
             undo.callback(core.destroy)
             self._core = core
@@ -247,7 +249,8 @@ class _CompileWorker:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._undo.close()
+        with forks.busy():
+            self._undo.close()
 
     def compile(self, task: CompileTask) -> bool:
         """Compiles; False where that is useless: the driver finds nothing of what it compiled."""

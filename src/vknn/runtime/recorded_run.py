@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from vknn.errors import DeviceLostError, DeviceTimeoutError
+from vknn.errors import DeviceError, DeviceTimeoutError
 from vknn.plan import Plan
 from vknn.runtime.copies_beside import CopiesBeside
 from vknn.runtime.host_io import HostIO
@@ -113,16 +112,23 @@ class RecordedRun:
         self.in_flight = False
 
     def settle(self, timeout: float) -> None:
-        """Wait for a run that was given up on. What the device still uses cannot be freed."""
-        if not self.in_flight or self.core.lost is not None:
+        """Wait for a run that was given up on. What the device still uses cannot be freed.
+
+        No error of the driver is raised: where it cannot wait for the run it waits for all.
+        """
+        if not self.in_flight:
             return
         self.deliver()
-        with contextlib.suppress(DeviceLostError):
-            if not self.in_flight or self.core.wait(self._fence.array, timeout):
-                self.in_flight = False
-            else:
-                self.core.lost = f"{self.plan.name!r} never finished"
-                self.core.abandoned = True
+        try:
+            self.core.ensure_alive()
+            done = not self.in_flight or self.core.wait(self._fence.array, timeout)
+        except DeviceError:
+            self.core.idle()
+            done = True
+        if not done:
+            self.core.lost = f"{self.plan.name!r} never finished"
+            self.core.abandoned = True
+        self.in_flight = False
 
     def destroy(self) -> None:
         self._undo.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn import forks
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
 from vknn.runtime.range_allocator import RangeAllocator, align_up
@@ -56,6 +57,7 @@ class WeightPool(Closing):
     def __init__(self, device: Device) -> None:
         self._core, self._transfer = device.shared.core, device.shared.transfer
         self._lock = threading.Lock()
+        forks.renew(self)
         self._blocks: list[_Block] = []
         self._weights: dict[int, DeviceWeight] = {}
         self._closed = False

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.errors import ModelFormatError
+from vknn.formats.regular_file import refuse_special
 
 TAG_FLOAT16 = 0x01306B47
 TAG_INT8 = 0x000D4B38
@@ -72,6 +73,7 @@ class BinReader:
         self._data = self._map()
 
     def _map(self) -> np.ndarray:
+        refuse_special(self._path)
         try:
             if self._missing or self._path.stat().st_size == 0:
                 return np.zeros(0, np.uint8)

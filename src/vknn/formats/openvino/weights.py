@@ -10,6 +10,7 @@ import numpy as np
 from vknn.errors import ModelFormatError
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.records import STORED, Blob
+from vknn.formats.regular_file import refuse_special
 
 
 class Weights:
@@ -18,6 +19,7 @@ class Weights:
     def __init__(self, path: Path, needed: bool) -> None:
         self.path = path
         self._data: mmap.mmap | bytes | None = None
+        refuse_special(path)
         try:
             with path.open("rb") as stream:
                 if path.stat().st_size:

@@ -7,12 +7,12 @@ when the package was built, and only if the sources beside it still have the has
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from vknn import environment
 from vknn.errors import ShaderError
+from vknn.runtime import cachefile, trusted_file
 from vknn.runtime.spirv import cooperative, glsl, shaderc
 from vknn.runtime.spirv.glsl import Variant
 from vknn.runtime.spirv.shaderc import ShaderJob
@@ -121,23 +122,17 @@ def _cache_folder() -> Path:
 def _read_cached(path: Path) -> bytes | None:
     """A cached module; its last 32 bytes are the hash of the others, against damage."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = trusted_file.read(path, cachefile.MAX_BYTES)
+    except (OSError, ValueError):
         return None
     module, digest = data[:-32], data[-32:]
     return module if module and hashlib.sha256(module).digest() == digest else None
 
 
 def _write_cached(path: Path, module: bytes) -> None:
-    """Written aside and renamed; a cache that cannot be written is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new")
-        with os.fdopen(handle, "wb") as file:
-            file.write(module + hashlib.sha256(module).digest())
-        os.replace(temporary, path)
-    except OSError:
-        return
+    """Replacement in one step; a cache that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        cachefile.replace(path, module + hashlib.sha256(module).digest())
 
 
 def entry_name(kernel: str, variant: Variant) -> str:

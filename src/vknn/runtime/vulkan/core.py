@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from vknn import forks
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
 from vknn.runtime import measured_speeds
@@ -24,7 +26,13 @@ from vknn.runtime.vulkan.discovery import (
     float_dot_features,
 )
 from vknn.runtime.vulkan.structs import Struct
-from vknn.runtime.vulkan.vk_result import LOST_REMEDY, check, result_error
+from vknn.runtime.vulkan.vk_result import (
+    DEVICE_LOST,
+    LOST_REMEDY,
+    SUCCESS,
+    check,
+    result_error,
+)
 from vknn.runtime.vulkan.vulkan_api import ffi, lib
 
 #: kind -> (create, destroy, handle type)
@@ -48,6 +56,8 @@ _KINDS = {
     "semaphore": ("vkCreateSemaphore", "vkDestroySemaphore", "VkSemaphore"),
 }
 _WAIT_SLICE = 500_000_000  # ns; between slices Python can act on Ctrl-C
+#: Seconds between further waits for an idle device where the driver cannot wait just now.
+_IDLE_PAUSES = (0.01, 0.05, 0.2)
 
 
 class Native:
@@ -91,6 +101,7 @@ class Core:
         self.peak = 0
         self._queue_lock = threading.RLock()
         self._account_lock = threading.RLock()
+        forks.renew(self)
         self.instance = instance.acquire()
         try:
             self._open()
@@ -99,7 +110,10 @@ class Core:
             raise
 
     def _open(self) -> None:
-        physical = self.instance.physical_devices()[self.snapshot.index]
+        listed = self.instance.physical_devices()
+        if self.snapshot.index >= len(listed):
+            raise DeviceError(f"{self.snapshot.name} is not listed any more; open it again")
+        physical = listed[self.snapshot.index]
         family = self.snapshot.compute_family
         if family is None:
             raise DeviceError(f"{self.snapshot.name} has no compute queue")
@@ -165,9 +179,14 @@ class Core:
 
     def idle(self) -> None:
         """Wait until the device has nothing to do, or is lost."""
-        if not self.abandoned:
+        for pause in (*_IDLE_PAUSES, 0.0):
+            if self.abandoned:
+                return
             with self._queue_lock:
-                lib.vkDeviceWaitIdle(self.device)
+                code = lib.vkDeviceWaitIdle(self.device)
+            if code in (SUCCESS, DEVICE_LOST):
+                return
+            time.sleep(pause)
 
     def account(self, nbytes: int) -> None:
         """Account of device memory that was allocated (or, negative, freed)."""

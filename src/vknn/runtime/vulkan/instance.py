@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from vknn import environment
+from vknn import environment, forks
 from vknn.errors import DeviceError
 from vknn.runtime.vulkan import live_objects, messages, structs
 from vknn.runtime.vulkan.structs import Struct
@@ -20,7 +20,7 @@ PORTABILITY = "VK_KHR_portability_enumeration"
 ENUMERATE_PORTABILITY = 1  # VkInstanceCreateFlagBits
 API_VERSION = 1 << 22 | 1 << 12  # 1.1
 
-_lock = threading.RLock()
+_lock = forks.hold(threading.RLock())
 _current: Instance | None = None
 _users = 0
 
@@ -43,7 +43,12 @@ class Instance:
         check(code, "creating the Vulkan instance")
         self.handle = handle[0]
         live_objects.created("instance")
-        self._messenger = self._listen() if validate else None
+        self._messenger: Any = None
+        try:
+            self._messenger = self._listen() if validate else None
+        except BaseException:
+            self.destroy()
+            raise
 
     def physical_devices(self) -> list[Any]:
         """The VkPhysicalDevice handles, in the loader's order."""

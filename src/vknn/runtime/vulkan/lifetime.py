@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from vknn.errors import VknnError
 
 _Self = TypeVar("_Self", bound="Closing")
 _forgotten: deque[Closing] = deque()
@@ -24,6 +27,12 @@ class Closing:
         """Release of everything; may be called twice."""
         raise NotImplementedError
 
+    def __copy__(self: _Self) -> _Self:
+        raise VknnError(f"a {type(self).__name__} cannot be copied: its objects are the device's")
+
+    def __deepcopy__(self: _Self, memo: object) -> _Self:
+        return self.__copy__()
+
     def __enter__(self: _Self) -> _Self:
         return self
 
@@ -35,9 +44,40 @@ class Closing:
             _forgotten.append(self)
 
 
+class Closable(Protocol):
+    """Whatever is closed."""
+
+    def close(self) -> None:
+        """Release of everything."""
+
+
+def close_in_order(entries: Iterable[Closing]) -> None:
+    """Closing of all, as of :func:`close_all`; last of those that others were made with."""
+    ordered = sorted(entries, key=lambda entry: entry.close_order)
+    close_all(ordered)
+
+
+def close_all(entries: Iterable[Closable]) -> None:
+    """Closing of all, also where that of one fails; the first error is raised at the end.
+
+    What is no Exception (KeyboardInterrupt) is raised at once: who called it closes again.
+    """
+    failure: Exception | None = None
+    for entry in entries:
+        try:
+            entry.close()
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
 def sweep() -> None:
     """Closing of what was dropped without being closed."""
     while _forgotten:
         batch = [_forgotten.popleft() for _ in range(len(_forgotten))]
-        for entry in sorted(batch, key=lambda e: e.close_order):
-            entry.close()
+        try:
+            close_in_order(batch)
+        except KeyboardInterrupt:
+            _forgotten.extend(batch)  # those that are closed already may be so twice
+            raise

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from vknn import forks
+
 _counts: Counter[str] = Counter()
-_lock = threading.RLock()
+_lock = forks.hold(threading.RLock())
 
 
 def created(kind: str, count: int = 1) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from vknn import forks
 from vknn.errors import ValidationError
 from vknn.runtime.vulkan import structs
 from vknn.runtime.vulkan.structs import Struct
@@ -23,7 +24,7 @@ SHOWN = 10
 
 #: The texts collected so far.
 collected: list[str] = []
-_lock = threading.RLock()
+_lock = forks.hold(threading.RLock())
 _callback: Any = None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vknn.errors import DeviceLostError, DeviceTimeoutError
+from vknn import forks
+from vknn.errors import DeviceError, DeviceTimeoutError
 from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.commands import CommandPool, Fence
 from vknn.runtime.vulkan.core import Core
@@ -86,6 +87,18 @@ class _Slot:
             raise DeviceTimeoutError(f"a copy to or from the device took over {timeout:g} s")
         self.busy = False
 
+    def settle(self, timeout: float) -> None:
+        """Loss of what was put here, when the device does not copy it any more."""
+        self.used = 0
+        self.waiting.clear()
+        try:
+            self.finish(timeout)
+        except DeviceTimeoutError as error:
+            self.core.lost, self.core.abandoned = str(error), True
+        except DeviceError:  # the driver cannot wait for the copy: it is to wait for all
+            self.core.idle()
+        self.busy = False
+
     def destroy(self) -> None:
         self.fence.destroy()
         self.staging.destroy()
@@ -100,6 +113,7 @@ class Transfer:
     def __init__(self, core: Core, timeout: float) -> None:
         self._core, self._timeout = core, timeout
         self._lock = threading.Lock()
+        forks.renew(self)
         self._pool: CommandPool | None = None
         self._slots: list[_Slot] = []
         self._barriers = commands.Barriers()
@@ -131,7 +145,7 @@ class Transfer:
             source.invalidate()
             result[:] = source.mapped[offset : offset + nbytes]
             return result
-        with self._lock:
+        with self._lock, self._settled():
             for start in range(0, nbytes, SLOT_BYTES):
                 size = min(SLOT_BYTES, nbytes - start)
                 slot = self._slot(0)
@@ -150,7 +164,7 @@ class Transfer:
             self._pool = None
 
     def _stage(self, uploads: Iterable[Upload]) -> None:
-        try:
+        with self._settled():
             slot, number = self._slot(0), 0
             for upload in uploads:
                 raw, done = upload.raw(), 0
@@ -165,20 +179,16 @@ class Transfer:
             self._send(slot)
             for slot in self._slots:
                 slot.finish(self._timeout)
-        except BaseException:
-            self._settle()
-            raise
 
-    def _settle(self) -> None:
-        """Wait for copies that were given up on: their buffers are about to be freed."""
-        for slot in self._slots:
-            slot.used = 0
-            slot.waiting.clear()
-            try:
-                with contextlib.suppress(DeviceLostError):
-                    slot.finish(self._timeout)
-            except DeviceTimeoutError as error:
-                self._core.lost, self._core.abandoned = str(error), True
+    @contextlib.contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Wait, after an error, for copies that were given up on: buffers are about to be freed."""
+        try:
+            yield
+        except BaseException:
+            for slot in self._slots:
+                slot.settle(self._timeout)
+            raise
 
     def _slot(self, number: int) -> _Slot:
         if self._pool is None:

@@ -8,6 +8,7 @@ SUCCESS = 0
 TIMEOUT = 2
 INCOMPLETE = 5
 INITIALIZATION_FAILED = -3
+DEVICE_LOST = -4
 
 LOST_REMEDY = (
     "close the session and open a new one; if it happens again, the driver's watchdog may have "

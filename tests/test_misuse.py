@@ -1,0 +1,110 @@
+"""What users may try with sessions and files: it works, or one VknnError says why not."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_model import SHAPE, write_small_model
+
+import vknn
+from vknn import formats
+
+ARRAY = np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_small_model(tmp_path)
+
+
+@pytest.mark.parametrize("device", ["auto", "numpy"])
+def test_one_input_needs_no_name(path: Path, device: str) -> None:
+    with vknn.Session(path, device=device) as session:
+        expected = session.run({"data": ARRAY})["out"]
+        np.testing.assert_array_equal(session.run(ARRAY)["out"], expected)
+        for found in session.stream([ARRAY, ARRAY]):
+            np.testing.assert_array_equal(found["out"], expected)
+
+
+def test_several_inputs_need_names(tmp_path: Path) -> None:
+    path = tmp_path / "two.param"
+    path.write_text(
+        "7767517\n3 3\nInput a 0 1 a 0=3\nInput b 0 1 b 0=3\nBinaryOp s 2 1 a b y 0=0\n"
+    )
+    with (
+        vknn.Session(path, device="numpy") as session,
+        pytest.raises(vknn.InputError, match="by name, as a dict, not as a ndarray .*'a', 'b'"),
+    ):
+        session.run(np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize("given", [b"7767517\n", 5, None, "a\0b"], ids=repr)
+def test_what_names_no_file(given: object) -> None:
+    with pytest.raises(vknn.ModelFormatError, match="is not the path of a file"):
+        vknn.Session(given, device="numpy")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["pipe.param", "pipe.tflite", "pipe.mlmodel", "pipe.xml"])
+def test_a_pipe_is_no_model(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(vknn.ModelFormatError, match=r"pipe\.\w+: this is a pipe"):
+        vknn.Session(tmp_path / name, device="numpy")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.timeout(60)
+def test_a_pipe_is_no_weights_file(path: Path) -> None:
+    weights = path.with_suffix(".bin")
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(vknn.ModelFormatError, match=r"small\.bin: this is a pipe"):
+        vknn.Session(path, device="numpy")
+
+
+def test_a_model_beyond_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(_: Path) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(Path, "read_bytes", exhausted)
+    with pytest.raises(vknn.OutOfMemoryError, match=r"small\.param: host memory is exhausted"):
+        formats.load(path)
+
+
+def test_a_session_is_not_copied(path: Path) -> None:
+    with vknn.Session(path) as session:
+        for made in (copy.copy, copy.deepcopy):
+            with pytest.raises(vknn.VknnError, match="a session cannot be copied: open another"):
+                made(session)
+            if session.device is not None:
+                with pytest.raises(vknn.VknnError, match="a Device cannot be copied"):
+                    made(session.device)
+        session.run({"data": ARRAY})
+
+
+AT_EXIT = """
+import atexit, sys
+import numpy as np
+
+def late():
+    import vknn
+    with vknn.Session(sys.argv[1]) as session:
+        print(session.run({"data": np.zeros((3, 8, 8), np.float32)})["out"].size)
+
+atexit.register(late)
+import vknn
+vknn.Session
+"""
+
+
+def test_a_session_at_the_end_of_the_process(path: Path) -> None:
+    command = [sys.executable, "-c", AT_EXIT, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.stdout, done.returncode) == ("5\n", 0), done.stderr

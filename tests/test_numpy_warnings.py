@@ -1,0 +1,55 @@
+"""NumPy's warnings, which never come from vknn: NaN and infinities are numbers like others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.formats.ncnn.nets import net, write
+from tests.helpers import single_op_graph
+from tests.lowering.op_cases import FAMILIES
+from tests.ops.test_special_values import FINITE
+
+import vknn
+from vknn import reference
+
+
+@pytest.fixture(autouse=True)
+def _strict() -> Iterator[None]:
+    """What NumPy would warn of is an error, as with np.seterr, and so is any warning."""
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", FAMILIES)
+def test_references(family: str) -> None:
+    for case in FAMILIES[family]():
+        arrays = [
+            array if (type(case.op), number) in FINITE else _special(array)
+            for number, array in enumerate(case.arrays())
+        ]
+        graph = single_op_graph(case.op, arrays, case.constants)
+        taken = [n for n, a in enumerate(arrays) if a is not None and n not in case.constants]
+        reference.run(graph, {f"x{n}": arrays[n] for n in taken})
+
+
+@pytest.mark.parametrize("device", ["auto", "numpy"])
+def test_sessions(device: str, tmp_path: Path) -> None:
+    path = write(tmp_path, net("Input i 0 1 x", "UnaryOp l 1 1 x y 0=8", "UnaryOp e 1 1 y z 0=7"))
+    x = np.array([[-1.0, 0.0, 1e38, np.inf, np.nan]], np.float32)
+    with vknn.Session(path, device=device) as session:
+        found = session.run({"x": x})["z"]
+    assert np.isnan(found[0, [0, 4]]).all()
+
+
+def _special(array: np.ndarray | None) -> np.ndarray | None:
+    """The array with each of the numbers that NumPy may warn of."""
+    if array is not None and array.dtype.kind == "f":
+        array = array.copy()
+        array.reshape(-1)[:3] = [np.nan, np.inf, 3e38][: array.size]
+    return array
