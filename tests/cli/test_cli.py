@@ -115,6 +115,23 @@ def test_run_writes_npz(
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
 
 
+def test_verify_that_checks_nothing_fails(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    code, out, _ = run(capsys, "verify", model, "--device", "numpy")
+    assert code == 1
+    assert "nothing to compare" in out
+    assert run_json(capsys, "verify", model, "--device", "numpy", code=1)["checked"] == 0
+
+
+@pytest.mark.parametrize("command", ["run --output", "verify --dump"])
+def test_errors_name_the_file_on_a_full_disk(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, command: str
+) -> None:
+    name, option = command.split()
+    argv = (name, model, "--input", array, "--device", "numpy", option, "/dev/full")
+    code, _, err = run(capsys, *argv)
+    assert (code, err) == (2, "vknn: error: /dev/full: No space left on device\n")
+
+
 @pytest.mark.device
 def test_verify(
     capsys: pytest.CaptureFixture[str],

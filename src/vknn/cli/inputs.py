@@ -110,7 +110,7 @@ def _open(path: Path) -> Any:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
         raise VknnError(
-            f"{path} is read as a picture, which needs Pillow: pip install 'vknn[image]'"
+            f"{path} is read as a picture, which needs Pillow: pip install pillow"
         ) from None
     try:
         with Image.open(path) as picture:

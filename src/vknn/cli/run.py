@@ -15,6 +15,7 @@ from vknn.cli.arguments import add_inputs, add_model, opened
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError
+from vknn.named_files import named
 
 #: Outputs of at most this many elements along one axis are shown as scores.
 MAX_SCORES = 1 << 20
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         seconds = time.perf_counter() - begin
         device = session.device.name if session.device is not None else "NumPy"
     if args.output is not None:
-        with args.output.open("wb") as file:
+        with named(args.output), args.output.open("wb") as file:
             np.savez(file, **{n: _array(v) for n, v in outputs.items()})  # type: ignore[arg-type]
     rows = [_summary(name, value, args.top, labels) for name, value in outputs.items()]
     if args.json:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vknn.errors import ModelFormatError
-from vknn.formats.identify import identify, identify_directory
+from vknn.formats.identify import identify, identify_directory, remedy
 from vknn.formats.model import Model, TensorSpec
 
 __all__ = ["Format", "Model", "TensorSpec", "formats", "load"]
@@ -61,8 +61,11 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     chosen = [f for f in claims if f in named] or claims or named
     if not chosen or (not claims and not _worth_trying(head)):
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats())
+        advice = remedy(head, path.name)
         raise ModelFormatError(
-            f"this is {identify(head)}, not a model that vknn reads: {known}", file=str(path)
+            f"this is {identify(head)}, not a model that vknn reads: {known}"
+            + (f"; {advice}" if advice else ""),
+            file=str(path),
         )
     return chosen[0].load(path, None if weights is None else Path(weights))
 
