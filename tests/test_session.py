@@ -134,6 +134,16 @@ def test_wrong_sizes_are_told_of_the_input(tmp_path):
     assert caught.value.__suppress_context__
 
 
+def test_hints_and_views(net):
+    with vknn.Session(net, device="numpy") as session:
+        assert [(s.name, s.shape, s.hint) for s in session.inputs] == [("data", None, (3, 8, 8))]
+        text = "net.param: data float32[any, such as 3, 8, 8] -> prob float32[any], fp32 on NumPy"
+        assert repr(session) == f"<vknn.Session {text}>"
+        view = session._repr_html_()
+        assert "<td>input</td><td>data</td><td>float32</td><td>any, such as 3, 8, 8</td>" in view
+    assert repr(session).endswith(", closed>")
+
+
 def test_unknown_device_is_refused(net):
     with pytest.raises(vknn.DeviceError):
         vknn.Session(net, device="vulkan:77")

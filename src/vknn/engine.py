@@ -124,6 +124,11 @@ class Engine:
         self._programs.clear()
         self.target.weights = WeightCache()
 
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
     def check_open(self) -> None:
         """Check that the engine is open; raises VknnError once it is closed."""
         if self._closed:

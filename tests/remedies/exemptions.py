@@ -6,6 +6,9 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    ": give the others with --input NAME=FILE": (
+        "cli/test_cli.py::test_files_are_for_the_input_that_is_left"
+    ),
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
@@ -77,11 +80,7 @@ EXEMPT = {
     "`VKNN_DISABLE` takes these names:": "documentation",
     "this is pnnx's own network (.pnnx.param), not ncnn's: open the .ncnn.param that pnnx writes "
     "beside it": "another program writes that file",
-    "this is a Core ML package, a directory; vknn reads the single file of a neural network "
-    "(.mlmodel), which may lie in it under Data/com.apple.CoreML; convert an ML program's network "
-    'anew with coremltools.convert(..., convert_to="neuralnetwork")': "another program converts",
-    "this is OpenVINO IR version {}, which holds operations of opsets; vknn reads the layers of "
-    "versions 2 to 7: write them with the Model Optimizer of OpenVINO 2019 (2020's with its option "
-    "generate_deprecated_IR_V7), or convert the network that the IR was made of to ncnn (pnnx) or "
-    "TensorFlow Lite": "another program converts",
+    "--output takes the results of one run: give its input with --input": (
+        "tells which option is wrong"
+    ),
 }
