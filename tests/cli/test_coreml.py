@@ -19,8 +19,8 @@ from vknn.cli import main
 Image = pytest.importorskip("PIL.Image")
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *argv: object) -> Any:
-    assert main([str(a) for a in (*argv, "--json")]) == 0
+def run_json(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 0) -> Any:
+    assert main([str(a) for a in (*argv, "--json")]) == code
     return json.loads(capsys.readouterr().out)
 
 
