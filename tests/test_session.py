@@ -120,6 +120,30 @@ def test_names_to_switch_off(net):
             vknn.Session(net, disable=disable)
 
 
+def test_wrong_sizes_are_told_of_the_input(tmp_path):
+    path = tmp_path / "net.param"
+    path.write_text(
+        "7767517\n4 5\nInput data 0 1 data 0=8 1=8 2=3\nSplit s 1 2 data a b\n"
+        "Pooling pool 1 1 a small 0=0 1=2 2=2\nConcat cat 2 1 small b out 0=0\n"
+    )
+    with vknn.Session(path, device="numpy") as session:
+        message = r"^input 'data' has the shape \(3, 10, 12\), the file suggests \(3, 8, 8\): layer"
+        with pytest.raises(vknn.InputError, match=message) as caught:
+            session.run({"data": picture(3, 10, 12)})
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_hints_and_views(net):
+    with vknn.Session(net, device="numpy") as session:
+        assert [(s.name, s.shape, s.hint) for s in session.inputs] == [("data", None, (3, 8, 8))]
+        text = "net.param: data float32[any, such as 3, 8, 8] -> prob float32[any], fp32 on NumPy"
+        assert repr(session) == f"<vknn.Session {text}>"
+        view = session._repr_html_()
+        assert "<td>input</td><td>data</td><td>float32</td><td>any, such as 3, 8, 8</td>" in view
+    assert repr(session).endswith(", closed>")
+
+
 def test_unknown_device_is_refused(net):
     with pytest.raises(vknn.DeviceError):
         vknn.Session(net, device="vulkan:77")

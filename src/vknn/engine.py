@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from vknn import forks, gc_pause
 from vknn.compile import Target, compile_model
-from vknn.errors import InputError, OutOfMemoryError, VknnError
+from vknn.errors import InputError, OutOfMemoryError, ShapeError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder
@@ -102,7 +103,9 @@ class Engine:
     def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
         feeds = self.model.complete(self._named(feeds))
-        return self.model.build(*self._types(feeds, self._checked(feeds)))
+        types, values = self._types(feeds, self._checked(feeds))
+        with self._shapes_named(types):
+            return self.model.build(types, values)
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
@@ -121,6 +124,11 @@ class Engine:
         close_all(self._programs.values())
         self._programs.clear()
         self.target.weights = WeightCache()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
 
     def check_open(self) -> None:
         """Check that the engine is open; raises VknnError once it is closed."""
@@ -162,7 +170,8 @@ class Engine:
         program = self._programs.get(key)
         if program is None:
             # Infinities and NaN are weights and constants like others.
-            with gc_pause.paused(), np.errstate(all="ignore"):
+            quiet = np.errstate(all="ignore")
+            with gc_pause.paused(), quiet, self._shapes_named(types):
                 program = compile_model(self.model, types, values, self.target)
             self._programs[key] = program
             self._make_room()
@@ -177,6 +186,29 @@ class Engine:
             idle = [k for k, p in self._programs.items() if p not in self._streamed]
             if len(idle) > 1:  # the last is the one just made
                 self._programs.pop(idle[0]).close()
+
+    @contextmanager
+    def _shapes_named(self, types: Mapping[str, TensorType]) -> Iterator[None]:
+        """A layer's error about shapes as an InputError that names inputs of unusual shapes.
+
+        Unusual are those that are not what the file suggests; where it suggests none, all.
+        """
+        try:
+            yield
+        except InputError:
+            raise
+        except ShapeError as error:
+            hints = self.model.shape_hints
+            unlike = [n for n, t in types.items() if n in hints and t.dims != hints[n]]
+            unknown = [s.name for s in self.model.inputs if s.shape is None and s.name not in hints]
+            if not (shown := unlike or unknown):
+                raise
+            text = "; ".join(
+                f"input {name!r} has the shape {types[name].dims}"
+                + (f", the file suggests {hints[name]}" if name in hints else "")
+                for name in shown
+            )
+            raise InputError(f"{text}: {error}") from None
 
     def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, np.ndarray]]:
         """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -90,6 +92,7 @@ class Session:
         check_precision(precision, arithmetic)
         disabled = environment.parts(disable, "disable") | environment.disabled()
         self._owns_device = not isinstance(device, Device)
+        self._file = Path(path).name
         with gc_pause.paused():
             self.model, self.device = _load_and_open(path, weights, device)
         try:
@@ -115,8 +118,9 @@ class Session:
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Name, shape (None where it is free) and dtype of each input."""
-        return self.model.inputs
+        """Name, shape (None where it is free), dtype and suggested shape of each input."""
+        hints = self.model.shape_hints
+        return tuple(dataclasses.replace(s, hint=hints.get(s.name)) for s in self.model.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -253,6 +257,25 @@ class Session:
             own = [self.device] if self.device is not None and self._owns_device else []
             close_all([self._engine, *own])
 
+    def __repr__(self) -> str:
+        where = self.device.name if self.device is not None else "NumPy"
+        inputs, outputs = (", ".join(map(_short, s)) for s in (self.inputs, self.outputs))
+        state = f"{self.precision} on {where}" + (", closed" if self._engine.closed else "")
+        return f"<vknn.Session {self._file}: {inputs} -> {outputs}, {state}>"
+
+    def _repr_html_(self) -> str:
+        """The session as Jupyter shows it: a table of its inputs and outputs."""
+        rows = "".join(
+            f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype.value}</td>"
+            f"<td>{escape(_dims(s))}</td></tr>"
+            for what, specs in (("input", self.inputs), ("output", self.outputs))
+            for s in specs
+        )
+        where = self.device.name if self.device is not None else "NumPy"
+        title = f"<b>{escape(self._file)}</b> in {self.precision} on {escape(where)}"
+        head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
+        return f"<div>{title}<table>{head}{rows}</table></div>"
+
     def __enter__(self) -> Session:
         return self
 
@@ -273,6 +296,18 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+def _short(spec: TensorSpec) -> str:
+    """An input or output in few words: its name, dtype and shape."""
+    return f"{spec.name} {spec.dtype.value}[{_dims(spec)}]"
+
+
+def _dims(spec: TensorSpec) -> str:
+    """Sizes of the axes; those that are free as "?", or as the file suggests them."""
+    if spec.shape is None:
+        return f"any, such as {', '.join(map(str, spec.hint))}" if spec.hint else "any"
+    return ", ".join("?" if size is None else str(size) for size in spec.shape)
 
 
 def choose_device(selector: str) -> Device | None:

@@ -99,6 +99,43 @@ def test_run_prints_the_best_scores(
     assert "zero" in out
 
 
+def test_run_on_files_and_folders(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("b.png", "a.jpg"):
+        image.new("RGB", (9, 7), (1, 2, 3)).save(folder / name)
+    (folder / "notes.txt").write_text("no input")
+    argv = ("run", model, array, folder, "--device", "numpy")
+    code, out, err = run(capsys, *argv, "--top", 2)
+    assert (code, err) == (0, "")
+    files = [str(array), str(folder / "a.jpg"), str(folder / "b.png")]
+    assert [line.split(": ")[0] for line in out.splitlines()] == files
+    assert ": out " in out
+    code, out, _ = run(capsys, *argv, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [entry["file"] for entry in found] == files
+    assert len(found[0]["outputs"][0]["top"]) == 5
+    code, _, err = run(capsys, *argv, "--input", array)
+    assert (code, "all inputs are given" in err) == (2, True)
+    code, _, err = run(capsys, *argv, "--output", tmp_path / "out.npz")
+    assert (code, "give its input with --input" in err) == (2, True)
+
+
+def test_files_are_for_the_input_that_is_left(
+    capsys: pytest.CaptureFixture[str], array: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.param"
+    path.write_text("7767517\n3 3\nInput a 0 1 a\nInput b 0 1 b\nBinaryOp s 2 1 a b s 0=0\n")
+    argv = ("run", path, array, "--device", "numpy")
+    code, _, err = run(capsys, *argv)
+    assert (code, "these are left: a, b" in err) == (2, True)
+    code, out, _ = run(capsys, *argv, "--input", f"b={array}")
+    assert (code, out.startswith(f"{array}: s float32")) == (0, True)
+
+
 @pytest.mark.device
 def test_run_writes_npz(
     capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
@@ -113,6 +150,23 @@ def test_run_writes_npz(
         with np.load(target) as arrays:
             results.append(arrays["out"])
     np.testing.assert_allclose(results[0], results[1], atol=1e-5)
+
+
+def test_verify_that_checks_nothing_fails(capsys: pytest.CaptureFixture[str], model: Path) -> None:
+    code, out, _ = run(capsys, "verify", model, "--device", "numpy")
+    assert code == 1
+    assert "nothing to compare" in out
+    assert run_json(capsys, "verify", model, "--device", "numpy", code=1)["checked"] == 0
+
+
+@pytest.mark.parametrize("command", ["run --output", "verify --dump"])
+def test_errors_name_the_file_on_a_full_disk(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, command: str
+) -> None:
+    name, option = command.split()
+    argv = (name, model, "--input", array, "--device", "numpy", option, "/dev/full")
+    code, _, err = run(capsys, *argv)
+    assert (code, err) == (2, "vknn: error: /dev/full: No space left on device\n")
 
 
 @pytest.mark.device

@@ -110,5 +110,30 @@ def test_wrong_numbers_of_numbers(picture: Path) -> None:
 
 def test_pillow_missing(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(VknnError, match=r"pip install 'vknn\[image\]'"):
+    with pytest.raises(VknnError, match="pip install pillow"):
         read(picture)
+
+
+def test_the_layout_is_that_of_the_input(picture: Path) -> None:
+    assert read(picture, hint=(1, 6, 8, 3)).shape == (6, 8, 3)
+    assert read(picture, hint=(6, 8, 1)).shape == (6, 8, 1)
+    assert read(picture, hint=(1, None, None, 3)).shape == (2, 4, 3)
+    assert read(picture, hint=(1, 3, 6, 8)).shape == (3, 6, 8)
+    assert read(picture, hint=(1, 6, 8, 3), layout="chw", size=(4, 2)).shape == (3, 2, 4)
+
+
+def test_pictures_for_integers(picture: Path) -> None:
+    found = read(picture, hint=(1, 2, 4, 3), dtype=np.dtype(np.uint8))
+    assert found.dtype == np.uint8
+    assert found[0, 0].tolist() == [200, 0, 0]
+    found = read(picture, dtype=np.dtype(np.int8), mean=(128.0,))
+    assert found[:, 0, 0].tolist() == [72, -128, -128]
+    with pytest.raises(InputError, match="takes int8 and the picture has values from 0 to 200"):
+        read(picture, dtype=np.dtype(np.int8))
+
+
+def test_videos_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "cat.mp4"
+    path.write_bytes(b"\0\0\0\x18ftypmp42")
+    with pytest.raises(InputError, match=r"cat\.mp4 is a video"):
+        read(path)

@@ -48,6 +48,35 @@ def test_foreign_files(name: str, data: bytes, message: str, tmp_path: Path) -> 
     assert caught.value.file == str(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "advice"),
+    [
+        ("a.onnx", b"\x08\x07\x12\x07pytorch", "pnnx model.onnx"),
+        ("other.onnx", b"\x08\x07\x12\x04mine\xff", "onnx2tf"),
+        ("a.pt", b"PK\x03\x04" + bytes(30), "pnnx model.pt"),
+        ("a.bin", b"\x80\x02\x8a\x0a" + bytes(30), "torch.jit.trace"),
+        ("a.h5", b"\x89HDF\r\n\x1a\n", "TFLiteConverter"),
+    ],
+)
+def test_other_models_errors_say_what_to_do(
+    name: str, data: bytes, advice: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(ModelFormatError, match=advice):
+        formats.load(path)
+
+
+def test_pnnx_networks_are_told_from_ncnns(tmp_path: Path) -> None:
+    path = tmp_path / "x.pnnx.param"
+    path.write_text(
+        "7767517\n3 2\npnnx.Input pnnx_input_0 0 1 0\nnn.Conv2d conv 1 1 0 1 bias=True "
+        "@bias=(8)f32 #0=(1,3,8,8)f32\npnnx.Output pnnx_output_0 1 0 1\n"
+    )
+    with pytest.raises(ModelFormatError, match=r"pnnx's own network .* open the \.ncnn\.param"):
+        formats.load(path)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match="no such file"):
         formats.load(tmp_path / "missing.param")

@@ -54,7 +54,7 @@ CASES = [
     Case(
         "{} is no shape: write it as 3,224,224",
         lambda p: p.command("verify", p.model, "--shape", "3,a", *HOST),
-        lambda p: p.command("verify", p.model, "--shape", "3,9,9", *HOST),
+        lambda p: p.command("bench", p.model, "--shape", "3,9,9", "--runs", 1, *HOST),
     ),
     Case(
         "name a model file (or --device-limits)",
@@ -73,7 +73,7 @@ CASES = [
         lambda p: (p.set(devices, list_devices=lambda: [DEVICE]), p.command("devices")),
     ),
     Case(
-        "{} is read as a picture, which needs Pillow: pip install 'vknn[image]'",
+        "{} is read as a picture, which needs Pillow: pip install pillow",
         bare_picture,
         picture,
     ),

@@ -6,6 +6,9 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    ": give the others with --input NAME=FILE": (
+        "cli/test_cli.py::test_files_are_for_the_input_that_is_left"
+    ),
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
@@ -75,4 +78,9 @@ EXEMPT = {
     "set layout": "the name of a Vulkan object",
     "choices that `vknn tune` measured (kernels are chosen by estimate)": "documentation",
     "`VKNN_DISABLE` takes these names:": "documentation",
+    "this is pnnx's own network (.pnnx.param), not ncnn's: open the .ncnn.param that pnnx writes "
+    "beside it": "another program writes that file",
+    "--output takes the results of one run: give its input with --input": (
+        "tells which option is wrong"
+    ),
 }

@@ -126,7 +126,8 @@ CASES = [
     ),
     Case(
         "this is a Core ML package, a directory; vknn reads the single file of a neural network "
-        "(.mlmodel), which may lie in it under Data/com.apple.CoreML",
+        "(.mlmodel), which may lie in it under Data/com.apple.CoreML; convert an ML program's "
+        'network anew with coremltools.convert(..., convert_to="neuralnetwork")',
         lambda p: load(package(p, ".mlpackage")),
         lambda p: load(inner_file(p)),
     ),

@@ -10,13 +10,16 @@ import numpy as np
 
 from vknn.cli.arguments import named
 from vknn.cli.inputs import image_options, read_input, read_npz
+from vknn.errors import InputError
 from vknn.formats import TensorSpec
 from vknn.session import Session
 from vknn.tool_inputs import likely_shape
 
 
-def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarray]:
-    """The arrays given with --input."""
+def read_feeds(
+    args: argparse.Namespace, session: Session, file: Path | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays given with --input, and that of ``file`` for the input that is left."""
     feeds: dict[str, np.ndarray] = {}
     specs = {spec.name: spec for spec in session.inputs}
     left = []
@@ -28,13 +31,29 @@ def read_feeds(args: argparse.Namespace, session: Session) -> dict[str, np.ndarr
         else:
             left.append(text)
     options = image_options(args)
-    for name, file in named(left, session, "file").items():
+    files = {name: Path(text) for name, text in named(left, session, "file").items()}
+    if file is not None:
+        files[_input_left(session, {*feeds, *files})] = file
+    for name, path in files.items():
         hint, own = likely_shape(session, specs[name]), options
+        own = dataclasses.replace(own, dtype=specs[name].dtype.numpy)
         if name in session.model.images:
             hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
-            own = dataclasses.replace(options, layout="hwc")
-        feeds[name] = _in_batch(read_input(Path(file), name, hint, own), specs[name])
+            own = dataclasses.replace(own, layout="hwc")
+        feeds[name] = _in_batch(read_input(path, name, hint, own), specs[name])
     return feeds
+
+
+def _input_left(session: Session, given: set[str]) -> str:
+    """Name of the one input that --input does not give."""
+    left = [spec.name for spec in session.inputs if spec.name not in given]
+    if len(left) != 1:
+        raise InputError(
+            "files are for one input and "
+            + (f"these are left: {', '.join(left)}" if left else "all inputs are given")
+            + ": give the others with --input NAME=FILE"
+        )
+    return left[0]
 
 
 def _in_batch(array: np.ndarray, spec: TensorSpec) -> np.ndarray:

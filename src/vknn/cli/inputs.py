@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import mimetypes
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ class ImageOptions:
 
     ``size`` (width, height) None: the size the model asks for, or the picture's own. ``resize``:
     "stretch", "crop" (the middle, in the right proportions) or "pad" (the whole picture, mean
-    around it). ``layout``: "chw" or "hwc".
+    around it). ``layout``: "chw", "hwc", or None: as the shape of the input has it. ``dtype``: that
+    of the input; values are rounded to an integer one, and must be within it.
     """
 
     size: tuple[int, int] | None = None
@@ -31,7 +33,8 @@ class ImageOptions:
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     order: str | None = None
-    layout: str = "chw"
+    layout: str | None = None
+    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float32))
 
 
 def add_image_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +45,7 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mean", type=_numbers, default=(0.0,), metavar="N[,N,N]")
     group.add_argument("--std", type=_numbers, default=(1.0,), metavar="N[,N,N]")
     group.add_argument("--channels", choices=ORDERS, help="order of the channels (rgb)")
-    group.add_argument("--layout", choices=("chw", "hwc"), default="chw", help="axes (chw)")
+    group.add_argument("--layout", choices=("chw", "hwc"), help="axes (as the model's input)")
 
 
 def image_options(args: argparse.Namespace) -> ImageOptions:
@@ -81,12 +84,31 @@ def _load(path: Path) -> Any:
         raise InputError(f"{path} is no NumPy file: {error}") from error
 
 
+def expanded(paths: Iterable[Path]) -> list[Path]:
+    """The files, and for each folder the arrays and pictures in it by name. Raises InputError."""
+    found: list[Path] = []
+    for path in paths:
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.is_file() and _is_input(p))
+            if not inside:
+                raise InputError(f"{path}: there are no arrays and no pictures in this folder")
+        found += inside
+    return found
+
+
+def _is_input(path: Path) -> bool:
+    kind = mimetypes.guess_type(path.name)[0] or ""
+    return path.suffix in (".npy", ".npz") or kind.startswith("image/")
+
+
 def read_image(
     path: Path, hint: tuple[int | None, ...] | None, options: ImageOptions
 ) -> np.ndarray:
-    """A picture as float32 [C, H, W] (or [H, W, C])."""
+    """A picture as [C, H, W] (or [H, W, C])."""
     picture = _open(path)
-    channels, asked = _from_hint(hint, options.layout)
+    layout = options.layout or likely_layout(hint)
+    channels, asked = _from_hint(hint, layout)
     order = options.order or ("gray" if channels == 1 else "rgb")
     mean = _by_channel(options.mean, order, "mean")
     std = _by_channel(options.std, order, "std")
@@ -102,7 +124,29 @@ def read_image(
     array = array[:, :, None] if array.ndim == 2 else array
     array = array[:, :, ::-1] if order == "bgr" else array
     scaled = (array - np.array(mean, np.float32)) / np.array(std, np.float32)
-    return np.ascontiguousarray(scaled.transpose(2, 0, 1) if options.layout == "chw" else scaled)
+    turned = scaled.transpose(2, 0, 1) if layout == "chw" else scaled
+    return np.ascontiguousarray(_as_dtype(turned, options.dtype))
+
+
+def likely_layout(hint: tuple[int | None, ...] | None) -> str:
+    """The layout of pictures in an input of this shape: "hwc" where only its last axis may be C."""
+    if hint is None or len(hint) not in (3, 4):
+        return "chw"
+    first, _, last = hint[-3:]
+    return "hwc" if last in (1, 3) and first not in (1, 3) else "chw"
+
+
+def _as_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array, where the input takes small integers rounded to them. Raises InputError."""
+    if dtype.kind not in "iu":
+        return array
+    info, rounded = np.iinfo(dtype), np.rint(array)
+    if rounded.min() < info.min or rounded.max() > info.max:
+        raise InputError(
+            f"the input takes {dtype} and the picture has values from {array.min():g} to "
+            f"{array.max():g}: (value - mean) / std must be within {info.min} and {info.max}"
+        )
+    return rounded.astype(dtype)
 
 
 def _open(path: Path) -> Any:
@@ -110,7 +154,7 @@ def _open(path: Path) -> Any:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
         raise VknnError(
-            f"{path} is read as a picture, which needs Pillow: pip install 'vknn[image]'"
+            f"{path} is read as a picture, which needs Pillow: pip install pillow"
         ) from None
     try:
         with Image.open(path) as picture:
@@ -118,7 +162,11 @@ def _open(path: Path) -> Any:
             return ImageOps.exif_transpose(picture)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
+    except UnidentifiedImageError as error:
+        if (mimetypes.guess_type(path.name)[0] or "").startswith("video/"):
+            raise InputError(f"{path} is a video: vknn reads pictures, as its frames are") from None
+        raise InputError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
+    except (Image.DecompressionBombError, OSError, SyntaxError) as error:
         raise InputError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from rich.table import Table
 
 from vknn.cli.arguments import add_inputs, add_model, opened
 from vknn.cli.feeds import read_feeds
+from vknn.cli.inputs import expanded
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError
+from vknn.named_files import named
 
 #: Outputs of at most this many elements along one axis are shown as scores.
 MAX_SCORES = 1 << 20
@@ -22,6 +25,9 @@ MAX_SCORES = 1 << 20
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    parser.add_argument(
+        "files", type=Path, nargs="*", metavar="FILE", help="run on each: pictures, arrays, folders"
+    )
     add_inputs(parser, random=False)
     group = parser.add_argument_group("results")
     group.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
@@ -32,6 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run of the model; its outputs are shown or written to a file."""
     labels = _labels(args.labels)
+    if args.files:
+        _run_files(args, labels)
+        return
     with opened(args) as session:
         feeds = read_feeds(args, session)
         begin = time.perf_counter()
@@ -39,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         seconds = time.perf_counter() - begin
         device = session.device.name if session.device is not None else "NumPy"
     if args.output is not None:
-        with args.output.open("wb") as file:
+        with named(args.output), args.output.open("wb") as file:
             np.savez(file, **{n: _array(v) for n, v in outputs.items()})  # type: ignore[arg-type]
     rows = [_summary(name, value, args.top, labels) for name, value in outputs.items()]
     if args.json:
@@ -50,6 +59,32 @@ def run(args: argparse.Namespace) -> None:
         if row["top"] and args.output is None:
             show(_scores(row["top"]))
     show(f"{1e3 * seconds:.0f} ms on {device}, compiling included")
+
+
+def _run_files(args: argparse.Namespace, labels: Sequence[str] | None) -> None:
+    """Run of the model on each of the files, with a line (of JSON) for each."""
+    if args.output is not None:
+        raise InputError("--output takes the results of one run: give its input with --input")
+    files = expanded(args.files)
+    with opened(args) as session:
+        for path in files:
+            outputs = session.run(read_feeds(args, session, path))
+            rows = [_summary(name, value, args.top, labels) for name, value in outputs.items()]
+            if args.json:
+                print(json.dumps({"file": str(path), "outputs": rows}), flush=True)
+            else:
+                print(f"{path}: {'; '.join(map(_line, rows))}", flush=True)
+
+
+def _line(row: dict[str, Any]) -> str:
+    """An output in few words: its best scores, its text, or what there is of it."""
+    if row["top"]:
+        best = (f"{e['label'] or e['index']} {e['score']:.4g}" for e in row["top"])
+        return f"{row['name']} {', '.join(best)}"
+    if "value" in row:
+        return f"{row['name']} {row['value']}"
+    text = f"{row['name']} {row['dtype']}{row['shape']}"
+    return text + (f" from {row['min']:.4g} to {row['max']:.4g}" if "min" in row else "")
 
 
 def _labels(path: Path | None) -> list[str] | None:

@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Comparison; the exit code is 1 where something is out of tolerance."""
+    """Comparison; the exit code is 1 where something is out of tolerance or nothing was checked."""
     with opened(args) as session, progress("verify", args.json) as tell:
         report = verify(
             session,
@@ -56,4 +56,4 @@ def run(args: argparse.Namespace) -> int:
         if not args.failures or not report.ok:
             show(report.table(failures_only=args.failures))
         show(report.summary())
-    return 0 if report.ok else 1
+    return 0 if report.ok and report.checked else 1

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison
+from vknn.named_files import named
 from vknn.rich_text import text_of
 
 
@@ -75,6 +76,11 @@ class VerifyReport:
         return all(r.ok for r in self.rows) and all(c.ok for _, c in self.outputs)
 
     @property
+    def checked(self) -> int:
+        """Number of rows computed on a device by themselves; 0: nothing was checked."""
+        return sum(row.isolated is not None for row in self.rows)
+
+    @property
     def first_failure(self) -> VerifyRow | None:
         """The first operator out of tolerance by itself; else the first that is so cumulatively."""
         alone = [r for r in self.rows if r.isolated is not None and not r.isolated.ok]
@@ -82,11 +88,10 @@ class VerifyReport:
 
     def summary(self) -> str:
         """The verdict in one line, with the operator that is wrong and its largest error."""
-        checked = sum(r.isolated is not None for r in self.rows)
-        if self.ok and not checked:
+        if self.ok and not self.checked:
             return "no operator ran on a Vulkan device: there was nothing to compare"
         if self.ok:
-            return f"all {len(self.rows)} operators agree ({checked} ran on {self.device})"
+            return f"all {len(self.rows)} operators agree ({self.checked} ran on {self.device})"
         row = self.first_failure
         if row is None:
             name, result = next((n, c) for n, c in self.outputs if not c.ok)
@@ -106,6 +111,7 @@ class VerifyReport:
             "model": self.model,
             "device": self.device,
             "ok": self.ok,
+            "checked": self.checked,
             "first_failure": first.node if first else None,
             "rows": [{**dataclasses.asdict(r), "ok": r.ok} for r in self.rows],
             "outputs": [{"name": n, **dataclasses.asdict(c)} for n, c in self.outputs],
@@ -114,7 +120,7 @@ class VerifyReport:
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""
-        with open(path, "wb") as file:
+        with named(path), open(path, "wb") as file:
             np.savez_compressed(file, **{_key(k): v for k, v in self.arrays.items()})  # type: ignore[arg-type]
 
     def table(self, failures_only: bool = False) -> Table:

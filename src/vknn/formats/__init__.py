@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.errors import ModelFormatError, OutOfMemoryError, VknnError
-from vknn.formats.identify import identify, identify_directory
+from vknn.formats.identify import identify, identify_directory, remedy
 from vknn.formats.model import Model, TensorSpec
 from vknn.formats.regular_file import refuse_special
 
@@ -64,8 +64,11 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     chosen = [f for f in claims if f in named] or claims or named
     if not chosen or (not claims and not _worth_trying(head)):
         known = ", ".join(f"{f.name} ({', '.join(f.suffixes)})" for f in formats())
+        advice = remedy(head, path.name)
         raise ModelFormatError(
-            f"this is {identify(head)}, not a model that vknn reads: {known}", file=str(path)
+            f"this is {identify(head)}, not a model that vknn reads: {known}"
+            + (f"; {advice}" if advice else ""),
+            file=str(path),
         )
     try:
         with np.errstate(all="ignore"):

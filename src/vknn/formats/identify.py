@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+_OLD_PYTORCH = b"\x80\x02\x8a\x0a"
+_ONNX = "an ONNX model"
+
 _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (4, b"TFL3", "a TensorFlow Lite model"),
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras or Caffe weights)"),
     (0, b"PK\x03\x04", "a zip archive (PyTorch, Keras and NumPy .npz files are zip archives)"),
-    (0, b"\x80\x02\x8a\x0a", "an old PyTorch file"),
+    (0, _OLD_PYTORCH, "an old PyTorch file"),
     (0, b"\x80", "a Python pickle"),
     (0, b"\x93NUMPY", "a NumPy array"),
     (0, b"GGUF", "a GGUF model"),
@@ -26,8 +29,9 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
 _DIRECTORIES = (
     (
         ".mlpackage",
-        "this is a Core ML package, a directory; vknn reads the single file of a neural network "
-        "(.mlmodel), which may lie in it under Data/com.apple.CoreML",
+        "this is a Core ML package, a directory; vknn reads the single file of a neural "
+        "network (.mlmodel), which may lie in it under Data/com.apple.CoreML; convert an ML "
+        'program\'s network anew with coremltools.convert(..., convert_to="neuralnetwork")',
     ),
     (
         ".mlmodelc",
@@ -45,6 +49,25 @@ def identify_directory(name: str) -> str:
     return "this is a directory, not a model file"
 
 
+def remedy(head: bytes, name: str) -> str:
+    """A sentence on how to get a model that vknn reads from this file; empty for other files."""
+    suffix = name.lower().rpartition(".")[2]
+    if identify(head) == _ONNX or suffix == "onnx":
+        return (
+            "convert it: `pnnx model.onnx` writes an ncnn model, `onnx2tf -i model.onnx` a "
+            "TensorFlow Lite one"
+        )
+    zipped = head.startswith(b"PK\x03\x04")
+    if head.startswith(_OLD_PYTORCH) or (zipped and suffix in ("pt", "pth", "pt2", "ckpt")):
+        return (
+            "trace the model in PyTorch (torch.jit.trace) and convert that: `pnnx model.pt "
+            "inputshape=[1,3,224,224]` writes an ncnn model; litert-torch writes TensorFlow Lite's"
+        )
+    if suffix in ("keras", "h5", "hdf5"):
+        return "convert it with tf.lite.TFLiteConverter.from_keras_model to TensorFlow Lite"
+    return ""
+
+
 def identify(head: bytes) -> str:
     """A few words for the user about the kind of a file that starts with ``head``."""
     if not head:
@@ -53,7 +76,7 @@ def identify(head: bytes) -> str:
         if head[offset : offset + len(signature)] == signature:
             return words
     if head[:1] == b"\x08" and any(mark in head for mark in (b"pytorch", b"onnx", b"tf2onnx")):
-        return "an ONNX model"
+        return _ONNX
     try:
         text = head.decode("utf-8")
     except UnicodeDecodeError:

@@ -38,11 +38,11 @@ def errors_of(place: str, file: str | None, layer: str | None = None) -> Iterato
     try:
         yield
     except Unsupported as problem:
-        raise UnsupportedLayerError([f"{place}: {problem}"], file=file) from problem
+        raise UnsupportedLayerError([f"{place}: {problem}"], file=file) from None
     except (Malformed, ShapeError) as problem:
         if isinstance(problem, ShapeError) and str(problem).startswith("layer "):
             raise
-        raise ShapeError(f"{place}: {problem}") from problem
+        raise ShapeError(f"{place}: {problem}") from None
     except VknnError:
         raise
     except _STRAY as problem:

@@ -23,11 +23,13 @@ class TensorSpec:
         name: Its name in ``feeds`` and results.
         shape: Sizes of its axes, None where one is free; None as a whole where any shape will do.
         dtype: Its element type.
+        hint: The shape that the file suggests where it is free; None where it suggests none.
     """
 
     name: str
     shape: tuple[int | None, ...] | None
     dtype: DType
+    hint: tuple[int, ...] | None = None
 
 
 class Model(ABC):

@@ -20,6 +20,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import DeviceError, VknnError
+from vknn.named_files import named
 from vknn.profiling import static_analysis as analysis
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions
 from vknn.profiling.static_entry import NAMES, StaticEntry
@@ -171,7 +172,8 @@ def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:
     for number, compiled in enumerate(made):
         for form, text in compiled.pipeline.texts.items():
             name = f"{number:03}-{_plain(compiled.dispatch.kernel)}.{_plain(form)}.txt"
-            (folder / name).write_text(text, encoding="utf-8")
+            with named(folder / name):
+                (folder / name).write_text(text, encoding="utf-8")
 
 
 def _plain(text: str) -> str:

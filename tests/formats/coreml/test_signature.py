@@ -104,7 +104,8 @@ def test_a_second_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "kind, words",
-    [("treeEnsembleClassifier", "tree ensemble"), ("mlProgram", "ML program"),
+    [("treeEnsembleClassifier", "tree ensemble"),
+     ("mlProgram", "ML program.*convert_to=.neuralnetwork"),
      ("supportVectorRegressor", "support vector"), ("glmClassifier", "linear model"),
      ("nonMaximumSuppression", "non-maximum"), ("normalizer", "normalizer")],
 )  # fmt: skip

@@ -138,13 +138,16 @@ def test_every_truncation_of_a_bin_is_seen_at_load(storage: str, tmp_path: Path)
         assert caught.value.layer in ("conv1", "fc")
 
 
-def test_trailing_bytes_are_ignored(tmp_path: Path) -> None:
+def test_trailing_bytes_are_warned_of(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL)
     x = np.ones((3, 8, 8), np.float32)
     expected = run(path, {"data": x})
     with path.with_suffix(".bin").open("ab") as file:
         file.write(b"more")
-    assert np.array_equal(run(path, {"data": x})["prob"], expected["prob"])
+    message = r"\.bin: 4 of \d+ bytes are left over .* another network"
+    with pytest.warns(RuntimeWarning, match=message):
+        found = run(path, {"data": x})
+    assert np.array_equal(found["prob"], expected["prob"])
 
 
 @pytest.mark.parametrize("empty", [True, False])

@@ -16,6 +16,9 @@ PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 #: Networks inside networks, and pipelines inside pipelines.
 MAX_DEPTH = 20
 
+_NEURAL_NETWORK = (
+    ': convert the network anew with coremltools.convert(..., convert_to="neuralnetwork")'
+)
 _KINDS = {
     "mlProgram": "an ML program (.mlpackage), Core ML's newer format",
     "treeEnsembleClassifier": "a tree ensemble",
@@ -65,9 +68,10 @@ def check_kind(model: Any, file: str | None = None, place: str = "", depth: int 
         return
     if kind not in PIPELINES:
         what = _KINDS.get(kind, "another type of model")
-        raise UnsupportedLayerError(
-            [f"{place or 'the model'} is {what} ({kind}); vknn runs neural networks"], file=file
-        )
+        problem = f"{place or 'the model'} is {what} ({kind}); vknn runs neural networks"
+        if kind == "mlProgram":
+            problem += _NEURAL_NETWORK
+        raise UnsupportedLayerError([problem], file=file)
     if depth >= MAX_DEPTH:
         raise ModelFormatError(f"pipelines lie inside one another {depth} deep", file=file)
     models = pipeline_models(model)

@@ -35,6 +35,7 @@ def load(path: Path, weights: Path | None = None) -> NcnnModel:
         BoundLayer(record, type_, values, _read_weights(reader, record, type_, values))
         for record, (type_, values) in zip(net.layers, layers, strict=True)
     ]
+    reader.check_end()
     return NcnnModel(net, bound, default_weights(path).stem, file)
 
 

@@ -27,6 +27,8 @@ _NOT_SPACE = re.compile(r"\S", re.ASCII)
 _KEY = re.compile(r"\s*([+-]?\d+)=", re.ASCII)
 _QUOTED = re.compile(r'"([^"\n]*)"?')
 _BARE = re.compile(r"\S*", re.ASCII)
+#: An operator that every network of pnnx has and none of ncnn: both start with the same number.
+_PNNX = re.compile(r"^[ \t]*(pnnx\.(?:Input|Output))\s", re.ASCII | re.MULTILINE)
 _INT = re.compile(r"[+-]?\d+\Z", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 
@@ -59,6 +61,12 @@ class _Parser:
         """The network; checks the header and the end of the file."""
         if self.integer("magic number") != MAGIC:
             raise self.error(f"not an ncnn .param file: it does not start with {MAGIC}", 0)
+        if found := _PNNX.search(self.text):
+            raise self.error(
+                "this is pnnx's own network (.pnnx.param), not ncnn's: open the .ncnn.param that "
+                "pnnx writes beside it",
+                found.start(1),
+            )
         layer_count = self.integer("layer count")
         blob_count = self.integer("blob count")
         if layer_count <= 0 or blob_count <= 0:

@@ -6,6 +6,7 @@ The file is memory-mapped. Each array is checked against the size of the file be
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,12 +113,23 @@ class BinReader:
                 )
             raise self._error(
                 f"truncated: {spec.name} {list(spec.shape)} needs {padded} bytes here and the file "
-                f"has {self._data.size} in all",
+                f"has {self._data.size} in all (it is cut off, or the .bin of another network)",
                 layer,
             )
         self.position = start + padded
         raw = self._data[start : start + count * np.dtype(dtype).itemsize]
         return np.frombuffer(raw, dtype)
+
+    def check_end(self) -> None:
+        """A warning where bytes are left: ncnn reads such files, and they may be another net's."""
+        left = self._data.size - self.position
+        if left > 0:
+            warnings.warn(
+                f"{self._path}: {left} of {self._data.size} bytes are left over behind the weights "
+                "of the last layer: it may be the .bin of another network",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _error(self, message: str, layer: str) -> ModelFormatError:
         return ModelFormatError(message, file=str(self._path), offset=self.position, layer=layer)

@@ -20,6 +20,7 @@ from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
 from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
+from vknn.named_files import named
 
 #: Storage of tagged float arrays in the file.
 Storage = Literal["fp32", "fp16", "table"]
@@ -46,8 +47,11 @@ def save(
     Raises ShapeError where an array is missing or does not have its layer's shape.
     """
     blob = format_bin(net, weights, storage)
-    param_path.write_text(format_param(net), encoding="utf-8")
-    (bin_path or param_path.with_suffix(".bin")).write_bytes(blob)
+    bin_path = bin_path or param_path.with_suffix(".bin")
+    with named(param_path):
+        param_path.write_text(format_param(net), encoding="utf-8")
+    with named(bin_path):
+        bin_path.write_bytes(blob)
 
 
 def format_param(net: NetRecord) -> str:

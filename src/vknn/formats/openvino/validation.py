@@ -28,6 +28,7 @@ def check(net: Net, weights: Path, file: str | None = None) -> Weights:
     for blob in means:
         assert net.pre_process is not None
         found.check(blob, "mean", net.pre_process.layer)
+    found.check_end([*(layer.blobs[name] for layer, name in blobs), *means])
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,10 +47,21 @@ class Weights:
         if blob.offset + blob.size > self.size:
             raise ModelFormatError(
                 f"{what}: {blob.size} bytes at {blob.offset} do not lie inside the file of "
-                f"{self.size} bytes",
+                f"{self.size} bytes (it is cut off, or the .bin of another network)",
                 file=str(self.path),
                 offset=blob.offset,
                 layer=layer,
+            )
+
+    def check_end(self, blobs: Sequence[Blob]) -> None:
+        """A warning where bytes are left behind the last blob: they may be another net's."""
+        left = self.size - max((blob.offset + blob.size for blob in blobs), default=0)
+        if left > 0:
+            warnings.warn(
+                f"{self.path}: {left} of {self.size} bytes are left over behind the last weights "
+                "that the .xml names: it may be the .bin of another network",
+                RuntimeWarning,
+                stacklevel=2,
             )
 
     def array(self, blob: Blob, what: str) -> np.ndarray:
