@@ -92,9 +92,9 @@ class Session:
         check_precision(precision, arithmetic)
         disabled = environment.parts(disable, "disable") | environment.disabled()
         self._owns_device = not isinstance(device, Device)
-        self._file = Path(path).name
         with gc_pause.paused():
             self.model, self.device = _load_and_open(path, weights, device)
+        self._file = Path(path).name
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)

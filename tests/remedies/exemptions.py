@@ -25,6 +25,12 @@ ELSEWHERE = {
     "`vknn bench --device-limits` writes a new one": (
         "runtime/test_measured_speeds.py::test_damaged_files_are_ignored"
     ),
+    "a session cannot be copied: open another, which may share its device": (
+        "test_misuse.py::test_a_session_is_not_copied"
+    ),
+    "{} {} and is ignored; delete it, or set VKNN_CACHE_DIR": (
+        "runtime/test_trusted_file.py::test_a_file_that_everybody_can_write"
+    ),
     vk_result.LOST_REMEDY: "runtime/test_device.py::test_lost_device",
     vk_result.MEMORY_REMEDY: "runtime/test_device.py::test_memory_exhausted_while_building",
     "close sessions that are not needed": (
@@ -68,6 +74,7 @@ EXEMPT = {
     "report this as a bug of vknn": "nothing to run",
     "check the driver with `vulkaninfo`": "a program of the Vulkan tools, which vknn lacks",
     "update the Vulkan driver": "another driver",
+    "{} is not listed any more; open it again": "a device that comes back",
     "install the validation layer (Debian: vulkan-validationlayers) or unset VKNN_VALIDATE": (
         "as VKNN_VALIDATE is set but there is no validation layer"
     ),
