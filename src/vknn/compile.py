@@ -18,6 +18,7 @@ from vknn.chaining import chain_nodes
 from vknn.formats import Model
 from vknn.graph import Graph, TensorType, validate
 from vknn.lowering import LoweringOptions, WeightCache, lower
+from vknn.memory_budget import MemoryBudget
 from vknn.partition import Candidates, partition
 from vknn.passes import run_passes
 from vknn.program import Program
@@ -31,6 +32,7 @@ class Target:
 
     ``device`` None: all runs on the host. ``weights``: packed on the host; ``pool``: uploaded.
     ``options``: for lowering; its ``disabled`` names passes, too. ``debug``: level of VKNN_DEBUG.
+    ``memory_limit``: bytes that a program may take; None: a share of what is free.
     """
 
     device: Device | None = None
@@ -38,6 +40,7 @@ class Target:
     weights: WeightCache = field(default_factory=WeightCache)
     pool: WeightPool | None = None
     debug: int = 0
+    memory_limit: int | None = None
 
 
 def compile_model(
@@ -56,7 +59,11 @@ def compile_model(
 
 
 def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Program:
-    """The program of a graph. ``passes`` False: it runs as it is, neither checked nor rewritten."""
+    """The program of a graph. ``passes`` False: it runs as it is, neither checked nor rewritten.
+
+    Raises OutOfMemoryError where it would take more than the memory budget.
+    """
+    MemoryBudget(target.memory_limit, target.device).check(graph)
     if passes:
         validate(graph)
         graph = run_passes(graph, target.options.disabled)
@@ -70,6 +77,7 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     try:
         for part in parts.segments:
             if target.device is None or parts.placement[part.nodes[0]] == "host":
+                MemoryBudget(target.memory_limit).check(part)
                 segments.append(Segment(part))
             else:
                 segments.append(_lowered(part, target.device, target, parts.candidates, timings))
@@ -96,6 +104,7 @@ def _lowered(
     start = time.perf_counter()
     own = {node: candidates[node] for node in graph.nodes}
     plan = lower(graph, device.limits, target.options, target.weights, own)
+    MemoryBudget(target.memory_limit, device).check_plan(plan)
     planned = time.perf_counter()
     segment = Segment(graph, plan, Executable(device, plan, target.pool))
     timings["plan"] += planned - start

@@ -6,6 +6,7 @@ docs/environment.md is :func:`markdown`; a test keeps the two alike.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,13 @@ SWITCHES = (
         "seconds",
         "`300`",
         "How long a run may take on the device before `DeviceTimeoutError`.",
+    ),
+    Switch(
+        "VKNN_MEMORY_LIMIT",
+        "bytes, or text such as `500MB` or `2GiB`",
+        "three quarters of what is free",
+        "How much memory a network may take, on the device or with NumPy, before "
+        "`OutOfMemoryError`. What is free is asked when a network is compiled.",
     ),
     Switch(
         "VKNN_NULL_DEVICE",
@@ -113,6 +121,9 @@ PARTS = {
 }
 
 
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
 @dataclass(frozen=True)
 class Environment:
     """The switches, parsed."""
@@ -122,6 +133,7 @@ class Environment:
     validate: int = 0
     disabled: frozenset[str] = frozenset()
     timeout: float = 300.0
+    memory_limit: int | None = None
     cache_dir: Path | None = None
     null_device: bool = False
 
@@ -144,6 +156,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         validate=_level(variables, "VKNN_VALIDATE", 2),
         disabled=_disabled(variables),
         timeout=_seconds(variables),
+        memory_limit=_memory_limit(variables),
         cache_dir=Path(cache_dir).expanduser() if cache_dir else None,
         null_device=_level(variables, "VKNN_NULL_DEVICE", 1) == 1,
     )
@@ -169,6 +182,11 @@ def device() -> str:
 def disabled() -> frozenset[str]:
     """VKNN_DISABLE."""
     return read().disabled
+
+
+def memory_limit() -> int | None:
+    """VKNN_MEMORY_LIMIT."""
+    return read().memory_limit
 
 
 def debug() -> int:
@@ -198,6 +216,26 @@ def _seconds(variables: Mapping[str, str]) -> float:
     if not 0.0 < seconds < 1e9:
         raise VknnError(f"VKNN_TIMEOUT={text!r}: expected a number of seconds above 0")
     return seconds
+
+
+def _memory_limit(variables: Mapping[str, str]) -> int | None:
+    text = variables.get("VKNN_MEMORY_LIMIT", "").strip()
+    return nbytes(text, "VKNN_MEMORY_LIMIT") if text else None
+
+
+def nbytes(given: int | str, what: str) -> int:
+    """Bytes: a number of them, or text such as "500MB" or "1.5GiB". ``what``: who gave them.
+
+    Raises VknnError for anything else.
+    """
+    match = re.fullmatch(r"([\d.]+)\s*([kmg]i?)?b?", str(given).strip(), re.IGNORECASE)
+    try:
+        size = float(match[1]) * _UNITS[(match[2] or "").lower()] if match else -1.0
+    except ValueError:
+        size = -1.0
+    if isinstance(given, bool) or not 1 <= size < 1 << 62:
+        raise VknnError(f"{what}={given!r}: expected a number of bytes, such as 2000000 or 2GB")
+    return int(size)
 
 
 def markdown() -> str:

@@ -55,6 +55,9 @@ class Session:
             text with commas between them (unknown ones raise VknnError); "fp16" among
             them makes both precision and arithmetic "fp32".
         tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
+        memory_limit: Bytes that the network may take at once, or text such as "2GB"; by default
+            ``VKNN_MEMORY_LIMIT``, else three quarters of what is free. What needs more raises
+            OutOfMemoryError before anything is allocated for it.
 
     Attributes:
         model: The model as its format's package read it, a :class:`vknn.formats.Model`.
@@ -88,9 +91,13 @@ class Session:
         arithmetic: str = "fp32",
         disable: str | Iterable[str] = (),
         tuned: bool = True,
+        memory_limit: int | str | None = None,
     ) -> None:
         check_precision(precision, arithmetic)
         disabled = environment.parts(disable, "disable") | environment.disabled()
+        limit = environment.memory_limit()
+        if memory_limit is not None:
+            limit = environment.nbytes(memory_limit, "memory_limit")
         self._owns_device = not isinstance(device, Device)
         with gc_pause.paused():
             self.model, self.device = _load_and_open(path, weights, device)
@@ -108,7 +115,9 @@ class Session:
                 precision=self.precision,
                 arithmetic=self.arithmetic,
             )
-            target = Target(self.device, options, pool=pool, debug=environment.debug())
+            target = Target(
+                self.device, options, pool=pool, debug=environment.debug(), memory_limit=limit
+            )
             self._engine = Engine(self.model, target)
             self.reset_state()
         except BaseException:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from vknn.graph import Op, op_classes
 from vknn.lowering.kernels import find_rule, import_all
+from vknn.lowering.kit import registry
+from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import rule_for
 
 LOADED = """
@@ -62,3 +67,23 @@ def test_an_op_of_somebody_else_has_none() -> None:
             return inputs
 
     assert find_rule(Foreign) is None
+
+
+def test_a_module_whose_import_was_interrupted_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules are registered once more; another rule of the same op is a mistake."""
+
+    class Own(Op):
+        pass
+
+    def rule(problem: Problem) -> list[Candidate]:
+        return []
+
+    def other(problem: Problem) -> list[Candidate]:
+        return []
+
+    monkeypatch.setattr(registry, "_RULES", {})
+    for _ in range(2):
+        registry.lowers(Own)(rule)
+    with pytest.raises(ValueError, match="Own has two lowering rules"):
+        registry.lowers(Own)(other)
+    assert registry.rule_for(Own) is rule

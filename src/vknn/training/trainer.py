@@ -96,7 +96,8 @@ def _single_precision(target: Target) -> Target:
     options = target.options
     if options.half:
         options = replace(options, precision="fp32", arithmetic="fp32", choices={})
-    return Target(target.device, options, WeightCache(), target.pool)
+    limit = target.memory_limit
+    return Target(target.device, options, WeightCache(), target.pool, memory_limit=limit)
 
 
 def _check_alike(examples: Sequence[Example]) -> None:

@@ -14,16 +14,25 @@ _RULES: dict[type[Op], Rule] = {}
 
 
 def lowers(*ops: type[Op]) -> Callable[[Rule], Rule]:
-    """Decorator that registers a rule for op classes. A rule may give no candidate."""
+    """Decorator that registers a rule for op classes. A rule may give no candidate.
+
+    The same function of the same module may come again: an interrupt can end the import of a module
+    half-way, and the next import begins anew.
+    """
 
     def register(rule: Rule) -> Rule:
         for op in ops:
-            if op in _RULES:
+            known = _RULES.get(op)
+            if known is not None and _place(known) != _place(rule):
                 raise ValueError(f"{op.__name__} has two lowering rules")
             _RULES[op] = rule
         return rule
 
     return register
+
+
+def _place(rule: Rule) -> tuple[str, str]:
+    return rule.__module__, rule.__qualname__
 
 
 def rule_for(op: type[Op]) -> Rule | None:

@@ -1,0 +1,139 @@
+"""Memory budget: what a network may take, checked before anything is allocated for it.
+
+Where nothing is stated it is SHARE of what is free when a network is compiled: of the host's
+memory for what runs with NumPy, of the device's heaps for what runs there (of both where these are
+the same memory).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vknn.errors import OutOfMemoryError
+from vknn.graph import Graph, Node, Value
+from vknn.ops.movement.shape import Reshape
+from vknn.plan import Plan
+from vknn.runtime import Device
+
+#: Share of the free memory that a network may take.
+SHARE = 0.75
+#: How many times the size of a node's results NumPy may hold while it runs: the results, sums in
+#: float64, and one or two products of that size (measured: up to 6, convolutions and resizing).
+_TEMPORARY = 6
+_REMEDY = "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)"
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Bytes that a network may take; ``limit`` None: a share of what is free."""
+
+    limit: int | None = None
+    device: Device | None = None
+
+    def check(self, graph: Graph) -> None:
+        """Check of a graph's results: with NumPy of those that are alive at the same time, on a
+        device, whose plan is checked when it is there, of the largest.
+
+        Raises OutOfMemoryError that names the layer at which they are too many.
+        """
+        most = self._most()
+        alive, layer = peak(graph, _TEMPORARY) if self.device is None else largest(graph)
+        if most is not None and alive > most and layer is not None:
+            origin = layer.origin
+            own = sum(map(_nbytes, layer.outputs))
+            raise OutOfMemoryError(
+                f"layer {origin.name!r} ({origin.type}): its results have {own} bytes, {alive} are "
+                f"needed there at once, more than the limit of {most}; {_REMEDY}"
+            )
+
+    def check_plan(self, plan: Plan) -> None:
+        """Check of a plan's buffers; raises OutOfMemoryError."""
+        most, needed = self._most(), sum(plan.arenas.values())
+        if most is not None and needed > most:
+            raise OutOfMemoryError(
+                f"the plan of {plan.name!r} needs {needed} bytes of device memory, more than the "
+                f"limit of {most}; {_REMEDY}"
+            )
+
+    def _most(self) -> int | None:
+        if self.limit is not None:
+            return self.limit
+        free = free_host_memory()
+        if self.device is not None:
+            own = max(0, self.device.snapshot.memory_bytes - self.device.shared.core.allocated)
+            shares = self.device.limits.kind == "cpu" and free is not None
+            free = min(own, free or own) if shares else own
+        return None if free is None else int(SHARE * free)
+
+
+def peak(graph: Graph, temporary: int = 1) -> tuple[int, Node | None]:
+    """Most bytes of results that are alive at the same time, and the node that makes the last.
+
+    ``temporary``: how often a node's own results count while it runs. Shapes that only a run
+    decides count nothing; a Reshape is its input.
+    """
+    last = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs if v is not None}
+    last.update(dict.fromkeys(graph.outputs.values(), len(graph.nodes)))
+    ends: dict[int, list[Value]] = {}
+    alive = most = 0
+    found: Node | None = None
+    for index, node in enumerate(graph.nodes):
+        own = 0 if isinstance(node.op, Reshape) else sum(map(_nbytes, node.outputs))
+        if alive + temporary * own > most:
+            most, found = alive + temporary * own, node
+        if own:
+            alive += own
+            for value in node.outputs:
+                ends.setdefault(last.get(value, index), []).append(value)
+        alive -= _total(ends.pop(index, ()))
+    return most, found
+
+
+def largest(graph: Graph) -> tuple[int, Node | None]:
+    """Bytes of the largest result on a device, if it were stored in 16 bits, and its node."""
+    sizes = ((max(map(_least_nbytes, node.outputs), default=0), node) for node in graph.nodes)
+    return max(sizes, key=lambda size: size[0], default=(0, None))
+
+
+def free_host_memory() -> int | None:
+    """Bytes of memory that the process may still have; None where the system does not tell."""
+    sizes = [_available(), _of_the_group()]
+    return min((size for size in sizes if size is not None), default=None)
+
+
+def _available() -> int | None:
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except (OSError, ValueError):
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, ValueError, OSError):
+            return None
+    match = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
+    return int(match[1]) << 10 if match else None
+
+
+def _of_the_group() -> int | None:
+    """What the control group (a container's limit) leaves."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        most, used = ((folder / f"memory.{name}").read_text() for name in ("max", "current"))
+        return max(0, int(most) - int(used))
+    except (OSError, ValueError):  # no such group, or "max"
+        return None
+
+
+def _nbytes(value: Value) -> int:
+    return value.type.size * value.type.dtype.itemsize if value.type.is_static else 0
+
+
+def _least_nbytes(value: Value) -> int:
+    return value.type.size * min(2, value.type.dtype.itemsize) if value.type.is_static else 0
+
+
+def _total(values: Iterable[Value]) -> int:
+    return sum(map(_nbytes, values))
