@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from vknn.formats.layer_context import LayerContext
 from vknn.graph import Value
+from vknn.reimports import comes_again
 
 C = TypeVar("C", bound=LayerContext)
 T = TypeVar("T", bound="LayerType[Any]")
@@ -68,7 +69,8 @@ class LayerTable(Generic[T]):
     def add(self, type_: T) -> None:
         """Addition of a layer type by its name and aliases. Raises ValueError for a known name."""
         for name in (type_.name, *type_.aliases):
-            if self._key(name) in self._types:
+            known = self._types.get(self._key(name))
+            if known is not None and not comes_again(known.convert, type_.convert):
                 raise ValueError(f"layer {name} is registered twice")
             self._types[self._key(name)] = type_
 

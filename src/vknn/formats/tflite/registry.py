@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vknn.formats.layer_table import Count, LayerTable, LayerType, Result, arity
 from vknn.formats.tflite.context import Context
+from vknn.reimports import comes_again
 
 __all__ = [
     "Convert", "OperatorType", "Result", "custom_types", "operator", "operator_type",
@@ -71,7 +72,8 @@ def quantized(*names: str) -> Callable[[Convert], Convert]:
     def register(convert: Convert) -> Convert:
         for name in names:
             known = _BUILTINS.get(name)
-            if name in _QUANTIZED or (known is not None and known.takes_quantized):
+            again = name in _QUANTIZED and comes_again(_QUANTIZED[name], convert)
+            if (name in _QUANTIZED and not again) or (known is not None and known.takes_quantized):
                 raise ValueError(f"operator {name} has a quantized form already")
             _QUANTIZED[name] = convert
         return convert

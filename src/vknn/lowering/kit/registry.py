@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from vknn.graph import Op
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
+from vknn.reimports import comes_again
 
 Rule = Callable[[Problem], Sequence[Candidate]]
 
@@ -14,25 +15,17 @@ _RULES: dict[type[Op], Rule] = {}
 
 
 def lowers(*ops: type[Op]) -> Callable[[Rule], Rule]:
-    """Decorator that registers a rule for op classes. A rule may give no candidate.
-
-    The same function of the same module may come again: an interrupt can end the import of a module
-    half-way, and the next import begins anew.
-    """
+    """Decorator that registers a rule for op classes. A rule may give no candidate."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:
             known = _RULES.get(op)
-            if known is not None and _place(known) != _place(rule):
+            if known is not None and not comes_again(known, rule):
                 raise ValueError(f"{op.__name__} has two lowering rules")
             _RULES[op] = rule
         return rule
 
     return register
-
-
-def _place(rule: Rule) -> tuple[str, str]:
-    return rule.__module__, rule.__qualname__
 
 
 def rule_for(op: type[Op]) -> Rule | None:
