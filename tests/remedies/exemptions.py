@@ -31,6 +31,9 @@ ELSEWHERE = {
     "{} {} and is ignored; delete it, or set VKNN_CACHE_DIR": (
         "runtime/test_trusted_file.py::test_a_file_that_everybody_can_write"
     ),
+    "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)": (
+        "test_memory_budget.py::test_a_session_keeps_to_its_limit"
+    ),
     vk_result.LOST_REMEDY: "runtime/test_device.py::test_lost_device",
     vk_result.MEMORY_REMEDY: "runtime/test_device.py::test_memory_exhausted_while_building",
     "close sessions that are not needed": (

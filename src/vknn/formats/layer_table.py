@@ -70,8 +70,10 @@ class LayerTable(Generic[T]):
         """Addition of a layer type by its name and aliases. Raises ValueError for a known name."""
         for name in (type_.name, *type_.aliases):
             known = self._types.get(self._key(name))
-            if known is not None and not comes_again(known.convert, type_.convert):
-                raise ValueError(f"layer {name} is registered twice")
+            if known is not None:
+                again = known.name == type_.name and comes_again(known.convert, type_.convert)
+                if not again:
+                    raise ValueError(f"layer {name} is registered twice")
             self._types[self._key(name)] = type_
 
     def register(
