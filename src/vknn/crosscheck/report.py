@@ -77,7 +77,7 @@ class VerifyReport:
 
     @property
     def checked(self) -> int:
-        """Number of rows computed on a device by themselves; 0: nothing was checked."""
+        """Number of rows computed on a device by themselves; none where nothing was checked."""
         return sum(row.isolated is not None for row in self.rows)
 
     @property
