@@ -150,8 +150,28 @@ def test_buffers_of_a_plan() -> None:
     plan = lower(graph, device.limits)
     needed = sum(plan.arenas.values())
     MemoryBudget(needed, device).check_plan(plan)
-    with pytest.raises(vknn.OutOfMemoryError, match=f"needs {needed} bytes of device memory"):
+    words = rf"needs {needed} bytes of device memory \(262144 of them: \w+ '.+' of layer '.+'\), "
+    with pytest.raises(vknn.OutOfMemoryError, match=words):
         MemoryBudget(needed - 1, device).check_plan(plan)
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({"memory.max": "5000\n", "memory.current": "3000\n"}, 2000),
+        ({"memory.max": "max\n", "memory.current": "3000\n"}, None),
+        (
+            {"memory/memory.limit_in_bytes": "700\n", "memory/memory.usage_in_bytes": "900\n"},
+            0,
+        ),
+        ({}, None),
+    ],
+)
+def test_limits_of_a_container(files: dict[str, str], left: int | None, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert memory_budget._of_the_group(tmp_path) == left
 
 
 def test_by_default_it_is_a_share_of_what_is_free(

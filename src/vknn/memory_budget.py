@@ -24,6 +24,11 @@ SHARE = 0.75
 #: How many times the size of a node's results NumPy may hold while it runs: the results, sums in
 #: float64, and one or two products of that size (measured: up to 6, convolutions and resizing).
 _TEMPORARY = 6
+#: Limit and use of a control group, in versions 2 and 1.
+_GROUP_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
 _REMEDY = "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)"
 
 
@@ -55,8 +60,8 @@ class MemoryBudget:
         most, needed = self._most(), sum(plan.arenas.values())
         if most is not None and needed > most:
             raise OutOfMemoryError(
-                f"the plan of {plan.name!r} needs {needed} bytes of device memory, more than the "
-                f"limit of {most}; {_REMEDY}"
+                f"the plan of {plan.name!r} needs {needed} bytes of device memory"
+                f"{_largest_buffer(plan)}, more than the limit of {most}; {_REMEDY}"
             )
 
     def _most(self) -> int | None:
@@ -65,7 +70,7 @@ class MemoryBudget:
         free = free_host_memory()
         if self.device is not None:
             own = max(0, self.device.snapshot.memory_bytes - self.device.shared.core.allocated)
-            shares = self.device.limits.kind == "cpu" and free is not None
+            shares = self.device.limits.kind in ("cpu", "integrated") and free is not None
             free = min(own, free or own) if shares else own
         return None if free is None else int(SHARE * free)
 
@@ -117,14 +122,30 @@ def _available() -> int | None:
     return int(match[1]) << 10 if match else None
 
 
-def _of_the_group() -> int | None:
-    """What the control group (a container's limit) leaves."""
-    folder = Path("/sys/fs/cgroup")
-    try:
-        most, used = ((folder / f"memory.{name}").read_text() for name in ("max", "current"))
-        return max(0, int(most) - int(used))
-    except (OSError, ValueError):  # no such group, or "max"
-        return None
+def _of_the_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What the control group (a container's limit) leaves, of either version of the interface."""
+    for most, used in _GROUP_FILES:
+        try:
+            return max(0, int((root / most).read_text()) - int((root / used).read_text()))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return None
+
+
+def _largest_buffer(plan: Plan) -> str:
+    """Words on the largest buffer of a plan and the layers that write it, or read it first."""
+    if not plan.buffers:
+        return ""
+    index, buffer = max(enumerate(plan.buffers), key=lambda pair: pair[1].nbytes)
+    users = [
+        (not b.access.writes, number, d.nodes)
+        for number, d in enumerate(plan.dispatches)
+        for b in d.bindings
+        if b.buffer == index
+    ]
+    layers = "+".join(min(users)[2]) if users else ""
+    of = f" of layer {layers!r}" if layers else ""
+    return f" ({buffer.nbytes} of them: {buffer.role.value} {buffer.name!r}{of})"
 
 
 def _nbytes(value: Value) -> int:
