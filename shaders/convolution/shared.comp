@@ -19,6 +19,7 @@ INPUT4(1, w);
 OUTPUT4(2, y);
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
+#define COLUMNS_OF w
 #include "matmul/shared_memory_tiles.glsl"
 
 // Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
@@ -33,7 +34,7 @@ layout(constant_id = 25) const int TAPS_W = 0;
 const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
 const int STEP = LANES > BLOCK_M ? LANES / BLOCK_M : 1;
 const int READS = DEPTH / STEP;
-const int WEIGHTS = 4 * DEPTH * BLOCK_N / LANES;
+const int WEIGHTS = COLUMNS_IN_MEMORY != 0 ? 0 : 4 * DEPTH * BLOCK_N / LANES;
 
 #include "convolution/conv_push.glsl"
 
@@ -58,7 +59,7 @@ int place[PIXELS], next[PIXELS];
 // Where it reads weights in a block, and where it puts pixels and weights.
 int weight_at, row_place, weight_place;
 
-FACTOR pixels[READS * PIXELS], weights[WEIGHTS];
+FACTOR pixels[READS * PIXELS], weights[WEIGHTS > 0 ? WEIGHTS : 1];
 bool inside[READS * PIXELS];
 
 bool is_inside(ivec3 at) {
@@ -218,6 +219,9 @@ void main() {
     for (int k0 = 0; k0 < steps; k0 += DEPTH) {
         if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
         hold_tile(lane, k0, steps);
+#ifdef COOPERATIVE
+        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * k0 * BLOCK_N);
+#endif
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < steps) read_tile(lane, k0 + DEPTH, steps, plane, weight);

@@ -16,7 +16,7 @@ layout(constant_id = 22) const int MATRIX_K = 16;
 #define MATRIX_A spirv_type(KHR_COOPERATIVE, id = 4456, 10162022)
 #define MATRIX_B spirv_type(KHR_COOPERATIVE, id = 4456, 11162221)
 #define MATRIX_C spirv_type(KHR_COOPERATIVE, id = 4456, 12322021)
-const int ROW_MAJOR = 0;  // columns: 1
+const int ROW_MAJOR = 0, COLUMN_MAJOR = 1;
 // What a load and a store say of memory that the workgroup shares: MakePointerVisible or
 // MakePointerAvailable, each with NonPrivatePointer, and the scope.
 const int VISIBLE = 0x30, AVAILABLE = 0x28, WORKGROUP = 2;
@@ -26,6 +26,9 @@ spirv_instruction(KHR_COOPERATIVE, id = 4457)
 MATRIX_A load_a(spirv_by_reference f16vec4 place, int layout_, int stride, spirv_literal int memory, int scope);
 spirv_instruction(KHR_COOPERATIVE, id = 4457)
 MATRIX_B load_b(spirv_by_reference f16vec4 place, int layout_, int stride, spirv_literal int memory, int scope);
+// from memory that nothing writes
+spirv_instruction(KHR_COOPERATIVE, id = 4457)
+MATRIX_B load_constant_b(spirv_by_reference f16vec4 place, int layout_, int stride);
 spirv_instruction(KHR_COOPERATIVE, id = 4458)
 void store_c(spirv_by_reference vec4 place, MATRIX_C c, int layout_, int stride, spirv_literal int memory, int scope);
 #define LOAD_A(place, stride) load_a(place, ROW_MAJOR, stride, VISIBLE, WORKGROUP)

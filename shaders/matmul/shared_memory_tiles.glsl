@@ -44,12 +44,16 @@ int rest(int x, int by) { return int(uint(x) % uint(by)); }
 // 1: columns are held as rows are, [column][DEPTH] vec4s along k, B_STRIDE apart: lanes have what they multiply
 // beside each other. They lie in memory as with DOTS.
 layout(constant_id = 27) const int COLUMNS_ALONG_K = 0;
+// 1: subgroups load columns from memory, where all k of a round lie beside each other: [column][DEPTH] vec4s.
+// Half as much goes through shared memory then. Only with WHOLE.
+layout(constant_id = 28) const int COLUMNS_IN_MEMORY = 0;
 #else
-const int COLUMNS_ALONG_K = 0;
+const int COLUMNS_ALONG_K = 0, COLUMNS_IN_MEMORY = 0;
 #endif
+const int COLUMN_VEC4S = COLUMNS_ALONG_K != 0 ? 4 * BLOCK_N * B_STRIDE : 4 * DEPTH * B_STRIDE;
 
 shared FACTOR rows_held[BLOCK_M * A_STRIDE];
-shared FACTOR columns_held[(COLUMNS_ALONG_K != 0 ? 4 * BLOCK_N : 4 * DEPTH) * B_STRIDE];
+shared FACTOR columns_held[COLUMNS_IN_MEMORY != 0 ? 1 : COLUMN_VEC4S];
 
 // Of a tile's vec4 number `own`: its row of vec4s of columns (with COLUMNS_ALONG_K: its column of a vec4), its
 // vec4 of columns, and its place in columns_held. What these are for LANES * i and for a lane adds up to what
@@ -83,28 +87,55 @@ const int SUM_STRIDE = BLOCK_N + 1;
 shared vec4 sums_held[BLOCK_M / MATRICES_M * SUM_STRIDE];
 
 MATRIX_C products[MATRICES_M * MATRICES_N];
+#ifdef COLUMNS_OF
+const int MATRICES_K = 4 * DEPTH / MATRIX_K;
+MATRIX_B columns_read[MATRICES_K * MATRICES_N];
+#endif
 
 // Where a subgroup's rows and vec4s of columns begin. There may be more subgroups than have work, where
-// they turn out smaller than the device says.
-int own_row() { return int(gl_SubgroupID) % SUBGROUPS_M * (MATRICES_M * MATRIX_M); }
-int own_column() { return int(gl_SubgroupID) / SUBGROUPS_M * (MATRICES_N * MATRIX_N / 4); }
+// they turn out smaller than the device says: these do the last ones' work again, for behind a branch sums and
+// factors would be copied.
+int own_row() { return rest(int(gl_SubgroupID), SUBGROUPS_M) * (MATRICES_M * MATRIX_M); }
+int own_column() {
+    int column = whole_part(int(gl_SubgroupID), SUBGROUPS_M) * (MATRICES_N * MATRIX_N / 4);
+    return min(column, BLOCK_N - MATRICES_N * MATRIX_N / 4);
+}
+bool has_work() { return whole_part(int(gl_SubgroupID), SUBGROUPS_M) < 4 * BLOCK_N / (MATRICES_N * MATRIX_N); }
 
 void begin_products() {
     [[unroll]] for (int i = 0; i < MATRICES_M * MATRICES_N; i++) products[i] = filled(0.0);
 }
 
+#ifdef COLUMNS_OF
+// The subgroup's columns of a round, of which the tile's begin at a vec4 (COLUMNS_IN_MEMORY).
+void read_columns(int first) {
+    first += own_column() * MATRIX_K;
+    [[unroll]] for (int k = 0; k < MATRICES_K; k++) {
+        [[unroll]] for (int j = 0; j < MATRICES_N; j++)
+            columns_read[k * MATRICES_N + j] = load_constant_b(
+                COLUMNS_OF[first + (k * 4 * BLOCK_N + j * MATRIX_N) * (MATRIX_K / 4)], COLUMN_MAJOR, MATRIX_K / 4);
+    }
+}
+#endif
+
 // products += rows_held * columns_held
 void multiply_held(int m, int n) {
     int row = own_row(), column = own_column();
-    if (column >= BLOCK_N) return;
     [[unroll]] for (int k = 0; k < 4 * DEPTH; k += MATRIX_K) {
         MATRIX_A av[MATRICES_M];
         [[unroll]] for (int i = 0; i < MATRICES_M; i++)
             av[i] = LOAD_A(rows_held[(row + i * MATRIX_M) * A_STRIDE + k / 4], A_STRIDE);
         [[unroll]] for (int j = 0; j < MATRICES_N; j++) {
-            int place = column + j * MATRIX_N / 4;
-            place = COLUMNS_ALONG_K != 0 ? 4 * place * B_STRIDE + k / 4 : k * B_STRIDE + place;
-            MATRIX_B bv = LOAD_B(columns_held[place], COLUMNS_ALONG_K, B_STRIDE);
+            MATRIX_B bv;
+#ifdef COLUMNS_OF
+            if (COLUMNS_IN_MEMORY != 0) bv = columns_read[k / MATRIX_K * MATRICES_N + j];
+            else
+#endif
+            {
+                int place = column + j * MATRIX_N / 4;
+                place = COLUMNS_ALONG_K != 0 ? 4 * place * B_STRIDE + k / 4 : k * B_STRIDE + place;
+                bv = LOAD_B(columns_held[place], COLUMNS_ALONG_K, B_STRIDE);
+            }
             [[unroll]] for (int i = 0; i < MATRICES_M; i++)
                 products[i * MATRICES_N + j] = multiply_add(av[i], bv, products[i * MATRICES_N + j]);
         }
@@ -116,8 +147,8 @@ void end_products(int m, int n) {
     int column = own_column();
     [[unroll]] for (int i = 0; i < MATRICES_M; i++) {
         if (i > 0) barrier();
-        if (column < BLOCK_N) {
-            int row = int(gl_SubgroupID) % SUBGROUPS_M * MATRIX_M;
+        if (has_work()) {
+            int row = rest(int(gl_SubgroupID), SUBGROUPS_M) * MATRIX_M;
             [[unroll]] for (int j = 0; j < MATRICES_N; j++)
                 STORE_C(sums_held[row * SUM_STRIDE + column + j * MATRIX_N / 4],
                         products[i * MATRICES_N + j], SUM_STRIDE);

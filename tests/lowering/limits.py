@@ -64,7 +64,8 @@ Constants = dict[str, int | float]
 def tile_bytes(spec: Constants) -> int | float:
     """Bytes of shared memory of shared_memory_tiles.glsl, with or without cooperative matrices."""
     rows, columns = spec["ROWS"] * spec["LANES_M"], spec["COLS"] * spec["LANES_N"]
-    factors = rows * spec["A_STRIDE"] + 4 * spec["DEPTH"] * spec["B_STRIDE"]
+    held = 4 * (columns if spec.get("COLUMNS_ALONG_K") else spec["DEPTH"]) * spec["B_STRIDE"]
+    factors = rows * spec["A_STRIDE"] + (1 if spec.get("COLUMNS_IN_MEMORY") else held)
     if "MATRIX_M" not in spec:
         return 16 * factors
     return 8 * factors + 16 * (rows // spec["MATRICES_M"]) * (columns + 1)

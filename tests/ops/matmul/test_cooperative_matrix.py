@@ -79,6 +79,10 @@ CONVOLUTIONS = {
     "rounds of a tap": (conv(2, stride=2, pad=1), (1, 64, 7, 9), (37, 64, 3, 3)),
     "whole rounds of 1x1": (conv(2), (2, 32, 5, 5), (71, 32, 1, 1)),
     "whole rounds of groups": (conv(2, pad=1, group=2), (1, 64, 5, 5), (24, 32, 3, 3)),
+    "long rounds": (conv(2, 2, 2, 2), (1, 128, 9, 7), (37, 128, 3, 2)),
+    "long rounds of 1x1": (conv(2), (2, 128, 5, 5), (71, 128, 1, 1)),
+    "long rounds of groups": (conv(2, pad=1, group=2), (1, 128, 5, 5), (24, 64, 3, 3)),
+    "long rounds in 3-D": (conv(3, pad=1), (1, 64, 3, 4, 5), (5, 64, 3, 3, 3)),
     "taps counted": (conv(2, 2, 3), (1, 3, 19, 17), (67, 3, 7, 7)),
     "several taps a step": (conv(2, pad=1), (1, 12, 7, 5), (37, 12, 3, 3)),
 }
@@ -178,3 +182,27 @@ def test_devices_that_are_offered_cooperative_tiles() -> None:
     ]
     assert not any(name.startswith("cooperative") for names in none for name in names)
     assert any(n.startswith("cooperative") for n in offered(conv(2), IMAGES, gpu(64, SQUARE)))
+
+
+def tile_of(channels: int, limits: DeviceLimits, constants: tuple[int, ...] = (1,)) -> str:
+    """Depth of the small tile of a convolution, and where its columns are."""
+    arrays = [np.ones((1, channels, 9, 9), np.float32), np.ones((64, channels, 3, 3), np.float32)]
+    graph = single_op_graph(conv(2, pad=1), arrays, constants)
+    plan = lower(graph, limits, dataclasses.replace(HALF, algorithm="cooperative32x32"))
+    check_limits(plan, limits)
+    (dispatch,) = [d for d in plan.dispatches if ("COOPERATIVE", "1") in d.variant]
+    numbers = {key: int(value) for key, value in dispatch.specialization}
+    spec = parameters_of(dispatch.kernel).named(numbers)
+    return f"{spec['DEPTH']} {'memory' if spec['COLUMNS_IN_MEMORY'] else 'shared'}"
+
+
+@pytest.mark.host
+def test_columns_in_memory() -> None:
+    """Rounds are as long as the channels and the device allow; elsewhere all is shared."""
+    able = gpu(32, SQUARE)
+    assert [tile_of(n, able) for n in (384, 128, 64, 32)] == [
+        *("32 memory", "32 memory", "16 memory", "8 memory")
+    ]
+    assert tile_of(44, able) == tile_of(128, able, ()) == "8 shared"
+    little = gpu(32, SQUARE, shared_memory=12 << 10)
+    assert tile_of(128, little) == "16 memory"

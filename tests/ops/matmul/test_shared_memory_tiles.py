@@ -12,8 +12,9 @@ from tests.helpers import check_op, single_op_graph
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.kernels.convolution import rule
-from vknn.lowering.kernels.matmul import shared_memory_tiles
-from vknn.lowering.kernels.matmul.shared_memory_tiles import TILES, SharedMemoryTile
+from vknn.lowering.kernels.matmul import workgroup_tiles
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
+from vknn.lowering.kernels.matmul.workgroup_tiles import TILES
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
@@ -135,7 +136,7 @@ def test_convolutions_with_run_time_weights(name: str, constants: tuple[int, ...
 
 def force(monkeypatch: pytest.MonkeyPatch, *tiles: SharedMemoryTile) -> None:
     """Offers these tiles alone, also for problems whose candidates were asked for before."""
-    monkeypatch.setattr(shared_memory_tiles, "TILES", tiles)
+    monkeypatch.setattr(workgroup_tiles, "TILES", tiles)
     monkeypatch.setattr(rule, "_known", {})
 
 

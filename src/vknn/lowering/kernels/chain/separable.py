@@ -29,13 +29,9 @@ from vknn.lowering.kernels.convolution.packing import (
     weight_blocks,
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape
+from vknn.lowering.kernels.matmul.cooperative_tiles import cooperative_row
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
-from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    DotTile,
-    SharedMemoryTile,
-    cooperative_row,
-    with_dots,
-)
+from vknn.lowering.kernels.matmul.shared_memory_tiles import DotTile, SharedMemoryTile, with_dots
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work

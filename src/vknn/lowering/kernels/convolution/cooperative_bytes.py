@@ -18,14 +18,8 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     tap_axes,
 )
 from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts
-from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    BARRIER,
-    COOPERATIVE_WORK,
-    HELD,
-    LOAD,
-    PART,
-    SMALL_PART,
-)
+from vknn.lowering.kernels.matmul.cooperative_tiles import COOPERATIVE_WORK, PART, SMALL_PART
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kernels.quantized.requantize import (
     DOTS,
     byte_formats,

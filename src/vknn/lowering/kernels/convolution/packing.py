@@ -48,21 +48,22 @@ def packed_weights(
     shape: ConvShape,
     width: int,
     weight_format: str = NUMBERS,
-    dots: bool = False,
+    run: int = 1,
 ) -> Ref:
     """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`).
 
-    ``dots``: constant weights of floats as dot products want them (:func:`along_k`).
+    ``run``: k of a column that lie beside each other, of constant weights of floats
+    (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`).
     """
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
-    if dots:
+    if run > 1:
         count = 4 * weight_blocks(shape, width).weights
         return emitter.weight(
-            f"{key}.dots", lambda: packed_for_dots(make(*sources), count, width), *sources
+            f"{key}.run{run}", lambda: packed_for_dots(make(*sources), count, width, run), *sources
         )
     return pack(emitter, key, make, sources, weight_format, 4 * width)
 

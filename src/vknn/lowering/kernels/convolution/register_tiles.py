@@ -68,6 +68,11 @@ class ConvTile(RegisterTile):
     parts: int = 1  # of the input channels, shared out among a workgroup's subgroups
 
     @property
+    def run(self) -> int:
+        """k of a column of weights that lie beside each other in memory."""
+        return 4 if self.float_dots else 1
+
+    @property
     def name(self) -> str:
         """The candidate's name."""
         variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
@@ -245,7 +250,7 @@ def _byte_products(problem: Problem, tile: ConvTile) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
-    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.float_dots)
+    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.run)
     variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
     emit_tiles(emitter, shape, tile, [emitter.input(0), weights, emitter.output()], variant)
 

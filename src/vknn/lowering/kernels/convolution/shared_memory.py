@@ -21,12 +21,12 @@ from vknn.lowering.kernels.convolution.shape import (
     moved_bytes,
     packing_cost,
 )
-from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    SharedMemoryTile,
-    shared_memory_tiles,
+from vknn.lowering.kernels.matmul.cooperative_tiles import (
     with_columns_along_k,
-    with_dots,
+    with_columns_in_memory,
 )
+from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, with_dots
+from vknn.lowering.kernels.matmul.workgroup_tiles import shared_memory_tiles
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
@@ -40,15 +40,17 @@ def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile that suits the sizes; none on CPUs and for integers."""
     if not isinstance(problem.op, Conv) or not shape.whole_vectors:
         return []
-    found = conv_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
+    found = conv_tiles(problem, shape)
     return [_candidate(problem, shape, t) for t in found if fits_shared(problem, shape, t)]
 
 
-def conv_tiles(problem: Problem, pixels: int, columns: int) -> list[SharedMemoryTile]:
-    """Tiles for so many pixels and vec4s of output channels."""
-    found = shared_memory_tiles(problem, pixels, columns)
+def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
+    """Tiles that suit the sizes."""
+    found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
     if packs_along_k(problem):
         found = [with_columns_along_k(tile) for tile in found]
+        channels = ceil_div(shape.group_in, 4)
+        found = [with_columns_in_memory(problem.limits, tile, channels) for tile in found]
     return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
@@ -118,7 +120,7 @@ def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
-    weights = packed_weights(emitter, shape, tile.width, dots=tile.along_k)
+    weights = packed_weights(emitter, shape, tile.width, run=tile.run)
     emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
 
 

@@ -31,7 +31,6 @@ from vknn.lowering.kernels.convolution.winograd_products import (
     half_cost,
     half_tiles,
     scaled_weights,
-    uses_dots,
 )
 from vknn.lowering.kernels.convolution.winograd_tiles import (
     TILES_HELD,
@@ -165,15 +164,14 @@ def _emit(
 
 def _half_weights(emitter: Emitter, tiling: WinogradTiling, tile: ProductTile) -> Ref:
     w, block = emitter.problem.constants[1], block_of(tile)
-    dots = uses_dots(tile)
     assert w is not None
 
     def make() -> np.ndarray:
         packed = pack_winograd(tiling.size, block, w)
-        return scaled_weights(tiling, block, packed, dots)
+        return scaled_weights(tiling, block, packed, tile.run)
 
-    order = "dots" if dots else "scaled"
-    return emitter.weight(f"winograd{tiling.size}.{block}.{order}", make, w)
+    key = f"winograd{tiling.size}.{block}.scaled.run{tile.run}"
+    return emitter.weight(key, make, w)
 
 
 def _emit_input(emitter: Emitter, shape: ConvShape, tiling: WinogradTiling, v: Ref) -> None:

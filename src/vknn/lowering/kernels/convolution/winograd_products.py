@@ -70,7 +70,7 @@ def half_tiles(problem: Problem, tiling: WinogradTiling) -> list[ProductTile]:
     own = [replace(tile, lanes=lanes) for tile in tiles_of_lanes(problem)]
     own = [tile for tile in own if fits_tile(problem, shape, tile)]
     own.sort(key=lambda tile: half_cost(problem, tiling, tile))
-    shared = conv_tiles(problem, shape.pixels, tiling.m4)
+    shared = conv_tiles(problem, shape)
     return [*own[:1], *(tile for tile in shared if fits_shared(problem, shape, tile))]
 
 
@@ -100,16 +100,12 @@ def block_of(tile: ProductTile) -> int:
     return tile.block if isinstance(tile, ConvTile) else tile.width
 
 
-def uses_dots(tile: ProductTile) -> bool:
-    """True where weights are to lie in memory as vec4s of k, as for dot products of float16."""
-    return tile.float_dots if isinstance(tile, ConvTile) else tile.along_k
+def scaled_weights(tiling: WinogradTiling, block: int, packed: np.ndarray, run: int) -> np.ndarray:
+    """Transformed weights as a convolution has them: scaled, and behind them a bias of zeros.
 
-
-def scaled_weights(
-    tiling: WinogradTiling, block: int, packed: np.ndarray, dots: bool
-) -> np.ndarray:
-    """Transformed weights as a convolution has them: scaled, and behind them a bias of zeros."""
-    if dots:
-        packed = along_k(packed, block)
+    ``run``: k of a column that are to lie beside each other.
+    """
+    if run > 1:
+        packed = along_k(packed, block, run)
     zeros = np.zeros(tiling.places * ceil_div(tiling.m4, block) * 4 * block, np.float32)
     return np.concatenate([packed * np.float32(WEIGHT_SCALE[tiling.size]), zeros])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.lowering.kernels.matmul.cooperative_tiles import with_columns_along_k
 from vknn.lowering.kernels.matmul.float_dots import has_dots, packed_for_dots
 from vknn.lowering.kernels.matmul.gemm import (
     Gemm,
@@ -31,14 +32,9 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
-from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    LOAD,
-    SharedMemoryTile,
-    shared_memory_tiles,
-    tile_cost,
-    with_columns_along_k,
-)
+from vknn.lowering.kernels.matmul.shared_memory_tiles import LOAD, SharedMemoryTile, tile_cost
 from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
+from vknn.lowering.kernels.matmul.workgroup_tiles import shared_memory_tiles
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div

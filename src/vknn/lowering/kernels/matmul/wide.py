@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 
 from vknn.lowering.kernels.matmul.gemm import Gemm, allows_groups
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, b_push
-from vknn.lowering.kernels.matmul.shared_memory_tiles import (
-    BARRIER,
-    DOT_WORK,
-    FLOAT_DOTS,
-    HELD,
-)
+from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, DOT_WORK, FLOAT_DOTS, HELD
 from vknn.lowering.kit.emitter import Emitter, read4
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine, machine_of
