@@ -51,6 +51,9 @@ INPUT4F(3, bias);
 #endif
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
+#if B_BY_4 == 1
+#define COLUMNS_OF b
+#endif
 #include "matmul/shared_memory_tiles.glsl"
 
 // Which way lanes beside each other read: 1: a along m, b along k; 0: a along k, b along n.
@@ -58,7 +61,8 @@ layout(constant_id = 17) const int A_DOWN = 0;
 layout(constant_id = 18) const int B_DOWN = 0;
 
 const int A_LOADS = BLOCK_M * DEPTH / LANES;  // vec4s that a lane brings
-const int B_LOADS = 4 * DEPTH * BLOCK_N / LANES;
+const int B_LOADS = COLUMNS_IN_MEMORY != 0 ? 0 : 4 * DEPTH * BLOCK_N / LANES;
+const int B_ROOM = B_LOADS > 0 ? B_LOADS : 1;
 
 layout(push_constant) uniform P {
     int m;
@@ -96,16 +100,16 @@ int b_place_of(int own) {
 
 // Places of what a lane reads of the first tile of k, and what it has read. Steps to further tiles are
 // the same for all lanes, so there is one addition a load.
-int a_at[A_LOADS], b_at[B_LOADS];
+int a_at[A_LOADS], b_at[B_ROOM];
 // Where it puts the first of them.
 int a_place, b_place;
 #ifdef EPILOGUE_SCALAR
 ivec3 a_beside[A_LOADS];  // from the first of four steps of k to the others
 #endif
 #if B_BY_4 == 0
-ivec3 b_beside[B_LOADS];  // from the first of four columns to the others
+ivec3 b_beside[B_ROOM];  // from the first of four columns to the others
 #endif
-FACTOR a_read[A_LOADS], b_read[B_LOADS];
+FACTOR a_read[A_LOADS], b_read[B_ROOM];
 
 void find_places(int lane, int m0, int n0, int a_base, int b_base) {
     a_place = a_place_of(lane);
@@ -208,6 +212,10 @@ void main() {
     for (int k0 = 0; k0 < k4; k0 += DEPTH) {
         if (AHEAD == 0) read_tile(k0);
         hold_tile(lane, k0);
+#if defined(COOPERATIVE) && B_BY_4 == 1
+        // A panel is as wide as the tile then.
+        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel + 4 * k0 * BLOCK_N);
+#endif
         barrier();
         if (AHEAD != 0) {
             if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);

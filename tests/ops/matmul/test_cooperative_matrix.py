@@ -45,7 +45,11 @@ PRODUCTS = {
     "several steps": ((37, 67), (67, 41)),
     "both blocks": ((67, 36), (36, 71)),
     "whole rounds": ((37, 96), (96, 71)),
+    "long rounds": ((37, 256), (256, 71)),
+    "long rounds, narrow": ((9, 128), (128, 20)),
+    "long rounds of scalars": ((33, 64), (64, 67)),
     "batches": ((3, 5, 8), (3, 8, 12)),
+    "batches of long rounds": ((2, 5, 128), (128, 36)),
 }
 
 

@@ -14,6 +14,8 @@ from vknn.plan import CooperativeMatrix, DeviceLimits
 PART, SMALL_PART = 32, 16
 #: Cost of their multiply-adds, by a lane's, on NVIDIA's GPUs of 32 lanes a scheduler.
 COOPERATIVE_WORK = 0.5
+#: Instructions of a vec4 of columns that a subgroup reads from memory, there.
+_OWN_COLUMN = 0.65
 SQUARE = CooperativeMatrix(16, 16, 16)
 _Pair = tuple[float, float]
 #: Rows of a part -> what a round takes, products and all, where GPUs load into scalar registers, as
@@ -98,6 +100,7 @@ class CooperativeTile(SharedMemoryTile):
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float
         around: float
+        brought: float
         if machine.scalar:
             if self.in_memory:
                 plain, placed, outside, held = _IN_MEMORY_ROUNDS[self.part, self.depth]
@@ -107,10 +110,11 @@ class CooperativeTile(SharedMemoryTile):
             if self.along_k and not self.in_memory and steps % self.depth == 0:
                 more = _WHOLE_MATRIX_ROUNDS[self.part]
         else:
-            # Columns in memory are read by each subgroup for itself.
-            columns = 4 * self.width * (self.height // self.part if self.in_memory else 1)
-            brought = (self.height + columns) * self.depth / self.lanes
-            more = 16 * results * self.depth * COOPERATIVE_WORK + 3 * brought + ROUND
+            brought = 3 * self.height + 3 * 4 * self.width
+            if self.in_memory:  # each subgroup reads its own
+                brought = 3 * self.height + _OWN_COLUMN * 4 * self.width * self.height / self.part
+            more = 16 * results * self.depth * COOPERATIVE_WORK
+            more += brought * self.depth / self.lanes + ROUND
             waits, around, first = 1.0, 4.0 * results, 1.0
             held = 9 if self.part == SMALL_PART else 5
         work = rounds * more + around
@@ -125,7 +129,7 @@ def with_columns_along_k(tile: SharedMemoryTile) -> SharedMemoryTile:
 def with_columns_in_memory(
     limits: DeviceLimits, tile: SharedMemoryTile, channels: int
 ) -> SharedMemoryTile:
-    """The tile whose subgroups load columns from memory (convolution/shared only).
+    """The tile whose subgroups load constant columns from memory.
 
     Where it is of cooperative matrices and ``channels`` vec4s are whole rounds, else itself. A
     small part has sums few enough for factors of long rounds, with fewer waits and barriers.

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.lowering.kernels.matmul.cooperative_tiles import with_columns_along_k
+from vknn.lowering.kernels.matmul.cooperative_tiles import (
+    with_columns_along_k,
+    with_columns_in_memory,
+)
 from vknn.lowering.kernels.matmul.float_dots import has_dots, packed_for_dots
 from vknn.lowering.kernels.matmul.gemm import (
     Gemm,
@@ -93,11 +96,11 @@ class _Form:
         return tile.block
 
     @property
-    def along_k(self) -> bool:
-        """True where a packed b has vec4s of k."""
+    def run(self) -> int:
+        """k of a column of a packed b that lie beside each other."""
         if self.shared is not None:
-            return self.shared.along_k
-        return self.wide is not None and self.wide.dots
+            return self.shared.run
+        return 4 if self.wide is not None and self.wide.dots else 1
 
     @property
     def n4(self) -> int:
@@ -230,13 +233,13 @@ def _packed(emitter: Emitter, plan: _Form) -> Packed:
     sources = (b,) if bias is None else (b, bias)
     panel = gemm.k * block
     behind = ceil_div(plan.n4, block) * panel
-    along_k = plan.along_k
+    run = plan.run
 
     def pack() -> np.ndarray:
         packed = pack_columns(_float(flat), bias, block)
-        return packed_for_dots(packed, 4 * behind, block) if along_k else packed
+        return packed_for_dots(packed, 4 * behind, block, run) if run > 1 else packed
 
-    key = f"b{'t' if transposed else ''}{block}{'.dots' if along_k else ''}"
+    key = f"b{'t' if transposed else ''}{block}.run{run}"
     ref = emitter.weight(key, pack, *sources)
     return Packed(ref, block, panel, -1 if bias is None else behind)
 
@@ -296,12 +299,20 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
         plans += [_Form(problem, gemm, "wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
-        tiles = [
-            with_columns_along_k(tile) if packed and ends_with_round(gemm, tile) else tile
-            for tile in tiles
-        ]
+        if packed:
+            tiles = [_with_packed_columns(problem, gemm, tile) for tile in tiles]
         plans += [_Form(problem, gemm, "shared", tile) for tile in tiles]
     return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
+
+
+def _with_packed_columns(problem: Problem, gemm: Gemm, tile: SharedMemoryTile) -> SharedMemoryTile:
+    """The tile with the columns of a packed b as its products read them best."""
+    if not ends_with_round(gemm, tile):
+        return tile
+    tile = with_columns_along_k(tile)
+    if 4 * tile.width > gemm.n:  # panels are narrower than the tile
+        return tile
+    return with_columns_in_memory(problem.limits, tile, gemm.k // 4)
 
 
 def _candidate(plan: _Form, place: int) -> Candidate:
