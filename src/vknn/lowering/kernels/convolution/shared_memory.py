@@ -88,11 +88,17 @@ def shared_cost(
     """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
     half = problem.half_sums
-    busy = tile.cost(machine, groups, steps, half, taps=not shape.is_pointwise)
+    taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
+    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole)
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
     return machine.dispatch + machine.beside(busy, moved)
+
+
+def _is_whole(shape: ConvShape, tile: SharedMemoryTile) -> bool:
+    """True where taps are whole numbers of rounds."""
+    return ceil_div(shape.group_in, 4) % tile.depth == 0
 
 
 def _counts_taps(shape: ConvShape) -> bool:
@@ -102,7 +108,7 @@ def _counts_taps(shape: ConvShape) -> bool:
 
 def _constants(shape: ConvShape, tile: SharedMemoryTile) -> dict[str, int]:
     """Specialization constants of shared.comp."""
-    whole = ceil_div(shape.group_in, 4) % tile.depth == 0
+    whole = _is_whole(shape, tile)
     return {
         **tile.spec(down_a=True, down_b=False, whole=whole),
         "AXES": tap_axes(shape),

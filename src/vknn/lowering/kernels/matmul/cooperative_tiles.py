@@ -96,6 +96,7 @@ class CooperativeTile(SharedMemoryTile):
         steps: int,
         half: bool = False,
         taps: bool = False,
+        whole: bool = False,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float
@@ -107,7 +108,7 @@ class CooperativeTile(SharedMemoryTile):
             else:
                 plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
             (more, waits), (around, first) = (placed if taps else plain), outside[taps]
-            if self.along_k and not self.in_memory and steps % self.depth == 0:
+            if self.along_k and not self.in_memory and whole:
                 more = _WHOLE_MATRIX_ROUNDS[self.part]
         else:
             brought = 3 * self.height + 3 * 4 * self.width

@@ -139,7 +139,8 @@ class _Form:
         if self.shared is not None:
             half = self.problem.half_sums
             groups = math.prod(self._groups())
-            return machine.dispatch + self.shared.cost(machine, groups, steps, half)
+            whole = ends_with_round(gemm, self.shared)
+            return machine.dispatch + self.shared.cost(machine, groups, steps, half, whole=whole)
         if self.wide is not None:
             half = self.problem.half_sums
             return machine.dispatch + self.wide.cost(

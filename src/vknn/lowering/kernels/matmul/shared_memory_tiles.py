@@ -37,10 +37,28 @@ _ROUNDS: dict[int, tuple[_Pair, _Pair, _Pair, int]] = {
 }
 #: The same of 16 in workgroups of 256 lanes, each of which reads half as much.
 _MANY_LANES: tuple[_Pair, _Pair, _Pair, int] = ((65, 2.8), (85, 3.1), (540, 6.5), 4)
+#: vec4s of results of a lane -> the first two pairs of ``_ROUNDS`` where all rounds are whole
+#: (WHOLE), and of 16 in workgroups of 256 lanes; the same for GCN (null device raven).
+_WHOLE_ROUNDS: dict[int, tuple[_Pair, _Pair]] = {
+    4: ((32, 1.5), (30, 1.9)),
+    8: ((40, 2.7), (36, 3.0)),
+    16: ((12, 3.3), (30, 4.0)),
+    256: ((10, 3.0), (25, 3.4)),
+}
+_WHOLE_ROUNDS_GCN: dict[int, tuple[_Pair, _Pair]] = {
+    4: ((55, 3.6), (70, 5.4)),
+    8: ((46, 3.8), (50, 4.4)),
+    16: ((30, 5.2), (52, 5.9)),
+    256: ((22, 5.4), (36, 6.1)),
+}
+#: By what waits of other rounds are longer on GCN.
+_GCN_WAITS = 1.5
 #: Of one vec4 for a lane: beside a round's own, by vec4s of columns that the lane brings.
 _ONE, _ONE_BROUGHT, _ONE_OUTSIDE = 6.0, 9.0, (85, 3.0)
 #: With places, of products of float16 added in pairs.
 _PLACED_DOTS: dict[int, _Pair] = {4: (92, 2.3), 8: (59, 4.1), 16: (94, 5.9)}
+#: Waves that a SIMD has registers for with them.
+_DOTS_HELD = {4: 9, 8: 7, 16: 5, 256: 4}
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 ROUND = 8
 _HELD_WAVES = {4: 8, 8: 4, 16: 4}
@@ -139,17 +157,19 @@ class SharedMemoryTile:
         steps: int,
         half: bool = False,
         taps: bool = False,
+        whole: bool = False,
     ) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k.
 
         ``half``: sums in float16 are allowed. ``taps``: rows of a are pixels under taps.
+        ``whole``: no round reaches behind the end of k (WHOLE in the shader).
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         products = 16 * results * self.depth * self.work(machine, half)
         size = min((n for n in _ROUNDS if n >= results), default=16)
         more: float
         if machine.scalar:
-            (more, waits), outside, held = self._round(size, taps)
+            (more, waits), outside, held = self._round(machine, size, taps, whole)
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + ROUND
@@ -161,15 +181,26 @@ class SharedMemoryTile:
         work = rounds * (products + more) + outside[0]
         return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
 
-    def _round(self, size: int, taps: bool) -> tuple[_Pair, _Pair, int]:
+    def _round(
+        self, machine: Machine, size: int, taps: bool, whole: bool
+    ) -> tuple[_Pair, _Pair, int]:
         """Row of ``_ROUNDS``, for places or without."""
         plain, placed, outside, held = _ROUNDS[size]
-        if self.lanes >= 256 and size == 16:
+        if self._many(size):
             plain, placed, outside, held = _MANY_LANES
         if self.rows * self.cols == 1:
             brought = 4 * self.width * self.depth / self.lanes
             plain, outside = (_ONE + _ONE_BROUGHT * brought, plain[1]), _ONE_OUTSIDE
-        return (placed if taps else plain), outside, held
+        elif whole:
+            table = _WHOLE_ROUNDS_GCN if machine.converts else _WHOLE_ROUNDS
+            plain, placed = table[256 if self._many(size) else size]
+        more, waits = placed if taps else plain
+        if machine.converts and not whole:
+            waits *= _GCN_WAITS
+        return (more, waits), outside, held
+
+    def _many(self, size: int) -> bool:
+        return self.lanes >= 256 and size == 16
 
 
 @dataclass(frozen=True)
@@ -194,9 +225,12 @@ class DotTile(SharedMemoryTile):
         """That of two products an instruction."""
         return DOT_WORK
 
-    def _round(self, size: int, taps: bool) -> tuple[_Pair, _Pair, int]:
-        found, outside, held = super()._round(size, taps)
-        fewer = taps and self.lanes < 256
+    def _round(
+        self, machine: Machine, size: int, taps: bool, whole: bool
+    ) -> tuple[_Pair, _Pair, int]:
+        found, outside, _ = super()._round(machine, size, taps, whole)
+        fewer = taps and self.lanes < 256 and not whole
+        held = _DOTS_HELD[256 if self._many(size) else size]
         return (_PLACED_DOTS[size] if fewer else found), outside, held
 
 
