@@ -42,6 +42,9 @@ MOST_BYTES = 5 << 18
 ROUND = 64
 #: Bytes that a compute unit reads from the second cache in a cycle (RDNA: a line of 64).
 CACHE_BYTES = 64
+#: Latencies that a round of loads takes, with what is computed between them; while other lanes of the
+#: workgroup read (fitted to modelled times of gates on navi21).
+WAIT = 1.65
 #: Numbers of workgroups that the gates of an image may be divided among.
 SLICES = (1, 2, 4, 8)
 
@@ -221,7 +224,8 @@ def _cost(problem: Problem, gate: Gate, slices: int, read: int) -> float:
         waits += ceil_div(n4, lanes) * (ceil_div(k4, 2 * parts) + math.log2(parts) / 4)
     cycle = machine.step / 4  # a lane's step in a machine whose lanes wait for three others each
     crowd = max(1.0, slices * gate.batch * lanes / machine.lanes)
-    return machine.dispatch + crowd * (read * cycle / CACHE_BYTES + waits * machine.latency)
+    waiting = WAIT * waits * machine.latency
+    return machine.dispatch + crowd * max(read * cycle / CACHE_BYTES, waiting)
 
 
 def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
