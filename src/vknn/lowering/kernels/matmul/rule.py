@@ -240,7 +240,7 @@ def _packed(emitter: Emitter, plan: _Form) -> Packed:
         packed = pack_columns(_float(flat), bias, block)
         return packed_for_dots(packed, 4 * behind, block, run) if run > 1 else packed
 
-    key = f"b{'t' if transposed else ''}{block}.run{run}"
+    key = f"b{'t' if transposed else ''}{block}{f'.run{run}' if run > 1 else ''}"
     ref = emitter.weight(key, pack, *sources)
     return Packed(ref, block, panel, -1 if bias is None else behind)
 
