@@ -20,6 +20,8 @@ NAMES = {
     "ModelFormatError",
     "NullDeviceError",
     "OutOfMemoryError",
+    "RunCancelledError",
+    "RunTimeoutError",
     "Session",
     "Shader",
     "ShaderError",
@@ -35,7 +37,7 @@ NAMES = {
     "unregister_layer",
     "verify",
 }
-SESSION_METHODS = {"close", "reset_state", "run", "save", "stream", "update"}
+SESSION_METHODS = {"cancel", "close", "reset_state", "run", "save", "stream", "update"}
 SESSION_PROPERTIES = {"inputs", "outputs", "placement"}
 SESSION_ATTRIBUTES = {"arithmetic", "device", "model", "precision"}
 

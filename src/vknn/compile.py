@@ -7,14 +7,16 @@ executable (weights uploaded, pipelines compiled, command buffers recorded).
 
 from __future__ import annotations
 
+import difflib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn import debug
+from vknn import debug, run_limits
 from vknn.chaining import chain_nodes
+from vknn.errors import InputError
 from vknn.formats import Model
 from vknn.graph import Graph, TensorType, validate
 from vknn.lowering import LoweringOptions, WeightCache, lower
@@ -48,14 +50,37 @@ def compile_model(
     types: Mapping[str, TensorType],
     values: Mapping[str, np.ndarray],
     target: Target,
+    blobs: Sequence[str] = (),
+    outputs: bool = True,
 ) -> Program:
     """The program of a model for inputs of these types.
+
+    ``blobs``: names of values that are outputs, too; ``outputs`` False: in place of its own.
 
     ``types``: shape as the user gives it and dtype as the graph takes it, for every input;
     ``values``: the data of those inputs that decide shapes (``model.value_inputs``). Raises
     ShapeError, UnsupportedLayerError, DeviceError.
     """
-    return compile_graph(model.build(types, values), target)
+    graph = model.build(types, values)
+    if blobs or not outputs:
+        _show(graph, blobs, model.state if not outputs else graph.outputs)
+    return compile_graph(graph, target)
+
+
+def _show(graph: Graph, blobs: Sequence[str], kept: Iterable[str]) -> None:
+    """Makes outputs of a graph's blobs, beside those of its outputs that are kept."""
+    if graph.continuation is not None:
+        raise InputError(
+            f"{', '.join(map(repr, blobs))}: of models whose data decide how they go on (loops, "
+            "branches, computed shapes) only the outputs can be asked for"
+        )
+    for name in blobs:
+        if name not in graph.blobs:
+            near = difflib.get_close_matches(name, graph.blobs, 3)
+            hint = f"; like it are {', '.join(map(repr, near))}" if near else ""
+            raise InputError(f"the model has no output and no blob {name!r}{hint}")
+    own = {name: graph.outputs[name] for name in kept if name in graph.outputs}
+    graph.outputs = {**own, **{name: graph.blobs[name] for name in blobs}}
 
 
 def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Program:
@@ -63,6 +88,7 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
 
     Raises OutOfMemoryError where it would take more than the memory budget.
     """
+    run_limits.check()
     MemoryBudget(target.memory_limit, target.device).check(graph)
     if passes:
         validate(graph)
@@ -76,6 +102,7 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     segments: list[Segment] = []
     try:
         for part in parts.segments:
+            run_limits.check()
             if target.device is None or parts.placement[part.nodes[0]] == "host":
                 MemoryBudget(target.memory_limit).check(part)
                 segments.append(Segment(part))

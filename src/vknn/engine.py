@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,23 +17,26 @@ import numpy as np
 
 from vknn import forks, gc_pause
 from vknn.compile import Target, compile_model
-from vknn.errors import InputError, OutOfMemoryError, ShapeError, VknnError
+from vknn.errors import InputError, OutOfMemoryError, RunTimeoutError, ShapeError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder
 from vknn.lowering import WeightCache
 from vknn.program import Program
+from vknn.run_limits import RunLimit, checked_seconds, current
 from vknn.runtime import close_all
 from vknn.streamed_runs import StreamedRuns
 
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
+#: Names of blobs that a run shows, and whether it gives the model's outputs; None: only these.
+_Wanted = tuple[tuple[str, ...], bool] | None
 
 
 class Engine:
     """A model that runs on a target. Any thread may use it; ``lock`` lets one at a time."""
 
-    def __init__(self, model: Model, target: Target) -> None:
+    def __init__(self, model: Model, target: Target, timeout: float | None = None) -> None:
         self.model, self.target = model, target
         self.lock = threading.RLock()
         forks.renew(self)
@@ -45,19 +48,74 @@ class Engine:
         #: Programs whose streams are open, once for each: they are not closed to make room.
         self._streamed: list[Program] = []
         self._closed = False
+        #: Of the run under way; the next one's, too.
+        self._limit = RunLimit()
+        #: Seconds that a run may take where it does not say; None: any time.
+        self.timeout = timeout
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Decoded outputs by the names of the graph's outputs: a classifier's scores are one."""
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        timeout: float | None = None,
+        blobs: Sequence[str] = (),
+        outputs: bool = True,
+    ) -> dict[str, Any]:
+        """Decoded outputs by the names of the graph's outputs: a classifier's scores are one.
+
+        ``timeout``: seconds that it may take; None: VKNN_TIMEOUT, where that is set. ``blobs``:
+        names of further values that are wanted; ``outputs`` False: they are all.
+        """
         feeds = self.model.complete(feeds if type(feeds) is dict else self._named(feeds))
-        with self.lock:
-            program, arrays = self._encoded(feeds)
+        timeout = self.timeout if timeout is None else timeout
+        wanted = (tuple(blobs), outputs) if blobs or not outputs else None
+        if timeout is None:
+            limit = self._limit
+            with self.lock:
+                limit.deadline = None
+                return self._run(feeds, limit, wanted)
+        return self._run_in_time(feeds, timeout, wanted)
+
+    def cancel(self) -> None:
+        """End of the run that is under way in another thread, with RunCancelledError."""
+        self._limit.cancelled = True
+
+    def _run_in_time(
+        self, feeds: Mapping[str, Any], timeout: float, wanted: _Wanted
+    ) -> dict[str, Any]:
+        """A run with a deadline; the wait for another thread's run counts."""
+        limit = RunLimit()
+        limit.start(checked_seconds(timeout))
+        if not self.lock.acquire(timeout=timeout):
+            raise RunTimeoutError(f"another run of the session was not done within {timeout:g} s")
+        try:
+            own = self._limit
+            own.deadline, own.seconds = limit.deadline, limit.seconds
+            return self._run(feeds, own, wanted)
+        finally:
+            self._limit.deadline = None
+            self.lock.release()
+
+    def _run(self, feeds: Mapping[str, Any], limit: RunLimit, wanted: _Wanted) -> dict[str, Any]:
+        """A run by this thread, which has the lock."""
+        before, limit.cancelled = current.limit, False
+        current.limit = limit
+        try:
+            if wanted is None:
+                program, arrays = self._encoded(feeds)
+            else:
+                program, arrays = self._compiled(feeds, wanted)
             if self._state:
                 arrays.update(self._state)
             # Execute.
             results: dict[str, Any] = program.run(arrays)
             if self._state:
                 self._state = {name: results.pop(name) for name in self._state}
-        return self._decoded(results)
+        finally:
+            current.limit = before
+        if wanted is None:
+            return self._decoded(results)
+        blobs = {name: self.model.decode_blob(results.pop(name)) for name in wanted[0]}
+        return {**self._decoded(results), **blobs}
 
     def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
         """Results as of :meth:`run` for each of the inputs, in order.
@@ -159,25 +217,30 @@ class Engine:
         self.check_open()
         return self._encoder.encode(feeds)
 
-    def _compiled(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, np.ndarray]]:
+    def _compiled(
+        self, feeds: Mapping[str, Any], wanted: _Wanted = None
+    ) -> tuple[Program, dict[str, np.ndarray]]:
         """The program for these inputs (compiled where it is new), and the arrays for its graph."""
         arrays = self._checked(feeds)
         types, values = self._types(feeds, arrays)
         key = (
             tuple((n, a.shape, a.dtype) for n, a in arrays.items()),
             tuple(v.tobytes() for v in values.values()),
+            wanted,
         )
         program = self._programs.get(key)
         if program is None:
             # Infinities and NaN are weights and constants like others.
             quiet = np.errstate(all="ignore")
             with gc_pause.paused(), quiet, self._shapes_named(types):
-                program = compile_model(self.model, types, values, self.target)
+                blobs, outputs = wanted or ((), True)
+                program = compile_model(self.model, types, values, self.target, blobs, outputs)
             self._programs[key] = program
             self._make_room()
         self._programs.move_to_end(key)
-        self.latest = program
-        self._encoder.remember(feeds, arrays)
+        if wanted is None:
+            self.latest = program
+            self._encoder.remember(feeds, arrays)
         return program, arrays
 
     def _make_room(self) -> None:

@@ -57,7 +57,9 @@ SWITCHES = (
         "VKNN_TIMEOUT",
         "seconds",
         "`300`",
-        "How long a run may take on the device before `DeviceTimeoutError`.",
+        "How long a submit may take on the device before `DeviceTimeoutError`; where it is set, "
+        "also how long a whole run may take, loops and layers on the host among it, before "
+        "`RunTimeoutError`.",
     ),
     Switch(
         "VKNN_MEMORY_LIMIT",
@@ -187,6 +189,11 @@ def disabled() -> frozenset[str]:
 def memory_limit() -> int | None:
     """VKNN_MEMORY_LIMIT."""
     return read().memory_limit
+
+
+def run_timeout() -> float | None:
+    """VKNN_TIMEOUT, None where it is not set: then it holds for each submit alone."""
+    return read().timeout if os.environ.get("VKNN_TIMEOUT", "").strip() else None
 
 
 def debug() -> int:

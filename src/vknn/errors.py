@@ -74,8 +74,16 @@ class DeviceLostError(DeviceError):
     """The device stopped answering; the session cannot be used any more."""
 
 
-class DeviceTimeoutError(DeviceError):
-    """A submit did not finish in time."""
+class RunTimeoutError(VknnError, TimeoutError):
+    """A run was not done in time (``timeout`` of :meth:`vknn.Session.run`, or ``VKNN_TIMEOUT``)."""
+
+
+class RunCancelledError(VknnError):
+    """A run was ended by :meth:`vknn.Session.cancel`."""
+
+
+class DeviceTimeoutError(DeviceError, RunTimeoutError):
+    """A submit to the device did not finish in time."""
 
 
 class OutOfMemoryError(DeviceError, MemoryError):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, run_limits
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
@@ -125,6 +125,7 @@ class Program:
         def call(
             key: Hashable, make: Callable[[], Graph], feeds: Mapping[str, np.ndarray]
         ) -> Arrays:
+            run_limits.check()
             return self._kept(key, make).run(feeds, execute)
 
         return call

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import InputError, OutOfMemoryError, ShapeError, VknnError
 from vknn.graph import DType, Graph, Node, TensorType, Value
 
@@ -31,10 +32,12 @@ def run(
     may share memory with feeds, constants or one another.
     """
     arrays = _inputs(graph, feeds)
+    run_limits.check()
     last = _last_readers(graph) if free else {}
     for index, node in enumerate(graph.nodes):
         results = run_node(node, tuple(_lookup(v, arrays, node) for v in node.inputs))
         arrays.update(zip(node.outputs, results, strict=True))
+        run_limits.check()
         if observe is not None:
             observe(node, results)
         for value in last.get(index, ()):

@@ -8,12 +8,11 @@ import os
 import warnings
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from vknn import environment, gc_pause
+from vknn import environment, gc_pause, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
 from vknn.errors import DeviceError, VknnError
@@ -118,7 +117,7 @@ class Session:
             target = Target(
                 self.device, options, pool=pool, debug=environment.debug(), memory_limit=limit
             )
-            self._engine = Engine(self.model, target)
+            self._engine = Engine(self.model, target, environment.run_timeout())
             self.reset_state()
         except BaseException:
             if self.device is not None and self._owns_device:
@@ -136,13 +135,28 @@ class Session:
         """Name, shape (None where it is free) and dtype of each output."""
         return self.model.outputs
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Iterable[str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
         """Outputs of the model for these inputs.
+
+        After an error the session can run again, and a model's state is what it was before.
 
         Args:
             feeds: An array for every input, by name, in the format's own layout and dtype; of a
                 model with one input the array alone will do. A Core ML model takes images too and
                 may have inputs that can be left out.
+            outputs: Names of what is wanted: outputs, and blobs in the middle of the network by
+                the names that its file has for them (ncnn's and Core ML's blobs, TensorFlow Lite's
+                tensors, OpenVINO's layers, with ".port" behind it where a layer has several).
+                Each set of blobs is compiled by itself. By default the model's outputs.
+            timeout: Seconds that the run may take, compilation for new shapes among it; by default
+                ``VKNN_TIMEOUT`` where that is set. It is looked at between layers on the host,
+                between the rounds of loops, and all the time while the device computes.
 
         Returns:
             Arrays by the names of the outputs, in the format's own layout and dtype. A classifier
@@ -151,9 +165,21 @@ class Session:
         Raises:
             vknn.InputError: Names, dtypes or ranks do not fit the model.
             vknn.ShapeError: A layer cannot take these shapes.
+            vknn.RunTimeoutError: The run was not done in time.
+            vknn.RunCancelledError: Another thread called :meth:`cancel`.
             vknn.DeviceError: The driver failed.
         """
-        return self.model.results(self._engine.run(feeds))
+        if outputs is None:
+            return self.model.results(self._engine.run(feeds, timeout))
+        return self._asked(feeds, outputs, timeout)
+
+    def cancel(self) -> None:
+        """End of the run that is under way in another thread, which raises RunCancelledError.
+
+        Nothing happens where there is none. What the device has begun it finishes; the next run
+        waits for it.
+        """
+        self._engine.cancel()
 
     def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
         """Outputs of the model for many inputs, in their order, faster than by a run for each.
@@ -248,6 +274,20 @@ class Session:
         """The model's state, where it keeps one between runs, set back to what it was at first."""
         self._engine.reset_state()
 
+    def _asked(
+        self, feeds: Mapping[str, Any], outputs: Iterable[str], timeout: float | None
+    ) -> dict[str, Any]:
+        """Results of these names, in their order; raises InputError for a name that is none."""
+        names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
+        own = {spec.name for spec in self.outputs}
+        blobs = tuple(name for name in names if name not in own)
+        some = len(blobs) < len(names)
+        found = self._engine.run(feeds, timeout, blobs, some)
+        shown = {name: found.pop(name) for name in blobs}
+        if some:
+            shown |= self.model.results(found)
+        return {name: shown[name] for name in names}
+
     @property
     def placement(self) -> dict[str, str]:
         """Placement of each node of the latest run, node name -> "vulkan" or "host".
@@ -267,23 +307,11 @@ class Session:
             close_all([self._engine, *own])
 
     def __repr__(self) -> str:
-        where = self.device.name if self.device is not None else "NumPy"
-        inputs, outputs = (", ".join(map(_short, s)) for s in (self.inputs, self.outputs))
-        state = f"{self.precision} on {where}" + (", closed" if self._engine.closed else "")
-        return f"<vknn.Session {self._file}: {inputs} -> {outputs}, {state}>"
+        return session_text.text(self, self._engine.closed)
 
     def _repr_html_(self) -> str:
         """The session as Jupyter shows it: a table of its inputs and outputs."""
-        rows = "".join(
-            f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype.value}</td>"
-            f"<td>{escape(_dims(s))}</td></tr>"
-            for what, specs in (("input", self.inputs), ("output", self.outputs))
-            for s in specs
-        )
-        where = self.device.name if self.device is not None else "NumPy"
-        title = f"<b>{escape(self._file)}</b> in {self.precision} on {escape(where)}"
-        head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
-        return f"<div>{title}<table>{head}{rows}</table></div>"
+        return session_text.html(self)
 
     def __enter__(self) -> Session:
         return self
@@ -305,18 +333,6 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
-
-
-def _short(spec: TensorSpec) -> str:
-    """An input or output in few words: its name, dtype and shape."""
-    return f"{spec.name} {spec.dtype.value}[{_dims(spec)}]"
-
-
-def _dims(spec: TensorSpec) -> str:
-    """Sizes of the axes; those that are free as "?", or as the file suggests them."""
-    if spec.shape is None:
-        return f"any, such as {', '.join(map(str, spec.hint))}" if spec.hint else "any"
-    return ", ".join("?" if size is None else str(size) for size in spec.shape)
 
 
 def choose_device(selector: str) -> Device | None:

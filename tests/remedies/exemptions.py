@@ -19,6 +19,9 @@ ELSEWHERE = {
     "{} did not finish within {} s on {}; raise VKNN_TIMEOUT (seconds) or use smaller inputs": (
         "runtime/test_executor.py::test_timeout_and_recovery"
     ),
+    "the run was not done within {} s; give it a longer timeout, or raise VKNN_TIMEOUT (seconds)": (
+        "test_run_limits.py::test_the_switch_holds_for_whole_runs"
+    ),
     "the shader of layer {}: {}; or register the layer without a shader": (
         "formats/test_custom.py::test_without_a_compiler"
     ),

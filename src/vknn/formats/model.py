@@ -91,6 +91,10 @@ class Model(ABC):
     def decode(self, name: str, array: np.ndarray) -> Any:
         """The user's array for an output array of the graph."""
 
+    def decode_blob(self, array: np.ndarray) -> np.ndarray:
+        """The user's array for a value of the graph that is no output."""
+        return array
+
     def save(self, path: Path) -> None:
         """The model written to a file in its own format, with its present weights.
 

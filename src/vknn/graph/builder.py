@@ -77,10 +77,17 @@ class GraphBuilder:
         return outputs
 
     def finish(
-        self, outputs: Mapping[str, Value], continuation: Continuation | None = None
+        self,
+        outputs: Mapping[str, Value],
+        continuation: Continuation | None = None,
+        blobs: Mapping[str, Value] | None = None,
     ) -> Graph:
-        """The graph with the given outputs, and the computation that goes on from them."""
-        return Graph(self._inputs, dict(outputs), self._nodes, self._name, continuation)
+        """The graph with the given outputs, and the computation that goes on from them.
+
+        ``blobs``: values by the names of the model's file.
+        """
+        named = dict(blobs or {})
+        return Graph(self._inputs, dict(outputs), self._nodes, self._name, continuation, named)
 
     def _unique(self, stem: str) -> str:
         count = self._taken.get(stem, 0)

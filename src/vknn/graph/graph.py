@@ -82,7 +82,8 @@ class Graph:
 
     ``inputs`` are fed at run time. ``outputs`` maps the user's names to values; two names may
     share one value, and an input or a constant may be an output. ``continuation`` goes on from some
-    of the outputs where their data decide what comes next.
+    of the outputs where their data decide what comes next. ``blobs``: values by the names that the
+    model's file has for them, as far as it is known when the graph is built; passes drop them.
     """
 
     inputs: list[Value]
@@ -90,6 +91,7 @@ class Graph:
     nodes: list[Node]
     name: str = "graph"
     continuation: Continuation | None = None
+    blobs: Mapping[str, Value] = field(default_factory=dict, repr=False)
 
     def producers(self) -> dict[Value, Node]:
         """The node that makes each value (inputs and constants have none)."""

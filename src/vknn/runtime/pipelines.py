@@ -173,42 +173,46 @@ class Pipelines:
                 _pipeline_info(modules[key.spirv], key, layout)
                 for key, layout in zip(keys, layouts, strict=True)
             ]
-            codes, handles = self._compile(infos)
-        made = [Native(self._core, "pipeline", handle) for handle in handles if handle != ffi.NULL]
-        if failed := next(filter(None, codes), 0):
-            for native in made:
-                native.destroy()
-            self._core.check(failed, f"creating the pipelines of {', '.join(sorted(set(kernels)))}")
-        for key, native, layout in zip(keys, made, layouts, strict=True):
-            self._pipelines[key] = Pipeline(native, layout, self._set_layouts[key.views])
+            handles = structs.out("VkPipeline", len(infos))
+            try:
+                if failed := next(filter(None, self._compile(infos, handles)), 0):
+                    names = ", ".join(sorted(set(kernels)))
+                    self._core.check(failed, f"creating the pipelines of {names}")
+                for place, (key, layout) in enumerate(zip(keys, layouts, strict=True)):
+                    native = Native(self._core, "pipeline", handles[place])
+                    handles[place] = ffi.NULL
+                    self._pipelines[key] = Pipeline(native, layout, self._set_layouts[key.views])
+            except BaseException:  # an interrupt comes when they are made
+                for handle in handles:
+                    if handle != ffi.NULL:
+                        Native(self._core, "pipeline", handle).destroy()
+                raise
 
-    def _compile(self, infos: Sequence[Struct]) -> tuple[list[int], list[Any]]:
-        """A VkResult a thread, and the handles in order. Drivers compile a batch in one thread."""
+    def _compile(self, infos: Sequence[Struct], handles: Any) -> list[int]:
+        """A VkResult a thread; puts handles in order. Drivers compile a batch in one thread."""
         cache = self._disk_cache()
 
-        def batch(part: Sequence[Struct]) -> tuple[int, list[Any]]:
+        def batch(start: int) -> int:
+            part = infos[start : start + size]
             native = structs.array("VkComputePipelineCreateInfo", part)
-            handles = structs.out("VkPipeline", len(part))
-            code = lib.vkCreateComputePipelines(
-                self._core.device, cache, len(part), native.ptr, ffi.NULL, handles
+            code: int = lib.vkCreateComputePipelines(
+                self._core.device, cache, len(part), native.ptr, ffi.NULL, handles + start
             )
-            return code, list(handles)
+            return code
 
         able = 1 if "threads" in self._core.disabled else os.cpu_count() or 1
         threads = min(able, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
         size = -(-len(infos) // threads)
-        parts = [infos[start : start + size] for start in range(0, len(infos), size)]
-        if len(parts) == 1:
-            results = [batch(infos)]
-        else:
-            running: list[Future[tuple[int, list[Any]]]] = []
-            # RuntimeError: no further thread can be started, the process is at its end.
-            with ThreadPoolExecutor(len(parts)) as executor, contextlib.suppress(RuntimeError):
-                for part in parts:
-                    running.append(executor.submit(batch, part))  # noqa: PERF401
-            results = [run.result() for run in running]
-            results += [batch(part) for part in parts[len(running) :]]
-        return [code for code, _ in results], [h for _, handles in results for h in handles]
+        starts = range(0, len(infos), size)
+        if len(starts) == 1:
+            return [batch(0)]
+        running: list[Future[int]] = []
+        # RuntimeError: no further thread can be started, the process is at its end.
+        with ThreadPoolExecutor(len(starts)) as executor, contextlib.suppress(RuntimeError):
+            for start in starts:
+                running.append(executor.submit(batch, start))  # noqa: PERF401
+        codes = [run.result() for run in running]
+        return codes + [batch(start) for start in starts[len(running) :]]
 
     def _create(self, kind: str, info: Struct) -> Any:
         native = self._core.create(kind, info)

@@ -62,7 +62,8 @@ def first_graph(
     stage = Stage(source, builder, blobs, (control_flow.NetworkFrame(source.network),))
     end = stage.run()
     if not end.stack:
-        return builder.finish({name: stage.output(blob) for name, blob in outputs.items()})
+        results = {name: stage.output(blob) for name, blob in outputs.items()}
+        return builder.finish(results, blobs=stage.blobs)
     wanted = control_flow.blobs_read_from(end.stack) | set(outputs.values())
     held = {blob: value for blob, value in sorted(stage.blobs.items()) if blob in wanted}
     fixed = {b: Fixed(v.constant) for b, v in held.items() if v.constant is not None}

@@ -81,7 +81,8 @@ class NcnnModel(Model):
         for layer in self.layers:
             if layer.type.name != INPUT:
                 _convert(layer, builder, blobs, reserved, self.file)
-        return builder.finish({spec.name: blobs[spec.name] for spec in self.outputs})
+        outputs = {spec.name: blobs[spec.name] for spec in self.outputs}
+        return builder.finish(outputs, blobs=blobs)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """``array`` with a leading axis, in the element type of the input. Raises InputError."""
@@ -101,6 +102,10 @@ class NcnnModel(Model):
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
         """``array`` without its leading axis: of a batch, which ncnn's arrays lack, item 0."""
+        return array[0]
+
+    def decode_blob(self, array: np.ndarray) -> np.ndarray:
+        """As :meth:`decode`: all blobs have the leading axis."""
         return array[0]
 
     def _graph_type(self, name: str, given: DType | None) -> DType:

@@ -198,7 +198,19 @@ def _convert(build: GraphBuild, known: dict[PortRef, Value], start: int) -> Grap
     outputs = {name: stage.known[ref] for name, ref in source.outputs.items()}
     for id_, name in source.states.items():
         outputs[name] = build.written.get(id_, build.states[id_])
-    return build.builder.finish(outputs)
+    return build.builder.finish(outputs, blobs=_blobs(stage))
+
+
+def _blobs(stage: Stage) -> dict[str, Value]:
+    """Results of layers: by the layer's name and, where it has several, the port's id."""
+    found = {}
+    for layer in stage.net.layers:
+        several = len(layer.outputs) > 1
+        for port in layer.outputs:
+            value = stage.known.get((layer.id, port.id))
+            if value is not None:
+                found[f"{layer.name}.{port.id}" if several else layer.name] = value
+    return found
 
 
 def _unfinished(stage: Stage, position: int, need: NeedsData | None) -> Graph:

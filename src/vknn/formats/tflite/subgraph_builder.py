@@ -66,7 +66,9 @@ def build_graph(
     converter = _Converter(source, record, builder, known)
     converter.run(start)
     if converter.stopped is None:
-        return builder.finish({name: converter.value(i) for name, i in outputs.items()})
+        blobs = {record.tensors[i].name: value for i, value in known.items()}
+        results = {name: converter.value(i) for name, i in outputs.items()}
+        return builder.finish(results, blobs=blobs)
     return converter.partial_graph(outputs)
 
 

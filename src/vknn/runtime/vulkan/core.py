@@ -11,6 +11,7 @@ from typing import Any
 from vknn import forks
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
+from vknn.run_limits import current
 from vknn.runtime import measured_speeds
 from vknn.runtime.quirks import copies_beside, device_limits
 from vknn.runtime.snapshot import Snapshot
@@ -55,7 +56,8 @@ _KINDS = {
     "fence": ("vkCreateFence", "vkDestroyFence", "VkFence"),
     "semaphore": ("vkCreateSemaphore", "vkDestroySemaphore", "VkSemaphore"),
 }
-_WAIT_SLICE = 500_000_000  # ns; between slices Python can act on Ctrl-C
+#: Nanoseconds of a wait; between two of them Python acts on Ctrl-C, and on what cancels the run.
+_WAIT_SLICE = 50_000_000
 #: Seconds between further waits for an idle device where the driver cannot wait just now.
 _IDLE_PAUSES = (0.01, 0.05, 0.2)
 
@@ -123,9 +125,14 @@ class Core:
         self.families = (family,) if copying is None else (family, copying)
         handle = structs.out("VkDevice")
         info = _device_info(self.families, self.limits.features, self.snapshot.extensions)
-        check(lib.vkCreateDevice(physical, info.ptr, ffi.NULL, handle), "opening the device")
-        self.device = handle[0]
-        live_objects.created("device")
+        try:
+            check(lib.vkCreateDevice(physical, info.ptr, ffi.NULL, handle), "opening the device")
+            self.device = handle[0]
+            live_objects.created("device")
+        except BaseException:
+            if handle[0] != ffi.NULL:  # an interrupt came while the driver made it
+                lib.vkDestroyDevice(handle[0], ffi.NULL)
+            raise
         self.queue = self._queue(family, 0)
         number = self.families.count(copying) - 1
         self.copies = None if copying is None else self._queue(copying, number)
@@ -140,9 +147,14 @@ class Core:
         self.ensure_alive()
         function, _, ctype = _KINDS[kind]
         handle = structs.out(ctype)
-        code = getattr(lib, function)(self.device, info.ptr, ffi.NULL, handle)
-        self.check(code, what or f"creating a {kind}")
-        return Native(self, kind, handle[0])
+        try:
+            code = getattr(lib, function)(self.device, info.ptr, ffi.NULL, handle)
+            self.check(code, what or f"creating a {kind}")
+            return Native(self, kind, handle[0])
+        except BaseException:
+            if handle[0] != ffi.NULL:  # an interrupt came while the driver made it
+                Native(self, kind, handle[0]).destroy()
+            raise
 
     def check(self, code: int, what: str) -> None:
         """Check of a VkResult, as by vk_result.check; notes in ``lost`` that the device is lost."""
@@ -165,16 +177,23 @@ class Core:
             self.check(code, "submitting work")
 
     def wait(self, fence: Any, timeout: float) -> bool:
-        """Wait for a fence (a VkFence array of one); False when ``timeout`` seconds passed."""
-        left = int(timeout * 1e9)
+        """Wait for a fence (a VkFence array of one); False when ``timeout`` seconds passed.
+
+        Raises RunTimeoutError and RunCancelledError for the run of the thread; the device goes on.
+        """
+        left, limit = int(timeout * 1e9), current.limit
         while left > 0:
             slice_ = min(left, _WAIT_SLICE)
+            if limit is not None and limit.deadline is not None:
+                slice_ = max(1, min(slice_, int((limit.deadline - time.monotonic()) * 1e9)))
             code = lib.vkWaitForFences(self.device, 1, fence, 1, slice_)
             if code == 0:
                 return True
             if code != 2:
                 self.check(code, "waiting for the device")
             left -= slice_
+            if limit is not None:
+                limit.check()
         return False
 
     def idle(self) -> None:

@@ -42,8 +42,8 @@ MOST_BYTES = 5 << 18
 ROUND = 64
 #: Bytes that a compute unit reads from the second cache in a cycle (RDNA: a line of 64).
 CACHE_BYTES = 64
-#: Latencies that a round of loads takes, with what is computed between them; while other lanes of the
-#: workgroup read (fitted to modelled times of gates on navi21).
+#: Latencies that a round of loads takes, with what is computed between them, while other lanes
+#: of the workgroup read (fitted to modelled times of gates on navi21).
 WAIT = 1.65
 #: Numbers of workgroups that the gates of an image may be divided among.
 SLICES = (1, 2, 4, 8)

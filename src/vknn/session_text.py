@@ -1,0 +1,59 @@
+"""A session in words: as Python and Jupyter show it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Protocol
+
+from vknn.formats import TensorSpec
+from vknn.runtime import Device
+
+
+class Shown(Protocol):
+    """What is shown of a session."""
+
+    device: Device | None
+    precision: str
+    _file: str
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]: ...
+
+
+def text(session: Shown, closed: bool) -> str:
+    """One line."""
+    inputs, outputs = (", ".join(map(_short, s)) for s in (session.inputs, session.outputs))
+    state = f"{session.precision} on {_place(session)}" + (", closed" if closed else "")
+    return f"<vknn.Session {session._file}: {inputs} -> {outputs}, {state}>"
+
+
+def html(session: Shown) -> str:
+    """A table of the inputs and outputs."""
+    rows = "".join(
+        f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype.value}</td>"
+        f"<td>{escape(_dims(s))}</td></tr>"
+        for what, specs in (("input", session.inputs), ("output", session.outputs))
+        for s in specs
+    )
+    title = f"<b>{escape(session._file)}</b> in {session.precision} on {escape(_place(session))}"
+    head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
+    return f"<div>{title}<table>{head}{rows}</table></div>"
+
+
+def _place(session: Shown) -> str:
+    return session.device.name if session.device is not None else "NumPy"
+
+
+def _short(spec: TensorSpec) -> str:
+    """An input or output in few words: its name, dtype and shape."""
+    return f"{spec.name} {spec.dtype.value}[{_dims(spec)}]"
+
+
+def _dims(spec: TensorSpec) -> str:
+    """Sizes of the axes; those that are free as "?", or as the file suggests them."""
+    if spec.shape is None:
+        return f"any, such as {', '.join(map(str, spec.hint))}" if spec.hint else "any"
+    return ", ".join("?" if size is None else str(size) for size in spec.shape)

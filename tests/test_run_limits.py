@@ -1,0 +1,221 @@
+"""Runs that end before they are done: by a timeout, by another thread, by Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.formats.tflite.test_enums import deciding
+from tests.formats.tflite.test_recurrent import X, rnn
+from tests.small_model import SHAPE, write_small_model
+
+import vknn
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.run_limits import current
+
+BACKENDS = [pytest.param("vulkan", marks=pytest.mark.device), "numpy"]
+#: About ten seconds of NumPy and one of a CPU driver.
+SLOW = """7767517
+5 5
+Input       data 0 1 data 0=256 1=256 2=64
+Convolution c1   1 1 data c1 0=64 1=3 4=1 5=0 6=36864
+Convolution c2   1 1 c1   c2 0=64 1=3 4=1 5=0 6=36864
+Convolution c3   1 1 c2   c3 0=64 1=3 4=1 5=0 6=36864
+Pooling     out  1 1 c3   out 0=1 4=1
+"""
+SLOW_SHAPE = (64, 256, 256)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(params=BACKENDS)
+def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
+    """A session of a WHILE that goes on while its first input is True."""
+    path = tmp_path / "endless.tflite"
+    path.write_bytes(deciding("WHILE", "bool").file())
+    with vknn.Session(path, device=request.param) as session:
+        yield session
+
+
+@pytest.fixture(params=BACKENDS)
+def slow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
+    path = tmp_path / "slow.param"
+    path.write_text(SLOW)
+    write_random_weights(path, path.with_suffix(".bin"))
+    with vknn.Session(path, device=request.param) as session:
+        yield session
+
+
+def feeds_of(go_on: bool) -> dict[str, np.ndarray]:
+    return {"c": np.array([go_on]), "x": np.float32([1, 2])}
+
+
+def test_a_loop_ends_in_time(endless: vknn.Session) -> None:
+    start = time.monotonic()
+    with pytest.raises(vknn.RunTimeoutError, match=r"not done within 0\.3 s; give it a longer"):
+        endless.run(feeds_of(True), timeout=0.3)
+    assert time.monotonic() - start < 10
+    assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
+    assert current.limit is None
+
+
+def test_layers_and_submits_end_in_time(slow: vknn.Session) -> None:
+    x = {"data": numbers(*SLOW_SHAPE)}
+    with pytest.raises(vknn.RunTimeoutError):
+        slow.run(x, timeout=0.02)
+    with pytest.raises(vknn.RunTimeoutError):  # the run before is still going on
+        slow.run(x, timeout=0.02)
+    small = {"data": x["data"][:, :7, :7].copy()}
+    assert slow.run(small)["out"].shape == (64,)
+    if slow.device is not None:
+        assert slow.run(x)["out"].shape == (64,)
+
+
+def test_the_switch_holds_for_whole_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "endless.tflite"
+    path.write_bytes(deciding("WHILE", "bool").file())
+    monkeypatch.setenv("VKNN_TIMEOUT", "0.2")
+    with vknn.Session(path, device="numpy") as session:
+        with pytest.raises(vknn.RunTimeoutError, match=r"0\.2 s.*raise VKNN_TIMEOUT"):
+            session.run(feeds_of(True))
+        assert np.array_equal(session.run(feeds_of(False), timeout=60)["y"], [1, 2])
+
+
+def test_cancel_from_another_thread(endless: vknn.Session) -> None:
+    endless.cancel()  # nothing is under way
+    assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
+    timer = threading.Timer(0.3, endless.cancel)
+    timer.start()
+    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+        endless.run(feeds_of(True), timeout=60)
+    timer.join()
+    assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
+
+
+@pytest.mark.device
+def test_cancel_while_the_device_computes(tmp_path: Path) -> None:
+    path = tmp_path / "slow.param"
+    path.write_text(SLOW)
+    write_random_weights(path, path.with_suffix(".bin"))
+    x = {"data": numbers(*SLOW_SHAPE)}
+    with vknn.Session(path, device="vulkan") as session:
+        expected = session.run(x)["out"]
+        timer = threading.Timer(0.05, session.cancel)
+        timer.start()
+        with pytest.raises(vknn.RunCancelledError):
+            [session.run(x) for _ in range(100)]
+        timer.join()
+        assert np.array_equal(session.run(x)["out"], expected)
+
+
+def test_the_wait_for_another_run_counts(endless: vknn.Session) -> None:
+    found: list[BaseException] = []
+
+    def first() -> None:
+        try:
+            endless.run(feeds_of(True))
+        except vknn.VknnError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(vknn.RunTimeoutError, match="another run of the session was not done"):
+        endless.run(feeds_of(False), timeout=0.1)
+    endless.cancel()
+    thread.join()
+    assert [type(error) for error in found] == [vknn.RunCancelledError]
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+def test_state_is_as_before(device: str, tmp_path: Path) -> None:
+    path = tmp_path / "rnn.tflite"
+    path.write_bytes(rnn(6).file())
+    with vknn.Session(path, device=device) as session:
+        first, second = (session.run({"x": X})["y"] for _ in range(2))
+        session.reset_state()
+        with pytest.raises(vknn.RunTimeoutError):
+            session.run({"x": X}, timeout=1e-6)
+        assert np.array_equal(session.run({"x": X})["y"], first)
+        with pytest.raises(vknn.RunTimeoutError):
+            session.run({"x": X}, timeout=1e-6)
+        assert np.array_equal(session.run({"x": X})["y"], second)
+
+
+@pytest.mark.parametrize("given", [0, -1, float("nan"), float("inf"), "soon", True])
+def test_what_is_no_timeout(given: object, tmp_path: Path) -> None:
+    with (
+        vknn.Session(write_small_model(tmp_path), device="numpy") as session,
+        pytest.raises(vknn.VknnError, match="timeout=.*: expected a number of seconds above 0"),
+    ):
+        session.run({"data": numbers(*SHAPE)}, timeout=given)  # type: ignore[arg-type]
+
+
+def test_timeouts_of_submits_are_timeouts_of_runs() -> None:
+    assert issubclass(vknn.DeviceTimeoutError, vknn.RunTimeoutError)
+    assert issubclass(vknn.RunTimeoutError, TimeoutError)
+
+
+CHILD = """
+import sys, time
+import numpy as np
+import vknn
+
+path, device = sys.argv[1:]
+x = np.random.default_rng(1).standard_normal((3, 8, 8)).astype(np.float32)
+with vknn.Session(path, device=device) as session:
+    expected = session.run({"data": x})["out"]
+    print("ready", flush=True)
+    interrupts = 0
+    while interrupts < 12:
+        try:
+            for number in range(1000):
+                size = 8 + number % 3  # new shapes: plans are made, programs closed
+                session.run({"data": np.resize(x, (3, size, size))})
+            for _ in session.stream({"data": x} for _ in range(50)):
+                pass
+        except KeyboardInterrupt:
+            interrupts += 1
+            assert np.array_equal(session.run({"data": x})["out"], expected)
+            if interrupts < 12:
+                print("again", flush=True)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("device", BACKENDS)
+def test_ctrl_c_at_any_moment(device: str, tmp_path: Path) -> None:
+    """Interrupts in runs, plans and streams: the session gives the same results afterwards."""
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(CHILD),
+        str(write_small_model(tmp_path)),
+        device,
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    moments = np.random.default_rng(4)
+    try:
+        for line in child.stdout:
+            if line.strip() == "done":
+                break
+            time.sleep(float(moments.uniform(0.001, 0.15)))
+            child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+        child.stdout.close()
