@@ -34,7 +34,8 @@ class Session:
 
     A model with state (recurrent cells, memories) keeps it from run to run until
     :meth:`reset_state`. The first run with new shapes compiles the network for them. Safe to use
-    from several threads; runs of one session follow each other. A context manager.
+    from several threads; runs of one session follow each other. A context manager. A pickled
+    session opens the same file with the same options, in another process, too.
 
     Args:
         path: The model file. Its contents decide the format.
@@ -93,6 +94,7 @@ class Session:
         memory_limit: int | str | None = None,
     ) -> None:
         check_precision(precision, arithmetic)
+        disable = disable if isinstance(disable, str) else tuple(disable)
         disabled = environment.parts(disable, "disable") | environment.disabled()
         limit = environment.memory_limit()
         if memory_limit is not None:
@@ -100,7 +102,12 @@ class Session:
         self._owns_device = not isinstance(device, Device)
         with gc_pause.paused():
             self.model, self.device = _load_and_open(path, weights, device)
-        self._file = Path(path).name
+        self._file, self._trained = Path(path).name, False
+        self._opened = {
+            "path": os.path.abspath(path), "device": device, "precision": precision,
+            "weights": None if weights is None else os.path.abspath(weights), "disable": disable,
+            "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
+        }  # fmt: skip
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
@@ -151,9 +158,8 @@ class Session:
                 model with one input the array alone will do. A Core ML model takes images too and
                 may have inputs that can be left out.
             outputs: Names of what is wanted: outputs, and blobs in the middle of the network by
-                the names that its file has for them (ncnn's and Core ML's blobs, TensorFlow Lite's
-                tensors, OpenVINO's layers, with ".port" behind it where a layer has several).
-                Each set of blobs is compiled by itself. By default the model's outputs.
+                the file's names for them (TensorFlow Lite's tensors, OpenVINO's layers, with
+                ".port" behind where one has several). Each set of blobs is compiled by itself.
             timeout: Seconds that the run may take, compilation for new shapes among it; by default
                 ``VKNN_TIMEOUT`` where that is set. It is looked at between layers on the host,
                 between the rounds of loops, and all the time while the device computes.
@@ -176,8 +182,7 @@ class Session:
     def cancel(self) -> None:
         """End of the run that is under way in another thread, which raises RunCancelledError.
 
-        Nothing happens where there is none. What the device has begun it finishes; the next run
-        waits for it.
+        Nothing happens where there is none. The next run waits for what the device has begun.
         """
         self._engine.cancel()
 
@@ -258,6 +263,7 @@ class Session:
         with self._engine.lock:
             self._engine.check_open()
             result = train(self.model, self._engine.target, batches, given, progress)
+            self._trained = True
             self._engine.forget()
         return result
 
@@ -277,7 +283,7 @@ class Session:
     def _asked(
         self, feeds: Mapping[str, Any], outputs: Iterable[str], timeout: float | None
     ) -> dict[str, Any]:
-        """Results of these names, in their order; raises InputError for a name that is none."""
+        """Results of these names, in their order."""
         names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
         own = {spec.name for spec in self.outputs}
         blobs = tuple(name for name in names if name not in own)
@@ -310,7 +316,6 @@ class Session:
         return session_text.text(self, self._engine.closed)
 
     def _repr_html_(self) -> str:
-        """The session as Jupyter shows it: a table of its inputs and outputs."""
         return session_text.html(self)
 
     def __enter__(self) -> Session:
@@ -324,6 +329,14 @@ class Session:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle keeps: the file's path and the options. State between runs begins anew."""
+        if not self._owns_device:
+            raise VknnError("a session on an open Device cannot be pickled: open it by name")
+        if self._trained:
+            raise VknnError("a trained session cannot be pickled: save its model, and open that")
+        return _opened_again, (self._opened,)
+
     def __copy__(self) -> Session:
         raise VknnError("a session cannot be copied: open another, which may share its device")
 
@@ -333,6 +346,10 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+def _opened_again(options: dict[str, Any]) -> Session:
+    return Session(**options)
 
 
 def choose_device(selector: str) -> Device | None:

@@ -19,6 +19,12 @@ ELSEWHERE = {
     "{} did not finish within {} s on {}; raise VKNN_TIMEOUT (seconds) or use smaller inputs": (
         "runtime/test_executor.py::test_timeout_and_recovery"
     ),
+    "a session on an open Device cannot be pickled: open it by name": (
+        "test_pickled_sessions.py::test_what_is_not_pickled"
+    ),
+    "a trained session cannot be pickled: save its model, and open that": (
+        "test_pickled_sessions.py::test_a_trained_session"
+    ),
     "the run was not done within {} s; give it a longer timeout, or raise VKNN_TIMEOUT (seconds)": (
         "test_run_limits.py::test_the_switch_holds_for_whole_runs"
     ),
