@@ -31,6 +31,7 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
+from vknn.lowering.kernels.matmul.requantized import quantized_gemm
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     LOAD,
     SharedMemoryTile,
@@ -39,6 +40,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     with_columns_along_k,
 )
 from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
+from vknn.lowering.kernels.quantized.plain_sums import as_quantized, with_plain_inputs
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -315,9 +317,12 @@ def _candidate(plan: _Form, place: int) -> Candidate:
 
 @lowers(MatMulInteger)
 def matmul_integer(problem: Problem) -> Sequence[Candidate]:
-    """One candidate: sums in int32 of int8 operands, neither of them packed."""
+    """Those of a QuantizedGemm where dot products pay; else one, which packs neither operand."""
     op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMulInteger)
+    quantized = as_quantized(problem)
+    if quantized is not None and (found := quantized_gemm(quantized)):
+        return list(with_plain_inputs(quantized, found))
     gemm = make_gemm(a.dims, b.dims, False, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []
