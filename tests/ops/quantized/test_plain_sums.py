@@ -1,8 +1,9 @@
-"""ConvInteger and MatMulInteger by the kernels of quantized integers, as on GPUs with dot products."""
+"""ConvInteger and MatMulInteger by kernels of quantized integers, as on GPUs with dot products."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tests.helpers import check_op
 from vknn.graph import DType, GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.convolution.conv import ConvInteger
-from vknn.ops.matmul import MatMulInteger
+from vknn.ops.matmul import MatMulInteger, QuantizedMatMul
 from vknn.plan import DeviceLimits
 
 RNG = np.random.default_rng(11)
@@ -75,6 +76,42 @@ def test_products(m: int, n: int, k: int, transposed: bool, features: tuple[str,
     check = functools.partial(check_op, kind="discrete", features=features, tolerance=0)
     check(MatMulInteger(transpose_b=transposed), integers(m, k), b, constants=(1,))
     check(MatMulInteger(transpose_b=transposed), integers(2, 3, m, k), b, constants=(1,))
+
+
+@signs
+@pytest.mark.parametrize("transposed", [False, True], ids=["b", "transposed"])
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (1, 37, 67), (5, 3, 7), (19, 41, 66), (70, 5, 8)])
+def test_products_of_two_inputs(
+    m: int, n: int, k: int, transposed: bool, features: tuple[str, ...]
+) -> None:
+    """Bytes are joined as they are read; the last of k, less than four, are not."""
+    check = functools.partial(check_op, kind="discrete", features=features, tolerance=0)
+    b = integers(3, n, k) if transposed else integers(3, k, n)
+    check(MatMulInteger(transpose_b=transposed), integers(2, 1, m, k), b)
+    ends = [np.full(b.shape, v, np.int8) for v in (-128, 127)]
+    for left, right in itertools.product((-128, 127), ends):
+        a = np.full((m, k), left, np.int8)
+        check(MatMulInteger(transpose_b=transposed), a, right, access=("storage",))
+
+
+@signs
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("flips", list(itertools.product((False, True), repeat=2)), ids=str)
+def test_products_with_scales(
+    flips: tuple[bool, bool], precision: str, features: tuple[str, ...]
+) -> None:
+    check = functools.partial(
+        check_op, kind="discrete", features=features, precision=precision, access=("storage",)
+    )
+    op, (m, n, k) = QuantizedMatMul(*flips), (5, 7, 11)
+    a = RNG.standard_normal((2, k, m) if flips[0] else (2, m, k)).astype(np.float32)
+    b = integers(n, k) if flips[1] else integers(k, n)
+    check(op, a, b.astype(np.float32))
+    for scale in (np.abs(RNG.standard_normal(n)) + 1, np.ones(1)):
+        check(op, a, b, None, scale.astype(np.float32), constants=(1, 3))
+    scales = np.ones(m, np.float32), np.full(n, 3, np.float32)
+    check(op, integers(*a.shape[1:]), b, *scales, constants=(1, 2, 3))
+    check(op, integers(*a.shape[1:]), b, *scales, constants=(2, 3))
 
 
 @pytest.mark.host

@@ -40,7 +40,11 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     with_columns_along_k,
 )
 from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
-from vknn.lowering.kernels.quantized.plain_sums import as_quantized, with_plain_inputs
+from vknn.lowering.kernels.quantized.plain_sums import (
+    as_quantized,
+    has_fast_dots,
+    with_plain_inputs,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -330,7 +334,7 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
         return []
 
     machine = problem.machine
-    cost = machine.dispatch + 3 * gemm.flops * machine.flop
+    cost = machine.dispatch + integer_cost(problem, gemm)
     emit = functools.partial(_emit_matmul_integer, gemm=gemm)
     return [Candidate("integer", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
 
@@ -339,15 +343,26 @@ def _emit_matmul_integer(emitter: Emitter, gemm: Gemm) -> None:
     emit_integer(emitter, gemm, emitter.input(0), emitter.input(1), emitter.output())
 
 
+def integer_cost(problem: Problem, gemm: Gemm) -> float:
+    """Estimate of matmul/integer: with dots, what is left is to join bytes."""
+    return (1.0 if has_fast_dots(problem.limits) else 3.0) * gemm.flops * problem.machine.flop
+
+
 def emit_integer(emitter: Emitter, gemm: Gemm, a: Ref, b: Ref, c: Ref) -> None:
     """Dispatches matmul/integer: int8 operands stored as int32, any sizes and strides."""
     tile = choose_tile(gemm, emitter.problem.limits)
+    dots = has_fast_dots(emitter.problem.limits)
+    mixed = dots and "integer_dot_mixed" in emitter.problem.limits.features
+    spec = {**tile.spec, "COLS": 4 * tile.cols}
+    if mixed:
+        spec["MIXED"] = 1
     emitter.dispatch(
         "matmul/integer",
         [read1(a), read1(b), write(c)],
         groups=tile.groups(gemm),
         local=tile.local,
         push=gemm.push(),
-        spec={**tile.spec, "COLS": 4 * tile.cols},
+        spec=spec,
+        defines={"DOTS": 1} if dots else {},
         flops=gemm.flops,
     )
