@@ -15,8 +15,8 @@
 // three more vec4s stand behind the first: (zero points of the result and of `other`, shift to the
 // left, zero point of the sum), (their multipliers and the sum's, lowest), (their shifts, highest).
 
-#if QUANT == 3
-#extension GL_EXT_spirv_intrinsics : require
+#if QUANT == 3 && !defined(COOPERATIVE)
+#include "quantized/integer_dots.glsl"
 #endif
 #ifndef VKNN_QUANTIZED_SUMS_GLSL
 #define VKNN_QUANTIZED_SUMS_GLSL
@@ -60,15 +60,6 @@ INPUT4I(SETTING_BINDING + 1, other);
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
 #if QUANT == 3
 #ifndef COOPERATIVE
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int signed_dot(int a, int b, spirv_literal int four_bytes);
-
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4452)
-int mixed_dot(int signed_, int unsigned_, spirv_literal int four_bytes);
-
-// 1: data are unsigned bytes, for devices that multiply these by signed ones, but not signed by signed.
-layout(constant_id = 25) const int MIXED = 0;
-
 ivec4 dots(int a, ivec4 b) {
     if (MIXED != 0)
         return ivec4(mixed_dot(b.x, a, 0), mixed_dot(b.y, a, 0), mixed_dot(b.z, a, 0), mixed_dot(b.w, a, 0));

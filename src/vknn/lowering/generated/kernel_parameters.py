@@ -387,7 +387,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "matmul/integer": (
         "m n k a_row a_col b_row b_col c_row d1 d2 a_step0 a_step1 a_step2 b_step0 b_step1 "
         "b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 BYTES_UNSIGNED?=98",
+        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 MIXED?=25 BYTES_UNSIGNED?=98",
     ),
     "matmul/largest": (
         "rows count",

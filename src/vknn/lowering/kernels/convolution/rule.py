@@ -13,6 +13,7 @@ from vknn.lowering.kernels.convolution.row import row_candidates
 from vknn.lowering.kernels.convolution.shape import conv_shape
 from vknn.lowering.kernels.convolution.shared_memory import shared_candidates
 from vknn.lowering.kernels.convolution.winograd import winograd_candidates
+from vknn.lowering.kernels.quantized.plain_sums import as_quantized, with_plain_inputs
 from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, is_quantized
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
@@ -31,6 +32,8 @@ def convolution(problem: Problem) -> list[Candidate]:
     """Candidates of all convolution kernels."""
     if is_quantized(problem):
         return _candidates(problem) if has_setting(problem) else []
+    if isinstance(problem.op, ConvInteger) and (quantized := as_quantized(problem)) is not None:
+        return list(with_plain_inputs(quantized, _candidates(quantized)))
     constant = tuple(array is not None for array in problem.constants)
     types = (problem.inputs, problem.outputs, constant)
     key = (problem.op, types, problem.epilogue, problem.limits, problem.options)

@@ -11,7 +11,9 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, fits_device, make_gemm
-from vknn.lowering.kernels.matmul.rule import emit_integer
+from vknn.lowering.kernels.matmul.requantized import quantized_gemm
+from vknn.lowering.kernels.matmul.rule import emit_integer, integer_cost
+from vknn.lowering.kernels.quantized.plain_sums import as_quantized
 from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
@@ -74,11 +76,24 @@ def quantized_matmul(problem: Problem) -> Sequence[Candidate]:
         if scale is not None and not constant and problem.options.half:
             return []  # it would be float16
         inputs.append(None if scale is None or constant else Layout.LINEAR)
-    machine = problem.machine
-    cost = 4 * machine.dispatch + 3 * gemm.flops * machine.flop
-    cost += 12 * (a.size + b.size + problem.outputs[0].size) * machine.byte
-    emit = functools.partial(_emit_quantized, gemm=gemm, rows=rows)
+    machine, product = problem.machine, _packed_product(problem)
+    cost = 12 * (a.size + b.size + problem.outputs[0].size) * machine.byte
+    if product is None:
+        cost += 4 * machine.dispatch + integer_cost(problem, gemm)
+    else:
+        cost += 3 * machine.dispatch + product[1].cost
+        inputs[1] = None
+    emit = functools.partial(_emit_quantized, gemm=gemm, rows=rows, product=product)
     return [Candidate("integer", tuple(inputs), (Layout.LINEAR,), emit, cost)]
+
+
+def _packed_product(problem: Problem) -> tuple[Problem, Candidate] | None:
+    """The sums by a constant int8 b packed for dot products; None where that cannot be or pay."""
+    quantized = as_quantized(problem)
+    if quantized is None:
+        return None
+    found = [c for c in quantized_gemm(quantized) if c.inputs[1] is None]
+    return (quantized, min(found, key=lambda c: c.cost)) if found else None
 
 
 @lowers(RoundBlocks)
@@ -123,11 +138,21 @@ def _rows_of_b(dims: tuple[int, ...]) -> _Rows:
     return _Rows(matrices * k, n, 1, n, 0, 1, parts=k)
 
 
-def _emit_quantized(emitter: Emitter, gemm: Gemm, rows: tuple[_Rows, _Rows]) -> None:
-    a, a_scale = _matrix(emitter, 0, rows[0])
-    b, b_scale = _matrix(emitter, 1, rows[1])
+def _emit_quantized(
+    emitter: Emitter,
+    gemm: Gemm,
+    rows: tuple[_Rows, _Rows],
+    product: tuple[Problem, Candidate] | None,
+) -> None:
     sums = emitter.scratch("sums", emitter.problem.outputs[0].size, dtype=DType.INT32)
-    emit_integer(emitter, gemm, a, b, sums)
+    a, a_scale = _matrix(emitter, 0, rows[0])
+    if product is None:
+        b, b_scale = _matrix(emitter, 1, rows[1])
+        emit_integer(emitter, gemm, a, b, sums)
+    else:
+        b_scale, (problem, candidate) = _scale(emitter, 3), product
+        inputs = (a, None, None, None, None)
+        candidate.emit(replace(emitter, problem=problem, inputs=inputs, outputs=(sums,)))
     _emit_rescale(emitter, gemm, sums, a_scale, b_scale)
 
 

@@ -35,9 +35,15 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
+from vknn.lowering.kernels.matmul.requantized import quantized_gemm
 from vknn.lowering.kernels.matmul.shared_memory_tiles import LOAD, SharedMemoryTile, tile_cost
 from vknn.lowering.kernels.matmul.wide import WideTile, emit_wide, wide_tiles
 from vknn.lowering.kernels.matmul.workgroup_tiles import shared_memory_tiles
+from vknn.lowering.kernels.quantized.plain_sums import (
+    as_quantized,
+    has_fast_dots,
+    with_plain_inputs,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -323,9 +329,12 @@ def _candidate(plan: _Form, place: int) -> Candidate:
 
 @lowers(MatMulInteger)
 def matmul_integer(problem: Problem) -> Sequence[Candidate]:
-    """One candidate: sums in int32 of int8 operands, neither of them packed."""
+    """Those of a QuantizedGemm where dot products pay; else one, which packs neither operand."""
     op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMulInteger)
+    quantized = as_quantized(problem)
+    if quantized is not None and (found := quantized_gemm(quantized)):
+        return list(with_plain_inputs(quantized, found))
     gemm = make_gemm(a.dims, b.dims, False, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []
@@ -333,7 +342,7 @@ def matmul_integer(problem: Problem) -> Sequence[Candidate]:
         return []
 
     machine = problem.machine
-    cost = machine.dispatch + 3 * gemm.flops * machine.flop
+    cost = machine.dispatch + integer_cost(problem, gemm)
     emit = functools.partial(_emit_matmul_integer, gemm=gemm)
     return [Candidate("integer", (Layout.LINEAR,) * 2, (Layout.LINEAR,), emit, cost)]
 
@@ -342,15 +351,26 @@ def _emit_matmul_integer(emitter: Emitter, gemm: Gemm) -> None:
     emit_integer(emitter, gemm, emitter.input(0), emitter.input(1), emitter.output())
 
 
+def integer_cost(problem: Problem, gemm: Gemm) -> float:
+    """Estimate of matmul/integer: with dots, what is left is to join bytes."""
+    return (1.0 if has_fast_dots(problem.limits) else 3.0) * gemm.flops * problem.machine.flop
+
+
 def emit_integer(emitter: Emitter, gemm: Gemm, a: Ref, b: Ref, c: Ref) -> None:
     """Dispatches matmul/integer: int8 operands stored as int32, any sizes and strides."""
     tile = choose_tile(gemm, emitter.problem.limits)
+    dots = has_fast_dots(emitter.problem.limits)
+    mixed = dots and "integer_dot_mixed" in emitter.problem.limits.features
+    spec = {**tile.spec, "COLS": 4 * tile.cols}
+    if mixed:
+        spec["MIXED"] = 1
     emitter.dispatch(
         "matmul/integer",
         [read1(a), read1(b), write(c)],
         groups=tile.groups(gemm),
         local=tile.local,
         push=gemm.push(),
-        spec={**tile.spec, "COLS": 4 * tile.cols},
+        spec=spec,
+        defines={"DOTS": 1} if dots else {},
         flops=gemm.flops,
     )
