@@ -85,9 +85,9 @@ def pytest_report_header() -> str:
     reason = needs.missing_device()
     if reason is not None:
         return f"vulkan: no tests on a device: {reason}"
-    from vknn.runtime import list_devices
+    from vknn.runtime import devices
 
-    return f"vulkan: {', '.join(device.name for device in list_devices())}"
+    return f"vulkan: {', '.join(device.name for device in devices())}"
 
 
 @pytest.fixture(scope="session")

@@ -37,12 +37,12 @@ def missing_device() -> str | None:
     Running anything in a checkout takes a GLSL compiler too; an installed vknn has its modules.
     """
     from vknn.errors import DeviceError
-    from vknn.runtime import list_devices
+    from vknn.runtime import devices
     from vknn.runtime.device_selection import choose
     from vknn.runtime.spirv.glsl import checkout_root
 
     try:
-        choose(list_devices())
+        choose(devices())
     except DeviceError as error:
         return f"needs a Vulkan device: {error}"
     return missing_compiler() if checkout_root() is not None else None

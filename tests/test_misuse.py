@@ -44,7 +44,7 @@ def test_several_inputs_need_names(tmp_path: Path) -> None:
         session.run(np.zeros(3, np.float32))
 
 
-@pytest.mark.parametrize("given", [b"7767517\n", 5, None, "a\0b"], ids=repr)
+@pytest.mark.parametrize("given", [5, None, "a\0b"], ids=repr)
 def test_what_names_no_file(given: object) -> None:
     with pytest.raises(vknn.ModelFormatError, match="is not the path of a file"):
         vknn.Session(given, device="numpy")  # type: ignore[arg-type]

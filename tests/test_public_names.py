@@ -29,6 +29,7 @@ NAMES = {
     "UnsupportedLayerError",
     "ValidationError",
     "VknnError",
+    "devices",
     "list_devices",
     "open_device",
     "profile",

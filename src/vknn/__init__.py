@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vknn.formats.custom import register_layer, unregister_layer
     from vknn.ops.custom import Shader
     from vknn.profiling.profile import profile
-    from vknn.runtime.device import Device, list_devices, open_device
+    from vknn.runtime.device import Device, devices, list_devices, open_device
     from vknn.session import Session
     from vknn.tuning.tune import tune
 
@@ -44,6 +44,7 @@ _HOMES = {
     "unregister_layer": "vknn.formats.custom",
     "Shader": "vknn.ops.custom",
     "Device": "vknn.runtime",
+    "devices": "vknn.runtime",
     "list_devices": "vknn.runtime",
     "open_device": "vknn.runtime",
     "tune": "vknn.tuning",
@@ -67,6 +68,7 @@ __all__ = [
     "UnsupportedLayerError",
     "ValidationError",
     "VknnError",
+    "devices",
     "list_devices",
     "open_device",
     "profile",

@@ -20,7 +20,7 @@ from vknn.compile import Target, compile_model
 from vknn.errors import InputError, OutOfMemoryError, RunTimeoutError, ShapeError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
-from vknn.input_encoder import InputEncoder
+from vknn.input_encoder import InputEncoder, host_arrays
 from vknn.lowering import WeightCache
 from vknn.program import Program
 from vknn.run_limits import RunLimit, checked_seconds, current
@@ -160,14 +160,15 @@ class Engine:
 
     def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
-        feeds = self.model.complete(self._named(feeds))
+        feeds = host_arrays(self.model.complete(self._named(feeds)))
         types, values = self._types(feeds, self._checked(feeds))
         with self._shapes_named(types):
             return self.model.build(types, values)
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
-        return {**self._checked(self.model.complete(self._named(feeds))), **self._state}
+        feeds = host_arrays(self.model.complete(self._named(feeds)))
+        return {**self._checked(feeds), **self._state}
 
     def reset_state(self) -> None:
         """Reset of what the model keeps between runs (if it does) to what it was at first."""
@@ -221,6 +222,7 @@ class Engine:
         self, feeds: Mapping[str, Any], wanted: _Wanted = None
     ) -> tuple[Program, dict[str, np.ndarray]]:
         """The program for these inputs (compiled where it is new), and the arrays for its graph."""
+        feeds = host_arrays(feeds)
         arrays = self._checked(feeds)
         types, values = self._types(feeds, arrays)
         key = (

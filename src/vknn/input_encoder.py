@@ -7,10 +7,34 @@ from typing import Any
 
 import numpy as np
 
+from vknn.errors import InputError
 from vknn.formats import Model
 
 #: An input's name, the dtype and shape of the user's array, and the shape in the graph.
 Plain = tuple[str, np.dtype, tuple[int, ...], tuple[int, ...]]
+
+
+def host_arrays(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``feeds`` with NumPy's view of what other libraries hold (DLPack), without a copy.
+
+    Raises InputError for what does not lie in the host's memory or has no dtype of NumPy's.
+    """
+    foreign = [
+        name
+        for name, value in feeds.items()
+        if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__")
+    ]
+    return {**feeds, **{name: _viewed(name, feeds[name]) for name in foreign}} if foreign else feeds
+
+
+def _viewed(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except Exception as error:  # each library has its own
+        raise InputError(
+            f"input {name!r}: NumPy cannot read this {type(value).__name__} ({error}); make it an "
+            "array in the host's memory first"
+        ) from error
 
 
 class InputEncoder:

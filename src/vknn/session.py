@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import warnings
 from collections.abc import Generator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 from vknn import environment, gc_pause, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
-from vknn.errors import DeviceError, VknnError
-from vknn.formats import Model, TensorSpec, load
+from vknn.errors import VknnError
+from vknn.formats import Model, TensorSpec
+from vknn.formats.in_memory import Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
+from vknn.opening import load_and_open
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.runtime import Device, WeightPool, close_all, open_device
-from vknn.runtime.device_selection import is_host
+from vknn.runtime import Device, WeightPool, close_all
 from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
-
-_warned_without_device = False
 
 
 class Session:
@@ -38,9 +35,10 @@ class Session:
     session opens the same file with the same options, in another process, too.
 
     Args:
-        path: The model file. Its contents decide the format.
-        weights: The model's second file, where the format has one and it does not lie beside the
-            first under the same stem.
+        path: The model file, its contents as bytes, or a file open for reading in binary. The
+            contents decide the format.
+        weights: The model's second file, likewise, where the format has one and it does not lie
+            beside the first under the same stem.
         device: "auto" (the best Vulkan device, or NumPy without one), "vulkan" (as auto, but an
             error without one), "vulkan:1", part of a device's name, "numpy" or "cpu" (the
             reference), or an open :class:`vknn.Device` to share.
@@ -83,8 +81,8 @@ class Session:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        weights: str | os.PathLike[str] | None = None,
+        path: Source,
+        weights: Source | None = None,
         *,
         device: str | Device = "auto",
         precision: str = "fp32",
@@ -100,12 +98,20 @@ class Session:
         if memory_limit is not None:
             limit = environment.nbytes(memory_limit, "memory_limit")
         self._owns_device = not isinstance(device, Device)
-        with gc_pause.paused():
-            self.model, self.device = _load_and_open(path, weights, device)
-        self._file, self._trained = Path(path).name, False
+        self._sources = WrittenSources(path, weights)
+        file, second = self._sources.model, self._sources.weights
+        try:
+            with gc_pause.paused():
+                self.model, self.device = load_and_open(file, second, device)
+        except BaseException:
+            self._sources.close()
+            raise
+        self._file, self._trained = "a model in memory", False
+        if not is_in_memory(path):
+            self._file = Path(file).name
         self._opened = {
-            "path": os.path.abspath(path), "device": device, "precision": precision,
-            "weights": None if weights is None else os.path.abspath(weights), "disable": disable,
+            "path": os.path.abspath(file), "device": device, "precision": precision,
+            "weights": None if second is None else os.path.abspath(second), "disable": disable,
             "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
         }  # fmt: skip
         try:
@@ -127,8 +133,8 @@ class Session:
             self._engine = Engine(self.model, target, environment.run_timeout())
             self.reset_state()
         except BaseException:
-            if self.device is not None and self._owns_device:
-                self.device.close()
+            own = [self.device] if self.device is not None and self._owns_device else []
+            close_all([*own, self._sources])
             raise
 
     @property
@@ -310,7 +316,7 @@ class Session:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:
             own = [self.device] if self.device is not None and self._owns_device else []
-            close_all([self._engine, *own])
+            close_all([self._engine, *own, self._sources])
 
     def __repr__(self) -> str:
         return session_text.text(self, self._engine.closed)
@@ -333,6 +339,8 @@ class Session:
         """What pickle keeps: the file's path and the options. State between runs begins anew."""
         if not self._owns_device:
             raise VknnError("a session on an open Device cannot be pickled: open it by name")
+        if self._sources.in_memory:
+            raise VknnError("a session of a model in memory cannot be pickled: open it from a file")
         if self._trained:
             raise VknnError("a trained session cannot be pickled: save its model, and open that")
         return _opened_again, (self._opened,)
@@ -350,51 +358,3 @@ class Session:
 
 def _opened_again(options: dict[str, Any]) -> Session:
     return Session(**options)
-
-
-def choose_device(selector: str) -> Device | None:
-    """The device that a selector means (as for Session), opened; None for the NumPy reference."""
-    global _warned_without_device
-    if selector == "auto":
-        selector = environment.device()
-    if is_host(selector):
-        return None
-    try:
-        return open_device("auto" if selector == "vulkan" else selector)
-    except DeviceError as error:
-        if selector != "auto":
-            raise
-        if not _warned_without_device:
-            _warned_without_device = True
-            warnings.warn(
-                f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=4
-            )
-        return None
-
-
-def _load_and_open(
-    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None, device: str | Device
-) -> tuple[Model, Device | None]:
-    """The model and its device, at the same time: opening waits for the driver mostly."""
-    if isinstance(device, Device):
-        return load(path, weights), device
-    if "threads" in environment.disabled():
-        return load(path, weights), choose_device(device)
-    # The model is loaded by the other thread and the driver called by this one: the C library has a
-    # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
-    with ThreadPoolExecutor(1) as executor:
-        try:
-            loading = executor.submit(load, path, weights)
-        except RuntimeError:  # no further thread can be started: the process is at its end
-            return load(path, weights), choose_device(device)
-        try:
-            opened = choose_device(device)
-        except BaseException:
-            loading.result()  # of two errors the model's is the one to show
-            raise
-        try:
-            return loading.result(), opened
-        except BaseException:
-            if opened is not None:
-                opened.close()
-            raise

@@ -69,8 +69,8 @@ CASES = [
     ),
     Case(
         "there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)",
-        lambda p: (p.set(devices, list_devices=list), p.command("devices")),
-        lambda p: (p.set(devices, list_devices=lambda: [DEVICE]), p.command("devices")),
+        lambda p: (p.set(devices, devices=list), p.command("devices")),
+        lambda p: (p.set(devices, devices=lambda: [DEVICE]), p.command("devices")),
     ),
     Case(
         "{} is read as a picture, which needs Pillow: pip install pillow",

@@ -22,6 +22,12 @@ ELSEWHERE = {
     "a session on an open Device cannot be pickled: open it by name": (
         "test_pickled_sessions.py::test_what_is_not_pickled"
     ),
+    "the file is open as text; open it in binary, with mode 'rb'": (
+        "test_models_in_memory.py::test_files_that_cannot_be_read"
+    ),
+    "a session of a model in memory cannot be pickled: open it from a file": (
+        "test_models_in_memory.py::test_it_is_not_pickled"
+    ),
     "a trained session cannot be pickled: save its model, and open that": (
         "test_pickled_sessions.py::test_a_trained_session"
     ),

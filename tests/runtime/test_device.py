@@ -22,7 +22,7 @@ from vknn.errors import (
     ValidationError,
 )
 from vknn.plan import DeviceLimits
-from vknn.runtime import Device, Executable, list_devices, live_objects, open_device
+from vknn.runtime import Device, Executable, devices, live_objects, open_device
 from vknn.runtime.vulkan import core, messages
 from vknn.runtime.vulkan.vk_result import check, result_error
 
@@ -32,7 +32,7 @@ FEEDS = {"x": np.ones((1, 4, 4), np.float32)}
 
 @pytest.mark.device
 def test_snapshot_and_limits(device: Device) -> None:
-    found = list_devices()[device.snapshot.index]
+    found = devices()[device.snapshot.index]
     assert found == device.snapshot
     minimum = DeviceLimits()
     limits = device.limits
@@ -217,8 +217,8 @@ def run_alone(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str
 
 OPEN = """
 from vknn.errors import DeviceError
-from vknn.runtime import open_device, list_devices, live_objects
-for function in (open_device, list_devices):
+from vknn.runtime import open_device, devices, live_objects
+for function in (open_device, devices):
     try:
         print(function())
     except DeviceError as error:

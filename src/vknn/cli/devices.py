@@ -12,7 +12,7 @@ from vknn import environment
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.errors import DeviceError
-from vknn.runtime import Snapshot, list_devices, measured_speeds
+from vknn.runtime import Snapshot, devices, measured_speeds
 from vknn.runtime.compute_units import compute_units
 from vknn.runtime.device_selection import choose, rejection
 
@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """List of the devices; the one that "auto" means is marked."""
-    found = list_devices()
+    found = devices()
     if not found and not args.json:
         raise DeviceError("there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)")
     default = _default(found)

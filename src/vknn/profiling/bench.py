@@ -16,10 +16,11 @@ from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.graph import Graph
+from vknn.opening import choose_device
 from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
 from vknn.rich_text import text_of
-from vknn.session import Session, choose_device
+from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
 Path = str | os.PathLike[str]

@@ -6,7 +6,7 @@ with open_device("auto") as device, Executable(device, plan) as executable:
 
 from vknn import environment
 from vknn.environment import Environment
-from vknn.runtime.device import Device, list_devices, open_device
+from vknn.runtime.device import Device, devices, list_devices, open_device
 from vknn.runtime.executor import Executable
 from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.snapshot import Snapshot
@@ -26,6 +26,7 @@ __all__ = [
     "WeightPool",
     "check_validation",
     "close_all",
+    "devices",
     "environment",
     "list_devices",
     "live_objects",

@@ -126,7 +126,7 @@ class Device(Closing):
         return f"<Device vulkan:{self.snapshot.index} {self.snapshot.name}>"
 
 
-def list_devices() -> list[Snapshot]:
+def devices() -> list[Snapshot]:
     """The Vulkan devices there are, usable or not, in the order of the loader.
 
     Raises:
@@ -139,6 +139,11 @@ def list_devices() -> list[Snapshot]:
             return [discovery.snapshot(index, device, host.function) for index, device in found]
         finally:
             instance.release()
+
+
+def list_devices() -> list[Snapshot]:
+    """The same as :func:`devices`, by its first name."""
+    return devices()
 
 
 def open_device(selector: str = "auto") -> Device:
@@ -162,7 +167,7 @@ def open_device(selector: str = "auto") -> Device:
         sweep()
         instance.acquire()  # keeps the instance across the listing and the opening
         try:
-            snapshot = choose(list_devices(), wanted, env.null_device)
+            snapshot = choose(devices(), wanted, env.null_device)
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:

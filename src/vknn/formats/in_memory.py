@@ -1,0 +1,84 @@
+"""Models that are no files: bytes, or what a file that is open for reading holds.
+
+Readers map weights from files, so what is in memory is written to a folder that lasts as long as
+whoever opened it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from vknn.errors import ModelFormatError
+
+
+class OpenFile(Protocol):
+    """A file open for reading in binary."""
+
+    def read(self) -> bytes: ...
+
+
+#: A path, the contents of a file, or an open file.
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile
+
+
+def is_in_memory(source: object) -> bool:
+    """Whether it is contents, or an open file, and not a path."""
+    return isinstance(source, (bytes, bytearray, memoryview)) or hasattr(source, "read")
+
+
+class WrittenSources:
+    """A model and its weights as paths, those in memory in a folder of their own."""
+
+    def __init__(self, model: Any, weights: Any) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.model, self.weights = self._paths([(model, "model"), (weights, "weights")])
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether anything was."""
+        return self._folder is not None
+
+    def close(self) -> None:
+        """Removal of the folder; may be called twice."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _paths(self, sources: Sequence[tuple[Any, str]]) -> list[Any]:
+        contents = [_contents(source) if is_in_memory(source) else None for source, _ in sources]
+        if not any(data is not None for data in contents):
+            return [source for source, _ in sources]
+        # Where files are in use they cannot be removed on every system.
+        self._folder = tempfile.TemporaryDirectory(prefix="vknn-", ignore_cleanup_errors=True)
+        found: list[Any] = []
+        for (source, name), data in zip(sources, contents, strict=True):
+            if data is None:
+                found.append(source)
+                continue
+            path = Path(self._folder.name) / name
+            try:
+                path.write_bytes(data)
+            except OSError as error:
+                raise ModelFormatError(
+                    f"a model in memory cannot be written to a temporary file: {error.strerror}",
+                    file=str(path),
+                ) from error
+            found.append(path)
+        return found
+
+
+def _contents(source: Any) -> bytes | bytearray | memoryview:
+    if not hasattr(source, "read"):
+        return source  # type: ignore[no-any-return]
+    try:
+        data = source.read()
+    except (OSError, ValueError) as error:  # closed, or not for reading
+        raise ModelFormatError(f"an open file cannot be read: {error}") from error
+    if isinstance(data, str):
+        raise ModelFormatError("the file is open as text; open it in binary, with mode 'rb'")
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ModelFormatError(f"read() of a {type(source).__name__} gives no bytes")
+    return data

@@ -1,0 +1,63 @@
+"""Opening of a session: its model is read and its device opened at the same time."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+from vknn import environment
+from vknn.errors import DeviceError
+from vknn.formats import Model, load
+from vknn.runtime import Device, open_device
+from vknn.runtime.device_selection import is_host
+
+_warned_without_device = False
+
+
+def choose_device(selector: str) -> Device | None:
+    """The device that a selector means (as for Session), opened; None for the NumPy reference."""
+    global _warned_without_device
+    if selector == "auto":
+        selector = environment.device()
+    if is_host(selector):
+        return None
+    try:
+        return open_device("auto" if selector == "vulkan" else selector)
+    except DeviceError as error:
+        if selector != "auto":
+            raise
+        if not _warned_without_device:
+            _warned_without_device = True
+            warnings.warn(
+                f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=4
+            )
+        return None
+
+
+def load_and_open(
+    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None, device: str | Device
+) -> tuple[Model, Device | None]:
+    """The model and its device, at the same time: opening waits for the driver mostly."""
+    if isinstance(device, Device):
+        return load(path, weights), device
+    if "threads" in environment.disabled():
+        return load(path, weights), choose_device(device)
+    # The model is loaded by the other thread and the driver called by this one: the C library has a
+    # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
+    with ThreadPoolExecutor(1) as executor:
+        try:
+            loading = executor.submit(load, path, weights)
+        except RuntimeError:  # no further thread can be started: the process is at its end
+            return load(path, weights), choose_device(device)
+        try:
+            opened = choose_device(device)
+        except BaseException:
+            loading.result()  # of two errors the model's is the one to show
+            raise
+        try:
+            return loading.result(), opened
+        except BaseException:
+            if opened is not None:
+                opened.close()
+            raise
