@@ -10,19 +10,12 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any
 
 from vknn.errors import ModelFormatError
 
-
-class OpenFile(Protocol):
-    """A file open for reading in binary."""
-
-    def read(self) -> bytes: ...
-
-
 #: A path, the contents of a file, or an open file.
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | OpenFile
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
 
 def is_in_memory(source: object) -> bool:

@@ -142,7 +142,7 @@ def devices() -> list[Snapshot]:
 
 
 def list_devices() -> list[Snapshot]:
-    """The same as :func:`devices`, by its first name."""
+    """The same as :func:`vknn.devices`, by its first name."""
     return devices()
 
 
