@@ -2,7 +2,8 @@
 
     python benchmarks/choices.py navi21
     python benchmarks/choices.py navi21 a740 --networks squeezenet resnet18 --precision fp16 --far
-    python benchmarks/choices.py navi21 --save        # results/choices/navi21.json
+    python benchmarks/choices.py navi21 --save        # results/choices/navi21.json: a summary
+    python benchmarks/choices.py navi21 raven --read --update-docs     # the table of docs/gpu.md
 
 For each distinct problem of the networks (an op with its shapes and precision), all candidates that
 take and give the same layouts are compiled on the null device. A candidate's time is that of its
@@ -26,10 +27,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
 
-from choosing.report import picks_of, share, text  # noqa: E402
+from choosing.report import SUMMARY_HEADS, picks_of, share, summary, summary_rows, text  # noqa: E402  # noqa: E402
 from comparison.networks import NETWORKS  # noqa: E402
 from counting import kept, made  # noqa: E402
 from counting.reach import GOALS  # noqa: E402
+from counting.report import between_markers, markdown  # noqa: E402
 from counting.sides import costs_of  # noqa: E402
 
 import null_drivers  # noqa: E402
@@ -39,11 +41,14 @@ from vknn.profiling.modelled import ASSUMPTIONS  # noqa: E402
 FOLDER = ROOT.parent / "shared" / "benchmark" / "ncnn"
 RESULTS = ROOT / "benchmarks" / "results"
 COSTS = RESULTS / "modelled" / "costs.json"
+PAGE = ROOT / "docs" / "gpu.md"
 SIZES = {**NETWORKS, **made.SHAPES}
 
 
 def main() -> int:
     args = _arguments()
+    if args.read:
+        return _tell_kept(args)
     far = False
     for device in args.devices:
         try:
@@ -52,13 +57,27 @@ def main() -> int:
             print(f"error: {device}: {error}", file=sys.stderr)
             return 2
         if args.save:
-            kept.write(args.results / f"{device}.json", document)
+            kept.write(args.results / f"{device}.json", summary(document))
         for precision, found in document["precisions"].items():
             picks = picks_of(found)
             print(f"{device} ({document['device']}), {precision}, {document['dispatch']} us a")
             print(text(picks, rows=args.rows, only_far=args.far), flush=True)
             far |= share(picks) < 1.0
     return int(far)
+
+
+def _tell_kept(args: argparse.Namespace) -> int:
+    """The table of what is kept; 2 where something is not."""
+    try:
+        texts = [(args.results / f"{device}.json").read_text() for device in args.devices]
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    table = markdown(SUMMARY_HEADS, summary_rows([json.loads(found) for found in texts]))
+    print(table)
+    if args.update_docs:
+        between_markers(PAGE, "choices", table)
+    return 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -73,7 +92,9 @@ def _arguments() -> argparse.Namespace:
     add("--rows", type=int, help="show so many rows at most")
     add("--weights", type=Path, help="a folder that keeps the random weights for another time")
     add("--times", type=Path, help="a folder that keeps modelled times for another time")
-    add("--save", action="store_true", help="keep the results")
+    add("--save", action="store_true", help="keep a summary")
+    add("--read", action="store_true", help="show what is kept in place of counting")
+    add("--update-docs", action="store_true", help="put the table of what is kept into docs/gpu.md")
     add("--results", type=Path, default=RESULTS / "choices", help="where they are kept")
     return parser.parse_args()
 

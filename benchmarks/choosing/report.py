@@ -12,6 +12,8 @@ from typing import Any
 
 #: A candidate that takes at most this many times as long as the best is as good.
 GOOD = 1.10
+#: Columns of the table of what is kept.
+SUMMARY_HEADS = ("", "within 10 %", "time lost", "further from the best")
 #: What stands in place of a form where nodes are one chain or apart.
 CHAIN = "chain"
 
@@ -95,6 +97,46 @@ def losses(picks: Iterable[Pick]) -> dict[str, tuple[float, float]]:
 def exceptions(picks: Iterable[Pick]) -> dict[str, float]:
     """Ratios of the picks that are further from the best, by key."""
     return {pick.key: round(pick.ratio, 2) for pick in picks if not pick.good}
+
+
+def summary(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a device's choices: numbers of picks and times by precision, and the picks
+    that are further from the best."""
+    found: dict[str, Any] = {"null": document["null"], "device": document["device"]}
+    found["dispatch"], found["precisions"] = document["dispatch"], {}
+    for precision, choices in document["precisions"].items():
+        picks = picks_of(choices)
+        times = losses(picks).values()
+        found["precisions"][precision] = {
+            "picks": len(picks),
+            "good": sum(pick.good for pick in picks),
+            "time": round(sum(time for time, _ in times), 1),
+            "best": round(sum(best for _, best in times), 1),
+            "far": [[p.problem, p.taken, p.time, p.best, p.best_time] for p in picks if not p.good],
+        }
+    return found
+
+
+def summary_rows(summaries: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Rows of SUMMARY_HEADS of what is kept of devices, one for each precision."""
+    rows = []
+    for kept in summaries:
+        for precision, found in kept["precisions"].items():
+            part = f"{found['good']:,} of {found['picks']:,}"
+            lost = f"{100 * (found['time'] / found['best'] - 1):.1f}%"
+            far = [
+                f"{_operator(problem)}: {taken} ({time / best_time:.2f} x {best})"
+                for problem, taken, time, best, best_time in found["far"]
+            ]
+            rows.append([f"{kept['null']} {precision}", part, lost, "; ".join(far) or "-"])
+    return rows
+
+
+def _operator(problem: str) -> str:
+    """A problem in few words: its operator and the sizes of its first input."""
+    name = problem.partition("(")[0]
+    shape = problem.partition("): ")[2].partition("]")[0].partition("[")[2].replace(", ", "x")
+    return f"{name} of {shape}" if shape else name
 
 
 def text(picks: Sequence[Pick], *, rows: int | None = None, only_far: bool = False) -> str:

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from benchmarks.choosing.joining import Joining, add_joinings
 from benchmarks.choosing.problems import Choice, add_choices
-from benchmarks.choosing.report import exceptions, losses, picks_of, share, text
+from benchmarks.choosing.report import (
+    SUMMARY_HEADS,
+    exceptions,
+    losses,
+    picks_of,
+    share,
+    summary,
+    summary_rows,
+    text,
+)
 from tests.lowering.limits import DISCRETE
 from tests.null_devices.jobs import ROOT, start
 from tests.peers.ncnn.networks import NETWORKS
@@ -78,6 +87,19 @@ def test_the_table_names_what_is_far() -> None:
     shown = text(picks_of(CHOICES), only_far=True)
     assert "tile1x1 -> tile4x4: Conv: a" in shown and "MaxPool" not in shown
     assert "within 10 %: 2 of 3 (66.7 %)" in shown and "13.4 % lost" in shown
+
+
+def test_what_is_kept_of_choices() -> None:
+    document = {"null": "navi21", "device": "a GPU", "dispatch": 5.0, "extra": 1}
+    kept = summary({**document, "precisions": {"fp16": CHOICES, "fp32": CHOICES[1:]}})
+    assert kept["precisions"]["fp32"]["far"] == []
+    found = kept["precisions"]["fp16"]
+    assert (found["good"], found["picks"]) == (2, 3)
+    assert found["time"] == pytest.approx(78.7) and found["best"] == pytest.approx(70.0)
+    assert found["far"] == [["Conv: a", "tile1x1", 12.0, "tile4x4", 10.0]]
+    first, second = summary_rows([kept])
+    assert len(first) == len(SUMMARY_HEADS) and first[:2] == ["navi21 fp16", "2 of 3"]
+    assert "tile1x1 (1.20 x tile4x4)" in first[3] and second[3] == "-"
 
 
 def pools() -> Graph:
