@@ -100,8 +100,8 @@ def exceptions(picks: Iterable[Pick]) -> dict[str, float]:
 
 
 def summary(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a device's choices: numbers of picks and times by precision, and the picks
-    that are further from the best."""
+    """Summary of a device's choices, as it is kept: numbers of picks and times by precision, and
+    the picks that are further from the best."""
     found: dict[str, Any] = {"null": document["null"], "device": document["device"]}
     found["dispatch"], found["precisions"] = document["dispatch"], {}
     for precision, choices in document["precisions"].items():

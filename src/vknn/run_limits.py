@@ -13,7 +13,7 @@ from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
 
 
 class RunLimit:
-    """When the runs of an engine have to end; one object for one run after another.
+    """End of the runs of an engine, before they are done; one object for one run after another.
 
     Attributes:
         deadline: The time by ``time.monotonic`` at which the present run has to be done, or None.

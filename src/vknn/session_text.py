@@ -10,7 +10,7 @@ from vknn.runtime import Device
 
 
 class Shown(Protocol):
-    """What is shown of a session."""
+    """Attributes of a session that are shown."""
 
     device: Device | None
     precision: str

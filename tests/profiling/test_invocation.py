@@ -132,7 +132,7 @@ def test_dot_products_of_float16(kernel: str) -> None:
     x, w = ones(1, 64, 16, 16), ones(64, 64, 1, 1)
     features = MATRICES.features | {"float_dot"}
     limits = replace(MATRICES, kind="discrete", features=features, name="with dots")
-    algorithm = {"conv": "tile1x1-dots", "shared": "dot32x32"}[kernel]
+    algorithm = {"conv": "tile1x1-dot", "shared": "dot32x32"}[kernel]
     options = LoweringOptions(algorithm=algorithm, precision="fp16")
     graph = single_op_graph(Conv((1, 1), (0, 0, 0, 0), (1, 1)), [x, w], (1,))
     made = lower(graph, limits, options).dispatches

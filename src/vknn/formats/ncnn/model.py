@@ -105,7 +105,7 @@ class NcnnModel(Model):
         return array[0]
 
     def decode_blob(self, array: np.ndarray) -> np.ndarray:
-        """As :meth:`decode`: all blobs have the leading axis."""
+        """``array`` without its leading axis, as :meth:`decode`: all blobs have it."""
         return array[0]
 
     def _graph_type(self, name: str, given: DType | None) -> DType:
