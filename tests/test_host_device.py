@@ -31,7 +31,7 @@ def _no_device_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the reference needs no Vulkan device")
 
-    monkeypatch.setattr("vknn.session.open_device", refuse)
+    monkeypatch.setattr("vknn.opening.open_device", refuse)
 
 
 def feeds() -> dict[str, np.ndarray]:
