@@ -4,6 +4,7 @@ The public names: all that a user needs, each with a docstring. They are loaded 
 that ``import vknn`` is quick and a part of the package can be imported without the rest.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from vknn.tuning.tune import tune
 
 __version__ = "0.1.0"
+
+# Applications decide what becomes of records: sessions opened (info), programs compiled (debug).
+logging.getLogger("vknn").addHandler(logging.NullHandler())
 
 _HOMES = {
     "Session": "vknn.session",

@@ -8,6 +8,7 @@ executable (weights uploaded, pipelines compiled, command buffers recorded).
 from __future__ import annotations
 
 import difflib
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from vknn.passes import run_passes
 from vknn.program import Program
 from vknn.runtime import Device, Executable, WeightPool
 from vknn.segment import Segment
+
+_log = logging.getLogger("vknn")
 
 
 @dataclass(eq=False)
@@ -117,7 +120,22 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     def compile_further(graph: Graph, passes: bool) -> Program:
         return compile_graph(graph, target, passes=passes)
 
-    return Program(parts, segments, timings, compile_further, execute)
+    program = Program(parts, segments, timings, compile_further, execute)
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug("%s", _described(program))
+    return program
+
+
+def _described(program: Program) -> str:
+    """A program in a line: its inputs, where its nodes run, and how long that took to plan."""
+    inputs = ", ".join(f"{v.name} {v.type}" for v in program.graph.inputs) or "no inputs"
+    sides = list(program.placement.values())
+    dispatches = sum(len(plan.dispatches) for plan in program.plans)
+    times = ", ".join(f"{what} {1e3 * s:.1f} ms" for what, s in program.timings.items())
+    return (
+        f"compiled {program.graph.name!r} for {inputs}: {sides.count('vulkan')} nodes in "
+        f"{dispatches} dispatches, {sides.count('host')} on the host; {times}"
+    )
 
 
 def _lowered(

@@ -7,6 +7,7 @@ programs and graphs here.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from vknn.run_limits import RunLimit, checked_seconds, current
 from vknn.runtime import close_all
 from vknn.streamed_runs import StreamedRuns
 
+_log = logging.getLogger("vknn")
 #: Programs kept for different input shapes; the least recently used is closed first.
 MAX_PROGRAMS = 8
 #: Names of blobs that a run shows, and whether it gives the model's outputs; None: only these.
@@ -250,6 +252,7 @@ class Engine:
         if len(self._programs) > MAX_PROGRAMS:
             idle = [k for k, p in self._programs.items() if p not in self._streamed]
             if len(idle) > 1:  # the last is the one just made
+                _log.debug("closing the program that was used longest ago, of %d", MAX_PROGRAMS)
                 self._programs.pop(idle[0]).close()
 
     @contextmanager

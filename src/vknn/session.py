@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
@@ -24,6 +25,9 @@ from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
+
+
+_log = logging.getLogger("vknn")
 
 
 class Session:
@@ -132,6 +136,7 @@ class Session:
             )
             self._engine = Engine(self.model, target, environment.run_timeout())
             self.reset_state()
+            _log.info("%s in %s on %s", self._file, self.precision, session_text.place(self))
         except BaseException:
             own = [self.device] if self.device is not None and self._owns_device else []
             close_all([*own, self._sources])

@@ -26,7 +26,7 @@ class Shown(Protocol):
 def text(session: Shown, closed: bool) -> str:
     """One line."""
     inputs, outputs = (", ".join(map(_short, s)) for s in (session.inputs, session.outputs))
-    state = f"{session.precision} on {_place(session)}" + (", closed" if closed else "")
+    state = f"{session.precision} on {place(session)}" + (", closed" if closed else "")
     return f"<vknn.Session {session._file}: {inputs} -> {outputs}, {state}>"
 
 
@@ -38,12 +38,13 @@ def html(session: Shown) -> str:
         for what, specs in (("input", session.inputs), ("output", session.outputs))
         for s in specs
     )
-    title = f"<b>{escape(session._file)}</b> in {session.precision} on {escape(_place(session))}"
+    title = f"<b>{escape(session._file)}</b> in {session.precision} on {escape(place(session))}"
     head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
     return f"<div>{title}<table>{head}{rows}</table></div>"
 
 
-def _place(session: Shown) -> str:
+def place(session: Shown) -> str:
+    """What runs it: the device's name, or NumPy."""
     return session.device.name if session.device is not None else "NumPy"
 
 
