@@ -44,7 +44,7 @@ def html(session: Shown) -> str:
 
 
 def place(session: Shown) -> str:
-    """What runs it: the device's name, or NumPy."""
+    """Name of the device that runs it, or NumPy."""
     return session.device.name if session.device is not None else "NumPy"
 
 
