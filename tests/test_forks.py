@@ -65,6 +65,54 @@ def run_child(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+WHILE_RUNNING = """
+import os, sys, threading, time
+import numpy as np
+import vknn
+from vknn import forks
+from vknn.runtime import device as devices
+path = sys.argv[1]
+feeds = {"data": np.ones((3, 8, 8), np.float32)}
+with vknn.Session(path, device="vulkan") as session:
+    submitted, seen = [], []
+    core = session.device.shared.core
+    submit = core.submit
+    def noted(*given):
+        submitted.append(time.monotonic())
+        submit(*given)
+    core.submit = noted
+    def before(deadline):
+        count = len(submitted)
+        time.sleep(0.1)
+        seen.append(len(submitted) - count)
+    forks.pause(before, lambda: None)  # after the device's own: nobody submits now
+    done = threading.Event()
+    def run():
+        while not done.is_set():
+            session.run(feeds)
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.1)
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.05)
+    done.set()
+    thread.join()
+    print(seen, len(submitted) > 10)
+print(vknn.runtime.live_objects())
+"""
+
+
+@pytest.mark.device
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_nothing_runs_while_the_process_forks(tmp_path: Path) -> None:
+    result = run_child(WHILE_RUNNING, str(write_small_model(tmp_path)))
+    assert result.stdout.splitlines() == ["[0, 0, 0] True", "{}"], result.stdout + result.stderr
+
+
 @pytest.mark.long
 @pytest.mark.device
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

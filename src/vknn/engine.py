@@ -198,7 +198,7 @@ class Engine:
 
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
-        with self.lock:
+        with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines
             self._closed = True
             pool = [self.target.pool] if self.target.pool is not None else []
             close_all([*self._programs.values(), *pool])

@@ -1,8 +1,9 @@
 """Forks of the process: a child has one thread only, and must not find locks that others held.
 
 A fork waits until no other thread is reading a model, opening a device or compiling: then neither
-vknn's locks nor those of Python's imports and of the Vulkan loader are held. What is not worth
-waiting for, a run, leaves locks behind that the child makes anew.
+vknn's locks nor those of Python's imports and of the Vulkan loader are held. It waits for what the
+devices were given to do as well: a driver's own threads hold its locks while they work (llvmpipe's
+compile a shader when it first runs). Runs leave locks of vknn behind that the child makes anew.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: Most seconds that a fork waits for other threads; then it goes on, whatever they hold.
@@ -24,6 +25,7 @@ _blocks = 0
 _own = threading.local()
 _locks: list[Any] = []
 _held: list[Any] = []
+_pauses: list[tuple[Callable[[float], None], Callable[[], None]]] = []
 _owners: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -54,6 +56,14 @@ def renew(owner: Any) -> None:
     _owners.add(owner)
 
 
+def pause(begin: Callable[[float], None], end: Callable[[], None]) -> None:
+    """Note of a pause that forks need: ``begin(deadline)``, by ``time.monotonic``, and its ``end``.
+
+    It begins with all of :func:`hold`'s locks taken, and ends in the parent only.
+    """
+    _pauses.append((begin, end))
+
+
 def _before() -> None:
     end = time.monotonic() + WAIT_SECONDS
     _gate.acquire()
@@ -61,9 +71,13 @@ def _before() -> None:
     _held.extend(
         lock for lock in reversed(_locks) if lock.acquire(timeout=max(0.0, end - time.monotonic()))
     )
+    for begin, _ in _pauses:
+        begin(end)
 
 
 def _after_in_parent() -> None:
+    for _, end in _pauses:
+        end()
     while _held:
         _held.pop().release()
     _gate.release()

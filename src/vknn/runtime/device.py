@@ -6,19 +6,21 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 import warnings
 import weakref
 from pathlib import Path
 
 from vknn import environment, forks
 from vknn.environment import Environment
-from vknn.errors import DeviceError
+from vknn.errors import DeviceError, VknnError
 from vknn.plan import DeviceLimits
 from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
-from vknn.runtime.vulkan import discovery, instance, messages
+from vknn.runtime.vulkan import discovery, instance, messages, structs
+from vknn.runtime.vulkan.commands import Fence
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.lifetime import Closing, close_in_order, sweep
 from vknn.runtime.vulkan.transfer import Transfer
@@ -35,11 +37,29 @@ class Shared:
         self.transfer = Transfer(self.core, env.timeout)
         self.timeout = env.timeout
         self.users = 0
+        self._fences: list[Fence] = []  # of pauses that were in vain
+
+    def pause(self, deadline: float) -> bool:
+        """Pause of all submits, begun when the driver has done what it was given; False: in vain.
+
+        By the ``deadline`` of ``time.monotonic`` it begins in any case.
+        """
+        core = self.core
+        if core.lost is not None or not core.pause(max(0.0, deadline - time.monotonic())):
+            return False
+        with contextlib.suppress(VknnError):
+            fence = Fence(core)
+            self._fences.append(fence)
+            core.submit(structs.make("VkSubmitInfo").ptr, fence.handle)
+            if core.wait(fence.array, max(0.0, deadline - time.monotonic())):
+                self._fences.pop().destroy()
+        return True
 
     def destroy(self) -> None:
         """Release of everything, in reverse order."""
         with contextlib.ExitStack() as undo:
-            for part in (self.core, self.pipelines, self.transfer, self.precompiler):
+            parts = (self.core, self.pipelines, self.transfer, self.precompiler)
+            for part in (*parts, *self._fences):
                 undo.callback(part.destroy)
 
 
@@ -202,6 +222,22 @@ def _close_all() -> None:
         device.close()
 
 
+_paused: list[Shared] = []
+
+
+def _pause(deadline: float) -> None:
+    """Pause of all devices, for a fork."""
+    _paused.extend(shared for shared in _open.values() if shared.pause(deadline))
+
+
+def _resume() -> None:
+    while _paused:
+        _paused.pop().core.resume()
+
+
+forks.pause(_pause, _resume)
+
+
 def _after_fork() -> None:
     """A child process must not touch its parent's device: it only forgets it."""
     for device in list(_devices):
@@ -209,6 +245,7 @@ def _after_fork() -> None:
         core.lost, core.abandoned = "the process was forked", True
         device._shared.precompiler.abandon()
     _open.clear()
+    _paused.clear()
     instance.abandon()
 
 

@@ -169,6 +169,14 @@ class Core:
         if self.lost is not None:
             raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
 
+    def pause(self, seconds: float) -> bool:
+        """Pause of all submits, of other threads too, until :meth:`resume`; False: it was in vain."""
+        return self._queue_lock.acquire(timeout=seconds)
+
+    def resume(self) -> None:
+        """End of the pause."""
+        self._queue_lock.release()
+
     def submit(self, info: Any, fence: Any, queue: Any = None) -> None:
         """vkQueueSubmit of one VkSubmitInfo, to the compute queue or another; from any thread."""
         with self._queue_lock:
