@@ -58,9 +58,10 @@ class Shared:
     def destroy(self) -> None:
         """Release of everything, in reverse order."""
         with contextlib.ExitStack() as undo:
-            parts = (self.core, self.pipelines, self.transfer, self.precompiler)
-            for part in (*parts, *self._fences):
+            for part in (self.core, self.pipelines, self.transfer, self.precompiler):
                 undo.callback(part.destroy)
+            for fence in self._fences:
+                undo.callback(fence.destroy)
 
 
 #: Key of a shared device: index, UUID, disabled abilities, cache folder, timeout.

@@ -170,7 +170,7 @@ class Core:
             raise DeviceLostError(f"the device was lost earlier ({self.lost}); {LOST_REMEDY}")
 
     def pause(self, seconds: float) -> bool:
-        """Pause of all submits, of other threads too, until :meth:`resume`; False: it was in vain."""
+        """Pause of all threads' submits until :meth:`resume`; False: one went on for so long."""
         return self._queue_lock.acquire(timeout=seconds)
 
     def resume(self) -> None:
