@@ -62,9 +62,7 @@ class ProductWeights:
         ref = emitter.weight(key if self.count == 1 else f"{key}.{which}", pack, *present)
         return Packed(ref, block, panel, behind if self.has_bias else -1)
 
-    def _pack(
-        self, gemm: Gemm, block: int, transposed: bool, behind: int, run: int
-    ) -> np.ndarray:
+    def _pack(self, gemm: Gemm, block: int, transposed: bool, behind: int, run: int) -> np.ndarray:
         """``behind``: numbers of a matrix before its bias."""
         entries = []
         for b, bias in zip(self.matrices, self.biases, strict=True):

@@ -280,7 +280,7 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(Projections)
 def projections(problem: Problem) -> Sequence[Candidate]:
-    """As of a MatMul whose batch entries share a; none where a matrix is no constant."""
+    """Candidates of a MatMul whose batch entries share a; none where a matrix is no constant."""
     op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, Projections)
     gemm, weights = make_gemm(a.dims, b.dims, False, op.transpose_b), of_projections(problem)
