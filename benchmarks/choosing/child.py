@@ -18,6 +18,7 @@ from typing import Any
 from vknn.chaining import chain_nodes
 from vknn.lowering import LoweringOptions
 from vknn.runtime import open_device
+from vknn.stacking import stack_products
 
 from .joining import Joining, add_joinings
 from .modelling import Modeller
@@ -37,6 +38,7 @@ def compared(job: dict[str, Any]) -> dict[str, Any]:
         found: dict[tuple[str, str], Choice | Joining] = {}
         for network in job["networks"]:
             graph = network_graph(network, options)
+            graph = stack_products(graph, device.limits, options)
             add_joinings(found, network["name"], graph, device.limits, options)
             graph = chain_nodes(graph, device.limits, options)
             add_choices(found, network["name"], graph, device.limits, options)

@@ -100,7 +100,7 @@ void main() {
 #if SEPARATE_BIAS == 1
         shift = LOAD4(bias, min(col, p.n4 - 1));
 #else
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
+        if (p.bias >= 0) shift = LOAD4(b, z * p.b_step + p.bias + min(col, p.n4 - 1));
 #endif
         int at = z * p.n4 + col;
         if (col < p.n4) {

@@ -75,7 +75,7 @@ layout(push_constant) uniform P {
     int b_block;  // (B_BY_4 1)
     int b_panel;
     int c_row;
-    int bias;     // place of the bias behind the weights in b; -1: none there
+    int bias;     // place of the bias behind the weights of a batch entry in b; -1: none there
     float alpha;
     BATCH_MEMBERS
 } p;
@@ -240,7 +240,7 @@ void main() {
         shift = LOAD4(bias, min(col, last));
 #endif
 #elif B_BY_4 == 1
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, last));
+        if (p.bias >= 0) shift = LOAD4(b, b_base + p.bias + min(col, last));
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             int row = m0 + m_ + i * LANES_M;

@@ -40,7 +40,7 @@ layout(push_constant) uniform P {
     int b_block;
     int b_panel;  // from one panel of b to the next
     int c_row;
-    int bias;     // place of the bias behind the weights in b; -1: none there
+    int bias;     // place of the bias behind the weights of a batch entry in b; -1: none there
     float alpha;
     BATCH_MEMBERS
 } p;
@@ -109,7 +109,7 @@ void main() {
 #if SEPARATE_BIAS == 1
         shift = LOAD4(bias, min(col, p.n4 - 1));
 #else
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
+        if (p.bias >= 0) shift = LOAD4(b, b_base + p.bias + min(col, p.n4 - 1));
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             if (m0 + i < p.m && col < p.n4) {

@@ -43,7 +43,7 @@ layout(push_constant) uniform P {
     int b_block;  // (B_PACKED 1)
     int b_panel;
     int c_row;
-    int bias;     // place of the bias behind packed weights; -1: none there
+    int bias;     // place of the bias behind the packed weights of a batch entry; -1: none there
     float alpha;
     BATCH_MEMBERS
 } p;
@@ -95,7 +95,7 @@ void main() {
 #if SEPARATE_BIAS == 1
         shift = LOAD1(bias, min(col, p.n - 1));
 #elif B_PACKED == 1
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n - 1) / 4)[j % 4];
+        if (p.bias >= 0) shift = LOAD4(b, b_base + p.bias + min(col, p.n - 1) / 4)[j % 4];
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             if (m0 + i < p.m && col < p.n) {

@@ -105,7 +105,7 @@ void main() {
 #if SEPARATE_BIAS == 1
         shift = LOAD4(bias, min(col, p.n4 - 1));
 #else
-        if (p.bias >= 0) shift = LOAD4(b, p.bias + min(col, p.n4 - 1));
+        if (p.bias >= 0) shift = LOAD4(b, b_base + p.bias + min(col, p.n4 - 1));
 #endif
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             if (m0 + i < p.m && col < p.n4) {

@@ -65,7 +65,7 @@ layout(push_constant) uniform P {
     int b_block;
     int b_panel;  // from one panel of b to the next
     int c_row;
-    int bias;     // place of the bias behind the weights in b; -1: none there
+    int bias;     // place of the bias behind the weights of a batch entry in b; -1: none there
     float alpha;
     BATCH_MEMBERS
 } p;
@@ -144,7 +144,7 @@ void main() {
 #if SEPARATE_BIAS == 1
     shift = LOAD4(bias, own);
 #else
-    if (p.bias >= 0) shift = LOAD4(b, p.bias + own);
+    if (p.bias >= 0) shift = LOAD4(b, b_base + p.bias + own);
 #endif
     if (PARTS == 1) {
         [[unroll]] for (int i = 0; i < ROWS; i++) finish(acc[i], shift, m0 + i, col, c_base);

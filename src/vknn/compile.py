@@ -27,6 +27,7 @@ from vknn.passes import run_passes
 from vknn.program import Program
 from vknn.runtime import Device, Executable, WeightPool
 from vknn.segment import Segment
+from vknn.stacking import stack_products
 
 _log = logging.getLogger("vknn")
 
@@ -98,6 +99,7 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
         graph = run_passes(graph, target.options.disabled)
     limits = target.device.limits if target.device is not None else None
     if passes and limits is not None:
+        graph = stack_products(graph, limits, target.options)
         graph = chain_nodes(graph, limits, target.options)
     keep_values = target.debug >= debug.VALUES
     parts = partition(graph, limits, target.options, keep_values=keep_values)

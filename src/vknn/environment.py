@@ -104,6 +104,7 @@ PARTS = {
     "winograd": "Winograd convolutions",
     "shared": "products in blocks of shared memory (GPUs)",
     "cooperative": "products by cooperative matrices (GPUs, precision fp16)",
+    "stacking": "products of one tensor with several matrices as one dispatch (GPUs)",
     "gates": "squeeze-and-excitation layers as one dispatch (GPUs)",
     "heads": "ends of classifiers (mean, layer, softmax) as one dispatch (GPUs)",
     "separable": "a depthwise convolution and one of a tap behind it as one dispatch (GPUs)",

@@ -24,7 +24,7 @@ from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.detection.yolo import YoloDetection
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.matmul import MatMul, MatMulInteger, QuantizedMatMul
+from vknn.ops.matmul import MatMul, MatMulInteger, Projections, QuantizedMatMul
 from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
@@ -173,6 +173,9 @@ def _products() -> Iterator[Case]:
             yield Case(MatMulInteger(), ((a, I8), (b, I8)), constants[:1])
         yield Case(MatMul(transpose_b=True), (a, (*b[:-2], b[-1], b[-2]), None))
         yield Case(QuantizedMatMul(), (a, b))
+        if len(b) == 2:
+            pairs_of_b = (b, (b[1],), b, None)
+            yield Case(Projections(), (a, *pairs_of_b), (1, 2, 3))
         yield Case(Gather(-1), (a, ((3, 2), I32)))
         yield Case(QuantizedMatMul(), (a, (b, I8), None, ()), (1, 3))
     for width in (8, 6):

@@ -20,6 +20,7 @@ from vknn.graph import DType, Graph, TensorType
 from vknn.lowering import LoweringOptions, WeightCache, candidates, format_plan, lower
 from vknn.passes import run_passes
 from vknn.plan import CooperativeMatrix, DeviceLimits
+from vknn.stacking import stack_products
 
 SHUFFLING = dataclasses.replace(
     DEVICES["cpu"], features=DISCRETE.features | {"integer_dot", "fp16_arithmetic"}
@@ -80,5 +81,5 @@ def of_network(graph: Graph) -> Iterator[tuple[str, str]]:
     weights = WeightCache()
     for target, (limits, precision, arithmetic) in TARGETS.items():
         options = LoweringOptions(precision=precision, arithmetic=arithmetic)
-        chained = chain_nodes(graph, limits, options)
+        chained = chain_nodes(stack_products(graph, limits, options), limits, options)
         yield target, format_plan(lower(chained, limits, options, weights))

@@ -45,7 +45,12 @@ from vknn.crosscheck import (
     tolerance_spatial,
 )
 from vknn.crosscheck.storage import HALF_TINY, TINIES
-from vknn.crosscheck.tolerance_products import absolute, finite, may_be_winograd
+from vknn.crosscheck.tolerance_products import (
+    absolute,
+    finite,
+    may_be_winograd,
+    without_bias,
+)
 from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
 from vknn.ops.attention import Attention
@@ -53,7 +58,7 @@ from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.matmul import MatMul
+from vknn.ops.matmul import MatMul, Projections
 from vknn.ops.movement.shape import (
     ChannelShuffle,
     Concat,
@@ -157,7 +162,7 @@ def _single(
     relative = unit * factor if tolerance is None or not factor else tolerance
     relative += (12.0 if may_be_winograd(op, inputs) else 2.0) * storage if factor else 0.0
     tiny = TINY if factor else 0.0
-    if sums and isinstance(op, Conv | MatMul):
+    if sums and isinstance(op, Conv | MatMul | Projections):
         relative += sums
         tiny = HALF_TINY * max(1.0, factor / 4.0 - 8.0) ** 2  # as many roundings near 0 as terms
     return Allowance(magnitude, finite(relative * magnitude) + tiny)
@@ -217,7 +222,8 @@ def _chained(
         (made,) = base.reference(*known)
         here = _single(base, known, made, 0, unit, storage, tolerance, sums)
         if value is not None:
-            carried = absolute(base, (np.broadcast_to(result.allowed, value.shape), *known[1:2]))
+            allowed = np.broadcast_to(result.allowed, value.shape)
+            carried = absolute(base, without_bias(base, (allowed, *known[1:])))
             here = Allowance(here.magnitude, here.allowed + finite(carried))
         if isinstance(link, Fused):
             here = _through_steps(link, extra, made, here, unit, tolerance)

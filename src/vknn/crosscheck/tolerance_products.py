@@ -13,7 +13,7 @@ from vknn.graph import Op
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
-from vknn.ops.matmul import MatMul
+from vknn.ops.matmul import MatMul, Projections
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
@@ -78,9 +78,26 @@ def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, floa
     return absolute(op, inputs), walk(first.shape[-2 if op.transpose_a else -1])
 
 
+def _projections(op: Projections, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    first = inputs[0]
+    assert first is not None
+    return absolute(op, inputs), walk(first.shape[-1])
+
+
+def without_bias(op: Op, inputs: Arrays) -> Arrays:
+    """The inputs of which an error of the first is carried on: that and what it is multiplied by.
+
+    None where a bias of Projections stands.
+    """
+    if isinstance(op, Projections):
+        return [x if i % 2 or not i else None for i, x in enumerate(inputs)]
+    return inputs[:2]
+
+
 RULES: dict[type[Op], Rule] = {
     Conv: _conv,
     ConvTranspose: _conv_transpose,
     DeformConv: _deform_conv,
     MatMul: _matmul,
+    Projections: _projections,
 }

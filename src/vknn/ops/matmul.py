@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,47 @@ class MatMul(Op):
             if bias is not None:
                 y += bias
             return (y.astype(a.dtype),)
+
+
+@attributes
+class Projections(Op):
+    """a @ b + bias for each of several b, the results stacked along a new first axis.
+
+    Inputs a [..., M, K], then for each result b [K, N] ([N, K] when ``transpose_b``) and bias [N]
+    or none. Result [count, ..., M, N].
+    Made for devices on which one dispatch costs less than several, of MatMul ops that read the
+    same a. Sums are kept in float64.
+    """
+
+    transpose_b: bool = False
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        a, pairs = _pairs(inputs)
+        require_float(self, a)
+        shapes = set()
+        for b, bias in pairs:
+            require_dtype(self, a.dtype, b, bias)
+            require(b.rank == 2, f"Projections: {b} is no matrix")
+            shapes.add(product_shape(self, a, b, False, self.transpose_b))
+            require_vector(self, "bias", bias, b.shape[0 if self.transpose_b else 1])
+        require(len(shapes) == 1, f"Projections: results of several shapes, {shapes}")
+        return (a.with_shape((len(pairs), *shapes.pop())),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        a, pairs = _pairs(inputs)
+        with np.errstate(all="ignore"):
+            found = [product(a, b, False, self.transpose_b) for b, _ in pairs]
+            biased = zip(found, pairs, strict=True)
+            return (np.stack([y if c is None else y + c for y, (_, c) in biased]).astype(a.dtype),)
+
+
+def _pairs(inputs: Sequence[Any]) -> tuple[Any, list[tuple[Any, Any]]]:
+    """a, and the pairs of b and bias, of Projections; raises ShapeError where one is missing."""
+    good = len(inputs) > 2 and len(inputs) % 2 == 1
+    require(good, f"Projections takes a and pairs of b and bias, not {len(inputs)} inputs")
+    missing = any(x is None for x in (inputs[0], *inputs[1::2]))
+    require(not missing, "Projections: a or a b is missing")
+    return inputs[0], list(zip(inputs[1::2], inputs[2::2], strict=True))
 
 
 @attributes

@@ -36,8 +36,8 @@ _ROW_BESIDE, _ROW_AROUND = 9.0, 16.0
 class Packed:
     """A constant b, packed by ``pack_columns``.
 
-    ``block``: vec4s of a panel's row. ``panel``: vec4s of a panel. ``bias``: vec4 where the bias
-    begins, -1 where there is none.
+    ``block``: vec4s of a panel's row. ``panel``: vec4s of a panel. ``bias``: vec4 of a batch entry
+    where the bias begins, -1 where there is none.
     """
 
     ref: Ref
@@ -153,7 +153,7 @@ def emit_scalar(emitter: Emitter, product: Product) -> None:
         read4 if packed else read1,
         groups=tile.groups(product.gemm),
         local=tile.local,
-        push=_gemm_push(product.gemm, product.b),
+        push=_gemm_push(product.gemm, product.b, 1, 4 if packed else 1),
         spec=tile.spec,
         defines={"B_PACKED": int(packed)},
     )

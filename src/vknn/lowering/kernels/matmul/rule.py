@@ -1,26 +1,24 @@
-"""Lowering of MatMul and MatMulInteger."""
+"""Lowering of MatMul, Projections and MatMulInteger."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from vknn.lowering.kernels.matmul.cooperative_tiles import (
     with_columns_along_k,
     with_columns_in_memory,
 )
-from vknn.lowering.kernels.matmul.float_dots import has_dots, packed_for_dots
+from vknn.lowering.kernels.matmul.float_dots import has_dots
 from vknn.lowering.kernels.matmul.gemm import (
+    BatchAxis,
     Gemm,
     allows_groups,
     choose_tile,
     fits_device,
     make_gemm,
-    pack_columns,
     subgroup_tile,
 )
 from vknn.lowering.kernels.matmul.kernels import (
@@ -34,6 +32,11 @@ from vknn.lowering.kernels.matmul.kernels import (
     row_split,
     scalar_tile,
     shared_groups,
+)
+from vknn.lowering.kernels.matmul.product_weights import (
+    ProductWeights,
+    of_matmul,
+    of_projections,
 )
 from vknn.lowering.kernels.matmul.requantized import quantized_gemm
 from vknn.lowering.kernels.matmul.shared_memory_tiles import LOAD, SharedMemoryTile, tile_cost
@@ -50,14 +53,15 @@ from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
-from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.ops.matmul import MatMul, MatMulInteger, Projections
 
 
 @dataclass(frozen=True, eq=False)
 class _Form:
     """A MatMul by one of the kernels of ``_EMIT``.
 
-    ``shared`` and ``wide``: the tiles of the kernels "shared" and "wide".
+    ``shared`` and ``wide``: the tiles of the kernels "shared" and "wide". ``weights``: constants
+    that are packed, None where b is none or differs among batch entries.
     """
 
     problem: Problem
@@ -65,22 +69,13 @@ class _Form:
     kernel: str
     shared: SharedMemoryTile | None = None
     wide: WideTile | None = None
+    weights: ProductWeights | None = None
 
     @property
     def name(self) -> str:
         """The candidate's name."""
         tile = self.shared or self.wide
         return self.kernel if tile is None else tile.name
-
-    @property
-    def packs_b(self) -> bool:
-        """True where b is a constant that all batch entries share."""
-        return self.problem.constants[1] is not None and not any(axis.b for axis in self.gemm.batch)
-
-    @property
-    def packs_bias(self) -> bool:
-        """True where the bias is packed with b."""
-        return self.packs_b and _bias(self.problem) is not None
 
     @property
     def block(self) -> int:
@@ -116,12 +111,12 @@ class _Form:
     @property
     def fits(self) -> bool:
         """True where the device allows the loops, the workgroups and the packed b."""
-        limits, k = self.problem.limits, self.gemm.k
+        limits = self.problem.limits
         if not fits_loops(limits, self._rounds()) or not allows_groups(self._groups(), limits):
             return False
-        packed = ceil_div(self.n4, self.block) * self.block * 4 * (k + 1)
+        packed = 4 * self.weights.vec4s(self.gemm, self.block) if self.weights is not None else 0
         finish = ceil_div(self.problem.outputs[0].size, lane_count(limits))
-        return (not self.packs_b or fits_buffer(limits, packed)) and fits(finish, limits)
+        return fits_buffer(limits, packed) and fits(finish, limits)
 
     def _rounds(self) -> int:
         k = self.gemm.k
@@ -171,19 +166,16 @@ class _Form:
         machine, half = self.problem.machine, self.problem.half_sums and not scalar
         loads: float = tile.rows + 4 * tile.cols
         if scalar:
-            loads = 4 * tile.rows + 4 * tile.cols * (1 if self.packs_b else 4)
+            loads = 4 * tile.rows + 4 * tile.cols * (1 if self.weights is not None else 4)
         elif self.problem.converts and not half:
             loads *= 1 + 4 / LOAD
         return tile_cost(machine, lanes, steps, tile.rows, tile.cols, loads, half)
 
     def inputs(self) -> tuple[Layout | None, ...]:
         """The inputs' layouts."""
-        layouts: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]
-        if self.packs_b:
-            layouts[1] = None
-        if self.packs_bias:
-            layouts[2] = None
-        return tuple(layouts)
+        own: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]
+        packed = self.weights.inputs if self.weights is not None else ()
+        return tuple(None if i in packed else layout for i, layout in enumerate(own))
 
     def emit_to(
         self,
@@ -199,15 +191,20 @@ class _Form:
             emit = functools.partial(emit, half_sums=self.problem.half_sums)
         if tile := self.shared or self.wide:
             emit = functools.partial(emit, tile=tile)
-        emit(emitter, Product(self.gemm, emitter.input(0), b, c, bias, epilogue))
+        gemm = self.gemm
+        if self.weights is not None:
+            gemm = self.weights.placed(gemm, self.block)
+        emit(emitter, Product(gemm, emitter.input(0), b, c, bias, epilogue))
 
 
 def _emit_matmul(emitter: Emitter, plan: _Form) -> None:
-    problem = plan.problem
-    bias = None
-    if len(problem.inputs) > 2 and problem.inputs[2] and not plan.packs_bias:
-        bias = emitter.input(2)
-    b: Ref | Packed = _packed(emitter, plan) if plan.packs_b else emitter.input(1)
+    problem, weights = plan.problem, plan.weights
+    bias = emitter.input(2) if _has_bias(problem) and not _packs_bias(weights) else None
+    b: Ref | Packed
+    if weights is None:
+        b = emitter.input(1)
+    else:
+        b = weights.packed(emitter, plan.gemm, plan.block, run=plan.run)
     if bias is None or not problem.epilogue.operands:
         plan.emit_to(emitter, b, emitter.output(), bias)
         return
@@ -230,25 +227,12 @@ def _emit_epilogue(emitter: Emitter, gemm: Gemm, plain: Ref) -> None:
     )
 
 
-def _packed(emitter: Emitter, plan: _Form) -> Packed:
-    """The constant b in panels, then the bias where it is constant too."""
-    gemm, block, b = plan.gemm, plan.block, plan.problem.constants[1]
-    assert b is not None
-    bias = _bias(plan.problem)
-    transposed = gemm.b_row == 1 and gemm.b_col != 1
-    flat = b.reshape(gemm.n, gemm.k).T if transposed else b.reshape(-1, gemm.n)
-    sources = (b,) if bias is None else (b, bias)
-    panel = gemm.k * block
-    behind = ceil_div(plan.n4, block) * panel
-    run = plan.run
+def _has_bias(problem: Problem) -> bool:
+    return isinstance(problem.op, MatMul) and len(problem.inputs) > 2 and bool(problem.inputs[2])
 
-    def pack() -> np.ndarray:
-        packed = pack_columns(_float(flat), bias, block)
-        return packed_for_dots(packed, 4 * behind, block, run) if run > 1 else packed
 
-    key = f"b{'t' if transposed else ''}{block}{f'.run{run}' if run > 1 else ''}"
-    ref = emitter.weight(key, pack, *sources)
-    return Packed(ref, block, panel, -1 if bias is None else behind)
+def _packs_bias(weights: ProductWeights | None) -> bool:
+    return weights is not None and weights.has_bias
 
 
 #: Functions that dispatch a kernel, by the names that :func:`_kernels` gives.
@@ -260,15 +244,6 @@ _EMIT: dict[str, Callable[..., None]] = {
     "shared": emit_shared,
     "wide": emit_wide,
 }
-
-
-def _float(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32, copy=False)
-
-
-def _bias(problem: Problem) -> np.ndarray | None:
-    """The bias, None where there is none or it is no constant."""
-    return problem.constants[2] if len(problem.constants) > 2 else None
 
 
 def _kernels(problem: Problem, gemm: Gemm, packed: bool) -> list[str]:
@@ -299,16 +274,39 @@ def matmul(problem: Problem) -> Sequence[Candidate]:
     gemm = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b)
     if gemm is None or not fits_device(gemm, problem.limits):
         return []
-    packed = _Form(problem, gemm, "scalar").packs_b
-    plans = [_Form(problem, gemm, kernel) for kernel in _kernels(problem, gemm, packed)]
+    weights = None if any(axis.b for axis in gemm.batch) else of_matmul(problem)
+    return _candidates(problem, gemm, weights)
+
+
+@lowers(Projections)
+def projections(problem: Problem) -> Sequence[Candidate]:
+    """Candidates of a MatMul whose batch entries share a; none where a matrix is no constant."""
+    op, a, b = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, Projections)
+    gemm, weights = make_gemm(a.dims, b.dims, False, op.transpose_b), of_projections(problem)
+    if gemm is None or gemm.batch or weights is None:
+        return []
+    entries = BatchAxis(weights.count, 0, gemm.k * gemm.n, gemm.m * gemm.n)
+    gemm = replace(gemm, batch=(entries,))
+    if not fits_device(gemm, problem.limits):
+        return []
+    return _candidates(problem, gemm, weights)
+
+
+def _candidates(
+    problem: Problem, gemm: Gemm, weights: ProductWeights | None
+) -> Sequence[Candidate]:
+    packed = weights is not None
+    form = functools.partial(_Form, problem, gemm, weights=weights)
+    plans = [form(kernel) for kernel in _kernels(problem, gemm, packed)]
     if any(plan.kernel == "tile" for plan in plans) and (packed or gemm.b_by_vec4):
         wide = wide_tiles(gemm, problem.limits, packed and has_dots(problem))
-        plans += [_Form(problem, gemm, "wide", wide=tile) for tile in wide]
+        plans += [form("wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
         if packed:
             tiles = [_with_packed_columns(problem, gemm, tile) for tile in tiles]
-        plans += [_Form(problem, gemm, "shared", tile) for tile in tiles]
+        plans += [form("shared", tile) for tile in tiles]
     return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
 
 
