@@ -153,5 +153,7 @@ def test_means_in_order_by_workgroups_that_load_ahead(count: int, precision: str
     x[0, 0] = -0.0
     x[1, 1, 0, -1] = np.inf
     check(op, x, tolerance=0)
-    check(ReduceMean((1, 2), in_order=True), x.transpose(0, 2, 3, 1).copy().repeat(4, 3), tolerance=0)
+    check(
+        ReduceMean((1, 2), in_order=True), x.transpose(0, 2, 3, 1).copy().repeat(4, 3), tolerance=0
+    )
     check(op, x, tolerance=0, max_loop_rounds=3 if count < 64 else 17)

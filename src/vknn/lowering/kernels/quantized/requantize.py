@@ -86,7 +86,7 @@ def byte_formats(problem: Problem) -> list[str]:
 
 
 def centre(problem: Problem) -> int | None:
-    """What is taken off a quantized op's constant weights so that they are int8; mostly 0.
+    """Number that is taken off a quantized op's constant weights so that they are int8, mostly 0.
 
     Sums of products then lack it times the sum of the data (CENTRE in
     shaders/quantized/sums.glsl): w = (w - centre) + centre. None where weights are none, or of a

@@ -52,7 +52,7 @@ def _fits(axes: ReductionAxes, limits: DeviceLimits, together: bool) -> bool:
     if not together:
         return fits_lanes(axes.rows, limits)
     able = limits.kind != "cpu" and lane_count(limits) == _LANES
-    return able and _SHARED <= limits.shared_memory and fits(axes.rows, limits)
+    return able and limits.shared_memory >= _SHARED and fits(axes.rows, limits)
 
 
 def _time(problem: Problem, axes: ReductionAxes, moved: int, together: bool) -> float:
