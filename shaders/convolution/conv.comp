@@ -164,6 +164,7 @@ void main() {
     }
 #endif
     ADD_LAST_SUMS(sum, partial, TN * TM)
+    ADD_CENTRED(sum, partial, TN, TM)
 #ifdef SPLIT
     if (own_part > 0) {
         [[unroll]] for (int i = 0; i < SUMS; i++)

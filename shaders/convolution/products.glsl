@@ -23,6 +23,7 @@
 
 #if QUANT == 3
 #define ADD_PRODUCTS(sum, partial, a, name, place) \
+    [[unroll]] for (int i_ = 0; i_ < TN; i_++) { ADD_DATA(partial, i_ * TM, a[i_]) } \
     [[unroll]] for (int j_ = 0; j_ < TM; j_++) { \
         ivec4 b = WEIGHT(name, place, 0, j_); \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) sum[i_ * TM + j_] += dots(a[i_], b); \

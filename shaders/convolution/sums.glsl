@@ -61,6 +61,7 @@
 #include "matmul/float_dots.glsl"
 #endif
 #define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
+#define ADD_CENTRED(sums, partial, rows, columns)
 #define INPUT4W(b, name) INPUT4(b, name)
 #define WEIGHT4 VEC4
 #define INPUT_FACTOR VEC4

@@ -101,7 +101,7 @@ void main() {
 #if ELEM == 0
                 v = count > 0 ? v / float(count) : vec4(POOL_NAN);
 #else
-                v = (v + sign(v) * (count / 2)) / max(count, 1);  // halves away from zero
+                v = rounded_mean(v, count);
 #endif
             }
 #if ELEM == 0

@@ -13,4 +13,9 @@ int mixed_dot(int signed_, int unsigned_, spirv_literal int four_bytes);
 // 1: data are unsigned bytes, for devices that multiply these by signed ones, but not signed by signed.
 layout(constant_id = 25) const int MIXED = 0;
 
+// The products of four bytes of data with four signed ones.
+int dot_of_data(int data, int b) { return MIXED != 0 ? mixed_dot(b, data, 0) : signed_dot(data, b, 0); }
+
+const int ONES = 0x01010101;
+
 #endif

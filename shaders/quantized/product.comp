@@ -65,6 +65,7 @@ void main() {
             // Elements behind the row's end are multiplied by zeros.
             ivec4 at = a_at[i] + min(4 * k4 + ivec4(0, 1, 2, 3), ivec4(k_end - 1)) * a_col;
             av[i] = bytes(ivec4(LOAD1(a, at.x), LOAD1(a, at.y), LOAD1(a, at.z), LOAD1(a, at.w)));
+            ADD_DATA(partial, i * COLS, av[i])
         }
         [[unroll]] for (int j = 0; j < COLS; j++) {
             ivec4 bv = LOAD4(b, b_at[j] + k4 * b_block);
@@ -113,6 +114,7 @@ void main() {
     }
 #endif
     ADD_LAST_SUMS(sum, partial, ROWS * COLS)
+    ADD_CENTRED(sum, partial, ROWS, COLS)
 
     [[unroll]] for (int j = 0; j < COLS; j++) {
         int col = n0 + j;

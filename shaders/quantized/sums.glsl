@@ -7,7 +7,9 @@
 //          bits every JOIN vec4s of k.
 // QUANT 3: four of k are the bytes of one integer, for data and weights, and one instruction adds up
 //          their products (VK_KHR_shader_integer_dot_product). The zero point of x counts in the
-//          bias, so that data outside of x are the zero point. SIGN is taken off the data.
+//          bias, so that data outside of x are the zero point. SIGN is taken off the data, and CENTRE
+//          off the weights, whose bytes may have no room for the weights themselves: CENTRE times the
+//          sum of the data is what sums lack then. All is modulo 2^32, as the sums are.
 // QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
 //
 // `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
@@ -42,6 +44,9 @@ layout(constant_id = 21) const int ROUNDING = 0;
 layout(constant_id = 22) const int SIGN = 0;
 // 1: the zero point of x counts in the bias, as with QUANT 3 (QUANT 1 and 4).
 layout(constant_id = 23) const int FOLDED = 0;
+#if QUANT == 3 && !defined(COOPERATIVE)
+layout(constant_id = 26) const int CENTRE = 0;
+#endif
 
 INPUT4I(SETTING_BINDING, setting);
 #if BYTES
@@ -61,9 +66,7 @@ INPUT4I(SETTING_BINDING + 1, other);
 #if QUANT == 3
 #ifndef COOPERATIVE
 ivec4 dots(int a, ivec4 b) {
-    if (MIXED != 0)
-        return ivec4(mixed_dot(b.x, a, 0), mixed_dot(b.y, a, 0), mixed_dot(b.z, a, 0), mixed_dot(b.w, a, 0));
-    return ivec4(signed_dot(a, b.x, 0), signed_dot(a, b.y, 0), signed_dot(a, b.z, 0), signed_dot(a, b.w, 0));
+    return ivec4(dot_of_data(a, b.x), dot_of_data(a, b.y), dot_of_data(a, b.z), dot_of_data(a, b.w));
 }
 
 #endif
@@ -120,10 +123,27 @@ int bytes(ivec4 v) {
     int zero = head_.x;
 #endif
 
+// With QUANT 3 and CENTRE `partial` has the sums of the data: ADD_DATA adds four of them to number `k` in
+// each step, and ADD_CENTRED sums to the `columns` sums of each of `rows`, of data k = row * columns.
+#if QUANT == 3 && !defined(COOPERATIVE)
+#define ADD_DATA(partial, k, a) \
+    if (CENTRE != 0) partial[k] += dot_of_data(a, ONES);
+#define ADD_CENTRED(sums, partial, rows, columns) \
+    if (CENTRE != 0) { \
+        [[unroll]] for (int i_ = 0; i_ < rows; i_++) \
+            [[unroll]] for (int j_ = 0; j_ < columns; j_++) \
+                sums[i_ * columns + j_] += CENTRE * partial[i_ * columns]; \
+    }
+#else
+#define ADD_CENTRED(sums, partial, rows, columns)
+#endif
+
 // TOTAL is sum k of the array when all has been added. Where all of them are exact in `partial`, they
 // stay there (IN_PLACE): to move them takes as long as two more steps of the loop.
 #if QUANT == 3
-#define PARTIAL_SUMS(partial, count)
+#define PARTIAL_SUMS(partial, count) \
+    int partial[count]; \
+    [[unroll]] for (int i_ = 0; i_ < count; i_++) partial[i_] = 0;
 #define ADD_PARTIAL_SUMS(sums, partial, count, k)
 #define ADD_LAST_SUMS(sums, partial, count)
 #define TOTAL(sums, k) sums[k]

@@ -110,6 +110,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "convolution/cooperative_bytes": byte_tile_bytes,
     "reduction/softmax": row_bytes(4),
     "reduction/reduce": row_bytes(16),
+    "reduction/mean_in_order": lambda spec: 2 * 4 * 4 * (2 * spec["LANES"] + 4),
     "reduction/cumsum": row_bytes(16),
     "normalization/normalize": row_bytes(16),
     "indexing/arg_extreme": row_bytes(32),

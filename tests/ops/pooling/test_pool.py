@@ -176,6 +176,20 @@ def test_large_adaptive_windows_are_pooled_by_rows_first(op) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (7, 11), (37, 41)], ids=str)
+def test_means_of_whole_images_of_integers(dtype: str, size: tuple[int, int]) -> None:
+    """Workgroups of GPUs that share an image: halves of either sign, and sums of one sign."""
+    info, rng = np.iinfo(dtype), np.random.default_rng(9)
+    x = rng.integers(info.min, info.max + 1, (2, 5, *size)).astype(dtype)
+    x[0, 0], x[0, 1] = info.min, info.max
+    x[1, 0], x[1, 1], x[1, 0, 0, 0], x[1, 1, 0, 0] = 0, 2, x.shape[2] * x.shape[3] // 2 % 120, 3
+    ones, none = (1, 1), (0, 0, 0, 0)
+    for op in (AveragePool(size, ones, none), MaxPool(size, ones, none)):
+        check_op(op, x, kind="discrete", tolerance=0)
+        check_op(op, x, kind="discrete", tolerance=0, only="shared", access=("storage",))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 def test_means_of_integers(dtype: str) -> None:
     """Rounded, halves away from zero; padding does not count unless asked."""
     info = np.iinfo(dtype)

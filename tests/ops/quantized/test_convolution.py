@@ -254,6 +254,53 @@ def test_dot_products_of_every_sign(dtype: str, features: tuple[str, ...]) -> No
     check(gemm, x[0, :, 0, :].T.copy(), flat, None, q, shift, constants=(1, 3, 4))
 
 
+@pytest.mark.parametrize("features", [(), ("integer_dot_mixed",)], ids=["signed", "mixed"])
+@pytest.mark.parametrize("zero", [0, 113, 255])
+@pytest.mark.parametrize("name", ["3x3", "1x1", "groups"])
+def test_dot_products_beyond_int8(name: str, zero: int, features: tuple[str, ...]) -> None:
+    """Weights of uint8 less their zero point: bytes only less a number that all sums then lack."""
+    settings, x_shape, w_shape = GEOMETRIES[name]
+    x, _, bias, q, shift = operands(x_shape, w_shape, w_shape[0], "uint8", zero)
+    w = np.random.default_rng(zero).integers(-zero, 256 - zero, w_shape).astype(np.int16)
+    w.flat[0], w.flat[-1] = -zero, 255 - zero
+    dots = ("integer_dot", "integer_dot_fast", *features)
+    check = functools.partial(check_op, features=dots, kind="discrete", access=("storage",))
+    op = conv(**settings, zero_in=131, zero_out=100, low=0, high=255, dtype=DType.UINT8)
+    assert any("-dot" in n for n in _kernels(w, bias, _dotting(dots), x, q, shift, op=op))
+    check(op, x, w, bias, q, shift, constants=(1, 2, 3, 4), tolerance=0)
+    check(op, x, w, None, q, shift, constants=(1, 3, 4), tolerance=0)
+    signed, wide = (x.astype(np.int16) - 128).astype(np.int8), (1 << 31) - 1
+    ends = {"low": -wide - 1, "high": wide, "dtype": DType.INT32, "rounding": "none"}
+    op = conv(**settings, zero_in=-77, **ends)
+    check(op, signed, w, bias, q, shift, constants=(1, 2, 3, 4), tolerance=0)
+
+
+@pytest.mark.parametrize("features", [(), ("integer_dot_mixed",)], ids=["signed", "mixed"])
+@pytest.mark.parametrize("zero", [0, 255])
+def test_products_beyond_int8(zero: int, features: tuple[str, ...]) -> None:
+    """The same in matrix products, with rows that no word fills, and sums beyond 32 bits."""
+    rng, dots = np.random.default_rng(zero), ("integer_dot", "integer_dot_fast", *features)
+    check = functools.partial(check_op, features=dots, kind="discrete", access=("storage",))
+    ends = {"low": -(1 << 31), "high": (1 << 31) - 1, "dtype": DType.INT32, "rounding": "none"}
+    b = rng.integers(0, 256, (11, 67)).astype(np.uint8)
+    b[0, 0], b[-1, -1] = 0, 255
+    a = rng.integers(0, 256, (5, 67)).astype(np.uint8)
+    q, shift = fp.quantize_multiplier(np.full(11, 0.001))
+    op = QuantizedGemm(zero_in=3, zero_b=zero, transpose_b=True, **ends)
+    graph = single_op_graph(op, (a, b, None, q, shift), (1, 3, 4))
+    offered = candidates(graph.nodes[0], _dotting(dots), LoweringOptions())
+    assert "dot" in [c.name for c in offered]
+    check(op, a, b, None, q, shift, constants=(1, 3, 4), tolerance=0)
+    k, edge = 33_107, np.int16(255 - 2 * zero)  # 33,026 products of 255 are beyond int32
+    x, w = np.full((1, k, 1, 1), 255, np.uint8), np.full((5, k, 1, 1), edge)
+    w[0, 0] = 0
+    check(conv(**ends), x, w, None, q[:5], shift[:5], constants=(1, 3, 4), tolerance=0, only="tile")
+
+
+def _dotting(features: tuple[str, ...]) -> DeviceLimits:
+    return DeviceLimits(kind="discrete", features=frozenset(features))
+
+
 @pytest.mark.host
 def test_kernels_of_bytes() -> None:
     """Weights of 8 bits are packed as bytes where the device profits; wider ones are not."""
@@ -265,6 +312,15 @@ def test_kernels_of_bytes() -> None:
     assert {n.split("-")[1] for n in names if "-" in n} == {"bytes", "in", "to"}
     names = _kernels(w * np.int16(2), bias, limits, x, q, shift)
     assert not any("-bytes" in n.replace("-in-bytes", "").replace("-to-bytes", "") for n in names)
+    wide = np.where(np.arange(w.size).reshape(w.shape) % 2, np.int16(-1), np.int16(255))
+    for kind, range_, offered in (
+        ("discrete", np.minimum(wide, np.int16(254)), True),
+        ("discrete", wide, False),  # from -1 to 255
+        ("cpu", np.minimum(wide, np.int16(254)), False),
+    ):
+        one = DeviceLimits(kind=kind, features=limits.features)
+        names = _kernels(range_, bias, one, x, q, shift)
+        assert any("-dot" in n for n in names) is offered
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -295,7 +351,13 @@ def test_tensors_of_bytes_between_convolutions(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(results["b"], expected_b)
 
 
-def _kernels(w: np.ndarray, bias: np.ndarray, limits: DeviceLimits, *rest: np.ndarray) -> list[str]:
+def _kernels(
+    w: np.ndarray,
+    bias: np.ndarray,
+    limits: DeviceLimits,
+    *rest: np.ndarray,
+    op: QuantizedConv | None = None,
+) -> list[str]:
     x, q, shift = rest
-    graph = single_op_graph(conv(), (x, w, bias, q, shift), (1, 2, 3, 4))
+    graph = single_op_graph(op or conv(), (x, w, bias, q, shift), (1, 2, 3, 4))
     return [c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -137,3 +138,22 @@ def test_means_in_order_of_rows_longer_than_a_loop(rounds: int) -> None:
     for shape in ((2, 5, 2, 7), (1, 3, 1, 1)):
         x = np.random.default_rng(3).random(shape, np.float32)
         check_op(ReduceMean((2, 3), in_order=True), x, max_loop_rounds=rounds)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 127, 128, 129, 256, 257, 661])
+def test_means_in_order_by_workgroups_that_load_ahead(count: int, precision: str) -> None:
+    """Every end of a row in the halves of shared memory; of several dispatches, which go on."""
+    op, rng = ReduceMean((2, 3), in_order=True), np.random.default_rng(count)
+    check = functools.partial(check_op, kind="discrete", only="together", access=("storage",))
+    if precision == "fp16":
+        check(op, floats(1, 5, 1, count), precision=precision)
+        return
+    x = rng.standard_normal((2, 5, 1, count)).astype(np.float32) * np.float32(1e4)
+    x[0, 0] = -0.0
+    x[1, 1, 0, -1] = np.inf
+    check(op, x, tolerance=0)
+    check(
+        ReduceMean((1, 2), in_order=True), x.transpose(0, 2, 3, 1).copy().repeat(4, 3), tolerance=0
+    )
+    check(op, x, tolerance=0, max_loop_rounds=3 if count < 64 else 17)

@@ -23,6 +23,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kernels.quantized.requantize import (
     DOTS,
     byte_formats,
+    centre,
     in_bytes,
     is_quantized,
     quantized_variant,
@@ -104,6 +105,8 @@ def cooperative_byte_candidates(problem: Problem, shape: ConvShape) -> list[Cand
     matrix = _matrix(limits)
     if matrix is None or mixed or not shape.whole_vectors or DOTS not in byte_formats(problem):
         return []
+    if centre(problem):
+        return []  # the sums of the data would be matrices of their own
     tiles = [_Tile(part, matrix, limits.subgroup_size) for part in (PART, SMALL_PART)]
     found = [_candidate(problem, shape, t) for t in tiles if _fits(problem, shape, t)]
     return [*found, *in_bytes(problem, found)]

@@ -24,6 +24,7 @@ from vknn.lowering.kernels.quantized.requantize import (
     as_bytes,
     by_floats,
     byte_formats,
+    centre,
     has_setting,
     quantized_variant,
 )
@@ -116,12 +117,21 @@ def _packed(emitter: Emitter, plan: _Form) -> Ref:
     assert isinstance(op, QuantizedGemm) and b is not None
     floats = by_floats(plan.problem) and not plan.weight_format
     key = f"quantized {op.transpose_b} {op.zero_b} {plan.block} {plan.weight_format} {floats}"
-    make = functools.partial(_panels, plan.gemm, op, plan.block, plan.weight_format, floats, b)
+    middle = centre(plan.problem) or 0
+    make = functools.partial(
+        _panels, plan.gemm, op, plan.block, plan.weight_format, middle, floats, b
+    )
     return emitter.weight(key, make, b, single=True)
 
 
 def _panels(
-    gemm: Gemm, op: QuantizedGemm, block: int, weight_format: str, floats: bool, b: np.ndarray
+    gemm: Gemm,
+    op: QuantizedGemm,
+    block: int,
+    weight_format: str,
+    middle: int,
+    floats: bool,
+    b: np.ndarray,
 ) -> np.ndarray:
     rows = 4 * ceil_div(gemm.k, 4) if weight_format else gemm.k
     moved = b.astype(np.int32) - op.zero_b
@@ -129,7 +139,7 @@ def _panels(
     flat = np.pad(flat, [(0, rows - gemm.k), (0, 0)])
     panels = pack_columns(flat.astype(np.float32 if floats else np.int32), None, block)
     panels = panels[: rows * panels.size // (rows + 1)]  # without the bias behind them
-    return as_bytes(panels, 4 * block) if weight_format else panels
+    return as_bytes(panels - middle, 4 * block) if weight_format else panels
 
 
 @lowers(QuantizedGemm)

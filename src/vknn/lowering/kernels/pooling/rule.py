@@ -49,8 +49,14 @@ def window_pooling(problem: Problem) -> list[Candidate]:
     if len(op.kernel) > 3:
         return []
     window = pool_window(problem)
-    as_global = _global_candidates(problem) if window.whole and x.dtype.is_float else []
+    whole = window.whole and (x.dtype.is_float or _takes_integers(problem))
+    as_global = _global_candidates(problem) if whole else []
     return [*as_global, *window_candidates(problem, window)]
+
+
+def _takes_integers(problem: Problem) -> bool:
+    """True for GPUs, whose lanes are many and wait, where sums of int16 are int32 for certain."""
+    return problem.limits.kind != "cpu" and math.prod(problem.input(0).dims[2:]) < 1 << 16
 
 
 @lowers(GlobalAveragePool, GlobalMaxPool)
@@ -76,7 +82,7 @@ def _global_candidates(problem: Problem) -> list[Candidate]:
     pixels = math.prod(x.dims[2:])
     found = []
     loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
-    if loops and fits_lanes(total, limits):
+    if loops and fits_lanes(total, limits) and x.dtype.is_float:
         cost = pooling_cost(limits, total, 70 * pixels, pixels)
         found.append(_candidate("lane", _emit_lanes, cost))
     lanes = _shared_lanes(limits, pixels)
@@ -177,7 +183,8 @@ def _emit_shared(emitter: Emitter) -> None:
         local=(lanes, 1, 1),
         push={"total": total, "c4": c4, "channels": x.dims[1], "pixels": pixels},
         spec={"AVERAGE": _averages(emitter), "LANES": lanes},
-        epilogue=1,
+        defines={} if x.dtype.is_float else {"ELEM": 1},
+        epilogue=1 if x.dtype.is_float else None,
         flops=x.size,
     )
 

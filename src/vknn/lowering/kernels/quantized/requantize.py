@@ -70,16 +70,36 @@ def by_floats(problem: Problem) -> bool:
 
 
 def byte_formats(problem: Problem) -> list[str]:
-    """Weight formats, of BYTES and DOTS, that the op's weights and the device allow."""
-    op, w = problem.op, problem.constants[1] if is_quantized(problem) else None
-    if w is None or not by_floats(problem):
+    """Weight formats, of BYTES and DOTS, that the op's weights and the device allow.
+
+    Weights that are bytes only less their :func:`centre` are multiplied by integer dots of GPUs.
+    """
+    if not is_quantized(problem) or not by_floats(problem):
         return []
-    assert isinstance(op, Requantized)
-    moved = w.astype(np.int64) - op.weight_zero
-    if moved.size == 0 or moved.min() < -128 or moved.max() > 127:
+    middle = centre(problem)
+    if middle is None:
         return []
     dots = "integer_dot" in problem.limits.features and _bias_is_constant(problem)
+    if middle:
+        return [DOTS] if dots and problem.limits.kind != "cpu" else []
     return [BYTES, DOTS] if dots else [BYTES]
+
+
+def centre(problem: Problem) -> int | None:
+    """Number that is taken off a quantized op's constant weights so that they are int8, mostly 0.
+
+    Sums of products then lack it times the sum of the data (CENTRE in
+    shaders/quantized/sums.glsl): w = (w - centre) + centre. None where weights are none, or of a
+    range that no byte has. Padding weights of 0 are bytes as well.
+    """
+    op, w = problem.op, problem.constants[1]
+    assert isinstance(op, Requantized)
+    if w is None or w.size == 0:
+        return None
+    low, high = int(w.min()) - op.weight_zero, int(w.max()) - op.weight_zero
+    if high - low > 255 or low < -255 or high > 255:
+        return None
+    return max(high - 127, 0) + min(low + 128, 0)
 
 
 def _bias_is_constant(problem: Problem) -> bool:
@@ -119,6 +139,8 @@ def quantized_variant(
     spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
     if mixed:
         spec["MIXED"] = 1
+    if dots and (middle := centre(problem)):
+        spec["CENTRE"] = middle
     bindings = [read4(_setting(emitter, folded or dots, sign, rounding))]
     if problem.epilogue.quantized is not None:
         defines["RESIDUAL"] = 1
@@ -178,11 +200,12 @@ def pack(
     """Packed constant weights, as float32 where products of integers are added up in floats.
 
     ``make`` packs weights and bias in rows of ``width`` columns; for the other formats than NUMBERS
-    each four of its rows of weights become one and the row of bias is left out.
+    each four of its rows of weights become one, less their :func:`centre`, and the row of bias is
+    left out.
     """
     if weight_format != NUMBERS:
-        w = sources[0]
-        return emitter.weight(f"{key}.bytes", lambda: as_bytes(make(w), width), w)
+        w, middle = sources[0], centre(emitter.problem) or 0
+        return emitter.weight(f"{key}.bytes", lambda: as_bytes(make(w) - middle, width), w)
     if is_quantized(emitter.problem) and by_floats(emitter.problem):
         w = sources[0]
         return emitter.weight(f"{key}.whole", lambda: make(w.astype(np.float32)), w, single=True)
