@@ -29,6 +29,8 @@ layout(constant_id = 11) const int COLS = 2;
 // A workgroup is LANES_M x LANES_N tiles, all in local_size_x: CPU drivers run lanes of x side by side.
 layout(constant_id = 12) const int LANES_M = 1;
 layout(constant_id = 13) const int LANES_N = 1;
+// 1: rows of a end in zeros behind the last row of b, which is no multiple of 4 (B_ALONG_K 0).
+layout(constant_id = 14) const int RAGGED = 0;
 
 layout(push_constant) uniform P {
     int m;        // rows of c
@@ -75,10 +77,11 @@ void main() {
         [[unroll]] for (int i = 0; i < ROWS; i++) av[i] = AS_FACTOR(LOAD4(a, a_at[i] + k));
 #if B_ALONG_K == 0
         [[unroll]] for (int q = 0; q < 4; q++) {
-            // Rows behind the last are multiplied by zeros of a; they must be inside the buffer.
+            // Rows behind the last are 0 like those elements of a: an infinity or NaN times 0 is NaN.
             int row = min(4 * k + q, p.b_count - 1) * p.b_row;
             [[unroll]] for (int j = 0; j < COLS; j++) {
                 FACTOR bv = AS_FACTOR(LOAD4(b, b_at[j] + row));
+                if (RAGGED != 0) bv = mix(FACTOR(0.0), bv, bvec4(4 * k + q < p.b_count));
                 [[unroll]] for (int i = 0; i < ROWS; i++)
                     SUM(acc, partial)[i * COLS + j] =
                         fma(FACTOR(av[i][q]), bv, SUM(acc, partial)[i * COLS + j]);

@@ -25,6 +25,7 @@ INPUT4F(3, bias);
 const int LANES = 8;
 layout(constant_id = 10) const int ROWS = 2;
 layout(constant_id = 11) const int COLS = 8;  // an even number
+layout(constant_id = 12) const int RAGGED = 0;  // as in matmul/tile
 const int LOADS = COLS / 2;                   // vec4s of b that a lane loads for a vec4 of k
 
 layout(push_constant) uniform P {
@@ -71,8 +72,11 @@ void main() {
         vec4 bl[LOADS];
         [[unroll]] for (int i = 0; i < ROWS; i++) av[i] = LOAD4(a, a_at[i] + k);
 #if B_ALONG_K == 0
-        [[unroll]] for (int s = 0; s < LOADS; s++)
-            bl[s] = LOAD4(b, b_at[s] + min(4 * k + b_k[s], p.b_count - 1) * p.b_row);
+        [[unroll]] for (int s = 0; s < LOADS; s++) {
+            int row = 4 * k + b_k[s];
+            bl[s] = LOAD4(b, b_at[s] + min(row, p.b_count - 1) * p.b_row);
+            if (RAGGED != 0) bl[s] = mix(vec4(0.0), bl[s], bvec4(row < p.b_count));
+        }
         [[unroll]] for (int q = 0; q < 4; q++) {
             [[unroll]] for (int j = 0; j < COLS; j++) {
                 int own = q * COLS + j;

@@ -430,7 +430,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "matmul/tile": (
         "m n4 k4 b_count a_row b_row b_block b_panel c_row bias alpha:float d1 d2 a_step0 "
         "a_step1 a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 BYTES_UNSIGNED?=98 ep_code_0?=100 "
+        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 RAGGED=14 BYTES_UNSIGNED?=98 ep_code_0?=100 "
         "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
         "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
         "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
@@ -450,7 +450,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "matmul/tile_subgroup": (
         "m n4 k4 b_count a_row b_row b_block b_panel c_row bias alpha:float d1 d2 a_step0 "
         "a_step1 a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 COLS=11 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ROWS=10 COLS=11 RAGGED=12 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
         "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
         "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
         "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "

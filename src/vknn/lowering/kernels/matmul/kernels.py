@@ -114,6 +114,8 @@ def emit_tile(
     tile = subgroup_tile(gemm, limits) if subgroup else choose_tile(gemm, limits)
     assert tile is not None
     along_k = not isinstance(product.b, Packed) and gemm.b_col != 1
+    spec = {"ROWS": tile.rows, "COLS": tile.cols} if subgroup else tile.spec
+    ragged = gemm.k % 4 != 0 and not along_k
     product.dispatch(
         emitter,
         "matmul/tile_subgroup" if subgroup else "matmul/tile",
@@ -122,7 +124,7 @@ def emit_tile(
         groups=tile.groups(gemm),
         local=tile.local,
         push=_tile_push(gemm, product.b, along_k),
-        spec={"ROWS": tile.rows, "COLS": tile.cols} if subgroup else tile.spec,
+        spec={**spec, "RAGGED": 1 if ragged else None},
         defines={"B_ALONG_K": int(along_k), **({"HALF_SUMS": 1} if half_sums else {})},
     )
 
