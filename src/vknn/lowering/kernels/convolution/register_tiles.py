@@ -55,6 +55,8 @@ _MOST_SUMS = 16
 _PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
 #: Most vec4s of sums that are worth handing over.
 _MOST_JOINED = 4
+#: A multiply-add of integer dots that drivers make of bytes one by one, by one of floats.
+_SLOW_DOTS = 3.5
 #: Instructions that make floats of a vec4 of x, of a word of it and of four words of weights, that
 #: join a vec4 of x to a word, and that requantize a vec4 of sums, on RDNA 2.
 _TAKEN, _TAKEN_BYTES, _UNPACKED, _JOINED_BYTES, _REQUANTIZED = 4.0, 8.0, 16.0, 9.0, 60.0
@@ -247,7 +249,7 @@ def _quantized_work(problem: Problem, shape: ConvShape, tile: ConvTile, source: 
         return plain
     fast = "integer_dot_fast" in problem.limits.features
     taken = (0.0 if in_bytes else _JOINED_BYTES) + float(bool(centre(problem)))
-    return replace(plain, product=0.25 if fast else 2.0, taken=taken)
+    return replace(plain, product=0.25 if fast else _SLOW_DOTS, taken=taken)
 
 
 def _product_cost(problem: Problem, tile: ConvTile) -> float:

@@ -45,8 +45,9 @@ class TileWork:
     float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
     element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
-    make a factor of a vec4 of x (of RADV's code; elsewhere beside loads); ``unpacked``: for a vec4 of output channels, that make factors of
-    weights. ``finish``: instructions for a vec4 of the result besides.
+    make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
+    factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
+    besides.
     """
 
     pixels: int
