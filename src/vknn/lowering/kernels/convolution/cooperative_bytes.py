@@ -17,11 +17,16 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     push_constants,
     tap_axes,
 )
-from vknn.lowering.kernels.convolution.shape import ConvShape, input_layouts
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    input_layouts,
+    moved_bytes,
+)
 from vknn.lowering.kernels.matmul.cooperative_tiles import COOPERATIVE_WORK, PART, SMALL_PART
 from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
 from vknn.lowering.kernels.quantized.requantize import (
     DOTS,
+    MovingCost,
     byte_formats,
     centre,
     in_bytes,
@@ -108,8 +113,10 @@ def cooperative_byte_candidates(problem: Problem, shape: ConvShape) -> list[Cand
     if centre(problem):
         return []  # the sums of the data would be matrices of their own
     tiles = [_Tile(part, matrix, limits.subgroup_size) for part in (PART, SMALL_PART)]
-    found = [_candidate(problem, shape, t) for t in tiles if _fits(problem, shape, t)]
-    return [*found, *in_bytes(problem, found)]
+    tiles = [t for t in tiles if _fits(problem, shape, t)]
+    costs = [functools.partial(_cost, problem, shape, t) for t in tiles]
+    found = [_candidate(problem, shape, *each) for each in zip(tiles, costs, strict=True)]
+    return [*found, *in_bytes(problem, found, costs)]
 
 
 def _matrix(limits: DeviceLimits) -> CooperativeMatrix | None:
@@ -140,16 +147,22 @@ def _fits(problem: Problem, shape: ConvShape, tile: _Tile) -> bool:
     return tile.fits(problem.limits) and loops and packed
 
 
-def _candidate(problem: Problem, shape: ConvShape, tile: _Tile) -> Candidate:
+def _cost(problem: Problem, shape: ConvShape, tile: _Tile, _: Layout, spared: int) -> float:
+    """Microseconds, with ``spared`` bytes of all not moved."""
     results = tile.height * tile.width / tile.lanes
     read = LOAD * DEPTH * (tile.height / 2 + tile.width) / tile.lanes
     work = 16 * DEPTH * results * COOPERATIVE_WORK + read + 2 * BARRIER
     rounds, machine = _rounds(shape), problem.machine
     steps = rounds * work + 2 * HELD * results + BARRIER
-    cost = machine.dispatch + machine.in_rounds(_groups(shape, tile) * tile.lanes, steps, rounds)
+    busy = machine.in_rounds(_groups(shape, tile) * tile.lanes, steps, rounds)
+    moved = moved_bytes(problem) - 3 * problem.input(1).size - spared
+    return machine.dispatch + machine.beside(busy, moved)
+
+
+def _candidate(problem: Problem, shape: ConvShape, tile: _Tile, cost: MovingCost) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
     name = f"cooperative{tile.height}x{4 * tile.width}"
-    return Candidate(name, input_layouts(problem), (Layout.C4,), emit, cost)
+    return Candidate(name, input_layouts(problem), (Layout.C4,), emit, cost(Layout.C4, 0))
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: _Tile) -> None:

@@ -19,17 +19,17 @@ from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DOT_WORK,
     FLOAT_DOTS,
-    LOAD,
-    UNIFORM,
     reading_cost,
 )
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
     NUMBERS,
+    MovingCost,
     QuantizedVariant,
     by_floats,
     byte_formats,
+    centre,
     in_bytes,
     is_quantized,
     quantized_variant,
@@ -55,8 +55,11 @@ _MOST_SUMS = 16
 _PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
 #: Most vec4s of sums that are worth handing over.
 _MOST_JOINED = 4
-#: Multiply-adds that making floats of a vec4 of bytes takes a lane.
-_TAKEN = 8
+#: A multiply-add of integer dots that drivers make of bytes one by one, by one of floats.
+_SLOW_DOTS = 3.5
+#: Instructions that make floats of a vec4 of x, of a word of it and of four words of weights, that
+#: join a vec4 of x to a word, and that requantize a vec4 of sums, on RDNA 2.
+_TAKEN, _TAKEN_BYTES, _UNPACKED, _JOINED_BYTES, _REQUANTIZED = 4.0, 8.0, 16.0, 9.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,9 @@ def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
         return []
     tiles = [tile for tile in tiles_of_lanes(problem) if fits_tile(problem, shape, tile)]
     tiles += split_tiles(problem, shape, tiles)
-    found = [_candidate(problem, shape, tile) for tile in tiles]
-    return [*found, *in_bytes(problem, found)]
+    costs = [functools.partial(_cost, problem, shape, tile) for tile in tiles]
+    found = [_candidate(problem, shape, *each) for each in zip(tiles, costs, strict=True)]
+    return [*found, *in_bytes(problem, found, costs)]
 
 
 def fits_tile(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
@@ -103,11 +107,18 @@ def fits_tile(problem: Problem, shape: ConvShape, tile: ConvTile) -> bool:
     )
 
 
-def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile) -> Candidate:
+def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile, cost: MovingCost) -> Candidate:
     emit = functools.partial(_emit, shape=shape, tile=tile)
-    moved, epilogue = moved_bytes(problem), epilogue_work(problem.epilogue)
-    cost = tiles_cost(problem, shape, tile, moved, epilogue) + packing_cost(problem)
-    return Candidate(tile.name, input_layouts(problem), (Layout.C4,), emit, cost)
+    layouts = input_layouts(problem)
+    return Candidate(tile.name, layouts, (Layout.C4,), emit, cost(Layout.C4, 0))
+
+
+def _cost(problem: Problem, shape: ConvShape, tile: ConvTile, source: Layout, spared: int) -> float:
+    if tile.weight_format and problem.limits.kind != "cpu":
+        spared += 3 * problem.input(1).size  # four weights lie in a word
+    moved, epilogue = moved_bytes(problem) - spared, epilogue_work(problem.epilogue)
+    cost = tiles_cost(problem, shape, tile, moved, epilogue, source)
+    return cost + packing_cost(problem)
 
 
 def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
@@ -178,11 +189,17 @@ def _group_count(shape: ConvShape, tile: ConvTile) -> int:
 
 
 def tiles_cost(
-    problem: Problem, shape: ConvShape, tile: ConvTile, moved: int, epilogue: float = 0.0
+    problem: Problem,
+    shape: ConvShape,
+    tile: ConvTile,
+    moved: int,
+    epilogue: float = 0.0,
+    source: Layout = Layout.C4,
 ) -> float:
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
+    ``source``: the layout of x.
     """
     groups = _group_count(shape, tile)
     steps = shape.taps * _part_channels(shape, tile)
@@ -199,8 +216,10 @@ def tiles_cost(
         work = step * steps + 500 + 150 * tile.pixels * tile.block
         return machine.dispatch + machine.in_groups(groups, work)
     lanes = groups * tile.lanes * tile.parts
-    if is_quantized(problem):
-        step = _step_cost(problem, tile, products)
+    if is_quantized(problem) and by_floats(problem):
+        cost = _quantized_work(problem, shape, tile, source).time(machine, lanes)
+    elif is_quantized(problem):
+        step = reading_cost(tile.pixels, tile.block)
         cost = machine.in_rounds(lanes, steps * step, _rounds(shape, tile))
     else:
         together = _part_steps(shape, tile)
@@ -215,21 +234,29 @@ def tiles_cost(
     return machine.dispatch + machine.beside(cost, moved)
 
 
+def _quantized_work(problem: Problem, shape: ConvShape, tile: ConvTile, source: Layout) -> TileWork:
+    """The work of a lane in floats, or by integer dots of four multiply-adds each."""
+    channels, in_bytes = _part_channels(shape, tile), source is Layout.C4B
+    plain = TileWork(
+        *(tile.pixels, tile.block, shape.taps * channels, round_steps(channels, tile)),
+        pointwise=shape.is_pointwise,
+        rows=1 if tile.weight_format else 4,
+        taken=_TAKEN_BYTES if in_bytes else _TAKEN,
+        unpacked=_UNPACKED if tile.weight_format == BYTES else 0.0,
+        finish=_REQUANTIZED,
+    )
+    if tile.weight_format != DOTS:
+        return plain
+    fast = "integer_dot_fast" in problem.limits.features
+    taken = (0.0 if in_bytes else _JOINED_BYTES) + float(bool(centre(problem)))
+    return replace(plain, product=0.25 if fast else _SLOW_DOTS, taken=taken)
+
+
 def _product_cost(problem: Problem, tile: ConvTile) -> float:
     """A multiply-add of floats, by one in float32."""
     if tile.float_dots:
         return DOT_WORK
     return problem.machine.half if problem.half_sums else 1.0
-
-
-def _step_cost(problem: Problem, tile: ConvTile, products: float) -> float:
-    """Multiply-adds that a vec4 of k takes a lane; ``products``: of vec4s, as dots are worth."""
-    if not by_floats(problem):
-        return reading_cost(tile.pixels, tile.block)
-    # Integer dots read words; elsewhere a vec4 of bytes is taken apart and made floats.
-    taken = 0 if tile.weight_format == DOTS else _TAKEN * tile.pixels
-    rows = 1 if tile.weight_format else 4
-    return max(4 * products + taken, LOAD * tile.pixels) + UNIFORM * rows * tile.block
 
 
 def _rounds(shape: ConvShape, tile: ConvTile) -> int:
@@ -244,9 +271,7 @@ def _byte_products(problem: Problem, tile: ConvTile) -> float:
     products = 4.0 * tile.pixels * tile.block
     if tile.weight_format == BYTES:
         return products + 4 * tile.block  # each byte becomes a float
-    if "integer_dot_fast" in problem.limits.features:
-        return products / 4 + tile.pixels
-    return products * (1.1 if problem.limits.kind == "cpu" else 2.0)
+    return products * 1.1  # dots on CPUs
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:

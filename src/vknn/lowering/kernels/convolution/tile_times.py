@@ -44,6 +44,10 @@ class TileWork:
     is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
     float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
     element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
+    ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
+    make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
+    factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
+    besides.
     """
 
     pixels: int
@@ -56,6 +60,10 @@ class TileWork:
     product: float = 1.0
     epilogue: float = 0.0
     parts: int = 1
+    rows: int = 4
+    taken: float = 0.0
+    unpacked: float = 0.0
+    finish: float = 0.0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -78,8 +86,10 @@ class TileWork:
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
         products = 16.0 * self.pixels * self.block * self.product
+        products += self.unpacked * self.block
         if not machine.scalar:
-            return products + self.pixels + 4 * self.block
+            return products + self.pixels + self.rows * self.block
+        products += self.taken * self.pixels
         if self.converts and self.product == 1:
             products += 16 * self.block + 4 * self.pixels
         if self.pointwise:
@@ -95,4 +105,5 @@ class TileWork:
         sums = self.pixels * self.block
         if not machine.scalar:
             return 2.0 * sums
-        return 40 + (5 + 4 * self.epilogue) * sums + (0 if self.pointwise else 60 * self.pixels)
+        finish = 5 + 4 * self.epilogue + self.finish
+        return 40 + finish * sums + (0 if self.pointwise else 60 * self.pixels)

@@ -7,7 +7,7 @@ The same kernels compute on floats, plain integers and quantized integers; a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,6 +31,10 @@ _EXACT = 1 << 24
 _LEAST_SHARE = 0.8
 #: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
+
+
+#: Estimated microseconds by the layout of x and by bytes that are not moved.
+MovingCost = Callable[[Layout, int], float]
 
 
 @dataclass(frozen=True)
@@ -163,29 +167,35 @@ def _signedness(data: DType, result: DType) -> dict[str, int]:
     return {"BYTES_UNSIGNED": int(data is unsigned), "OTHER_UNSIGNED": int(result is unsigned)}
 
 
-def in_bytes(problem: Problem, found: Iterable[Candidate]) -> Iterator[Candidate]:
+def in_bytes(
+    problem: Problem, found: Sequence[Candidate], costs: Sequence[MovingCost] | None = None
+) -> Iterator[Candidate]:
     """Copies of candidates that multiply in floats: with y in C4B, and with x and y in C4B.
 
-    Their cost is that of the originals less what reading and storing fewer bytes saves.
+    ``costs``: of each candidate, on GPUs. Otherwise it is the candidate's less what reading and
+    storing fewer bytes saves.
     """
     x, y = problem.inputs[0], problem.outputs[0]
     if x is None or not (is_quantized(problem) and by_floats(problem) and allows(y, Layout.C4B)):
         return
-    machine = problem.machine
-    stored = 3 * storage_bytes(y, Layout.C4B) * machine.byte
-    layouts = [("-to-bytes", Layout.C4, stored)]
+    by_cost = costs if costs is not None and problem.limits.kind != "cpu" else None
+    spared = 3 * storage_bytes(y, Layout.C4B)
+    if by_cost is not None:  # what is added lies in bytes as well
+        spared += 3 * sum(storage_bytes(t, Layout.C4B) for t in problem.epilogue.operands)
+    layouts = [("-to-bytes", Layout.C4, spared)]
     if allows(x, Layout.C4B):
-        layouts += [
-            ("-in-bytes", Layout.C4B, stored + 3 * storage_bytes(x, Layout.C4B) * machine.byte)
-        ]
-    for candidate in found:
-        for name, source, saved in layouts:
+        layouts += [("-in-bytes", Layout.C4B, spared + 3 * storage_bytes(x, Layout.C4B))]
+    for number, candidate in enumerate(found):
+        for name, source, spared in layouts:
+            least = max(
+                candidate.cost - spared * problem.machine.byte, _LEAST_SHARE * candidate.cost
+            )
             yield replace(
                 candidate,
                 name=candidate.name + name,
                 inputs=(source, *candidate.inputs[1:]),
                 outputs=(Layout.C4B,),
-                cost=max(candidate.cost - saved, _LEAST_SHARE * candidate.cost),
+                cost=least if by_cost is None else by_cost[number](source, spared),
             )
 
 
