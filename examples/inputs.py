@@ -66,7 +66,7 @@ def picture_array(
     if order == "bgr":
         pixels = pixels[:, :, ::-1]
     values = (pixels - np.float32(options.mean)) / np.float32(options.std)
-    array = (values if channels_last else values.transpose(2, 0, 1)).astype(spec.dtype.numpy)
+    array = (values if channels_last else values.transpose(2, 0, 1)).astype(spec.dtype)
     if len(shape) == 2:
         return array[:, :, 0]
     return array[None] if len(shape) == 4 else array
@@ -99,7 +99,7 @@ def feeds_for(session: vknn.Session, options: argparse.Namespace) -> dict[str, n
         if shape is None or None in shape[1:]:
             raise SystemExit(f"the model leaves the shape free: give --shape {spec.name}=...")
         dims = [1 if n is None else n for n in shape]
-        dtype = np.dtype(spec.dtype.numpy)
+        dtype = np.dtype(spec.dtype)
         if dtype.kind == "f":
             feeds[spec.name] = random.standard_normal(dims).astype(dtype)
         elif dtype in (np.int8, np.uint8):

@@ -181,7 +181,7 @@ def graphs(name: str, asked: set[str]) -> Iterator[Graph]:
             model = _opened(net, Path(folder), name, asked)
             rng = np.random.default_rng(0)
             feeds = {
-                s.name: rng.uniform(0, 1, [d or 1 for d in s.shape or ()]).astype(s.dtype.numpy)
+                s.name: rng.uniform(0, 1, [d or 1 for d in s.shape or ()]).astype(s.dtype)
                 for s in model.inputs
             }
             arrays = {n: model.encode(n, a) for n, a in feeds.items()}

@@ -33,7 +33,7 @@ def text(session: Shown, closed: bool) -> str:
 def html(session: Shown) -> str:
     """A table of the inputs and outputs."""
     rows = "".join(
-        f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype.value}</td>"
+        f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype_name}</td>"
         f"<td>{escape(_dims(s))}</td></tr>"
         for what, specs in (("input", session.inputs), ("output", session.outputs))
         for s in specs
@@ -50,7 +50,7 @@ def place(session: Shown) -> str:
 
 def _short(spec: TensorSpec) -> str:
     """An input or output in few words: its name, dtype and shape."""
-    return f"{spec.name} {spec.dtype.value}[{_dims(spec)}]"
+    return f"{spec.name} {spec.dtype_name}[{_dims(spec)}]"
 
 
 def _dims(spec: TensorSpec) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats import TensorSpec
-from vknn.graph import DType
 from vknn.runtime import Device
 from vknn.session import Session
 
@@ -92,9 +91,10 @@ def random_array(
     dims = tuple(d for d in shape if d is not None)
     if math.prod(dims) > MAX_RANDOM:
         raise InputError(f"input {spec.name!r} of shape {dims} is too large to make up: give it")
-    if spec.dtype.is_float:
-        return random.standard_normal(dims).astype(spec.dtype.numpy)
-    if spec.dtype in (DType.INT8, DType.UINT8):
-        info = np.iinfo(spec.dtype.numpy)
-        return random.integers(info.min, info.max, dims, spec.dtype.numpy, endpoint=True)
-    return random.integers(0, 2, dims).astype(spec.dtype.numpy)
+    dtype = spec.dtype
+    if dtype.kind == "f":
+        return random.standard_normal(dims).astype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize == 1:
+        info = np.iinfo(dtype)
+        return random.integers(info.min, info.max, dims, dtype, endpoint=True)
+    return random.integers(0, 2, dims).astype(dtype)

@@ -12,7 +12,7 @@ from vknn import coverage as module
 from vknn.cli.main import main
 from vknn.coverage import Covered, coverage
 from vknn.formats import load
-from vknn.graph import TensorType
+from vknn.graph import DType, TensorType
 from vknn.lowering import LoweringOptions
 from vknn.plan import DeviceLimits
 
@@ -37,7 +37,9 @@ ROWS = [
 
 def test_what_layers_become(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(path)
-    graph = model.build({s.name: TensorType(s.shape or (), s.dtype) for s in model.inputs})
+    graph = model.build(
+        {s.name: TensorType(s.shape or (), DType(s.dtype_name)) for s in model.inputs}
+    )
     given = (graph, model.layer_types, DeviceLimits(), LoweringOptions())
     assert coverage(*given) == ROWS
     monkeypatch.setattr(module, "candidates", lambda *arguments: [])
@@ -61,6 +63,6 @@ def test_what_data_decide(tmp_path: Path) -> None:
     x, shape = net.input("x", (2, 3)), net.input("shape", (2,), "I32")
     net.layer("Reshape", [x, shape], [(3, 2)], name="z")
     model = load(net.save(tmp_path))
-    types = {"x": TensorType((4, 3)), "shape": TensorType((2,), model.inputs[1].dtype)}
+    types = {"x": TensorType((4, 3)), "shape": TensorType((2,), DType(model.inputs[1].dtype_name))}
     rows = coverage(model.build(types), model.layer_types, DeviceLimits(), LoweringOptions())
     assert rows[-1] == Covered("Reshape", 1, (), "planned at run time")

@@ -19,9 +19,7 @@ from vknn.session import Session
 
 def _rewritten(path: Path) -> Graph:
     with Session(path, device="numpy") as session:
-        feeds = {
-            s.name: np.zeros([d or 1 for d in s.shape or ()], s.dtype.numpy) for s in session.inputs
-        }
+        feeds = {s.name: np.zeros([d or 1 for d in s.shape or ()], s.dtype) for s in session.inputs}
         return run_passes(session._engine.graph(feeds))
 
 

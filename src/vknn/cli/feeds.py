@@ -36,7 +36,7 @@ def read_feeds(
         files[_input_left(session, {*feeds, *files})] = file
     for name, path in files.items():
         hint, own = likely_shape(session, specs[name]), options
-        own = dataclasses.replace(own, dtype=specs[name].dtype.numpy)
+        own = dataclasses.replace(own, dtype=specs[name].dtype)
         if name in session.model.images:
             hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
             own = dataclasses.replace(own, layout="hwc")

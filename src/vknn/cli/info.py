@@ -151,7 +151,7 @@ def _spec(spec: TensorSpec, hint: tuple[int, ...] | None) -> dict[str, Any]:
         "name": spec.name,
         "shape": list(spec.shape) if spec.shape is not None else None,
         "hint": list(hint) if hint else None,
-        "dtype": spec.dtype.value,
+        "dtype": spec.dtype_name,
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError
-from vknn.graph import DType, Graph, TensorType
+from vknn.graph import Graph, TensorType
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,19 @@ class TensorSpec:
     Attributes:
         name: Its name in ``feeds`` and results.
         shape: Sizes of its axes, None where one is free; None as a whole where any shape will do.
-        dtype: Its element type.
+        dtype: Its element type, a NumPy dtype: object where elements are strings.
         hint: The shape that the file suggests where it is free; None where it suggests none.
     """
 
     name: str
     shape: tuple[int | None, ...] | None
-    dtype: DType
+    dtype: np.dtype
     hint: tuple[int, ...] | None = None
+
+    @property
+    def dtype_name(self) -> str:
+        """Name of the dtype as it is printed; "string" for object arrays of bytes."""
+        return "string" if self.dtype == object else self.dtype.name
 
 
 class Model(ABC):

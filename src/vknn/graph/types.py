@@ -43,6 +43,11 @@ class DType(Term):
         return np.dtype(object) if self is DType.STRING else np.dtype(self.value)
 
     @property
+    def dtype(self) -> np.dtype:
+        """The same as :attr:`numpy`; NumPy looks for it where it takes a dtype."""
+        return self.numpy
+
+    @property
     def itemsize(self) -> int:
         """Bytes of an element on the host."""
         return self.numpy.itemsize

@@ -122,7 +122,7 @@ class TuningWorker:
         for index, (type_, constant) in enumerate(zip(job.types, job.constants, strict=True)):
             made = None
             if type_ is not None and constant is None:
-                spec = TensorSpec(f"x{index}", type_.shape, type_.dtype)
+                spec = TensorSpec(f"x{index}", type_.shape, type_.dtype.numpy)
                 made = random_array(spec, type_.shape, random)
             inputs.append(constant if made is None else made)
         if job.options.half:

@@ -40,7 +40,7 @@ def test_label_and_scores(labels: list[Any], named: str, rank5: bool) -> None:
         made = s.run({"x": SCORES})
         assert [spec.name for spec in s.outputs] == ["label", "scores"]
         wanted = DType.INT64 if isinstance(labels[0], int) else DType.STRING
-        assert s.outputs[0].dtype is wanted
+        assert s.outputs[0].dtype == wanted
     assert made == {"label": labels[2], "scores": dict(zip(labels, SCORES.tolist(), strict=True))}
     assert type(made["label"]) is type(labels[0])
     assert all(type(score) is float for score in made["scores"].values())

@@ -231,7 +231,7 @@ def test_numbers_as_outputs() -> None:
         made = s.run({"x": [3.0]})["y"]
         assert made == 3
         assert isinstance(made, int)
-        assert s.outputs[0].dtype is DType.INT64
+        assert s.outputs[0].dtype == DType.INT64
     message = model([layer("copy")], {"x": (2,)}, ["y"], kind="neuralNetworkRegressor")
     message.description.output[0].type.doubleType.SetInParent()
     with session(message) as s, pytest.raises(ShapeError, match="'y'"):

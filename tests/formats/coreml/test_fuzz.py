@@ -17,7 +17,7 @@ from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml import layers as _layers  # noqa: F401 (registers the layers)
 from vknn.formats.coreml.pipeline import make_model
 from vknn.formats.coreml.reader import parse_model
-from vknn.graph import TensorType, validate
+from vknn.graph import DType, TensorType, validate
 
 BYTE_ROUNDS = 4
 FIELD_ROUNDS = 14
@@ -43,7 +43,9 @@ def attempt(data: bytes) -> bool:
             model = make_model(parse_model(data, "fuzzed"), "fuzzed")
             shapes = {s.name: _shape(model, s) for s in model.inputs}
             if all(np.prod(shape) < LARGEST for shape in shapes.values()):
-                types = {s.name: TensorType(shapes[s.name], s.dtype) for s in model.inputs}
+                types = {
+                    s.name: TensorType(shapes[s.name], DType(s.dtype_name)) for s in model.inputs
+                }
                 validate(model.build(types))
     except VknnError:
         return False

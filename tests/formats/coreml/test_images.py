@@ -210,7 +210,7 @@ def test_image_outputs(lead: tuple[int, ...]) -> None:
         found = s.run({"x": x})["y"]
         assert found.dtype == np.uint8
         assert np.array_equal(found, rgb)
-        assert s.outputs[0].dtype is DType.UINT8
+        assert s.outputs[0].dtype == DType.UINT8
     with session(image_output("BGR", x.shape)) as s:
         assert np.array_equal(s.run({"x": x})["y"], rgb[..., ::-1])
     gray = x[..., :1, :, :]

@@ -51,9 +51,7 @@ def attempt(path: Path, shape: tuple[int, ...]) -> None:
     """Loads and builds; a VknnError is as good as success."""
     try:
         model = formats.load(path)
-        types = {
-            spec.name: TensorType.of(np.zeros(shape, spec.dtype.numpy)) for spec in model.inputs
-        }
+        types = {spec.name: TensorType.of(np.zeros(shape, spec.dtype)) for spec in model.inputs}
         arrays = {name: np.zeros(shape, np.int32) for name in model.value_inputs}
         validate(model.build(types, arrays))
     except VknnError as error:

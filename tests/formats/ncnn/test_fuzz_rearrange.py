@@ -12,7 +12,7 @@ from tests.formats.ncnn.test_fuzz import mutate
 
 from vknn import formats
 from vknn.errors import VknnError
-from vknn.graph import TensorType, validate
+from vknn.graph import DType, TensorType, validate
 
 MOVING = net(
     "Input i 0 1 x",
@@ -43,7 +43,9 @@ def build(path: Path) -> tuple[int, ...]:
     """The shape of the output."""
     model = formats.load(path)
     shapes = {"x": (4, 6, 6), "w": (2, 3, 4)}
-    types = {s.name: TensorType(shapes.get(s.name, (3, 4)), s.dtype) for s in model.inputs}
+    types = {
+        s.name: TensorType(shapes.get(s.name, (3, 4)), DType(s.dtype_name)) for s in model.inputs
+    }
     arrays = {name: np.zeros(types[name].dims, np.int32) for name in model.value_inputs}
     graph = model.build(types, arrays)
     validate(graph)

@@ -134,7 +134,7 @@ def test_inputs_that_do_not_suit_a_layer(
 def test_integer_inputs(tmp_path: Path) -> None:
     model = load(tmp_path, "Input i 0 1 x", "Split s 1 1 x a", "Dequantize d 1 1 a y")
     (spec,) = model.inputs
-    assert spec.dtype is DType.INT32
+    assert spec.dtype == DType.INT32
     assert model.encode("x", np.array([1, 2], np.int64)).dtype == np.int32
     with pytest.raises(InputError, match="takes int32, not float32"):
         model.encode("x", np.zeros(3, np.float32))

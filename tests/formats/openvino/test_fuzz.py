@@ -15,7 +15,7 @@ from vknn.errors import VknnError
 from vknn.formats.openvino.model import OpenvinoModel
 from vknn.formats.openvino.reader import parse_net
 from vknn.formats.openvino.validation import check
-from vknn.graph import TensorType, validate
+from vknn.graph import DType, TensorType, validate
 
 pytestmark = pytest.mark.long
 
@@ -56,7 +56,9 @@ def attempt(data: bytes, weights: Path) -> bool:
             model = OpenvinoModel(net, check(net, weights, "fuzzed"), "fuzzed")
             sizes = [np.prod([d or 1 for d in s.shape or ()]) for s in model.inputs]
             if max(sizes, default=0) < 1 << 20:
-                types = {s.name: TensorType(s.shape or (), s.dtype) for s in model.inputs}
+                types = {
+                    s.name: TensorType(s.shape or (), DType(s.dtype_name)) for s in model.inputs
+                }
                 validate(model.build(types))
     except VknnError:
         return False

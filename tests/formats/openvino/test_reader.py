@@ -161,7 +161,7 @@ def test_inputs_of_every_precision(precision: str, tmp_path: Path) -> None:
     net.layer("ReLU", moved, [(3, 2)], {"negative_slope": 2}, name="float")
     net.layer("ReLU", [x], [(2, 3)], {"negative_slope": 2}, name="same", precision=precision)
     path = net.save(tmp_path)
-    dtype = load(path).inputs[0].dtype.numpy
+    dtype = load(path).inputs[0].dtype
     array = np.array([[0, 1, -2], [3, -4, 5]]).astype(dtype)
     twice = np.where(array.astype(np.float32) < 0, 2 * array.astype(np.float32), array)
     for device in ("numpy", shared_device()):

@@ -15,7 +15,7 @@ from vknn.errors import VknnError
 from vknn.formats.tflite.loader import check_calls, check_operators
 from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
-from vknn.graph import TensorType, validate
+from vknn.graph import DType, TensorType, validate
 
 pytestmark = pytest.mark.long
 
@@ -56,7 +56,7 @@ def attempt(data: bytes) -> bool:
             small = all(np.prod([d or 1 for d in s.shape or ()]) < 1 << 20 for s in model.inputs)
             if small:
                 types = {
-                    s.name: TensorType(tuple(d or 1 for d in s.shape or ()), s.dtype)
+                    s.name: TensorType(tuple(d or 1 for d in s.shape or ()), DType(s.dtype_name))
                     for s in model.inputs
                 }
                 validate(model.build(types))

@@ -35,7 +35,7 @@ def cases(session: Session, data: Any) -> list[dict[str, np.ndarray]]:
     found: list[dict[str, np.ndarray]] = []
     for spec in session.inputs:
         array = data[f"in_{spec.name}"]
-        image = spec.dtype is DType.UINT8
+        image = spec.dtype == DType.UINT8
         rank = 3 if image else len(spec.shape or ())
         rows = list(array) if array.ndim != rank or array.shape == (127,) else [array]
         given = [pixels(row) if image else np.atleast_1d(row) for row in rows]

@@ -324,7 +324,7 @@ def test_int8_data_are_handed_out(tmp_path: Path) -> None:
     (tmp_path / "net.param").write_text(text)
     (tmp_path / "net.bin").write_bytes(format_bin(record, {"m": {"data": data}}))
     (spec,) = formats.load(tmp_path / "net.param").outputs
-    assert spec.dtype is DType.INT8
+    assert spec.dtype == DType.INT8
 
 
 def test_dangling_blobs_are_outputs(backend: str) -> None:

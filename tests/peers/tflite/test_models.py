@@ -76,7 +76,7 @@ def _rows(array: np.ndarray, shape: tuple[int | None, ...] | None) -> list[slice
 def _feeds(name: str, inputs, arrays, row: slice | None) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
     feeds = {}
     for spec, array in zip(inputs, arrays, strict=True):
-        if array.dtype == np.uint8 and spec.dtype.is_float:  # kept small: pixels
+        if array.dtype == np.uint8 and spec.dtype.kind == "f":  # kept small: pixels
             array = array.astype(np.float32) / np.float32(255)
         feeds[spec.name] = array if row is None else array[row]
     return feeds

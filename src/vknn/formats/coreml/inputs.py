@@ -69,7 +69,7 @@ class ArrayInput(Input):
         self.shapes, self.rank5, self._default = shapes, rank5, default
         self.optional = default is not None
         pattern = None if rank5 and not shapes.declared else shapes.pattern
-        self.spec = TensorSpec(name, pattern, DType.FLOAT32)
+        self.spec = TensorSpec(name, pattern, np.dtype(np.float32))
         self.shape_hint = shapes.declared or None
 
     def default(self) -> np.ndarray:
@@ -145,7 +145,7 @@ class ImageInput(Input):
         self.gray = color in GRAY
         channels = () if self.gray else (3,)
         size = shapes.pattern or (None, None)
-        self.spec = TensorSpec(name, (*size, *channels), DType.UINT8)
+        self.spec = TensorSpec(name, (*size, *channels), np.dtype(np.uint8))
         self.shape_hint = (*shapes.declared, *channels) if shapes.declared else None
 
     def prepare(self, given: Any) -> Any:

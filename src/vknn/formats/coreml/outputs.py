@@ -12,7 +12,6 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
 from vknn.formats.coreml.image_preprocessing import BGR, GRAY
 from vknn.formats.model import TensorSpec
-from vknn.graph import DType
 
 
 class Output(ABC):
@@ -30,7 +29,7 @@ class ArrayOutput(Output):
 
     def __init__(self, name: str, declared: tuple[int, ...]) -> None:
         self.declared = declared
-        self.spec = TensorSpec(name, None, DType.FLOAT32)
+        self.spec = TensorSpec(name, None, np.dtype(np.float32))
 
     def decode(self, array: np.ndarray) -> np.ndarray:
         if self.declared and math.prod(self.declared) == array.size:
@@ -43,7 +42,7 @@ class NumberOutput(Output):
 
     def __init__(self, name: str, whole: bool) -> None:
         self.whole = whole
-        self.spec = TensorSpec(name, (), DType.INT64 if whole else DType.FLOAT64)
+        self.spec = TensorSpec(name, (), np.dtype(np.int64 if whole else np.float64))
 
     def decode(self, array: np.ndarray) -> int | float:
         if array.size != 1:
@@ -61,7 +60,7 @@ class ImageOutput(Output):
         self.color = color
         self.gray = color in GRAY
         shape = (None, None) if self.gray else (None, None, 3)
-        self.spec = TensorSpec(name, shape, DType.UINT8)
+        self.spec = TensorSpec(name, shape, np.dtype(np.uint8))
 
     def decode(self, array: np.ndarray) -> np.ndarray:
         channels = 1 if self.gray else 3
@@ -107,10 +106,10 @@ class ClassifierOutput:
 
     def specs(self) -> list[TensorSpec]:
         """Specs of the label and of the scores."""
-        dtype = DType.INT64 if self.whole else DType.STRING
+        dtype = np.dtype(np.int64 if self.whole else object)
         specs = [TensorSpec(self.label, (), dtype)] if self.label else []
         if self.scores:
-            specs.append(TensorSpec(self.scores, (len(self.labels),), DType.FLOAT32))
+            specs.append(TensorSpec(self.scores, (len(self.labels),), np.dtype(np.float32)))
         return specs
 
     def results(self, scores: np.ndarray) -> Mapping[str, Any]:

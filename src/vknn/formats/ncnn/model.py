@@ -56,9 +56,9 @@ class NcnnModel(Model):
         self._may_be_empty = _may_be_empty(self.layers)
         self.shape_hints = _shape_hints(net)
         self.value_inputs = frozenset(_value_blobs(self.layers) & set(names))
-        self.inputs = tuple(TensorSpec(n, None, t) for n, t in self._input_types.items())
+        self.inputs = tuple(TensorSpec(n, None, t.numpy) for n, t in self._input_types.items())
         types = _result_types(self.layers, self._input_types)
-        self.outputs = tuple(TensorSpec(n, None, types[n]) for n in output_blobs(net))
+        self.outputs = tuple(TensorSpec(n, None, types[n].numpy) for n in output_blobs(net))
 
     def build(
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None

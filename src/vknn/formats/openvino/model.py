@@ -13,7 +13,7 @@ from vknn.formats.openvino.memory import state_types
 from vknn.formats.openvino.records import LayerRecord, Net, PortRef, PreProcess
 from vknn.formats.openvino.stages import build_graph
 from vknn.formats.openvino.weights import Weights
-from vknn.graph import DType, Graph, TensorType
+from vknn.graph import Graph, TensorType
 
 
 class OpenvinoModel(Model):
@@ -29,7 +29,7 @@ class OpenvinoModel(Model):
         self._outputs = output_ports(net)
         layers = net.by_id()
         self.inputs = tuple(
-            TensorSpec(name, layer.outputs[0].dims, layer.outputs[0].dtype)
+            TensorSpec(name, layer.outputs[0].dims, layer.outputs[0].dtype.numpy)
             for name, layer in self._inputs.items()
         )
         self.outputs = tuple(
@@ -82,7 +82,7 @@ class OpenvinoModel(Model):
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
         """The array; int64 for an output that is I64 in the file and int32 in the graph."""
-        wide = self._declared[name] is DType.INT64 and array.dtype == np.int32
+        wide = self._declared[name] == np.int64 and array.dtype == np.int32
         return array.astype(np.int64) if wide else array
 
     def _check_rank(self, name: str, shape: Sequence[int]) -> None:
@@ -140,7 +140,7 @@ def output_ports(net: Net) -> dict[str, PortRef]:
 
 def _spec(name: str, layer: LayerRecord, port_id: int) -> TensorSpec:
     port = layer.outputs[layer.output_index(port_id)]
-    return TensorSpec(name, port.dims, port.dtype)
+    return TensorSpec(name, port.dims, port.dtype.numpy)
 
 
 def _state_name(id_: str, taken: set[str]) -> str:

@@ -176,4 +176,4 @@ def _state_name(tensor: TensorRecord) -> str:
 
 
 def _spec(name: str, tensor: TensorRecord) -> TensorSpec:
-    return TensorSpec(name, tensor.shape, tensor.dtype)
+    return TensorSpec(name, tensor.shape, tensor.dtype.numpy)
