@@ -66,7 +66,7 @@ class Summary:
             "mutated": self.cases, "opened": self.opened, "run on both": self.both,
             "ill-conditioned": self.ill_conditioned, "device": self.device,
             "seconds": round(self.seconds, 1), "findings": found,
-            "distinct findings": len(self.signatures),
+            "distinct findings": dict(self.signatures.most_common(40)),
         }  # fmt: skip
 
 
@@ -122,6 +122,14 @@ class Worker:
         self.stop()
         text = f"{text}\n{self.errors()}"
         return gone(case, kind, text)
+
+    def end(self) -> dict[str, int]:
+        """The native objects that are left when its device is closed; ends the process."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        line = self._line(STARTING)
+        self.stop()
+        return dict(json.loads(line)["left"]) if line is not None else {"process": 1}
 
     def stop(self) -> None:
         """End of the process."""
@@ -191,9 +199,10 @@ class Campaign:
 
     def close(self) -> None:
         """End of the worker."""
-        if self._worker is not None:
-            self._worker.stop()
-            self._worker = None
+        worker, self._worker = self._worker, None
+        if worker is not None and (left := worker.end()):
+            self.summary.findings["leak"] += 1
+            self.summary.signatures[f"leak: of the device: {left}"] += 1
 
     def _alone(self, number: int, first: dict[str, Any]) -> dict[str, Any]:
         worker = Worker(self._settings)

@@ -58,7 +58,10 @@ def _written(rng: random.Random, net: NetRecord) -> Files:
             return {".param.bin": format_param_bin(net)}
         except Exception:  # not every net can be one
             pass
-    return {".param": format_param(net).encode("utf-8", "replace")}
+    text = format_param(net)
+    if rng.random() < 0.03:
+        text = text.replace("=1", rng.choice(("=nan", "=1e39", "=--1", "=1,", '="')), 1)
+    return {".param": text.encode("utf-8", "replace")}
 
 
 def _mutate(rng: random.Random, layers: list[LayerRecord], other: list[LayerRecord]) -> str:
@@ -142,5 +145,5 @@ def _value(rng: random.Random, old: ParamValue) -> ParamValue:
 def _number(rng: random.Random, old: float) -> int | float:
     if isinstance(old, float) or rng.random() < 0.1:
         value = real(rng, old) if rng.random() < 0.8 else rng.choice(FLOATS)
-        return float(np.float32(value)) if abs(value) < 3e38 else value
+        return float(np.float32(value)) if abs(value) < 3e38 else 3e38  # text has finite ones only
     return integer(rng, old)

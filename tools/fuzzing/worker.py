@@ -1,13 +1,15 @@
 """Worker: a child process that runs cases, one after another, until it is ended.
 
 Arguments: the seed, the formats (with commas), "numpy" or the name of a device, bytes of address
-space. Numbers of cases come as lines, an outcome as JSON goes out for each.
+space. Numbers of cases come as lines, an outcome as JSON goes out for each, and at the end what is left of native
+objects when the device is closed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import faulthandler
+import gc
 import json
 import os
 import resource
@@ -19,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fuzzing import case as cases
 from vknn.errors import DeviceError
-from vknn.runtime import Device, open_device
+from vknn.runtime import Device, live_objects, open_device
 
 #: Bytes that the process may grow by in a case, beside what the budget allows to be used.
 MOST_GROWTH = 6 * cases.MEMORY_LIMIT
@@ -43,6 +45,10 @@ def main(seed: str, formats: str, device: str, address_space: str) -> None:
             if grown > MOST_GROWTH:
                 outcome.add("memory", f"{grown >> 20} MiB taken, {outcome.done}", outcome.name)
             print(json.dumps(dataclasses.asdict(outcome)), file=answers, flush=True)
+    if opened is not None:
+        opened.close()
+    gc.collect()
+    print(json.dumps({"left": live_objects()}), file=answers, flush=True)
 
 
 def _device(name: str) -> Device | None:
