@@ -1,8 +1,8 @@
 """Worker: a child process that runs cases, one after another, until it is ended.
 
 Arguments: the seed, the formats (with commas), "numpy" or the name of a device, bytes of address
-space. Numbers of cases come as lines, an outcome as JSON goes out for each, and at the end what is left of native
-objects when the device is closed.
+space. Numbers of cases come as lines, an outcome as JSON goes out for each, and at the end what is
+left of native objects when the device is closed.
 """
 
 from __future__ import annotations
