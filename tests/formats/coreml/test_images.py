@@ -218,7 +218,7 @@ def test_image_outputs(lead: tuple[int, ...]) -> None:
         assert np.array_equal(s.run({"x": gray})["y"], wanted.reshape(2, 4))
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 4), (2, 3, 2, 4), (24,), (4, 3, 4)])
+@pytest.mark.parametrize("shape", [(1, 3, 4), (2, 3, 2, 4), (24,), (4, 3, 4), (3, 4)])
 def test_blobs_that_are_no_image(shape: tuple[int, ...]) -> None:
     with session(image_output("RGB", shape)) as s, pytest.raises(ShapeError, match="'y'"):
         s.run({"x": np.zeros(shape)})

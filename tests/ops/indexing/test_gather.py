@@ -111,6 +111,9 @@ def test_sorted_keys() -> None:
     keys, values = ints(1, 3, 3, 8), ints(0, 1, 3, 4, 8, 9).reshape(2, 3)
     check(SearchSorted(), keys, values, expected=ints(0, 0, 1, 3, 3, 4).reshape(2, 3))
     check(SearchSorted(True), keys, values, expected=ints(0, 1, 3, 3, 4, 4).reshape(2, 3))
+    unsorted = np.float32([-1.5, -0.5, 0.25, 0.1, 1.75])  # as by std::lower_bound
+    found = np.float32([0.12, 0.3, 9, np.nan])
+    check(SearchSorted(), unsorted, found, expected=ints(2, 4, 5, 5))
     refuses(SearchSorted(), i32(2, 2), i32(3), match="the keys are")
     refuses(SearchSorted(), i32(2), f32(3), match="int32")
 
@@ -122,6 +125,7 @@ def test_sorted_keys_on_the_device(count: int, right: bool) -> None:
     keys, values = np.sort(rng.integers(-9, 9, count)), rng.integers(-11, 11, (3, 5))
     for dtype in (np.int32, np.float32):
         check_op(SearchSorted(right), keys.astype(dtype), values.astype(dtype))
+        check_op(SearchSorted(right), rng.permutation(keys).astype(dtype), values.astype(dtype))
     halves = (keys.astype(np.float32), values.astype(np.float32))
     check_op(SearchSorted(right), *halves, precision="fp16")
 

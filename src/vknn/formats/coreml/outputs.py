@@ -65,8 +65,7 @@ class ImageOutput(Output):
     def decode(self, array: np.ndarray) -> np.ndarray:
         channels = 1 if self.gray else 3
         plane = array.shape[-2:]
-        whole = (channels, *plane) if array.ndim >= 3 else plane
-        if array.ndim < 2 or math.prod(whole) != array.size or (
+        if array.ndim < 2 or math.prod((channels, *plane)) != array.size or (
             array.ndim >= 3 and array.shape[-3] != channels
         ):  # fmt: skip
             raise ShapeError(

@@ -94,7 +94,9 @@ def normal_places(indices: np.ndarray, sizes: tuple[int, ...], from_end: bool) -
 class SearchSorted(Op):
     """Place of each value in ``keys``: how many keys are smaller (``right``: or equal).
 
-    Inputs keys [n], ascending, and values of the same dtype; gives int32 places from 0 to n.
+    Inputs keys [n], ascending, and values of the same dtype; gives int32 places from 0 to n. NaN is
+    behind all numbers. Keys in another order are searched by halves as ascending ones are, which is
+    what std::lower_bound and std::upper_bound do.
     """
 
     right: bool = False
@@ -107,9 +109,16 @@ class SearchSorted(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         keys, values = arguments(self, inputs, 2)
-        find = np.searchsorted
-        places = find(keys, values, "right") if self.right else find(keys, values)
-        return (np.asarray(places, np.int32),)
+        low, high = np.zeros(values.shape, np.int32), np.full(values.shape, keys.size, np.int32)
+        for _ in range(keys.size.bit_length()):
+            middle = (low + high) // 2
+            key = keys[np.minimum(middle, keys.size - 1)]
+            before = (key <= values if self.right else key < values) | np.isnan(values)
+            if not self.right:
+                before &= ~np.isnan(key)
+            before &= low < high
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        return (low,)
 
 
 @attributes

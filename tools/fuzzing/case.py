@@ -1,0 +1,297 @@
+"""A case: a number makes its files; they are opened, run on both backends, and compared."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vknn
+from fuzzing import coreml, ncnn, openvino, tflite
+from fuzzing.corpus import FORMATS, Seed, corpus
+from fuzzing.values import damaged
+from vknn.runtime import Device, live_objects
+from vknn.tool_inputs import likely_shape, random_array
+
+#: Bytes that a network may take: what needs more is refused by the budget.
+MEMORY_LIMIT = 128 << 20
+#: Elements of an input at most: others are opened only.
+MOST_ELEMENTS = 1 << 17
+MUTATORS = {"ncnn": ncnn, "tflite": tflite, "coreml": coreml, "openvino": openvino}
+#: Share of cases with plain damage to bytes, and of those after other mutations.
+BYTES, BYTES_TOO = 0.15, 0.05
+#: Share of cases that get NaN, infinities and huge numbers as inputs.
+SPECIAL = 0.05
+#: Native objects that belong to the device, which is closed at the end of a worker.
+_OF_DEVICE = ("pipeline", "pipeline cache", "pipeline layout", "set layout", "shader module")
+#: Seconds in which threads that compile ahead let go of their devices.
+_SETTLES = 5.0
+#: Beyond this the square of a number is no float32, nor are sums of products.
+OVERFLOW = 1e18
+#: Ends of names of operators that divide by a root of a sum of squares.
+_DIVIDING = ("Normalization", "LpNormalize", "LRN")
+#: What vknn.reference makes of an exception inside an operator.
+_INNER = re.compile(r": \w+ failed: ")
+#: Errors behind a VknnError that no check raised.
+_CRUDE = (TypeError, AttributeError, IndexError, AssertionError, ZeroDivisionError, RecursionError)
+
+
+@dataclass
+class Outcome:
+    """What came of a case."""
+
+    case: int
+    name: str
+    done: list[str] = field(default_factory=list)
+    opened: bool = False
+    both: bool = False
+    conditioned: bool = False
+    refusal: str = ""
+    findings: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, kind: str, text: str, signature: str = "") -> None:
+        """Note of a finding; those with the same signature are alike."""
+        short = re.sub(r"\d+", "N", signature or text)[:160]
+        self.findings.append({"kind": kind, "text": text[:1500], "signature": f"{kind}: {short}"})
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """The files of a case, and the shapes of the inputs of the model that they were made from."""
+
+    name: str
+    files: Mapping[str, bytes]
+    seed: Seed
+    done: list[str]
+
+
+def make(seed: int, case: int, formats: tuple[str, ...] = FORMATS) -> Mutation:
+    """The files of a case: the same ones for the same numbers and the same corpus."""
+    rng = random.Random(f"{seed}/{case}")
+    format_ = rng.choice(formats)
+    seeds = corpus()[format_]
+    first, second = rng.choice(seeds), rng.choice(seeds)
+    files: Mapping[str, bytes] = first.files()
+    done: list[str] = []
+    if rng.random() >= BYTES:
+        count = rng.choice((1, 1, 1, 2, 3, 5))
+        try:
+            files, done = MUTATORS[format_].mutated(rng, files, second.files(), count)
+        except RecursionError:  # a message inside itself, doubled again and again
+            done = ["too deep"]
+    if not done or rng.random() < BYTES_TOO:
+        changed = dict(files)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            suffix = rng.choice([s for s in changed if changed[s]] or list(changed))
+            changed[suffix], what = damaged(rng, changed[suffix])
+            done.append(f"{what} {suffix}")
+        files = changed
+    return Mutation(first.name, files, first, done)
+
+
+def write(mutation: Mutation, folder: Path, stem: str = "case") -> Path:
+    """The files on disk; the path of the main one."""
+    paths = []
+    for suffix, data in mutation.files.items():
+        paths.append(folder / f"{stem}{suffix}")
+        paths[-1].write_bytes(data)
+    return paths[0]
+
+
+def run(seed: int, case: int, folder: Path, device: Device | None, formats: Any) -> Outcome:
+    """A whole case in this process."""
+    mutation = make(seed, case, formats)
+    path = write(mutation, folder)
+    outcome = Outcome(case, mutation.name, mutation.done)
+    before = _of_sessions()
+    try:
+        with _watched(outcome):
+            _use(path, mutation.seed, random.Random(f"{seed}/{case}/inputs"), device, outcome)
+    finally:
+        for file in folder.iterdir():
+            file.unlink()
+    after = _settled(before)
+    if any(after[kind] > before.get(kind, 0) for kind in after):
+        outcome.add("leak", f"native objects {before} before and {after} after")
+    return outcome
+
+
+def _settled(before: Mapping[str, int]) -> dict[str, int]:
+    """Native objects when those who compile in the background have ended, or do not."""
+    end = time.monotonic() + _SETTLES
+    while (after := _of_sessions()) != before and time.monotonic() < end:
+        time.sleep(0.02)
+    return after
+
+
+def _of_sessions() -> dict[str, int]:
+    """Native objects but those that the device keeps for other sessions."""
+    return {kind: n for kind, n in live_objects().items() if kind not in _OF_DEVICE}
+
+
+@contextlib.contextmanager
+def _watched(outcome: Outcome) -> Iterator[None]:
+    """Notes of warnings that are NumPy's (or Python's), and of errors that are none of vknn's."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except vknn.VknnError as error:
+            _look_inside(error, outcome)
+        except Exception as error:
+            outcome.add("exception", _trace(error), _place(error))
+    for warning in seen:
+        if not str(warning.message).startswith(("case.", str(warning.filename))):
+            if issubclass(warning.category, UserWarning) or "case" in str(warning.message):
+                continue  # vknn's own, which name the file
+            place = f"{Path(warning.filename).name}:{warning.lineno}"
+            outcome.add("warning", f"{place}: {warning.category.__name__}: {warning.message}")
+
+
+def _use(
+    path: Path, seed: Seed, rng: random.Random, device: Device | None, outcome: Outcome
+) -> None:
+    try:
+        session = vknn.Session(path, device="numpy", memory_limit=MEMORY_LIMIT)
+    except vknn.VknnError as error:
+        outcome.refusal = str(error)[:200]
+        _look_inside(error, outcome)
+        return
+    outcome.opened = True
+    with session:
+        feeds = _feeds(session, seed, rng)
+        if feeds is None:
+            return
+        expected = _tried(session, feeds, outcome)
+        if device is None:
+            return
+        with vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT) as second:
+            found = _tried(second, feeds, outcome)
+            _compare(expected, found, second, feeds, outcome)
+
+
+def _tried(session: vknn.Session, feeds: Any, outcome: Outcome) -> Any:
+    """Results, or the error."""
+    try:
+        return session.run(feeds)
+    except vknn.VknnError as error:
+        outcome.refusal = str(error)[:200]
+        _look_inside(error, outcome)
+        return error
+
+
+def _feeds(session: vknn.Session, seed: Seed, rng: random.Random) -> dict[str, Any] | None:
+    """Small arrays for all inputs; None where an input is too large."""
+    shapes = seed.shapes()
+    random_ = np.random.default_rng(rng.randrange(1 << 30))
+    special = rng.random() < SPECIAL
+    feeds = {}
+    for number, spec in enumerate(session.inputs):
+        shape = likely_shape(session, spec)
+        if shape is None or None in shape:
+            known = shapes.get(spec.name, shapes.get(f"#{number}"))
+            shape = known or shape or tuple(rng.randrange(1, 9) for _ in range(3))
+            shape = tuple(rng.randrange(1, 9) if d is None else d for d in shape)
+        dims = [int(d) for d in shape if d is not None]
+        if np.prod(dims, dtype=np.float64) > MOST_ELEMENTS or min(dims, default=0) < 0:
+            return None
+        array = random_array(spec, tuple(dims), random_)
+        if special and array.size and array.dtype.kind == "f":
+            flat = array.reshape(-1)
+            for _ in range(3):
+                flat[rng.randrange(flat.size)] = rng.choice((np.nan, np.inf, -np.inf, 3e38, 1e-42))
+        elif array.dtype.kind == "i" and rng.random() < 0.3:
+            array = random_.integers(-3, 9, array.shape).astype(array.dtype)
+        feeds[spec.name] = array
+    return feeds
+
+
+def _compare(
+    expected: Any, found: Any, session: vknn.Session, feeds: Any, outcome: Outcome
+) -> None:
+    """Findings where the backends do not agree."""
+    failed = [isinstance(r, vknn.VknnError) for r in (expected, found)]
+    if any(failed):
+        memory = any(isinstance(r, vknn.OutOfMemoryError) for r in (expected, found))
+        if failed[0] != failed[1] and not memory:
+            side, error = ("NumPy", expected) if failed[0] else ("the device", found)
+            text = f"only {side} fails: {type(error).__name__}: {error}"
+            outcome.add("disagreement", text, re.sub(r"'[^']*'", "", text))
+        return
+    outcome.both = True
+    if all(_alike(expected[n], found[n]) for n in expected):
+        return
+    session.reset_state()
+    report = vknn.verify(session, feeds)
+    wrong = [r for r in report.rows if r.isolated is not None and not r.isolated.ok]
+    if any(map(_huge, [*feeds.values(), *_constants(session, feeds), *report.arrays.values()])):
+        wrong = [r for r in wrong if not _overflown(r.op, r.isolated)]
+    for row in wrong[:1]:
+        outcome.add("difference", f"{row.layer} ({row.op}): {row.isolated}", f"{row.op} isolated")
+    outcome.conditioned = not wrong
+
+
+def _constants(session: vknn.Session, feeds: Any) -> Iterator[np.ndarray]:
+    """Weights of the network."""
+    for node in session._engine.graph(feeds).nodes:
+        yield from (v.constant for v in node.inputs if v is not None and v.constant is not None)
+
+
+def _huge(values: Any) -> bool:
+    """Whether sums and squares of these numbers may have no float32."""
+    array = np.asarray(values)
+    return array.dtype.kind == "f" and bool((np.abs(array[np.isfinite(array)]) > OVERFLOW).any())
+
+
+def _overflown(op: str, found: Any) -> bool:
+    """Whether float32 overflowed on the device alone (NumPy adds up in float64).
+
+    It then gives infinities or NaN, or 0 where something is divided by the sum of squares.
+    """
+    expected, actual = found.expected, found.actual
+    if None in (expected, actual) or not np.isfinite(expected):
+        return False
+    return bool(not np.isfinite(actual) or (actual == 0 and op.endswith(_DIVIDING)))
+
+
+def _alike(expected: Any, found: Any) -> bool:
+    """A first look: whether operators need to be held against each other one by one."""
+    first, second = np.asarray(expected), np.asarray(found)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if first.dtype.kind not in "fc":
+        return bool(np.array_equal(first, second))
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(first)
+        largest = float(np.max(np.abs(first), initial=0.0, where=finite))
+        return bool(np.allclose(second, first, 0, 1e-5 * largest + 1e-37, equal_nan=True))
+
+
+def _look_inside(error: vknn.VknnError, outcome: Outcome) -> None:
+    """A finding where a VknnError only wraps what an inner library raised."""
+    cause = error.__cause__
+    if _INNER.search(str(error)) or isinstance(cause, _CRUDE):
+        outcome.add("inner error", _trace(error), _place(cause or error))
+    elif not str(error).strip():
+        outcome.add("inner error", f"an empty message: {_trace(error)}", _place(error))
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-1500:]
+
+
+def _place(error: BaseException) -> str:
+    """Type of an error and the innermost place in vknn where it came up."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "/vknn/" in f.filename] or frames
+    where = f"{own[-1].filename.rpartition('/vknn/')[2]}:{own[-1].name}" if own else ""
+    return f"{type(error).__name__} in {where}"
