@@ -27,7 +27,7 @@ ADDRESS_SPACE = 8 << 30
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run, and its limits."""
+    """Settings of a campaign: what is run, and its limits."""
 
     seed: int = 0
     formats: tuple[str, ...] = FORMATS

@@ -47,7 +47,7 @@ _CRUDE = (TypeError, AttributeError, IndexError, AssertionError, ZeroDivisionErr
 
 @dataclass
 class Outcome:
-    """What came of a case."""
+    """Outcome of a case."""
 
     case: int
     name: str
