@@ -97,6 +97,8 @@ def test_wheel_says_version_and_licence(wheel: Path) -> None:
         licence = contents.read(name.replace("METADATA", "licenses/LICENSE"))
     assert metadata["Version"] == vknn.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
+    assert "Programming Language :: Python :: 3.11" in metadata.get_all("Classifier")
+    assert wheel.name == f"vknn-{vknn.__version__}-py3-none-any.whl"
     assert licence == (ROOT / "LICENSE").read_bytes()
 
 
