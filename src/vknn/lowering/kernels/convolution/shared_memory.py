@@ -15,6 +15,7 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     push_constants,
     tap_axes,
 )
+from vknn.lowering.kernels.convolution.scale import UNSCALED, InputScale
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     input_layouts,
@@ -34,6 +35,9 @@ from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
+
+#: Waits of a round for vec4s of a scale, where waves wait for all loads before a barrier.
+_SCALE_WAITS = 1.25
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -80,11 +84,17 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
 
 
 def shared_cost(
-    problem: Problem, shape: ConvShape, tile: SharedMemoryTile, moved: int, epilogue: float = 0.0
+    problem: Problem,
+    shape: ConvShape,
+    tile: SharedMemoryTile,
+    moved: int,
+    epilogue: float = 0.0,
+    scaled: float = 0.0,
 ) -> float:
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
+    ``scaled``: instructions that multiply a vec4 of x by a scale.
     """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
     half = problem.half_sums
@@ -93,6 +103,11 @@ def shared_cost(
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    if scaled:
+        rounds = ceil_div(steps, tile.depth)
+        brought = rounds * tile.depth * tile.height / tile.lanes
+        waits = _SCALE_WAITS * rounds if machine.scalar else 0.0
+        busy += machine.on_simds(groups * tile.lanes, brought * (scaled + 1), waits)
     return machine.dispatch + machine.beside(busy, moved)
 
 
@@ -138,18 +153,19 @@ def emit_shared(
     *,
     label: str | None = None,
     with_steps: bool = True,
+    scale: InputScale = UNSCALED,
 ) -> None:
     """A dispatch of shared.comp on x, packed weights and y (``buffers``)."""
     x, weights, y = buffers
     groups = _groups(shape, tile)
     emitter.dispatch(
         "convolution/shared",
-        [read4(x), read4(weights), write(y)],
+        [read4(x), read4(weights), write(y), *scale.bindings],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec=_constants(shape, tile),
-        defines=tile.defines(emitter.problem.half_sums),
+        spec={**_constants(shape, tile), **scale.steps},
+        defines={**tile.defines(emitter.problem.half_sums), **scale.defines},
         epilogue=1,
         with_steps=with_steps,
         access="storage",
