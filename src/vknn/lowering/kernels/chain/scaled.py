@@ -46,11 +46,12 @@ from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, storage_bytes
 from vknn.lowering.kit.opcodes import UNARY
 from vknn.lowering.kit.problem import EpilogueStep, Problem
+from vknn.ops.chain import Chain
 from vknn.ops.elementwise import Abs, Fused, Mul, Neg, Relu
 
-#: Instructions of a vec4's products with the scale in float32 and, what waits for the scale counted,
-#: in float16; of an element's steps, cheap ones and the cheapest; of float16 from float32 for an
-#: element behind steps. By RADV's machine code for RDNA 2.
+#: Instructions of a vec4's products with the scale in float32 and in float16, what waits for the
+#: scale counted; of an element's steps, cheap ones and the cheapest; of float16 from float32 for
+#: an element behind steps. By RADV's machine code for RDNA 2.
 _PRODUCTS, _HALF_PRODUCTS, _STEP, _SHORT_STEP, _NARROWED = 4.0, 5.0, 5.5, 2.5, 1.5
 #: Instructions of a cheap step for an element on GPUs whose times are those of counts.
 _COUNTED_STEP = 2.0
@@ -121,6 +122,7 @@ def _scaled(problem: Problem, links: Sequence[Link]) -> Scaled | None:
     if len(links) != 2 or not isinstance(links[0].op, Mul) or not is_plain(links[1]):
         return None
     product, conv = links
+    assert isinstance(problem.op, Chain)
     shape, steps = conv_shape(conv.problem), product.problem.epilogue
     places = [n for n in (0, 1) if _is_vector(product.problem.inputs[n], product.output)]
     few = len(steps.steps) <= MOST_STEPS and not steps.operands
