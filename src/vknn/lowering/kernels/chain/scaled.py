@@ -44,17 +44,18 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, storage_bytes
+from vknn.lowering.kit.machine import Machine
 from vknn.lowering.kit.opcodes import UNARY
 from vknn.lowering.kit.problem import EpilogueStep, Problem
 from vknn.ops.chain import Chain
 from vknn.ops.elementwise import Abs, Fused, Mul, Neg, Relu
 
-#: Instructions of a vec4's products with the scale in float32 and in float16, what waits for the
-#: scale counted; of an element's steps, cheap ones and the cheapest; of float16 from float32 for
-#: an element behind steps. By RADV's machine code for RDNA 2.
-_PRODUCTS, _HALF_PRODUCTS, _STEP, _SHORT_STEP, _NARROWED = 4.0, 5.0, 5.5, 2.5, 1.5
-#: Instructions of a cheap step for an element on GPUs whose times are those of counts.
-_COUNTED_STEP = 2.0
+#: Instructions for a vec4 of x and for one of the scale: on GPUs whose times are those of counts;
+#: by RADV's machine code for RDNA 2, in float32 and in float16, and for GCN, what waits counted.
+_COUNTED, _SINGLE, _HALF, _GCN = (4.0, 1.0), (6.0, 10.0), (4.0, 6.0), (7.0, 11.0)
+#: Instructions of a cheap step for an element, on the same; of the cheapest; of float16 from
+#: float32 behind steps.
+_COUNTED_STEP, _STEP, _GCN_STEP, _SHORT_STEP, _NARROWED = 2.0, 5.5, 9.5, 2.5, 1.5
 #: Buffers of the kernels: of their convolutions and the scale.
 _BUFFERS = 5
 #: The cheapest steps.
@@ -83,22 +84,30 @@ class Scaled:
         return self.product.problem.input(self.scale)
 
     def work(self, problem: Problem, tile: ProductTile) -> float:
-        """Instructions that multiply a vec4 of x by the scale, with the steps behind that."""
-        epilogue, scalar = self.product.problem.epilogue, problem.machine.scalar
+        """Instructions of a step of a lane, or of a round in shared memory, for the scale."""
+        machine, epilogue = problem.machine, self.product.problem.epilogue
         half = isinstance(tile, CooperativeTile) or problem.half_sums or _has_dots(tile)
-        narrows = scalar and half
-        work = _HALF_PRODUCTS if narrows else _PRODUCTS
+        narrows = machine.scalar and half and not machine.converts
+        if not machine.scalar:
+            vec4, scale = _COUNTED
+        else:
+            vec4, scale = _GCN if machine.converts else _HALF if half else _SINGLE
         if epilogue.steps:
-            each = sum(_step_work(step, scalar) for step in epilogue.steps)
-            work += 4 * (each + epilogue_work(epilogue) + (_NARROWED if narrows else 0.0))
-        return work
+            each = sum(_step_work(step, machine) for step in epilogue.steps)
+            vec4 += 4 * (each + epilogue_work(epilogue) + (_NARROWED if narrows else 0.0))
+        if isinstance(tile, ConvTile):
+            return vec4 * tile.pixels + scale
+        brought = tile.depth * tile.height / tile.lanes
+        return vec4 * brought + scale * tile.depth / max(1, tile.lanes // tile.height)
 
 
-def _step_work(step: EpilogueStep, scalar: bool) -> float:
+def _step_work(step: EpilogueStep, machine: Machine) -> float:
     """Instructions of a cheap step for an element."""
-    if not scalar:
+    if not machine.scalar:
         return _COUNTED_STEP
-    return _SHORT_STEP if step.code in _SHORT else _STEP
+    if step.code in _SHORT:
+        return _SHORT_STEP
+    return _GCN_STEP if machine.converts else _STEP
 
 
 def _has_dots(tile: ProductTile) -> bool:

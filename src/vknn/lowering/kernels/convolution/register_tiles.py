@@ -201,7 +201,7 @@ def tiles_cost(
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
-    ``source``: the layout of x. ``scaled``: instructions that multiply a vec4 of x by a scale.
+    ``source``: the layout of x. ``scaled``: instructions of a step that multiply x by a scale.
     """
     groups = _group_count(shape, tile)
     steps = shape.taps * _part_channels(shape, tile)

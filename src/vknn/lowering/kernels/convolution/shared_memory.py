@@ -36,7 +36,7 @@ from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
 
-#: Waits of a round for vec4s of a scale, where waves wait for all loads before a barrier.
+#: Waits of a round for vec4s of a scale on RDNA; GCN has as many loads and more to do meanwhile.
 _SCALE_WAITS = 1.25
 
 
@@ -94,20 +94,16 @@ def shared_cost(
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
-    ``scaled``: instructions that multiply a vec4 of x by a scale.
+    ``scaled``: instructions of a round that multiply x by a scale.
     """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
-    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole)
+    waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
+    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole, beside=(scaled, waits))
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
-    if scaled:
-        rounds = ceil_div(steps, tile.depth)
-        brought = rounds * tile.depth * tile.height / tile.lanes
-        waits = _SCALE_WAITS * rounds if machine.scalar else 0.0
-        busy += machine.on_simds(groups * tile.lanes, brought * (scaled + 1), waits)
     return machine.dispatch + machine.beside(busy, moved)
 
 

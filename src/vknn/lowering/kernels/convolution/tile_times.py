@@ -47,7 +47,7 @@ class TileWork:
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
     make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
     factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
-    besides. ``scaled``: those that multiply a vec4 of x by a scale, which is one more load.
+    besides. ``scaled``: those of a step that multiply x by a scale.
     """
 
     pixels: int
@@ -87,10 +87,9 @@ class TileWork:
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
         products = 16.0 * self.pixels * self.block * self.product
-        products += self.unpacked * self.block + self.scaled * self.pixels
+        products += self.unpacked * self.block + self.scaled
         if not machine.scalar:
-            loads = self.pixels + self.rows * self.block + (1 if self.scaled else 0)
-            return products + loads
+            return products + self.pixels + self.rows * self.block
         products += self.taken * self.pixels
         if self.converts and self.product == 1:
             products += 16 * self.block + 4 * self.pixels
