@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
-from vknn.ops.common.blocks import blocks
+from vknn.ops.common.blocks import blocks, in_blocks
 from vknn.ops.common.checks import (
     arguments,
     broadcast,
@@ -183,13 +183,14 @@ class RoundBlocks(Op):
         require(good, f"RoundBlocks: {x} has no blocks of {self.size}")
         return (x,)
 
+    @in_blocks(whole=lambda *_: (-1,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         width = x.shape[-1]
         rest = [(0, 0)] * (x.ndim - 1) + [(0, -width % self.size)]
-        blocks = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
+        parts = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
         with np.errstate(all="ignore"):
-            whole, scale = _quantized(blocks, (-1,))
+            whole, scale = _quantized(parts, (-1,))
             y = (whole / scale).reshape(*x.shape[:-1], width + rest[-1][1])
         return (y[..., :width].astype(x.dtype),)
 
