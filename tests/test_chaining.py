@@ -75,6 +75,20 @@ def chains(graph: Graph) -> list[Chain]:
     return [node.op for node in graph.nodes if isinstance(node.op, Chain)]
 
 
+def check_chained(graph: Graph, found: Graph, precision: str) -> None:
+    """Comparison of a graph with chains, as on a GPU, with what NumPy makes of it without."""
+    if precision == "fp16":
+        skip_without_half()
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = rounded(floats(1, CHANNELS, 7, 5))
+    options = dataclasses.replace(OPTIONS, precision=precision)
+    (y,) = run_graph(found, limits, options, {"x": x}).values()
+    expected = run(graph, {"x": x})["y"]
+    tolerance = 1e-5 if precision == "fp32" else 4e-3
+    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+    assert np.array_equal(run(found, {"x": x})["y"], expected)
+
+
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_blocks_become_one_dispatch_each(by_rows: bool) -> None:
     graph = network(by_rows=by_rows)
@@ -106,18 +120,10 @@ def separables(*, read: bool = False) -> Graph:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_separable_convolutions_become_one_dispatch_each(precision: str) -> None:
-    if precision == "fp16":
-        skip_without_half()
-    graph, options = separables(), dataclasses.replace(OPTIONS, precision=precision)
+    graph = separables()
     found = chained(graph)
     assert [len(op.links) for op in chains(found)] == [2, 2]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    x = rounded(floats(1, CHANNELS, 7, 5))
-    (y,) = run_graph(found, limits, options, {"x": x}).values()
-    expected = run(graph, {"x": x})["y"]
-    tolerance = 1e-5 if precision == "fp32" else 4e-3
-    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
-    assert np.array_equal(run(found, {"x": x})["y"], expected)
+    check_chained(graph, found, precision)
 
 
 def test_where_separable_convolutions_stay_apart() -> None:
@@ -183,34 +189,19 @@ def path(*layers: Conv, read: bool = False) -> Graph:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_an_expansion_and_the_depthwise_convolution_behind_it(precision: str) -> None:
-    if precision == "fp16":
-        skip_without_half()
-    graph, options = path(CONV, DEPTHWISE), dataclasses.replace(OPTIONS, precision=precision)
+    graph = path(CONV, DEPTHWISE)
     found = chained(graph)
     assert [len(op.links) for op in chains(found)] == [2]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    x = rounded(floats(1, CHANNELS, 7, 5))
-    (y,) = run_graph(found, limits, options, {"x": x}).values()
-    expected = run(graph, {"x": x})["y"]
-    tolerance = 1e-5 if precision == "fp32" else 4e-3
-    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+    check_chained(graph, found, precision)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_projection_multiplies_by_the_gate(precision: str) -> None:
-    if precision == "fp16":
-        skip_without_half()
-    graph, options = gated(), dataclasses.replace(OPTIONS, precision=precision)
+    graph = gated()
     found = chained(graph, FIVE_BUFFERS)
     assert [len(op.links) for op in chains(found)] == [3, 2]
     assert isinstance(chains(found)[1].links[0], Mul)
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    x = rounded(floats(1, CHANNELS, 7, 5))
-    (y,) = run_graph(found, limits, options, {"x": x}).values()
-    expected = run(graph, {"x": x})["y"]
-    tolerance = 1e-5 if precision == "fp32" else 4e-3
-    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
-    assert np.array_equal(run(found, {"x": x})["y"], expected)
+    check_chained(graph, found, precision)
 
 
 def test_where_a_projection_stays_apart() -> None:
