@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from vknn.lowering.kernels.convolution.register_tiles import _SLOW_DOTS
 from vknn.plan import DeviceLimits
 from vknn.profiling.invocation import Counts, HotLoop, Tally
 from vknn.profiling.modelled import ASSUMPTIONS, GpuMachine, ModelledTime, Work, gpu_machine
@@ -268,6 +269,23 @@ def test_float16_where_it_is_packed(name: str, share: float) -> None:
         for counts in (single, replace(single, packed=1 << 20))
     ]
     assert both[1].work / both[0].work == pytest.approx(share, rel=0.01)
+
+
+def test_integer_dots_where_there_are_none() -> None:
+    """An Apple GPU takes as many instructions as plans do, NVIDIA's one."""
+    times = {}
+    for name in ("Apple M1 (G13G A0)", "NVIDIA GeForce RTX 3090"):
+        machine = gpu_machine(DeviceLimits(name=name, kind="integrated"))
+        assert machine is not None
+        found = work(1 << 14, held=12)
+        dots, products = (
+            replace(found, counts=Counts(each, None, (64, 1, 1)))
+            for each in (Tally(dots=1 << 16), Tally(multiply_adds=1 << 16))
+        )
+        both = [from_counts(each, machine, ASSUMPTIONS).work for each in (dots, products)]
+        times[name] = both[0] / both[1]
+    emulated, own = times.values()
+    assert emulated == pytest.approx(4 * _SLOW_DOTS, rel=0.01) and own == pytest.approx(1, rel=0.01)
 
 
 def test_coarse_times() -> None:

@@ -115,8 +115,8 @@ def _adding_rounds(cost: KernelCost, counts: Counts) -> float:
 def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> ModelledTime:
     """Modelled time of a dispatch from its SPIR-V's counts alone, coarser.
 
-    A multiply-add (as many of 16 bits as the machine packs, four of a dot product) and an access
-    take one instruction, a round of a loop some more; a round with loads waits once for them.
+    A multiply-add (as many of 16 bits as the machine packs, four of a dot product where it has one)
+    and an access take one instruction, a round of a loop some more; a round with loads waits once for them.
     Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes have an
     address in common.
     """
@@ -124,7 +124,7 @@ def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> Mo
     loops = work.counts.others if hot is None else (hot, *work.counts.others)
     each = work.wave / machine.lanes  # cycles of an instruction
     products = whole.multiply_adds - whole.packed * (1 - 1 / machine.packed)
-    products += whole.dots + whole.matrix / machine.matrix
+    products += whole.dots * machine.dot + whole.matrix / machine.matrix
     shared = whole.shared_loads + whole.shared_stores
     instructions = products + whole.loads + whole.stores + shared
     instructions += assumptions.round_instructions * (sum(loop.rounds for loop in loops) + 1)

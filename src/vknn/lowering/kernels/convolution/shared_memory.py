@@ -89,7 +89,8 @@ def shared_cost(
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
-    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole)
+    counted = _counts_taps(shape)
+    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole, counted=counted)
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)

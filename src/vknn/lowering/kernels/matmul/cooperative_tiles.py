@@ -97,6 +97,7 @@ class CooperativeTile(SharedMemoryTile):
         half: bool = False,
         taps: bool = False,
         whole: bool = False,
+        counted: bool = False,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float
