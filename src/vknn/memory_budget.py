@@ -61,11 +61,12 @@ class MemoryBudget:
         ``tensors``: bytes of results that stay on the device; what is free is free without them.
         """
         most, needed = self._most(), sum(plan.arenas.values())
-        needed += tensors if self.limit is not None else 0
-        if most is not None and needed > most:
+        held = tensors if self.limit is not None else 0
+        if most is not None and needed + held > most:
+            beside = f" beside the {held} of its device tensors" if held else ""
             raise OutOfMemoryError(
                 f"the plan of {plan.name!r} needs {needed} bytes of device memory"
-                f"{_largest_buffer(plan)}, more than the limit of {most}; {_REMEDY}"
+                f"{_largest_buffer(plan)}{beside}, more than the limit of {most}; {_REMEDY}"
             )
 
     def check_tensors(self, needed: int, growth: int) -> None:
