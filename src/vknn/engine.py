@@ -117,6 +117,8 @@ class Engine:
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]
             results = program.run(arrays, None, kept)
+            if program.shared != set():
+                program.own(results)
             if self._state:
                 self._state = {name: results.pop(name) for name in self._state}
         finally:

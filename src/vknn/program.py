@@ -47,6 +47,12 @@ class Program:
     ) -> None:
         self.graph, self.placement = parts.graph, parts.placement
         self.segments, self.timings = segments, timings
+        #: Names of outputs that share memory with constants, inputs or other outputs; None: all,
+        #: as the host makes some.
+        self.shared: set[str] | None = _shared_outputs(parts.graph)
+        later = bool(parts.deferred) or parts.graph.continuation is not None
+        if later or any(segment.executable is None for segment in segments):
+            self.shared = None
         self._deferred = parts.deferred
         self._compile, self._execute = compile_graph, execute
         self._lock = threading.RLock()
@@ -117,6 +123,12 @@ class Program:
                 with np.errstate(all="ignore"):
                     outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
+
+    def own(self, outputs: dict[str, Any]) -> None:
+        """Copies in place of outputs of :meth:`run` that share memory: results are the caller's."""
+        for name in outputs if self.shared is None else self.shared & outputs.keys():
+            if isinstance(outputs[name], np.ndarray):
+                outputs[name] = outputs[name].copy()
 
     def stream(self) -> ProgramStream | None:
         """A stream of runs that overlap; None where only one after another will do.
@@ -191,6 +203,7 @@ class ProgramStream:
 
     def __init__(self, graph: Graph, segment: Segment, runs: PlanStream) -> None:
         self._graph, self._segment, self._runs = graph, segment, runs
+        self._copied = _shared_outputs(graph)
         #: Of each run that is pending, the inputs that are outputs, too.
         self._passed: deque[dict[Value, np.ndarray]] = deque()
 
@@ -217,9 +230,23 @@ class ProgramStream:
         known = self._passed.popleft()
         for name, v in self._segment.graph.outputs.items():
             known[v] = results[name]
-        outputs = self._graph.outputs.items()
-        return {name: known[v] if v.constant is None else v.constant for name, v in outputs}
+        outputs = {}
+        for name, v in self._graph.outputs.items():
+            array = known[v] if v.constant is None else v.constant
+            outputs[name] = array.copy() if name in self._copied else array
+        return outputs
 
     def close(self) -> None:
         """Release of its device objects, after work that is still going on."""
         self._runs.close()
+
+
+def _shared_outputs(graph: Graph) -> set[str]:
+    """Names of outputs that are constants or inputs, or whose value an earlier output is."""
+    seen = set(graph.inputs)
+    shared = set()
+    for name, value in graph.outputs.items():
+        if value.constant is not None or value in seen:
+            shared.add(name)
+        seen.add(value)
+    return shared

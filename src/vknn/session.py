@@ -391,8 +391,12 @@ class Session:
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
-    """Names, each once; one may stand alone."""
-    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))
+    """Names, each once; one may stand alone. Raises InputError for what is none."""
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"outputs are asked for by name, not by {type(name).__name__}")
+    return tuple(dict.fromkeys(names))
 
 
 def _opened_again(options: dict[str, Any]) -> Session:

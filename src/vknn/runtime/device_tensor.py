@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn import forks
 from vknn.errors import DeviceError, VknnError
+from vknn.printable import one_line
 from vknn.runtime.device import Device
 from vknn.runtime.device_array import DeviceArray
 from vknn.runtime.vulkan.lifetime import Closing
@@ -134,7 +135,7 @@ class DeviceTensor(Closing):
         dtype = "string" if self.dtype == object else self.dtype.name
         place = "in the host's memory" if self.device is None else f"on {self.device.name}"
         state = ", closed" if self._closed else ""
-        return f"<vknn.DeviceTensor {self.name} {dtype}[{dims}] {place}{state}>"
+        return f"<vknn.DeviceTensor {one_line(self.name)} {dtype}[{dims}] {place}{state}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise VknnError("a DeviceTensor cannot be pickled: pickle the array that numpy() gives")
@@ -145,6 +146,5 @@ def as_tensors(results: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     for name in names:
         array = results.get(name)
         if isinstance(array, np.ndarray | np.generic):
-            # The reference gives inputs of the caller's as outputs, too: a copy does not change.
-            results[name] = DeviceTensor(name, np.array(array), None)
+            results[name] = DeviceTensor(name, np.asarray(array), None)
     return results
