@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import re
 import time
@@ -55,6 +56,7 @@ class Mutation:
     done: list[str]
 
 
+@functools.lru_cache(maxsize=1)
 def make(seed: int, case: int, formats: tuple[str, ...] = FORMATS) -> Mutation:
     """The files of a case: the same ones for the same numbers and the same corpus."""
     rng = random.Random(f"{seed}/{case}")
@@ -88,11 +90,24 @@ def write(mutation: Mutation, folder: Path, stem: str = "case") -> Path:
     return paths[0]
 
 
+def described(number: int, settings: Settings) -> Outcome:
+    """An outcome that says of a case only what it is."""
+    try:
+        mutation = make(settings.seed, number, settings.formats)
+    except Exception as error:
+        outcome = Outcome(number, "", "none")
+        outcome.add("no mutation", _trace(error), _place(error))
+        return outcome
+    return Outcome(number, mutation.name, mutation.format, mutation.done)
+
+
 def run(number: int, folder: Path, device: Device | None, settings: Settings) -> Outcome:
     """A whole case in this process."""
+    outcome = described(number, settings)
+    if outcome.findings:
+        return outcome
     mutation = make(settings.seed, number, settings.formats)
     path = write(mutation, folder)
-    outcome = Outcome(number, mutation.name, mutation.format, mutation.done)
     before = _of_sessions()
     rng = None if settings.open_only else random.Random(f"{settings.seed}/{number}/inputs")
     try:
@@ -157,7 +172,7 @@ def _use(
         outcome.refused = True
         outcome.refusal = str(error)[:200]
         _look_inside(error, outcome)
-        if f"{path.stem}." not in str(error):  # of the two files either
+        if f"/{path.name.partition('.')[0]}." not in str(error):  # of the two files either
             outcome.add("nameless", _trace(error), _place(error))
         return
     outcome.opened = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import struct
 from collections.abc import Mapping
 
 import numpy as np
@@ -47,7 +48,7 @@ def fitting_weights(net: NetRecord, rng: random.Random) -> bytes:
         if not 0 <= size <= MOST_WEIGHTS:
             return b""
         return format_bin(net, random_weights(net, rng.randrange(1 << 30)))
-    except (VknnError, ValueError):
+    except (VknnError, ValueError, struct.error):  # the latter of numbers that no file can hold
         return b""
 
 

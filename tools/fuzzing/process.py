@@ -117,8 +117,7 @@ class Worker:
             kind, text = "crash", f"the process ended with {ended}"
         self.stop()
         text = f"{text}\n{self.errors()}"
-        mutation = cases.make(self._settings.seed, number, self._settings.formats)
-        outcome = cases.Outcome(number, mutation.name, mutation.format, mutation.done)
+        outcome = cases.described(number, self._settings)
         frames = [line.strip() for line in text.splitlines() if "/vknn/" in line]
         outcome.add(kind, text, frames[0].rpartition("/vknn/")[2] if frames else text[:80])
         return asdict(outcome)
