@@ -17,11 +17,12 @@ from fuzzing.outcome import Outcome
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.report import VerifyReport, VerifyRow
 from vknn.crosscheck.verify import CUMULATIVE, _Check
+from vknn.graph import Op
 
 #: Beyond this the square of a number is no float32, nor are sums of products.
 OVERFLOW = 1e18
-#: Ends of names of operators that divide by a root of a sum of squares.
-_DIVIDING = ("Normalization", "NormalizeLN", "LpNormalize", "LRN")
+#: Parts of names of operators that divide by a root of a sum of squares.
+_DIVIDING = ("Norm", "LRN")
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -33,12 +34,14 @@ class Elements(_Check):
         graph = session._engine.program(feeds).graph
         share = CUMULATIVE[session.precision, session.arithmetic]
         super().__init__(session, graph, feeds, None, share, None, True)
+        self.made: list[tuple[Any, Any, int]] = []
         self.goals: list[np.ndarray] = []
         self.bounds: list[Any] = []
         self.found: list[np.ndarray | None] = []
 
     def _goals(self, node: Any, inputs: Any, expected: Any) -> Any:
         goals, bounds = super()._goals(node, inputs, expected)
+        self.made += [(node.op, inputs, index) for index in range(len(goals))]
         self.goals += goals
         self.bounds += bounds
         return goals, bounds
@@ -54,10 +57,16 @@ class Elements(_Check):
         if found.shape != goal.shape or found.dtype != goal.dtype or goal.dtype.kind != "f":
             return compare(found, goal, self.bounds[number])
         gone = ~np.isfinite(found)
-        if row.op.endswith(_DIVIDING):
-            gone |= found == 0
+        if any(part in row.op for part in _DIVIDING):
+            gone |= np.isclose(found, self._of_zeros(number), 1e-5, 1e-30)
         rest = np.where(gone & np.isfinite(goal), goal, found)
         return compare(rest, goal, self.bounds[number])
+
+    def _of_zeros(self, number: int) -> np.ndarray:
+        """A row's result for zeros: what dividing by an infinite root leaves."""
+        op, inputs, index = self.made[number]
+        zeros = np.zeros_like(inputs[0])
+        return np.asarray(op.reference(zeros, *inputs[1:])[index])
 
 
 def hold_against(
@@ -116,10 +125,22 @@ def _any_huge(session: vknn.Session, feeds: Feeds, report: VerifyReport) -> bool
     return any(map(_huge, [*feeds.values(), *_constants(session, feeds), *report.arrays.values()]))
 
 
-def _constants(session: vknn.Session, feeds: Feeds) -> Iterator[np.ndarray]:
-    """Weights of the network."""
+def _constants(session: vknn.Session, feeds: Feeds) -> Iterator[Any]:
+    """Weights of the network, and numbers that are attributes of its operators."""
     for node in session._engine.graph(feeds).nodes:
+        yield from _floats(node.op)
         yield from (v.constant for v in node.inputs if v is not None and v.constant is not None)
+
+
+def _floats(value: Any) -> Iterator[float]:
+    """Floats among the attributes of an operator, and of those inside it."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _floats(part)
+    elif isinstance(value, Op):
+        yield from _floats(list(vars(value).values()))
 
 
 def _huge(values: Any) -> bool:

@@ -19,6 +19,8 @@ class Settings:
     #: Of the processor, for a case.
     seconds: float = 10.0
     open_only: bool = False
+    #: Fewer changes in a model, so that more of them can be run.
+    gentle: bool = False
     #: A child is replaced after so many cases, so that a case depends on few others.
-    per_process: int = 1000
+    per_process: int = 2000
     address_space: int = ADDRESS_SPACE
