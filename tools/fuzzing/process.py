@@ -60,7 +60,7 @@ class Worker:
             _serve(settings, Path(self._folder.name), requests, answers)
         os.close(requests)
         os.close(answers)
-        self.asked = 0
+        self.asked = self._answered = 0
         self._rest = b""
         self._status: int | None = None
         about = self._line(STARTING)
@@ -74,15 +74,22 @@ class Worker:
         text = "".join(f"{number}\n" for number in numbers)
         with contextlib.suppress(BrokenPipeError):
             os.write(self._requests, text.encode())
+        self.asked += len(numbers)
         for number in numbers:
-            self.asked += 1
             if (line := self._line(self._settings.seconds)) is None:
                 yield self._gone(number)
                 return
+            self._answered += 1
             yield json.loads(line)
 
     def end(self) -> dict[str, int]:
-        """The native objects that are left when its device is closed; ends the process."""
+        """The native objects that are left when its device is closed; ends the process.
+
+        None are said of one that has cases left to run.
+        """
+        if self._answered < self.asked:
+            self.stop()
+            return {}
         os.close(self._requests)
         self._requests = -1
         line = self._line(STARTING)
