@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.graph import DType, TensorType, attributes
 from vknn.ops.common.checks import arguments, require_dtype
-from vknn.ops.common.windows import blocks, pad_spatial, volume, window_output, windows
+from vknn.ops.common.windows import blocks, padded, volume, window_output, windows
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
 
@@ -21,9 +21,10 @@ class Convolution(ConvolutionBase):
         return (x.shape[0], maps, *spatial)
 
     def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        x = pad_spatial(x.astype(np.float64), self.pads, 0.0)
+        x, kernel = x.astype(np.float64), w.shape[2:]
         w = w.astype(np.float64)
-        view = windows(x, w.shape[2:], self.strides, self.dilations)
+        x, strides, dilations = padded(x, kernel, self.strides, self.pads, self.dilations, 0.0)
+        view = windows(x, kernel, strides, dilations)
         if w.shape[1] == 1 and self.group > 1:
             return _depthwise(view, w, self.group)
         return _grouped(view, w, self.group)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
 from vknn.ops.common.checks import require
+from vknn.ops.common.windows import on_target
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
 
@@ -33,7 +32,7 @@ class Transposition(ConvolutionBase):
         return (x.shape[0], w.dims[1] * self.group, *spatial)
 
     def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return self._cut(self._scatter(x.astype(np.float64), w.astype(np.float64)))
+        return self._scatter(x.astype(np.float64), w.astype(np.float64))
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -55,28 +54,23 @@ class Transposition(ConvolutionBase):
         return (size - 1) * self.strides[axis] + extent + self.extra[axis]
 
     def _scatter(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The result before pads are cut off: each tap's products added at its places."""
+        """Each tap's products added at its places, those that are not cut off with the pads."""
         n, c, *spatial = x.shape
         kernel = w.shape[2:]
-        full = [self._full(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
-        y = np.zeros((n, self.group, w.shape[1], *full))
+        kept = [self._size(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
+        y = np.zeros((n, self.group, w.shape[1], *kept))
         columns = x.reshape(n, self.group, c // self.group, -1)
         matrices = w.reshape(self.group, c // self.group, w.shape[1], *kernel)
         for tap in np.ndindex(*kernel):
-            product = matrices[(..., *tap)].swapaxes(1, 2) @ columns
-            target: list[Any] = [
-                slice(t * d, t * d + (size - 1) * s + 1, s)
-                for t, d, s, size in zip(tap, self.dilations, self.strides, spatial, strict=True)
+            places = [
+                on_target(t * self.dilations[a] - self.pads[a], self.strides[a], spatial[a], size)
+                for a, (t, size) in enumerate(zip(tap, kept, strict=True))
             ]
-            y[(..., *target)] += product.reshape(n, self.group, -1, *spatial)
-        return y.reshape(n, -1, *full)
-
-    def _cut(self, full: np.ndarray) -> np.ndarray:
-        axes = full.ndim - 2
-        keep: list[Any] = [
-            slice(self.pads[a], full.shape[2 + a] - self.pads[a + axes]) for a in range(axes)
-        ]
-        return full[(..., *keep)]
+            product = matrices[(..., *tap)].swapaxes(1, 2) @ columns
+            product = product.reshape(n, self.group, -1, *spatial)
+            source, target = zip(*places, strict=True)
+            y[(..., *target)] += product[(..., *source)]
+        return y.reshape(n, -1, *kept)
 
 
 @attributes
