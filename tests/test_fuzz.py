@@ -122,6 +122,17 @@ def test_a_hang_that_is_not_repeated_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert FakeWorker.made == 3  # the first, the one of case 3, the one behind it
 
 
+def test_a_mutator_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(cases, "make", endless)
+    monkeypatch.setattr(cases, "MAKING", 0.05)
+    outcome = cases.described(7, Settings())
+    assert [finding["kind"] for finding in outcome.findings] == ["no mutation"]
+
+
 def test_what_is_no_error_of_vknn_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise IndexError("beyond the end")

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import random
 import re
+import signal
 import time
 import traceback
 import warnings
@@ -31,6 +32,8 @@ MEMORY_LIMIT = 128 << 20
 #: Elements of an input at most: others are opened only.
 MOST_ELEMENTS = 1 << 17
 MUTATORS = {"ncnn": ncnn, "tflite": tflite, "coreml": coreml, "openvino": openvino}
+#: Seconds of the processor in which a mutation has to be made.
+MAKING = 5.0
 #: Share of cases with plain damage to bytes, and of those after other mutations.
 BYTES, BYTES_TOO = 0.15, 0.05
 #: The same where changes are to be few.
@@ -95,10 +98,27 @@ def write(mutation: Mutation, folder: Path, stem: str = "case") -> Path:
     return paths[0]
 
 
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """A block that ends with a TimeoutError when the process has had that much of the processor."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("a mutator takes too long")
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def described(number: int, settings: Settings) -> Outcome:
     """An outcome that says of a case only what it is."""
     try:
-        mutation = make(settings.seed, number, settings.formats, settings.gentle)
+        with _within(MAKING):
+            mutation = make(settings.seed, number, settings.formats, settings.gentle)
     except Exception as error:
         outcome = Outcome(number, "", "none")
         outcome.add("no mutation", _trace(error), _place(error))
