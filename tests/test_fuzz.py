@@ -16,8 +16,12 @@ import vknn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
+from fuzzing import campaign  # noqa: E402
 from fuzzing import case as cases  # noqa: E402
+from fuzzing.comparing import Elements, hold_against  # noqa: E402
 from fuzzing.corpus import FORMATS, SHARED  # noqa: E402
+from fuzzing.outcome import Outcome  # noqa: E402
+from fuzzing.settings import Settings  # noqa: E402
 
 needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the test data in {SHARED}")
 
@@ -53,6 +57,26 @@ def test_a_short_run() -> None:
 
 @needs_data
 @pytest.mark.long
+def test_opening_alone() -> None:
+    code, lines = fuzz("--seed", "6", "--cases", "800", "--open-only", "--limit", "100")
+    found = lines[-1]["summary"]
+    assert (code, found["findings"]) == (0, {}), lines
+    assert found["opened"] + found["refused"] == found["mutated"] == 800
+    assert min(found["opened"], found["refused"]) > 200
+    assert found["run on both"] == 0
+
+
+@needs_data
+@pytest.mark.long
+def test_a_process_a_case() -> None:
+    arguments = ["--seed", "5", "--cases", "7", "--device", "numpy", "--limit", "100"]
+    shared, own = fuzz(*arguments), fuzz(*arguments, "--per-process", "1")
+    counts = [lines[-1]["summary"]["formats"] for _, lines in (shared, own)]
+    assert counts[0] == counts[1]
+
+
+@needs_data
+@pytest.mark.long
 def test_what_takes_too_long_is_found() -> None:
     code, lines = fuzz("--case", "2", "--limit", "0.0001", "--device", "numpy")
     assert code == 1
@@ -60,11 +84,60 @@ def test_what_takes_too_long_is_found() -> None:
     assert lines[0]["repeat"].startswith("tools/fuzz --seed 0 --case 2")
 
 
+class FakeWorker:
+    """A child that a case ends, but not where it is alone."""
+
+    made = 0
+    device = "none"
+    asked = 0
+
+    def __init__(self, _: Settings) -> None:
+        FakeWorker.made += 1
+        self.first = FakeWorker.made == 1
+
+    def ask(self, numbers: tuple[int, ...]) -> Any:
+        for number in numbers:
+            outcome = Outcome(number, "small", "ncnn", opened=True)
+            if self.first and number == 3:
+                outcome.add("time", "more than 10 s")
+            yield vars(outcome)
+            if outcome.findings:
+                return
+
+    def stop(self) -> None:
+        pass
+
+    def end(self) -> dict[str, int]:
+        return {}
+
+
+def test_a_hang_that_is_not_repeated_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "Worker", FakeWorker)
+    series = campaign.Campaign(Settings())
+    outcomes = list(series.outcomes(range(6)))
+    assert [outcome["case"] for outcome in outcomes] == list(range(6))
+    assert [finding["kind"] for finding in outcomes[3]["findings"]] == ["time, not repeated"]
+    assert series.summary.findings == {"time, not repeated": 1}
+    assert series.summary.total("opened") == 6
+    assert FakeWorker.made == 3  # the first, the one of case 3, the one behind it
+
+
+def test_a_mutator_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(cases, "make", endless)
+    monkeypatch.setattr(cases, "MAKING", 0.05)
+    outcome = cases.described(7, Settings())
+    assert [finding["kind"] for finding in outcome.findings] == ["no mutation"]
+
+
 def test_what_is_no_error_of_vknn_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise IndexError("beyond the end")
 
-    outcome = cases.Outcome(0, "small")
+    outcome = Outcome(0, "small", "ncnn")
     seed = cases.Seed("small", dict)
     monkeypatch.setattr(vknn.Session, "run", broken)
     with cases._watched(outcome):
@@ -74,14 +147,55 @@ def test_what_is_no_error_of_vknn_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert "beyond the end" in outcome.findings[0]["text"]
 
 
+def test_errors_without_the_name_of_the_file_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nameless(*_: object, **__: object) -> None:
+        raise vknn.ModelFormatError("something is wrong")
+
+    outcome = Outcome(0, "small", "ncnn")
+    path = write_small_model(tmp_path)
+    monkeypatch.setattr(vknn.Session, "__init__", nameless)
+    cases._use(path, cases.Seed("small", dict), None, None, outcome)
+    assert outcome.refused
+    assert [finding["kind"] for finding in outcome.findings] == ["nameless"]
+
+
 @pytest.mark.device
 def test_disagreements_are_found(tmp_path: Path) -> None:
-    outcome = cases.Outcome(0, "small")
+    outcome = Outcome(0, "small", "ncnn")
     feeds = {"data": np.ones(SHAPE, np.float32)}
     with vknn.Session(write_small_model(tmp_path), device="vulkan") as session:
         right = session.run(feeds)
-        cases._compare(right, right, session, feeds, outcome)
+        hold_against(right, right, session, feeds, outcome)
         assert outcome.both
         assert not outcome.findings
-        cases._compare(right, vknn.ShapeError("no"), session, feeds, outcome)
+        hold_against(right, vknn.ShapeError("no"), session, feeds, outcome)
     assert [finding["kind"] for finding in outcome.findings] == ["disagreement"]
+
+
+@pytest.mark.device
+def test_every_element_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An overflow, which is excused, does not hide a smaller error beside it."""
+    feeds = {"data": np.ones(SHAPE, np.float32)}
+    feeds["data"][0, 0] = 1e19  # its square has no float32
+    isolated = Elements._isolated
+    errors = {0: np.float32("inf")}
+
+    def spoiled(self: Elements, node: Any, known: Any) -> Any:
+        alone, side = isolated(self, node, known)
+        for place, value in errors.items():
+            alone[0].flat[place] = value
+        return alone, side
+
+    monkeypatch.setattr(Elements, "_isolated", spoiled)
+    with vknn.Session(write_small_model(tmp_path), device="vulkan") as session:
+        right = session.run(feeds)
+        other = {name: array + 1 for name, array in right.items()}
+        outcome = Outcome(0, "small", "ncnn")
+        hold_against(right, other, session, feeds, outcome)
+        assert not outcome.findings
+        assert outcome.excuses == ["excused: float32 overflows"]
+        errors[1] = np.float32(0.123)
+        hold_against(right, other, session, feeds, outcome)
+    assert {finding["kind"] for finding in outcome.findings} == {"difference"}

@@ -34,8 +34,9 @@ float unnormalized(float g, float size) {
     return place;
 }
 
-// A place moved into the image as PADDING says.
+// A place moved into the image as PADDING says; NaN stays, which clamp may make a number.
 float moved(float place, float size) {
+    if (isnan(place)) return place;
     float last = size - 1.0;
     if (PADDING == 1) return clamp(place, 0.0, last);
     if (PADDING != 2) return place;

@@ -179,3 +179,11 @@ def test_sums_of_whole_numbers_are_scaled_where_they_stand(same_results) -> None
     sums = g.add(ExactConv((1, 1), (0,) * 4, (1, 1)), x, g.constant(array(6, 4, 3, 3)))
     y = g.apply(Mul(), sums, 1, 6, 1, 1)
     check(same_results, g.finish({"y": y}), "ExactConv", "Mul")
+
+
+def test_a_shift_without_a_float32_is_not_taken_apart() -> None:
+    g, x = image()
+    vectors = [np.full(4, v, np.float32) for v in (1e20, 1.0, 1e20, 1.0)]
+    y = g.add(BatchNormalization(1e-3), x, *(g.constant(v) for v in vectors))
+    g.output("y", y)
+    assert ops(fold_batch_norm(g.graph())) == ["BatchNormalization"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import re
+import signal
 import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,10 @@ import numpy as np
 
 import vknn
 from fuzzing import coreml, ncnn, openvino, tflite
+from fuzzing.comparing import hold_against
 from fuzzing.corpus import FORMATS, Seed, corpus
+from fuzzing.outcome import Outcome
+from fuzzing.settings import Settings
 from fuzzing.values import damaged
 from vknn.runtime import Device, live_objects
 from vknn.tool_inputs import likely_shape, random_array
@@ -27,41 +32,22 @@ MEMORY_LIMIT = 128 << 20
 #: Elements of an input at most: others are opened only.
 MOST_ELEMENTS = 1 << 17
 MUTATORS = {"ncnn": ncnn, "tflite": tflite, "coreml": coreml, "openvino": openvino}
+#: Seconds of the processor in which a mutation has to be made.
+MAKING = 5.0
 #: Share of cases with plain damage to bytes, and of those after other mutations.
 BYTES, BYTES_TOO = 0.15, 0.05
+#: The same where changes are to be few.
+GENTLE_BYTES, GENTLE_BYTES_TOO = 0.02, 0.0
 #: Share of cases that get NaN, infinities and huge numbers as inputs.
 SPECIAL = 0.05
 #: Native objects that belong to the device, which is closed at the end of a worker.
 _OF_DEVICE = ("pipeline", "pipeline cache", "pipeline layout", "set layout", "shader module")
 #: Seconds in which threads that compile ahead let go of their devices.
 _SETTLES = 5.0
-#: Beyond this the square of a number is no float32, nor are sums of products.
-OVERFLOW = 1e18
-#: Ends of names of operators that divide by a root of a sum of squares.
-_DIVIDING = ("Normalization", "LpNormalize", "LRN")
 #: What vknn.reference makes of an exception inside an operator.
 _INNER = re.compile(r": \w+ failed: ")
 #: Errors behind a VknnError that no check raised.
 _CRUDE = (TypeError, AttributeError, IndexError, AssertionError, ZeroDivisionError, RecursionError)
-
-
-@dataclass
-class Outcome:
-    """Outcome of a case."""
-
-    case: int
-    name: str
-    done: list[str] = field(default_factory=list)
-    opened: bool = False
-    both: bool = False
-    conditioned: bool = False
-    refusal: str = ""
-    findings: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, kind: str, text: str, signature: str = "") -> None:
-        """Note of a finding; those with the same signature are alike."""
-        short = re.sub(r"\d+", "N", signature or text)[:160]
-        self.findings.append({"kind": kind, "text": text[:1500], "signature": f"{kind}: {short}"})
 
 
 @dataclass(frozen=True)
@@ -69,12 +55,16 @@ class Mutation:
     """The files of a case, and the shapes of the inputs of the model that they were made from."""
 
     name: str
+    format: str
     files: Mapping[str, bytes]
     seed: Seed
     done: list[str]
 
 
-def make(seed: int, case: int, formats: tuple[str, ...] = FORMATS) -> Mutation:
+@functools.lru_cache(maxsize=1)
+def make(
+    seed: int, case: int, formats: tuple[str, ...] = FORMATS, gentle: bool = False
+) -> Mutation:
     """The files of a case: the same ones for the same numbers and the same corpus."""
     rng = random.Random(f"{seed}/{case}")
     format_ = rng.choice(formats)
@@ -82,20 +72,21 @@ def make(seed: int, case: int, formats: tuple[str, ...] = FORMATS) -> Mutation:
     first, second = rng.choice(seeds), rng.choice(seeds)
     files: Mapping[str, bytes] = first.files()
     done: list[str] = []
-    if rng.random() >= BYTES:
-        count = rng.choice((1, 1, 1, 2, 3, 5))
+    share, share_too = (GENTLE_BYTES, GENTLE_BYTES_TOO) if gentle else (BYTES, BYTES_TOO)
+    if rng.random() >= share:
+        count = 1 if gentle else rng.choice((1, 1, 1, 2, 3, 5))
         try:
-            files, done = MUTATORS[format_].mutated(rng, files, second.files(), count)
+            files, done = MUTATORS[format_].mutated(rng, files, second.files, count)
         except RecursionError:  # a message inside itself, doubled again and again
             done = ["too deep"]
-    if not done or rng.random() < BYTES_TOO:
+    if not done or rng.random() < share_too:
         changed = dict(files)
         for _ in range(rng.choice((1, 1, 2, 8))):
             suffix = rng.choice([s for s in changed if changed[s]] or list(changed))
             changed[suffix], what = damaged(rng, changed[suffix])
             done.append(f"{what} {suffix}")
         files = changed
-    return Mutation(first.name, files, first, done)
+    return Mutation(first.name, format_, files, first, done)
 
 
 def write(mutation: Mutation, folder: Path, stem: str = "case") -> Path:
@@ -107,15 +98,46 @@ def write(mutation: Mutation, folder: Path, stem: str = "case") -> Path:
     return paths[0]
 
 
-def run(seed: int, case: int, folder: Path, device: Device | None, formats: Any) -> Outcome:
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """A block that ends with a TimeoutError when the process has had that much of the processor."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("a mutator takes too long")
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def described(number: int, settings: Settings) -> Outcome:
+    """An outcome that says of a case only what it is."""
+    try:
+        with _within(MAKING):
+            mutation = make(settings.seed, number, settings.formats, settings.gentle)
+    except Exception as error:
+        outcome = Outcome(number, "", "none")
+        outcome.add("no mutation", _trace(error), _place(error))
+        return outcome
+    return Outcome(number, mutation.name, mutation.format, mutation.done)
+
+
+def run(number: int, folder: Path, device: Device | None, settings: Settings) -> Outcome:
     """A whole case in this process."""
-    mutation = make(seed, case, formats)
+    outcome = described(number, settings)
+    if outcome.findings:
+        return outcome
+    mutation = make(settings.seed, number, settings.formats, settings.gentle)
     path = write(mutation, folder)
-    outcome = Outcome(case, mutation.name, mutation.done)
     before = _of_sessions()
+    rng = None if settings.open_only else random.Random(f"{settings.seed}/{number}/inputs")
     try:
         with _watched(outcome):
-            _use(path, mutation.seed, random.Random(f"{seed}/{case}/inputs"), device, outcome)
+            _use(path, mutation.seed, rng, device, outcome)
     finally:
         for file in folder.iterdir():
             file.unlink()
@@ -123,6 +145,15 @@ def run(seed: int, case: int, folder: Path, device: Device | None, formats: Any)
     if any(after[kind] > before.get(kind, 0) for kind in after):
         outcome.add("leak", f"native objects {before} before and {after} after")
     return outcome
+
+
+def open_right(format_: str, folder: Path) -> None:
+    """Opens the last model of a format's corpus, as it is."""
+    seed = corpus()[format_][-1]
+    path = write(Mutation(seed.name, format_, seed.files(), seed, []), folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of weights that only the whole network reads
+        vknn.Session(path, device="numpy").close()
 
 
 def _settled(before: Mapping[str, int]) -> dict[str, int]:
@@ -158,25 +189,32 @@ def _watched(outcome: Outcome) -> Iterator[None]:
 
 
 def _use(
-    path: Path, seed: Seed, rng: random.Random, device: Device | None, outcome: Outcome
+    path: Path, seed: Seed, rng: random.Random | None, device: Device | None, outcome: Outcome
 ) -> None:
+    """Opens a model and, with numbers for its inputs, runs it."""
     try:
         session = vknn.Session(path, device="numpy", memory_limit=MEMORY_LIMIT)
     except vknn.VknnError as error:
+        outcome.refused = True
         outcome.refusal = str(error)[:200]
         _look_inside(error, outcome)
+        if f"/{path.name.partition('.')[0]}." not in str(error):  # of the two files either
+            outcome.add("nameless", _trace(error), _place(error))
         return
     outcome.opened = True
     with session:
+        if rng is None:
+            return
         feeds = _feeds(session, seed, rng)
         if feeds is None:
+            outcome.excuses.append("not run: an input is too large")
             return
         expected = _tried(session, feeds, outcome)
         if device is None:
             return
         with vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT) as second:
             found = _tried(second, feeds, outcome)
-            _compare(expected, found, second, feeds, outcome)
+            hold_against(expected, found, second, feeds, outcome)
 
 
 def _tried(session: vknn.Session, feeds: Any, outcome: Outcome) -> Any:
@@ -213,67 +251,6 @@ def _feeds(session: vknn.Session, seed: Seed, rng: random.Random) -> dict[str, A
             array = random_.integers(-3, 9, array.shape).astype(array.dtype)
         feeds[spec.name] = array
     return feeds
-
-
-def _compare(
-    expected: Any, found: Any, session: vknn.Session, feeds: Any, outcome: Outcome
-) -> None:
-    """Findings where the backends do not agree."""
-    failed = [isinstance(r, vknn.VknnError) for r in (expected, found)]
-    if any(failed):
-        memory = any(isinstance(r, vknn.OutOfMemoryError) for r in (expected, found))
-        if failed[0] != failed[1] and not memory:
-            side, error = ("NumPy", expected) if failed[0] else ("the device", found)
-            text = f"only {side} fails: {type(error).__name__}: {error}"
-            outcome.add("disagreement", text, re.sub(r"'[^']*'", "", text))
-        return
-    outcome.both = True
-    if all(_alike(expected[n], found[n]) for n in expected):
-        return
-    session.reset_state()
-    report = vknn.verify(session, feeds)
-    wrong = [r for r in report.rows if r.isolated is not None and not r.isolated.ok]
-    if any(map(_huge, [*feeds.values(), *_constants(session, feeds), *report.arrays.values()])):
-        wrong = [r for r in wrong if not _overflown(r.op, r.isolated)]
-    for row in wrong[:1]:
-        outcome.add("difference", f"{row.layer} ({row.op}): {row.isolated}", f"{row.op} isolated")
-    outcome.conditioned = not wrong
-
-
-def _constants(session: vknn.Session, feeds: Any) -> Iterator[np.ndarray]:
-    """Weights of the network."""
-    for node in session._engine.graph(feeds).nodes:
-        yield from (v.constant for v in node.inputs if v is not None and v.constant is not None)
-
-
-def _huge(values: Any) -> bool:
-    """Whether sums and squares of these numbers may have no float32."""
-    array = np.asarray(values)
-    return array.dtype.kind == "f" and bool((np.abs(array[np.isfinite(array)]) > OVERFLOW).any())
-
-
-def _overflown(op: str, found: Any) -> bool:
-    """Whether float32 overflowed on the device alone (NumPy adds up in float64).
-
-    It then gives infinities or NaN, or 0 where something is divided by the sum of squares.
-    """
-    expected, actual = found.expected, found.actual
-    if None in (expected, actual) or not np.isfinite(expected):
-        return False
-    return bool(not np.isfinite(actual) or (actual == 0 and op.endswith(_DIVIDING)))
-
-
-def _alike(expected: Any, found: Any) -> bool:
-    """A first look: whether operators need to be held against each other one by one."""
-    first, second = np.asarray(expected), np.asarray(found)
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    if first.dtype.kind not in "fc":
-        return bool(np.array_equal(first, second))
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(first)
-        largest = float(np.max(np.abs(first), initial=0.0, where=finite))
-        return bool(np.allclose(second, first, 0, 1e-5 * largest + 1e-37, equal_nan=True))
 
 
 def _look_inside(error: vknn.VknnError, outcome: Outcome) -> None:

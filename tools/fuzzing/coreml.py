@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor as Field
@@ -21,10 +22,13 @@ _REAL = (Field.CPPTYPE_FLOAT, Field.CPPTYPE_DOUBLE)
 _SHORT = 64
 
 
-def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple[Files, list[str]]:
+def mutated(
+    rng: random.Random, files: Files, other: Callable[[], Files], count: int
+) -> tuple[Files, list[str]]:
     """The file with ``count`` fields changed, and what was done."""
-    model, second = (pb.Model.FromString(f[".mlmodel"]) for f in (files, other))
-    done = [_mutate(rng, model, second) for _ in range(count)]
+    model = pb.Model.FromString(files[".mlmodel"])
+    donor = functools.cache(lambda: pb.Model.FromString(other()[".mlmodel"]))
+    done = [_mutate(rng, model, donor) for _ in range(count)]
     return {".mlmodel": model.SerializeToString()}, done
 
 
@@ -43,15 +47,16 @@ def messages(message: Message) -> Iterator[Message]:
             yield from messages(part)
 
 
-def _mutate(rng: random.Random, model: Message, other: Message) -> str:
+def _mutate(rng: random.Random, model: Message, other: Callable[[], Message]) -> str:
     everything = list(messages(model))
     chosen = rng.choice(everything)
     kind = chosen.DESCRIPTOR.name
-    donors = [m for m in [*messages(other), *everything] if m.DESCRIPTOR is chosen.DESCRIPTOR]
-    if len(donors) > 1 and rng.random() < 0.12:
-        donor = copy.deepcopy(rng.choice(donors))
-        chosen.CopyFrom(donor)
-        return f"splice {kind}"
+    if rng.random() < 0.12:
+        every = [*messages(other()), *everything]
+        donors = [m for m in every if m.DESCRIPTOR is chosen.DESCRIPTOR]
+        if len(donors) > 1:
+            chosen.CopyFrom(copy.deepcopy(rng.choice(donors)))
+            return f"splice {kind}"
     present = [f for f, _ in chosen.ListFields()]
     fields = present if present and rng.random() < 0.8 else list(chosen.DESCRIPTOR.fields)
     if not fields:

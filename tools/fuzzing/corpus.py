@@ -65,6 +65,7 @@ def _examples() -> list[Seed]:
     ]
 
 
+@functools.cache
 def _with_weights(param: bytes) -> dict[str, bytes]:
     return {".param": param, ".bin": fitting_weights(parse_param(param), random.Random(0))}
 
@@ -75,6 +76,7 @@ def _ncnn_models() -> list[Seed]:
     return [Seed(f"models/{p.name}", functools.partial(_param_only, p)) for p in paths]
 
 
+@functools.cache
 def _param_only(path: Path) -> dict[str, bytes]:
     return {".param": path.read_bytes(), ".bin": b""}
 
@@ -89,6 +91,7 @@ def _tflite() -> list[Seed]:
     return found
 
 
+@functools.cache
 def _packed_model(path: Path) -> dict[str, bytes]:
     with np.load(path, allow_pickle=True) as arrays:
         return {".tflite": arrays["model"].tobytes()}
@@ -114,6 +117,7 @@ def _models(name: str, suffix: str) -> list[Seed]:
     return found
 
 
+@functools.cache
 def _beside(path: Path) -> dict[str, bytes]:
     files = {path.suffix: path.read_bytes()}
     weights = path.with_suffix(".bin")
@@ -122,6 +126,7 @@ def _beside(path: Path) -> dict[str, bytes]:
     return files
 
 
+@functools.cache
 def _shapes(path: Path, prefix: str) -> Shapes:
     """Shapes of inputs by name; where the file only numbers them by "#" and number."""
     with np.load(path, allow_pickle=True) as arrays:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import random
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -17,14 +19,17 @@ from vknn.formats.ncnn.records import MAX_PARAM_ID, LayerRecord, NetRecord, Para
 from vknn.formats.ncnn.writer import format_bin, format_param, format_param_bin, weight_specs
 
 Files = Mapping[str, bytes]
+Donors = Callable[[], list[LayerRecord]]
 MOST_WEIGHTS = 1 << 18
 _STRINGS = ("", "0w,0h", "0w*2,0h,-1", "ij,jk->ik", "x" * 300, "0c/0", "+(0w,1e9)")
 
 
-def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple[Files, list[str]]:
+def mutated(
+    rng: random.Random, files: Files, other: Callable[[], Files], count: int
+) -> tuple[Files, list[str]]:
     """Both files with ``count`` changes, and what was done."""
     layers = list(parse_param(files[".param"]).layers)
-    second = parse_param(other[".param"]).layers
+    donors = functools.cache(lambda: list(parse_param(other()[".param"]).layers))
     weights = files.get(".bin", b"")
     done = []
     for _ in range(count):
@@ -32,7 +37,7 @@ def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple
             weights = spoiled_weights(rng, weights)
             done.append("weights")
         else:
-            done.append(_mutate(rng, layers, list(second)))
+            done.append(_mutate(rng, layers, donors))
     net = NetRecord(tuple(layers))
     if rng.random() < 0.75:
         weights = fitting_weights(net, rng)
@@ -47,7 +52,7 @@ def fitting_weights(net: NetRecord, rng: random.Random) -> bytes:
         if not 0 <= size <= MOST_WEIGHTS:
             return b""
         return format_bin(net, random_weights(net, rng.randrange(1 << 30)))
-    except (VknnError, ValueError):
+    except (VknnError, ValueError, struct.error):  # the latter of numbers that no file can hold
         return b""
 
 
@@ -64,7 +69,7 @@ def _written(rng: random.Random, net: NetRecord) -> Files:
     return {".param": text.encode("utf-8", "replace")}
 
 
-def _mutate(rng: random.Random, layers: list[LayerRecord], other: list[LayerRecord]) -> str:
+def _mutate(rng: random.Random, layers: list[LayerRecord], other: Donors) -> str:
     place = rng.randrange(len(layers))
     layer, way = layers[place], rng.random()
     if way < 0.7:
@@ -74,14 +79,14 @@ def _mutate(rng: random.Random, layers: list[LayerRecord], other: list[LayerReco
         del layers[place]
         return f"delete {layer.type}"
     if way < 0.82:
-        layers.insert(place + 1, _behind(layer, rng.choice([layer, *other])))
+        layers.insert(place + 1, _behind(layer, rng.choice([layer, *other()])))
         return f"insert behind {layer.type}"
     if way < 0.86:
         second = rng.randrange(len(layers))
         layers[place], layers[second] = layers[second], layer
         return f"swap {layer.type}"
-    donor = rng.choice(other)
     if way < 0.92:
+        donor = rng.choice(other())
         layers[place] = dataclasses.replace(layer, type=donor.type)
         return f"type {layer.type} {donor.type}"
     blobs = [t for each in layers for t in each.tops] or ["x"]
@@ -106,11 +111,10 @@ def _behind(layer: LayerRecord, donor: LayerRecord) -> LayerRecord:
 
 
 def _with_parameter(
-    rng: random.Random, layer: LayerRecord, other: list[LayerRecord]
+    rng: random.Random, layer: LayerRecord, other: Donors
 ) -> tuple[LayerRecord, str]:
     params = dict(layer.params)
-    donors = [d for d in other if d.type == layer.type]
-    if donors and rng.random() < 0.1:
+    if rng.random() < 0.1 and (donors := [d for d in other() if d.type == layer.type]):
         return dataclasses.replace(layer, params=rng.choice(donors).params), f"splice {layer.type}"
     known = params and rng.random() < 0.7
     key = rng.choice(list(params)) if known else rng.randrange(24)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from xml.etree import ElementTree as Tree
 
 from defusedxml.ElementTree import fromstring
@@ -13,12 +14,16 @@ from defusedxml.ElementTree import fromstring
 from fuzzing.values import integer, real, spoiled_weights
 
 Files = Mapping[str, bytes]
+Donor = Callable[[], Tree.Element]
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
-def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple[Files, list[str]]:
+def mutated(
+    rng: random.Random, files: Files, other: Callable[[], Files], count: int
+) -> tuple[Files, list[str]]:
     """Both files with ``count`` changes, and what was done."""
-    root, second = fromstring(files[".xml"]), fromstring(other[".xml"])
+    root = fromstring(files[".xml"])
+    donor = functools.cache(lambda: fromstring(other()[".xml"]))
     weights = files.get(".bin", b"")
     done = []
     for _ in range(count):
@@ -26,11 +31,11 @@ def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple
             weights = spoiled_weights(rng, weights)
             done.append("weights")
         else:
-            done.append(_mutate(rng, root, second))
+            done.append(_mutate(rng, root, donor))
     return {".xml": Tree.tostring(root), ".bin": weights}, done
 
 
-def _mutate(rng: random.Random, root: Tree.Element, other: Tree.Element) -> str:
+def _mutate(rng: random.Random, root: Tree.Element, other: Donor) -> str:
     way = rng.random()
     if way < 0.25:
         return _dim(rng, root)
@@ -47,9 +52,11 @@ def _mutate(rng: random.Random, root: Tree.Element, other: Tree.Element) -> str:
     if rng.random() < 0.1:
         del element.attrib[name]
         return f"delete {element.tag}.{name}"
-    others = [e.attrib[name] for e in [*other.iter(), *elements] if name in e.attrib]
-    alike = rng.random() < 0.25
-    element.set(name, rng.choice(others) if alike else _text(rng, element.attrib[name]))
+    if rng.random() < 0.25:
+        others = [e.attrib[name] for e in [*other().iter(), *elements] if name in e.attrib]
+        element.set(name, rng.choice(others))
+    else:
+        element.set(name, _text(rng, element.attrib[name]))
     return f"set {element.tag}.{name}"
 
 
@@ -93,10 +100,10 @@ def _children(rng: random.Random, root: Tree.Element) -> str:
     return f"{('delete', 'double', 'swap')[way]} {child.tag}"
 
 
-def _spliced(rng: random.Random, root: Tree.Element, other: Tree.Element) -> str:
+def _spliced(rng: random.Random, root: Tree.Element, other: Donor) -> str:
     """A layer with the type and attributes of one of the other file, or of its own."""
     layers = [e for e in root.iter() if e.tag == "layer"]
-    donors = [e for e in [*other.iter(), *layers] if e.tag == "layer"]
+    donors = [e for e in [*other().iter(), *layers] if e.tag == "layer"]
     if not layers:
         return "nothing"
     target, donor = rng.choice(layers), rng.choice(donors)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import random
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fuzzing import flatbuffer
 from fuzzing.flatbuffer import Table
@@ -18,21 +19,25 @@ _LIKELY = ("Operator", "Tensor", "QuantizationParameters", "OperatorCode", "SubG
 _MOST_OPERATOR = 206
 
 
-def mutated(rng: random.Random, files: Files, other: Files, count: int) -> tuple[Files, list[str]]:
+def mutated(
+    rng: random.Random, files: Files, other: Callable[[], Files], count: int
+) -> tuple[Files, list[str]]:
     """The file with ``count`` fields changed, and what was done."""
-    root, second = flatbuffer.read(files[".tflite"]), flatbuffer.read(other[".tflite"])
-    done = [_mutate(rng, root, second) for _ in range(count)]
+    root = flatbuffer.read(files[".tflite"])
+    donor = functools.cache(lambda: flatbuffer.read(other()[".tflite"]))
+    done = [_mutate(rng, root, donor) for _ in range(count)]
     return {".tflite": flatbuffer.write(root)}, done
 
 
-def _mutate(rng: random.Random, root: Table, other: Table) -> str:
+def _mutate(rng: random.Random, root: Table, other: Callable[[], Table]) -> str:
     tables = list(root.tables())
     likely = [t for t in tables if t.kind in _LIKELY or t.kind.endswith("Options")]
     table = rng.choice(likely if likely and rng.random() < 0.8 else tables)
-    donors = [t for t in [*tables, *other.tables()] if t.kind == table.kind and t is not table]
-    if donors and rng.random() < 0.12:
-        table.fields = copy.deepcopy(rng.choice(donors).fields)
-        return f"splice {table.kind}"
+    if rng.random() < 0.12:
+        every = [*tables, *other().tables()]
+        if donors := [t for t in every if t.kind == table.kind and t is not table]:
+            table.fields = copy.deepcopy(rng.choice(donors).fields)
+            return f"splice {table.kind}"
     slots = {name: (way, detail) for name, way, detail in TABLES[table.kind]}
     if not slots:
         return "nothing"

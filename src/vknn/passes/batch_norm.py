@@ -100,12 +100,17 @@ def _finite(values: Sequence[Value | None]) -> bool:
 
 
 def _affine(node: Node) -> _Affine | None:
-    """The node as a scale and a shift by finite constants, if that is what it is."""
+    """The node as a scale and a shift by constants that are finite in float32, if it is that."""
     with np.errstate(all="ignore"):
         found = _normalization(node) if isinstance(node.op, BatchNormalization) else _binary(node)
-    if found is None or not (np.isfinite(found.scale).all() and np.isfinite(found.shift).all()):
+    if found is None or not (_has_float32(found.scale) and _has_float32(found.shift)):
         return None
     return found
+
+
+def _has_float32(values: np.ndarray) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(values.astype(np.float32)).all())
 
 
 def _normalization(node: Node) -> _Affine | None:

@@ -10,7 +10,7 @@ from tests.formats.ncnn.nets import SMALL, net, run, weights_for, write
 
 from vknn import formats
 from vknn.errors import ModelFormatError, ShapeError, UnsupportedLayerError
-from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.formats.ncnn.random_weights import random_weights, write_random_weights
 from vknn.formats.ncnn.reader import parse_param
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.writer import format_bin, format_param, save, weight_specs
@@ -111,3 +111,13 @@ def test_random_weights_of_wrong_layers(layer: str, error: type[Exception], tmp_
     path.write_text(f"7767517\n2 2\nInput x 0 1 x\n{layer}\n")
     with pytest.raises(error, match=r"a\.param"):
         write_random_weights(path, tmp_path / "a.bin")
+
+
+def test_random_weights_of_layers_in_a_circle() -> None:
+    text = """7767517
+3 4
+Input            in     0 1 x
+Split            split  1 2 a a b
+ReLU             relu   1 1 a y
+"""
+    assert not any(random_weights(parse_param(text.encode()), 0).values())

@@ -9,6 +9,7 @@ import pytest
 
 from reference_helper import check, data, f32, i8, i32, refuses
 from vknn.graph import TensorType
+from vknn.ops.common import windows
 from vknn.ops.convolution.conv import Conv, ConvInteger
 
 
@@ -122,3 +123,24 @@ def test_infer_refuses(op: Conv, types: list[TensorType], words: str) -> None:
 
 def test_open_dimensions() -> None:
     assert conv().infer(f32(None, 3, None, 7), f32(2, 3, 3, 3)) == (f32(None, 2, None, 5),)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_far_padding(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where padding is not made the results are those of padding that is."""
+    random = np.random.default_rng(3)
+    x = random.standard_normal((2, 4, 5, 7)).astype(np.float32)
+    w = random.standard_normal((6, 4 // group, 3, 2)).astype(np.float32)
+    w[1, 0, 1, 1] = np.inf
+    op = Conv((3, 2), (90, 80, 95, 80), (41, 7), group)
+    (found,) = op.reference(x, w, None)
+    monkeypatch.setattr(windows, "FAR_PADDING", 1 << 20)
+    assert np.allclose(found, op.reference(x, w, None)[0], 1e-6, 1e-6, equal_nan=True)
+
+
+def test_padding_beyond_all_memory() -> None:
+    far = 1 << 40
+    x = np.array([[[3, 1, 2]]], np.float32)
+    w = np.array([[[5, 7, 9]]], np.float32)
+    y = Conv((1,), (far, far), (far,), 1).reference(x, w, None)[0]
+    assert y.tolist() == [[[21, 7, 14]]]

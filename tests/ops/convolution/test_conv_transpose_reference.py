@@ -80,3 +80,11 @@ def test_open_dimensions_stay_open() -> None:
     op = ConvTranspose((2, 2), (0,) * 4, (1, 1))
     x, w = TensorType((None, 4, None, 3)), TensorType((4, 3, 2, 2))
     assert op.infer(x, w) == (TensorType((None, 3, None, 6)),)
+
+
+def test_pads_that_cut_off_more_than_all_memory() -> None:
+    far = 1 << 40
+    op = ConvTranspose((far,), (far, far), (1,))
+    x, w = f32([[[1, 10, 100]]]), f32([[[1, 2, 3]]])
+    y = op.reference(x, w, None)[0]
+    assert y.tolist() == [[[10, 20, 30]]]

@@ -102,3 +102,12 @@ def test_by_loops(name: str) -> None:
 def test_what_does_not_fit(op, shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match=op.type_name):
         op.infer(TensorType(shape))
+
+
+def test_padding_beyond_all_memory() -> None:
+    far = 1 << 40
+    x = np.array([[[[3, 1, 2]]]], np.float32)
+    columns = Im2Col((1, 3), (1, 1), (0, far, 0, far), (1, far)).reference(x)[0]
+    assert columns.tolist() == [[[0, 0, 0], [3, 1, 2], [0, 0, 0]]]
+    back = Col2Im((1, 3), (1, 1), (0, far, 0, far), (1, far), (1, 3)).reference(columns)[0]
+    assert back.tolist() == x.tolist()

@@ -27,6 +27,23 @@ def test_batch_normalization_with_run_time_statistics_runs_on_the_host() -> None
 
 
 @pytest.mark.parametrize(
+    ("which", "number", "host"),
+    [
+        (0, -np.inf, True), (0, np.nan, True), (1, np.inf, True), (2, np.inf, True),
+        (2, 3e38, True), (2, 1e30, False), (3, -1.0, True), (3, np.inf, False), (3, 3e38, False),
+    ],
+)  # fmt: skip
+def test_batch_normalization_by_numbers_without_a_float32(
+    which: int, number: float, host: bool
+) -> None:
+    """x * factor + shift would be NaN where (x - mean) * factor + bias is infinite."""
+    vectors = [random(5), random(5), random(5), np.abs(random(5)) + 0.1]
+    vectors[0][3], vectors[3][3] = 1e4, 1.0
+    vectors[which][3] = number
+    check_op(BatchNormalization(), random(2, 5, 3), *vectors, constants=(1, 2, 3, 4), host=host)
+
+
+@pytest.mark.parametrize(
     "op",
     [
         LRN((1,), (2,), (2,), alpha=0.1, beta=0.75, bias=1.0),

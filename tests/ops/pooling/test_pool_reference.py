@@ -10,6 +10,7 @@ import pytest
 
 from reference_helper import check, data, f32, i32, refuses
 from vknn.graph import DType, Op, TensorType
+from vknn.ops.common import windows
 from vknn.ops.pooling.pool import (
     AdaptiveAveragePool,
     AdaptiveMaxPool,
@@ -153,3 +154,29 @@ def test_open_dimensions() -> None:
     assert MaxPool((3,), (2,), (0, 0)).infer(f32(None, 3, None)) == (f32(None, 3, None),)
     assert GlobalAveragePool().infer(f32(None, 3, None)) == (f32(None, 3, 1),)
     assert AdaptiveMaxPool((2,)).infer(f32(None, 3, None)) == (f32(None, 3, 2),)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        MaxPool((41, 3), (7, 2), (80, 1, 90, 1), (3, 1)),
+        MaxPool((2, 150), (50, 40), (100, 120, 120, 90)),
+        AveragePool((41, 90), (7, 2), (80, 100, 90, 90)),
+        AveragePool((130, 3), (90, 1), (100, 2, 100, 2), count_include_pad=True),
+    ],
+    ids=str,
+)
+def test_far_padding(op: MaxPool | AveragePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where padding is not made the results are those of padding that is."""
+    x = np.random.default_rng(2).standard_normal((2, 3, 5, 7)).astype(np.float32)
+    x[0, 0, 1, 2], x[1, 2, :, 3] = -np.inf, np.nan
+    (found,) = op.reference(x)
+    monkeypatch.setattr(windows, "FAR_PADDING", 1 << 20)
+    assert np.array_equal(found, op.reference(x)[0], equal_nan=True)
+
+
+def test_padding_beyond_all_memory() -> None:
+    far = 1 << 40
+    x = np.array([[[3, 1, 2]]], np.float32)
+    assert MaxPool((far,), (far,), (far, far)).reference(x)[0].tolist() == [[[LOWEST, 3]]]
+    assert AveragePool((far,), (far // 2,), (far, far)).reference(x)[0][0, 0, 2] == 2

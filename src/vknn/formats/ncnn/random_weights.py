@@ -55,18 +55,18 @@ def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
 
 def _activated(net: NetRecord) -> set[str]:
     """Layers whose results go through an activation, fused or in the next layer."""
-    made_by = {top: layer for layer in net.layers for top in layer.tops}
     found = {
         layer.name
         for layer in net.layers
         if layer.type in _FUSING and layer.params.get(_ACTIVATION)
     }
+    made_by: dict[str, LayerRecord] = {}  # but for Split and its like: what made their input
     for layer in net.layers:
-        if layer.type in _RELU_LIKE and layer.bottoms:
-            source = made_by.get(layer.bottoms[0])
-            while source is not None and source.type in ("Split", "BatchNorm", "Scale"):
-                source = made_by.get(source.bottoms[0]) if source.bottoms else None
-            found |= {source.name} if source is not None else set()
+        source = made_by.get(layer.bottoms[0]) if layer.bottoms else None
+        if layer.type in _RELU_LIKE and source is not None:
+            found.add(source.name)
+        maker = source if layer.type in ("Split", "BatchNorm", "Scale") else layer
+        made_by.update((top, maker) for top in layer.tops if maker is not None)
     return found
 
 

@@ -69,7 +69,8 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
     for axis, place in enumerate(places):
         _require(place.size == 0 or int(place.max()) < shape[axis], f"leaves axis {axis}")
     dense = np.zeros(shape, dtype.numpy)
-    dense[tuple(places)] = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))
+    values = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))
+    dense[tuple(places)] = values if places else values[0]
     return dense
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from vknn.graph import DType, TensorType, attributes
 from vknn.ops.common.blocks import blocks, places
 from vknn.ops.common.checks import arguments, require_dtype
-from vknn.ops.common.windows import pad_spatial, volume, window_output, windows
+from vknn.ops.common.windows import padded, volume, window_output, windows
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
 
@@ -29,8 +29,9 @@ class Convolution(ConvolutionBase):
     ) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
         if x.dtype.kind != "f" and not np.iinfo(x.dtype).min <= zero <= np.iinfo(x.dtype).max:
             x, zero = x.astype(np.float64) - zero, 0  # padding has to be representable
-        x = pad_spatial(x, self.pads, zero)
-        view = windows(x, w.shape[2:], self.strides, self.dilations)
+        kernel = w.shape[2:]
+        x, strides, dilations = padded(x, kernel, self.strides, self.pads, self.dilations, zero)
+        view = windows(x, kernel, strides, dilations)
         parts = _depthwise if w.shape[1] == 1 and self.group > 1 else _grouped
         return parts(view, w.astype(np.float64), self.group, zero)
 

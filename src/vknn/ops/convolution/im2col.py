@@ -10,7 +10,7 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_float
-from vknn.ops.common.windows import check_window, pad_spatial, window_output, windows
+from vknn.ops.common.windows import check_window, on_target, padded, window_output, windows
 
 
 @attributes
@@ -56,8 +56,10 @@ class Im2Col(_Columns):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        padded = pad_spatial(x, self.pads, self.value)
-        view = windows(padded, self.kernel, self.strides, self.dilations)
+        x, strides, dilations = padded(
+            x, self.kernel, self.strides, self.pads, self.dilations, self.value
+        )
+        view = windows(x, self.kernel, strides, dilations)
         n, c, rows, columns = view.shape[:4]
         shape = (n, c * math.prod(self.kernel), rows * columns)
         return (view.transpose(0, 1, 4, 5, 2, 3).reshape(shape),)
@@ -85,16 +87,19 @@ class Col2Im(_Columns):
         (x,) = arguments(self, inputs, 1)
         rows, columns = (int(p or 0) for p in self.places(self.image))
         parts = x.astype(np.float64).reshape(x.shape[0], -1, *self.kernel, rows, columns)
-        size = [n + self.pads[i] + self.pads[i + 2] for i, n in enumerate(self.image)]
-        y = np.zeros((*parts.shape[:2], *size))
-        for i, j in np.ndindex(*self.kernel):
-            top, left = i * self.dilations[0], j * self.dilations[1]
-            down = slice(top, top + (rows - 1) * self.strides[0] + 1, self.strides[0])
-            across = slice(left, left + (columns - 1) * self.strides[1] + 1, self.strides[1])
-            y[:, :, down, across] += parts[:, :, i, j]
-        top, left = self.pads[:2]
-        inner = y[:, :, top : top + self.image[0], left : left + self.image[1]]
-        return (np.ascontiguousarray(inner).astype(x.dtype),)
+        y = np.zeros((*parts.shape[:2], *self.image))
+        for tap in np.ndindex(*self.kernel):
+            (down, to_rows), (across, to_columns) = (
+                on_target(t * d - pad, stride, count, size)
+                for t, d, pad, stride, count, size in zip(
+                    tap, self.dilations, self.pads[:2], self.strides, (rows, columns), self.image,
+                    strict=True,
+                )
+            )  # fmt: skip
+            y[:, :, to_rows, to_columns] += parts[(..., *tap, slice(None), slice(None))][
+                :, :, down, across
+            ]
+        return (y.astype(x.dtype),)
 
 
 def _product(dims: Sequence[int | None]) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 from vknn.graph import DType, Fusion, Op, TensorType, attributes
 from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require, require_float
-from vknn.ops.common.windows import check_window, pad_spatial, reduce_windows, volume, window_output
+from vknn.ops.common.windows import check_window, reduce_windows, volume, window_output
 
 #: Integers of which AveragePool takes means: sums of them stay exact.
 SUMMED = (DType.INT8, DType.UINT8, DType.INT16)
@@ -55,9 +55,8 @@ class MaxPool(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         lowest = np.finfo(x.dtype).min if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        padded = pad_spatial(x, self.pads, lowest)
         dilations = self.dilations or (1,) * len(self.kernel)
-        y = reduce_windows(padded, np.maximum, self.kernel, self.strides, dilations)
+        y = reduce_windows(x, np.maximum, self.kernel, self.strides, self.pads, dilations, lowest)
         return (np.ascontiguousarray(y),)
 
 
@@ -104,9 +103,8 @@ class AveragePool(Op):
             return ((y / count).astype(x.dtype),)
 
     def _sums(self, x: np.ndarray) -> np.ndarray:
-        padded = pad_spatial(x, self.pads, 0.0)
         ones = (1,) * len(self.kernel)
-        y = reduce_windows(padded, np.add, self.kernel, self.strides, ones)
+        y = reduce_windows(x, np.add, self.kernel, self.strides, self.pads, ones, 0.0)
         return np.array(y)  # a 1x1 kernel gives a view of the input
 
 

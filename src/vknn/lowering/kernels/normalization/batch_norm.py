@@ -20,10 +20,16 @@ UNROLL = 4
 
 @lowers(BatchNormalization)
 def batch_normalization(problem: Problem) -> list[Candidate]:
-    """The candidate: one multiplication and addition, only where the statistics are constants."""
-    x = problem.input(0)
+    """The candidate: one multiplication and addition, only where the statistics are constants.
+
+    Factors and shifts are finite: with an infinite one a product and a sum are no longer
+    (x - mean) * factor + bias.
+    """
+    x, op = problem.input(0), problem.op
+    assert isinstance(op, BatchNormalization)
+    vectors = [c for c in problem.constants[1:] if c is not None]
     placed = fits_lanes(vector_count(x, Layout.C4), problem.limits)
-    if any(c is None for c in problem.constants[1:]) or not placed:
+    if len(vectors) < 4 or not placed or not np.isfinite(pack_affine(op.epsilon, *vectors)).all():
         return []
     machine = problem.machine
     cost = machine.dispatch + 8 * x.size * machine.byte
