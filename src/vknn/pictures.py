@@ -76,7 +76,7 @@ class Placement:
 
 
 def open_picture(path: Path) -> Any:
-    """The picture of a file, turned as its EXIF says, as a PIL image.
+    """The picture of a file as a PIL image: turned as its EXIF says, of 8 bits, on white.
 
     Raises UnreadableFileError, and InputError for a file of several pictures.
     """
@@ -105,7 +105,7 @@ def open_pictures(path: Path) -> Iterator[Any]:
                 if number:
                     file.seek(number)
                 file.load()
-                yield ImageOps.exif_transpose(file)
+                yield flat_colours(ImageOps.exif_transpose(file))
     except FileNotFoundError:
         raise UnreadableFileError(f"{path}: no such file") from None
     except UnidentifiedImageError as error:
@@ -115,8 +115,8 @@ def open_pictures(path: Path) -> Iterator[Any]:
                 "makes them of its frames, and vknn run MODEL FOLDER runs the model on all"
             ) from None
         raise UnreadableFileError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
-    except VknnError:
-        raise
+    except VknnError as error:
+        raise UnreadableFileError(f"{path}: {error}") from None
     except Exception as error:  # Pillow's readers of damaged files raise errors of many kinds
         raise UnreadableFileError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
 
@@ -160,11 +160,13 @@ def flat_colours(picture: Any) -> Any:
     from PIL import Image
 
     if picture.mode == "F":
-        raise InputError("the picture has floating-point pixels: save them as .npy")
+        raise UnreadableFileError("the picture has floating-point pixels: save them as .npy")
     if picture.mode.startswith("I"):
         values = np.asarray(picture).astype(np.int64)
         if values.min() < 0 or values.max() > 0xFFFF:
-            raise InputError("the picture has pixels of more than 16 bits: save them as .npy")
+            raise UnreadableFileError(
+                "the picture has pixels of more than 16 bits: save them as .npy"
+            )
         return Image.fromarray(np.rint(values / 257).astype(np.uint8))
     if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in picture.info:
         seen = picture.convert("RGBA")

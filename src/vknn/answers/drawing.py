@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import colorsys
+import os
+import unicodedata
 from typing import Any
 
 import numpy as np
 
 from vknn.answers.answer import Answer, Found
+from vknn.errors import VknnError
 from vknn.pictures import flat_colours
 
 #: Pictures whose longer side is less are made larger before anything is written on them.
@@ -18,16 +21,20 @@ _MASK_SHARE = 0.55
 Colour = tuple[int, int, int]
 
 
-def draw(picture: Any, answer: Answer) -> Any:
+def draw(picture: Any, answer: Answer, font: str | os.PathLike[str] | None = None) -> Any:
     """The answer drawn on the picture: boxes, keypoints, a mask, labels; or the picture made.
 
     Args:
         picture: The PIL image that the answer is about.
         answer: What a network says of it.
+        font: A font's file, for labels in scripts that Pillow's own font has no letters of.
 
     Returns:
         A new PIL image in RGB. A picture of less than 320 pixels is made larger, so that text on
         it can be read.
+
+    Raises:
+        vknn.VknnError: The font cannot be read.
     """
     from PIL import Image, ImageDraw
 
@@ -40,7 +47,7 @@ def draw(picture: Any, answer: Answer) -> Any:
     if factor > 1:
         size = (drawn.width * factor, drawn.height * factor)
         drawn = drawn.resize(size, Image.Resampling.NEAREST)
-    pen = _Pen(ImageDraw.Draw(drawn), drawn.size, factor)
+    pen = _Pen(ImageDraw.Draw(drawn), drawn.size, factor, font)
     for thing in reversed(answer.found):  # the surest on top
         pen.thing(thing, answer)
     lines = [(f"{s.text} {s.score:.3g}", colour_of(s.number)) for s in answer.scores]
@@ -74,11 +81,17 @@ def _masked(picture: Any, mask: np.ndarray) -> Any:
 class _Pen:
     """Lines and texts on a picture of some size; ``factor``: pixels to one of the answer's."""
 
-    def __init__(self, pen: Any, size: tuple[int, int], factor: int) -> None:
+    def __init__(
+        self,
+        pen: Any,
+        size: tuple[int, int],
+        factor: int,
+        font: str | os.PathLike[str] | None,
+    ) -> None:
         self.pen, self.size, self.factor = pen, size, factor
         side = max(size)
         self.width = max(2, side // 250)
-        self.font = _font(max(12, side // 40))
+        self.font = _font(max(12, side // 40), font)
 
     def thing(self, thing: Found, answer: Answer) -> None:
         """A box with its label, and keypoints."""
@@ -134,10 +147,15 @@ def _ink(ground: Colour) -> Colour:
     return (0, 0, 0) if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else (255, 255, 255)
 
 
-def _font(size: int) -> Any:
-    """Pillow's default font, in this size where it has sizes."""
+def _font(size: int, file: str | os.PathLike[str] | None) -> Any:
+    """The font of a file, or Pillow's default one, in this size where it has sizes."""
     from PIL import ImageFont
 
+    if file is not None:
+        try:
+            return ImageFont.truetype(os.fspath(file), size)
+        except (OSError, ImportError) as error:
+            raise VknnError(f"{os.fspath(file)} cannot be read as a font: {error}") from error
     try:
         return ImageFont.load_default(size)
     except TypeError:  # before Pillow 10.1 there is one size
@@ -145,12 +163,28 @@ def _font(size: int) -> Any:
 
 
 def drawable(text: str, font: Any) -> str:
-    """The text with "?" for what the font has no shape of."""
-    text = "".join(c if c.isprintable() else " " for c in text)
-    if not hasattr(font, "getmask2"):  # the old font of fixed size, of Latin-1
-        return text.encode("latin-1", "replace").decode("latin-1")
+    """The text as far as the font has letters: without accents, then "?", where it has none."""
+    return "".join(_letter(c, font) for c in text)
+
+
+def _letter(letter: str, font: Any) -> str:
+    if not letter.isprintable():
+        return " "
+    if _has(letter, font):
+        return letter
+    plain = "".join(
+        c for c in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(c)
+    )
+    return plain if plain and all(_has(c, font) for c in plain) else "?"
+
+
+def _has(letter: str, font: Any) -> bool:
+    """Whether a font has the letter: it is drawn otherwise than what is no letter."""
+    if letter.isascii():
+        return True
+    if not hasattr(font, "getmask2"):  # the old font of one size, of Latin-1
+        return ord(letter) < 256
     try:
-        missing = bytes(font.getmask("\U0010fffd"))
-        return "".join(c if c < "\x7f" or bytes(font.getmask(c)) != missing else "?" for c in text)
+        return bytes(font.getmask(letter)) != bytes(font.getmask("\U0010fffd"))
     except (UnicodeEncodeError, OSError):
-        return text.encode("latin-1", "replace").decode("latin-1")
+        return False

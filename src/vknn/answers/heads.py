@@ -239,8 +239,10 @@ class Yolo(Decoder):
         planes = reading.planes(name, self.layout)
         if planes.shape[0] % count:
             raise reading.misfit(name, f"{count} anchors")
-        return planes.reshape(count, planes.shape[0] // count, -1).transpose(0, 2, 1).reshape(
-            -1, planes.shape[0] // count
+        return (
+            planes.reshape(count, planes.shape[0] // count, -1)
+            .transpose(0, 2, 1)
+            .reshape(-1, planes.shape[0] // count)
         )
 
 

@@ -147,7 +147,8 @@ def connected(there: np.ndarray) -> tuple[np.ndarray, int]:
     roots = np.array([_root(parent, i) for i in range(len(parent))], int)
     names, which = np.unique(roots, return_inverse=True)
     numbers = np.zeros((height, width), np.int32)
-    for row, begin, end, number in zip(rows, begins, ends, which, strict=True):
+    runs = zip(rows.tolist(), begins.tolist(), ends.tolist(), which.tolist(), strict=True)
+    for row, begin, end, number in runs:
         numbers[row, begin:end] = number + 1
     return numbers, len(names)
 
@@ -161,7 +162,7 @@ def _root(parent: list[int], index: int) -> int:
 def region_boxes(
     numbers: np.ndarray, count: int, values: np.ndarray
 ) -> list[tuple[int, int, int, int, float]]:
-    """Left, top, right, bottom (behind the last pixel) and the mean of the values of each region."""
+    """Left, top, right, bottom (behind the last pixel) and mean of the values of each region."""
     y, x = np.nonzero(numbers)
     which = numbers[y, x] - 1
     low = np.full((2, count), np.iinfo(np.int64).max)

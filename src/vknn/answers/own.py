@@ -24,9 +24,7 @@ def own_recipe(model: Model) -> Recipe | None:
         return None
     task = decoder.task
     name = f"the model's own {task}"
-    return Recipe(
-        name, decoder, threshold=THRESHOLDS.get(task, 0.0), most=MOST.get(task, 100)
-    )
+    return Recipe(name, decoder, threshold=THRESHOLDS.get(task, 0.0), most=MOST.get(task, 100))
 
 
 def _core_ml(model: Model) -> Decoder | None:

@@ -217,8 +217,10 @@ def _same(
         return False
     shapes = {s.name: s.shape for s in specs}
     for name, shape in wanted.items():
-        known = shapes[name] if shapes[name] and None not in shapes[name] else hints.get(name)
-        if shape is not None and known is not None and tuple(known) != shape:
+        known = shapes[name]
+        if known is None or None in known:
+            known = hints.get(name)
+        if shape is not None and known is not None and known != shape:
             return False
     return True
 
@@ -234,7 +236,7 @@ def built_in() -> tuple[Recipe, ...]:
 
 
 def beside(model: Path) -> Path | None:
-    """The recipe file beside a model: its name, or its name without the ending, and .recipe.json."""
+    """The recipe beside a model: <its name>.recipe.json, the name with its ending or without."""
     stem = model.name.removesuffix(".bin").rpartition(".")[0] or model.name
     for name in (model.name, stem):
         path = model.with_name(f"{name}.recipe.json")
@@ -245,5 +247,3 @@ def beside(model: Path) -> Path | None:
 
 def _stem(file: Path) -> str:
     return file.name.removesuffix(".json").removesuffix(".recipe")
-
-

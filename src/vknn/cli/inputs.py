@@ -37,9 +37,7 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--layout", choices=("chw", "hwc"), help="axes (as the model's input)")
 
 
-def image_options(
-    args: argparse.Namespace, otherwise: ImageOptions | None = None
-) -> ImageOptions:
+def image_options(args: argparse.Namespace, otherwise: ImageOptions | None = None) -> ImageOptions:
     """The options given; the others are those of ``otherwise``."""
     given = {
         "size": args.size,
