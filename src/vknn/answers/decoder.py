@@ -50,12 +50,16 @@ class Reading:
     most: int
     labels: Labels = field(default_factory=Labels)
 
-    def array(self, name: str) -> np.ndarray:
-        """An output as float64 without its batch axis. Raises VknnError."""
+    def value(self, name: str) -> Any:
+        """An output as the model gives it. Raises VknnError where there is none of this name."""
         if name not in self.outputs:
             known = ", ".join(self.outputs)
             raise VknnError(f"the recipe wants an output {name!r}; the model has {known}")
-        found = np.asarray(self.outputs[name])
+        return self.outputs[name]
+
+    def array(self, name: str) -> np.ndarray:
+        """An output as float64. Raises VknnError."""
+        found = np.asarray(self.value(name))
         if found.dtype.kind not in "fiub":
             raise VknnError(f"output {name!r} holds {found.dtype}, not numbers")
         return found.astype(np.float64)

@@ -177,8 +177,8 @@ class Yolo(Decoder):
     ``coder``: "v3" (sigmoid(x) + cell, anchor * e^w), "v5" (2 sigmoid(x) - 0.5 + cell,
     anchor * (2 sigmoid(w))^2), "x" (x + cell, stride * e^w: YOLOX, whose anchors are the strides
     and whose scores are scores already). Outputs: one for each level, [A * (5 + C), H, W] ("chw")
-    or [H, W, A * (5 + C)] ("hwc"); or one for all, [n, 5 + C], level by level, and in each anchor
-    by anchor.
+    or [H, W, A * (5 + C)] ("hwc"); or one for all, [n, 5 + C] ("rows"), level by level, and in each
+    anchor by anchor.
     """
 
     outputs: tuple[str, ...]
@@ -191,8 +191,9 @@ class Yolo(Decoder):
     def read(cls, fields: Fields) -> Yolo:
         coder = fields.choice("coder", ("v3", "v5", "x"))
         outputs = fields.texts("outputs")
-        layout = fields.choice("layout", LAYOUTS, "chw")
         levels = fields.each("levels")
+        rows = len(outputs) == 1 and len(levels) > 1
+        layout = fields.choice("layout", (*LAYOUTS, "rows"), "rows" if rows else "chw")
         strides, anchors = [], []
         for level in levels:
             strides.append(level.whole("stride", least=1, most=STRIDES[1]))
@@ -201,8 +202,8 @@ class Yolo(Decoder):
                 sides = [_side(level, v) for v in level.items("anchors")]
             level.end()
             anchors.append(tuple(sides) if coder != "x" else ((float(strides[-1]),) * 2,))
-        if not levels or len(outputs) not in (1, len(levels)):
-            fields.fail("outputs", f"are {len(outputs)} for {len(levels)} levels")
+        if not levels or len(outputs) != (1 if layout == "rows" else len(levels)):
+            fields.fail("outputs", f"are {len(outputs)} for {len(levels)} levels in {layout!r}")
         return cls(outputs, tuple(strides), tuple(anchors), coder, layout)
 
     def decode(self, reading: Reading) -> Answer:
@@ -210,7 +211,7 @@ class Yolo(Decoder):
         made = [
             _anchored(cells(size, s), a, s) for s, a in zip(self.strides, self.anchors, strict=True)
         ]
-        if len(self.outputs) == len(self.strides):
+        if self.layout != "rows":
             parts = [self._map(reading, i) for i in range(len(self.strides))]
             rows = np.concatenate(parts)
         else:

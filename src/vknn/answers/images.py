@@ -98,7 +98,7 @@ class Scores(Decoder):
 
     def _best(self, reading: Reading, name: str) -> list[Score]:
         """The best classes of an output; NaN comes last."""
-        labels, value = reading.labels, reading.outputs.get(name)
+        labels, value = reading.labels, reading.value(name)
         if isinstance(value, dict):
             scores = np.array(list(value.values()), float)
             labels = labels or Labels([str(label) for label in value])
@@ -116,7 +116,7 @@ class Scores(Decoder):
 
 def is_vector(value: object) -> bool:
     """Whether an output is a vector of numbers, or a classifier's dictionary of scores."""
-    if value is None or isinstance(value, dict):
-        return value is not None
+    if isinstance(value, dict):
+        return True
     array = np.asarray(value)
     return array.dtype.kind in "fiu" and 1 < array.size == max(array.shape)
