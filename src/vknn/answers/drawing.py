@@ -143,8 +143,10 @@ class _Pen:
 
 def _ink(ground: Colour) -> Colour:
     """Black or white, whichever can be read on the ground."""
-    red, green, blue = ground
-    return (0, 0, 0) if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else (255, 255, 255)
+    red, green, blue = ((part / 255) ** 2.2 for part in ground)
+    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    # Where the contrasts (light + 0.05) / 0.05 and 1.05 / (light + 0.05) are the same.
+    return (0, 0, 0) if light > 0.179 else (255, 255, 255)
 
 
 def _font(size: int, file: str | os.PathLike[str] | None) -> Any:
