@@ -30,8 +30,9 @@ class UnreadableFileError(InputError):
 class ImageOptions:
     """Conversion of a picture to an array: (value - mean) / std of values 0 to 255, by channel.
 
-    ``size`` (width, height) None: the size the model asks for, or the picture's own, made smaller
-    until no side is above ``longest`` and then the next ``multiple``. ``resize``: "stretch", "crop"
+    ``size`` (width, height) None: the size the model asks for, or, where it asks for none or with
+    ``own_size``, the picture's own, made smaller until no side is above ``longest`` and then the
+    next ``multiple``. ``resize``: "stretch", "crop"
     (the middle, in the right proportions) or "pad" (the whole picture, mean around it). ``border``:
     pixels around that, which repeat those at the edges. ``layout``: "chw", "hwc", or None: as the
     shape of the input has it. ``dtype``: that of the input; values are rounded to an integer one,
@@ -48,6 +49,7 @@ class ImageOptions:
     multiple: int = 1
     longest: int | None = None
     border: int = 0
+    own_size: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ def picture_array(picture: Any, hint: Hint, options: ImageOptions) -> tuple[np.n
     # "pad" fills with the mean, in the order of the picture's own channels.
     fill = tuple(round(m) for m in (mean[::-1] if order == "bgr" else mean))
     colours = flat_colours(picture).convert("L" if order == "gray" else "RGB")
-    size = options.size or asked or _own_size(colours.size, options)
+    size = options.size or (None if options.own_size else asked)
+    size = size or _own_size(colours.size, options)
     placement = placed(colours.size, size, options.resize)
     array = np.asarray(_resized(colours, placement, options.resize, fill), np.float32)
     array = array[:, :, None] if array.ndim == 2 else array

@@ -47,6 +47,8 @@ def test_all_members(tmp_path: Path) -> None:
     assert (options.mean, options.std, options.layout) == ((1, 2, 3), (4,), "hwc")
     assert (options.border, options.multiple, options.longest) == (2, 8, 99)
     assert found.match[0].layers == 3
+    again = Recipe.load(write(tmp_path, {**DETECTION, "input": {"size": "picture"}}))
+    assert (again.options.size, again.options.own_size) == (None, True)
 
 
 def test_doubles_are_removed_where_a_network_gives_them() -> None:

@@ -143,6 +143,8 @@ def test_border_multiple_and_longest() -> None:
     array, place = picture_array(picture, None, ImageOptions(multiple=16, longest=40))
     assert array.shape == (3, 16, 48)
     assert place.size == (48, 16)
+    array, place = picture_array(picture, (3, 9, 9), ImageOptions(own_size=True))
+    assert array.shape == (3, 20, 50)
     array, place = picture_array(picture, None, ImageOptions(border=2))
     assert array.shape == (3, 24, 54)
     assert place.size == (50, 20)

@@ -39,6 +39,10 @@ class Fields:
         """Whether the key is there and was not taken yet."""
         return key in self._left
 
+    def peek(self, key: str) -> Any:
+        """The value as JSON gives it, which stays to be taken."""
+        return self._left.get(key)
+
     def end(self) -> None:
         """Check: VknnError for keys that nobody took."""
         if self._left:

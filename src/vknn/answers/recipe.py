@@ -131,8 +131,10 @@ def _overlap(fields: Fields, default: float | None) -> float | None:
 
 def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
     """The name of the input and what becomes of a picture for it."""
-    name, size = fields.text("name", None), None
-    if fields.has("size"):
+    name, size, own = fields.text("name", None), None, False
+    if fields.has("size") and (own := fields.peek("size") == "picture"):
+        fields.raw("size")
+    elif fields.has("size"):
         sides = Fields({"size": fields.raw("size")}, fields.where, fields.file)
         width, height = sides.numbers("size", count=2, least=1)
         if max(width, height) > 1 << 15 or width % 1 or height % 1:
@@ -148,6 +150,7 @@ def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
         multiple=fields.whole("multiple", 1, least=1, most=1024),
         longest=fields.whole("longest", None, least=1, most=1 << 15),
         border=fields.whole("border", 0, most=1024),
+        own_size=own,
     )
     for key, values in (("mean", options.mean), ("std", options.std)):
         if len(values) not in (1, 3):
