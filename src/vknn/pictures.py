@@ -33,7 +33,8 @@ class ImageOptions:
     ``size`` (width, height) None: the size the model asks for, or, where it asks for none or with
     ``own_size``, the picture's own, made smaller until no side is above ``longest`` and then the
     next ``multiple``. ``resize``: "stretch", "crop"
-    (the middle, in the right proportions) or "pad" (the whole picture, mean around it). ``border``:
+    (the middle, in the right proportions) or "pad" (the whole picture, around it ``fill``, by
+    channel as the mean, or else the mean). ``border``:
     pixels around that, which repeat those at the edges. ``layout``: "chw", "hwc", or None: as the
     shape of the input has it. ``dtype``: that of the input; values are rounded to an integer one,
     and must be within it.
@@ -50,6 +51,7 @@ class ImageOptions:
     longest: int | None = None
     border: int = 0
     own_size: bool = False
+    fill: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,9 @@ def picture_array(picture: Any, hint: Hint, options: ImageOptions) -> tuple[np.n
     std = _by_channel(options.std, order, "std")
     if not all(std):
         raise InputError("std must not be 0")
-    # "pad" fills with the mean, in the order of the picture's own channels.
-    fill = tuple(round(m) for m in (mean[::-1] if order == "bgr" else mean))
+    around = _by_channel(options.fill or mean, order, "fill")
+    # In the order of the picture's own channels.
+    fill = tuple(round(m) for m in (around[::-1] if order == "bgr" else around))
     colours = flat_colours(picture).convert("L" if order == "gray" else "RGB")
     size = options.size or (None if options.own_size else asked)
     size = size or _own_size(colours.size, options)

@@ -129,7 +129,8 @@ def test_recipes_given_and_switched_off(
     _, out, _ = run(capsys, *argv, "--recipe", other)
     assert lines(out)[0]["recipe"] == "other"
     assert {thing["label"] for thing in lines(out)[0]["answer"]["found"]} == {"a", None}
-    other.write_text(json.dumps({**RECIPE, "labels": [], "decode": {"rows": "fund", "kind": "rows"}}))
+    wrong = {"kind": "rows", "rows": "fund"}
+    other.write_text(json.dumps({**RECIPE, "labels": [], "decode": wrong}))
     code, _, err = run(capsys, *argv, "--recipe", other)
     assert (code, "wants an output 'fund'; the model has found" in err) == (2, True)
 

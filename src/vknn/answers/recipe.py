@@ -30,17 +30,22 @@ _BUILT_IN = Path(__file__).parent / "recipes"
 
 @dataclass(frozen=True)
 class Signature:
-    """Inputs and outputs by which a recipe knows its model; ``layers``: their number, None: any."""
+    """Inputs and outputs by which a recipe knows its model.
+
+    ``layers``: their number; ``format``: the model's; None: any.
+    """
 
     inputs: Mapping[str, tuple[int, ...] | None]
     outputs: Mapping[str, tuple[int, ...] | None]
     layers: int | None
+    format: str | None = None
 
     def fits(self, model: Model) -> bool:
         """Whether it is the signature of this model."""
         hints = model.shape_hints
         return (
             self.layers in (None, len(model.layer_types))
+            and self.format in (None, type(model).__module__.split(".")[-2])
             and _same(self.inputs, model.inputs, hints)
             and _same(self.outputs, model.outputs, {})
         )
@@ -151,8 +156,10 @@ def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
         longest=fields.whole("longest", None, least=1, most=1 << 15),
         border=fields.whole("border", 0, most=1024),
         own_size=own,
+        fill=fields.numbers("fill", None),
     )
-    for key, values in (("mean", options.mean), ("std", options.std)):
+    given = (("mean", options.mean), ("std", options.std), ("fill", options.fill or (0.0,)))
+    for key, values in given:
         if len(values) not in (1, 3):
             fields.fail(key, f"has {len(values)} numbers, not 1 or 3")
     if not all(options.std):
@@ -195,6 +202,7 @@ def _read_signature(fields: Fields) -> Signature:
         _read_shapes(fields, "inputs"),
         _read_shapes(fields, "outputs"),
         fields.whole("layers", None, least=1, most=1 << 20),
+        fields.text("format", None),
     )
     fields.end()
     return made
