@@ -59,7 +59,7 @@ class Recipe:
         name: The file's name without its endings, or how vknn calls its own.
         decoder: What makes answers of outputs.
         input: Name of the input that takes the picture; None where the model has one.
-        options: What becomes of the picture, a :class:`vknn.pictures.ImageOptions`.
+        options: What becomes of the picture.
         threshold: The lowest score of an answer.
         iou: Overlap from which of two boxes of a class one goes; None: both stay.
         most: Things or classes that are told at most.

@@ -59,7 +59,8 @@ class Model(ABC):
     output_images: frozenset[str] = frozenset()
     #: Outputs that are dictionaries, from the labels of classes to their scores.
     class_scores: frozenset[str] = frozenset()
-    #: Scale and zero point of outputs of quantized integers: real = scale * (stored - zero point).
+    #: Scale and zero point by output, where it holds quantized integers. They stand for the real
+    #: numbers scale * (stored - zero point).
     quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})
     #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
     #: They are not among ``inputs`` and ``outputs``.
