@@ -61,7 +61,7 @@ nitpick_ignore = [
     # Internal: what a recipe is made of.
     ("py:class", "vknn.answers.decoder.Decoder"),
     ("py:class", "vknn.answers.decoder.Labels"),
-    ("py:class", "vknn.answers.recipe.Signature"),
+    ("py:class", "vknn.answers.recipe.ModelSignature"),
     ("py:class", "vknn.pictures.ImageOptions"),
     ("py:class", "vknn.profiling.records.TimedRun"),  # internal: the raw records of a profile
 ]

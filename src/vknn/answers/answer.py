@@ -81,7 +81,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a network says of a picture.
+    """Answer of a network to a picture.
 
     Attributes:
         task: "detection", "keypoints", "segmentation", "image" or "classification".

@@ -25,7 +25,7 @@ class Level:
 
     @classmethod
     def read(cls, fields: Fields) -> Level:
-        """From {"stride", "sizes": numbers or pairs} or {"stride", "count"}."""
+        """Level of {"stride", "sizes": numbers or pairs} or {"stride", "count"}."""
         stride = fields.whole("stride", least=1, most=STRIDES[1])
         if fields.has("count"):
             count = fields.whole("count", least=1, most=1024)

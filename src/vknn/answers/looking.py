@@ -1,4 +1,4 @@
-"""From a session and a picture to an answer."""
+"""Way from a session and a picture to an answer."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def look(
     labels: Sequence[str] | str | os.PathLike[str] | None = None,
     threshold: float | None = None,
 ) -> Answer:
-    """What a network says of a picture: the picture is fed to it, and its outputs are decoded.
+    """Answer of a network to a picture, which is fed to it; its outputs are decoded.
 
     Args:
         session: The session.

@@ -29,7 +29,7 @@ _BUILT_IN = Path(__file__).parent / "recipes"
 
 
 @dataclass(frozen=True)
-class Signature:
+class ModelSignature:
     """Inputs and outputs by which a recipe knows its model.
 
     ``layers``: their number; ``format``: the model's; None: any.
@@ -75,7 +75,7 @@ class Recipe:
     iou: float | None = None
     most: int = 100
     labels: Labels = field(default_factory=Labels)
-    match: tuple[Signature, ...] = ()
+    match: tuple[ModelSignature, ...] = ()
 
     @property
     def task(self) -> str:
@@ -197,8 +197,8 @@ def read_labels(path: Path) -> list[str]:
     return lines
 
 
-def _read_signature(fields: Fields) -> Signature:
-    made = Signature(
+def _read_signature(fields: Fields) -> ModelSignature:
+    made = ModelSignature(
         _read_shapes(fields, "inputs"),
         _read_shapes(fields, "outputs"),
         fields.whole("layers", None, least=1, most=1 << 20),

@@ -37,7 +37,7 @@ def add_answers(group: argparse._ActionsContainer) -> None:
 
 
 class Asking:
-    """What becomes of outputs: an answer by a recipe, and its drawing.
+    """Answers of a run of the command: made of outputs by a recipe, drawn, and told.
 
     ``files``: those that it is about, ``many`` of them. ``recipe``: None where there is none.
     ``wanted``: whether the user asks for an answer; a recipe that vknn found by itself and that

@@ -71,7 +71,7 @@ def given_inputs(args: argparse.Namespace, session: Session, recipe: Recipe | No
 def with_shot(
     args: argparse.Namespace, session: Session, recipe: Recipe | None, given: Given, shot: Shot
 ) -> Given:
-    """What is given and a further file, for the input that is left."""
+    """Inputs given and a further file, for the input that is left."""
     if shot.picture is None:
         spec = _input_left(session, given.feeds)
         array = read_input(shot.path, spec.name, input_hint(session, spec), ImageOptions())
