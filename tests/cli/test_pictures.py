@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.cli.test_cli import run
 
+from vknn.answers.looking import input_hint
 from vknn.errors import InputError
+from vknn.formats import TensorSpec
 from vknn.pictures import (
     ImageOptions,
     UnreadableFileError,
@@ -212,3 +215,25 @@ def test_means_stds_and_bgr(
     assert run(capsys, *argv)[0] == 0
     with np.load(target) as found:
         assert found["out"][:, 0, 0].tolist() == [29, 9, 1.75]
+
+
+@pytest.mark.parametrize(
+    "shape, hint, expected",
+    [
+        ((None, None, None, 3), (1, 1, 1, 3), (None, None, None, 3)),  # TensorFlow Lite, all free
+        ((1, None, None, 1), (1, 1, 1, 1), (1, None, None, 1)),
+        ((None, 6, 8, 3), (1, 6, 8, 3), (None, 6, 8, 3)),
+        ((None, None, 3), (20, 30, 3), (20, 30, 3)),  # Core ML's default size
+        (None, (3, 227, 227), (3, 227, 227)),  # ncnn
+    ],
+)
+def test_free_sides_are_those_of_the_picture(
+    shape: tuple[int | None, ...] | None, hint: tuple[int, ...], expected: tuple[int | None, ...]
+) -> None:
+    spec = TensorSpec("x", shape, np.dtype(np.float32))
+    session = SimpleNamespace(model=SimpleNamespace(shape_hints={"x": hint}))
+    found = input_hint(session, spec)  # type: ignore[arg-type]
+    assert found == expected
+    if shape is not None and shape[-1] == 3 and None in expected[1:]:
+        array, _ = picture_array(Image.new("RGB", (7, 5)), found, ImageOptions())
+        assert array.shape == (5, 7, 3)  # channels last, in the picture's own size
