@@ -194,6 +194,10 @@ class ProgramStream:
         outputs = self._graph.outputs.items()
         return {name: known[v] if v.constant is None else v.constant for name, v in outputs}
 
+    def give_up(self) -> None:
+        """End without a wait for work that is still going on; released with the program."""
+        self._runs.give_up()
+
     def close(self) -> None:
         """Release of its device objects, after work that is still going on."""
         self._runs.close()

@@ -6,10 +6,17 @@ between nodes, programs between the rounds of loops, waits for the device severa
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
+
+
+#: Seconds after which a wait for a lock looks at the limit again.
+_LOCK_SLICE = 0.05
 
 
 class RunLimit:
@@ -50,6 +57,32 @@ class _Current(threading.local):
 
 
 current = _Current()
+
+
+@contextlib.contextmanager
+def within(limit: RunLimit) -> Iterator[None]:
+    """Block of a run, in which the thread's limit is this one; not while it is over already."""
+    before, current.limit = current.limit, limit
+    try:
+        limit.check()
+        yield
+    finally:
+        current.limit = before
+
+
+@contextlib.contextmanager
+def held(lock: Any) -> Iterator[None]:
+    """Block with a lock that another run may hold; the wait for it counts as the run's time."""
+    limit = current.limit
+    if limit is None:
+        lock.acquire()
+    else:
+        while not lock.acquire(timeout=_LOCK_SLICE):
+            limit.check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def check() -> None:

@@ -193,11 +193,14 @@ class Session:
     def cancel(self) -> None:
         """End of the run that is under way in another thread, which raises RunCancelledError.
 
-        Nothing happens where there is none. The next run waits for what the device has begun.
+        Streams that are at work or wait for their next use end likewise. Nothing happens where
+        there is none. The next run waits for what the device has begun.
         """
         self._engine.cancel()
 
-    def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
+    def stream(
+        self, inputs: Iterable[Mapping[str, Any]], *, timeout: float | None = None
+    ) -> Generator[dict[str, Any], None, None]:
         """Outputs of the model for many inputs, in their order, faster than by a run for each.
 
         While the device computes with some inputs, the host reads the outputs of those before them
@@ -207,16 +210,18 @@ class Session:
 
         Args:
             inputs: Dicts as for :meth:`run`; arrays may be changed once the next are asked for.
+            timeout: Seconds that each result may take, as of :meth:`run`; the time that ``inputs``
+                takes is not counted.
 
         Returns:
             A generator of results as of :meth:`run`. What it holds is freed when it is at its end
             or closed.
 
         Raises:
-            vknn.VknnError: As :meth:`run`, in the place of the results of the inputs that are at
+            vknn.VknnError: As :meth:`run`, RunTimeoutError and RunCancelledError among them, in the place of the results of the inputs that are at
                 fault; the generator then is at its end. An error of ``inputs`` itself likewise.
         """
-        with contextlib.closing(self._engine.stream(inputs)) as found:
+        with contextlib.closing(self._engine.stream(inputs, timeout)) as found:
             for results in found:
                 yield self.model.results(results)
 

@@ -12,6 +12,7 @@ import numpy as np
 from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
+from vknn.run_limits import held
 from vknn.runtime.device import Device
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
@@ -85,7 +86,7 @@ class Executable(Closing):
         DeviceLostError.
         """
         self._host_io.check(feeds)
-        with self._lock:
+        with held(self._lock):
             self._ready()
             self._host_io.store(feeds)
             self._execute(self._run.submits)
@@ -101,7 +102,8 @@ class Executable(Closing):
         the executable at the latest.
         """
         sweep()
-        with self._lock:
+        close_all([stream for stream in self._streams if stream.given_up])
+        with held(self._lock):
             self._ready()
             self._streams = [s for s in self._streams if s.is_open]
             stream = PlanStream(
@@ -180,7 +182,7 @@ class Executable(Closing):
     @contextlib.contextmanager
     def _submitting(self) -> Iterator[None]:
         """The lock, while a stream submits: submits of a plan must not mix with another run's."""
-        with self._lock:
+        with held(self._lock):
             self._ready()
             yield
 

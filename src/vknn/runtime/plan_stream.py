@@ -52,6 +52,8 @@ class PlanStream(Closing):
             self._free = deque(self._runs)
             messages.raise_pending()
             self._undo = undo.pop_all()
+        #: Whether nobody waits for its runs any more; the executable is to close it.
+        self.given_up = False
         self._closed = False
 
     @property
@@ -102,6 +104,10 @@ class PlanStream(Closing):
             messages.raise_pending()
         return outputs
 
+    def give_up(self) -> None:
+        """End without a wait for the device: the executable closes it, when it next has to wait."""
+        self.given_up = True
+
     def close(self) -> None:
         """Release of everything, after work that is still going on; may be called twice."""
         with self._lock:
@@ -113,7 +119,7 @@ class PlanStream(Closing):
             self._undo.close()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed or self.given_up:
             raise DeviceError(f"the stream of {self._plan.name!r} was closed")
         self._core.ensure_alive()
 
