@@ -1,8 +1,8 @@
 """Child process of test_endurance.py: many sessions, runs and shapes of small networks.
 
-Arguments: a folder for the models, and how many sessions, runs and shapes. Prints a line of JSON for
-each stage: seconds, native objects left, and how much memory (MiB) the process has more than after
-the warm-up, a hundredth of each stage.
+Arguments: a folder for the models, and how many sessions, runs and shapes. Prints a line of JSON
+for each stage: seconds, and how much memory (MiB) the process has more than after the warm-up, a
+hundredth of each stage, at each tenth; in the end native objects that are left.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def right(session: vknn.Session, x: np.ndarray) -> None:
 
 
 def sessions(models: list[Path], device: vknn.Device, count: int) -> None:
-    """Sessions opened, run once and closed: in turns with a device of their own and a shared one."""
+    """Sessions opened, run once and closed; by turns on devices of their own and a shared one."""
     x = array()
     for number in range(count):
         turn, place = divmod(number, len(models))

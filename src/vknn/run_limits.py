@@ -14,7 +14,6 @@ from typing import Any
 
 from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
 
-
 #: Seconds after which a wait for a lock looks at the limit again.
 _LOCK_SLICE = 0.05
 

@@ -218,8 +218,9 @@ class Session:
             or closed.
 
         Raises:
-            vknn.VknnError: As :meth:`run`, RunTimeoutError and RunCancelledError among them, in the place of the results of the inputs that are at
-                fault; the generator then is at its end. An error of ``inputs`` itself likewise.
+            vknn.VknnError: As :meth:`run`, in the place of the results of the inputs that are at
+                fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
+                RunTimeoutError and RunCancelledError.
         """
         with contextlib.closing(self._engine.stream(inputs, timeout)) as found:
             for results in found:
