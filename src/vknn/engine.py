@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn import forks, gc_pause
+from vknn import forks, gc_pause, interrupts
 from vknn.compile import Target, compile_model
 from vknn.errors import (
     InputError,
@@ -31,7 +31,7 @@ from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder, host_arrays
 from vknn.lowering import WeightCache
 from vknn.program import Program
-from vknn.run_limits import RunLimit, checked_seconds, current
+from vknn.run_limits import RunLimit, checked_seconds, current, held
 from vknn.runtime import close_all
 from vknn.streamed_runs import StreamedPrograms, StreamedRuns
 
@@ -97,17 +97,14 @@ class Engine:
         self, feeds: Mapping[str, Any], timeout: float, wanted: _Wanted
     ) -> dict[str, Any]:
         """A run with a deadline; the wait for another thread's run counts."""
-        limit = RunLimit()
-        limit.start(checked_seconds(timeout))
-        if not self.lock.acquire(timeout=timeout):
-            raise RunTimeoutError(f"another run of the session was not done within {timeout:g} s")
-        try:
-            own = self._limit
-            own.deadline, own.seconds, own.cancelled = limit.deadline, limit.seconds, False
-            return self._run(feeds, own, wanted)
-        finally:
-            self._limit.deadline = None
-            self.lock.release()
+        waiting, own = RunLimit("another run of the session"), self._limit
+        waiting.start(checked_seconds(timeout))
+        with held(self.lock, waiting):
+            try:
+                own.deadline, own.seconds, own.cancelled = waiting.deadline, waiting.seconds, False
+                return self._run(feeds, own, wanted)
+            finally:
+                own.deadline = None
 
     def _run(self, feeds: Mapping[str, Any], limit: RunLimit, wanted: _Wanted) -> dict[str, Any]:
         """A run by this thread, which has the lock."""
@@ -222,6 +219,7 @@ class Engine:
         if self._closed:
             raise VknnError("the session is closed")
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from vknn import interrupts
 from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
 
 #: Seconds after which a wait for a lock looks at the limit again.
@@ -24,12 +25,14 @@ class RunLimit:
     Attributes:
         deadline: The time by ``time.monotonic`` at which the present run has to be done, or None.
         seconds: What it was given.
+        what: What has to be done by then, for the error's text.
         cancelled: Whether somebody wants it to end at once.
     """
 
-    __slots__ = ("cancelled", "deadline", "seconds")
+    __slots__ = ("cancelled", "deadline", "seconds", "what")
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "the run") -> None:
+        self.what = what
         self.deadline: float | None = None
         self.seconds = 0.0
         self.cancelled = False
@@ -44,7 +47,7 @@ class RunLimit:
             raise RunCancelledError("the run was cancelled")
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise RunTimeoutError(
-                f"the run was not done within {self.seconds:g} s; give it a longer timeout, or "
+                f"{self.what} was not done within {self.seconds:g} s; give it a longer timeout, or "
                 "raise VKNN_TIMEOUT (seconds)"
             )
 
@@ -70,18 +73,23 @@ def within(limit: RunLimit) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(lock: Any) -> Iterator[None]:
-    """Block with a lock that another run may hold; the wait for it counts as the run's time."""
-    limit = current.limit
-    if limit is None:
-        lock.acquire()
-    else:
-        while not lock.acquire(timeout=_LOCK_SLICE):
-            limit.check()
+def held(lock: Any, limit: RunLimit | None = None) -> Iterator[None]:
+    """Block with a lock that another run may hold; the wait for it counts as the run's time.
+
+    ``limit``: by default the thread's.
+    """
+    limit, taken = limit or current.limit, False
     try:
+        with interrupts.put_off():
+            while not lock.acquire(timeout=_LOCK_SLICE):
+                interrupts.point()
+                if limit is not None:
+                    limit.check()
+            taken = True
         yield
     finally:
-        lock.release()
+        if taken:
+            lock.release()
 
 
 def check() -> None:

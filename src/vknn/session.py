@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from vknn import environment, gc_pause, session_text
+from vknn import environment, gc_pause, interrupts, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
 from vknn.errors import VknnError
@@ -323,6 +323,7 @@ class Session:
             raise VknnError("placement is known after the first run (shapes decide it)")
         return {node.name: side for node, side in program.placement.items()}
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from pathlib import Path
 
-from vknn import environment, forks
+from vknn import environment, forks, interrupts
 from vknn.environment import Environment
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import DeviceLimits
@@ -122,6 +122,7 @@ class Device(Closing):
         """Adoption of ``child``, which is closed with the device."""
         self._children.add(child)
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of the device; may be called twice.
 
@@ -147,6 +148,7 @@ class Device(Closing):
         return f"<Device vulkan:{self.snapshot.index} {self.snapshot.name}>"
 
 
+@interrupts.uninterrupted
 def devices() -> list[Snapshot]:
     """The Vulkan devices there are, usable or not, in the order of the loader.
 
@@ -167,6 +169,7 @@ def list_devices() -> list[Snapshot]:
     return devices()
 
 
+@interrupts.uninterrupted
 def open_device(selector: str = "auto") -> Device:
     """A device, opened; close it, or use it in a ``with`` block.
 
@@ -201,7 +204,7 @@ def open_device(selector: str = "auto") -> Device:
         messages.raise_pending()
         if snapshot.is_null:
             text = f"{snapshot.name} is a null device: nothing is computed on it"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
     except BaseException:
         device.close()
         raise

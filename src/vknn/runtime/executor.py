@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.run_limits import held
@@ -40,6 +40,7 @@ class Executable(Closing):
     by default VKNN_TIMEOUT.
     """
 
+    @interrupts.uninterrupted
     def __init__(
         self,
         device: Device,
@@ -79,6 +80,7 @@ class Executable(Closing):
         self._closed = False
         device.adopt(self)
 
+    @interrupts.uninterrupted
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs for inputs, by name; the outputs are the caller's.
 
@@ -95,6 +97,7 @@ class Executable(Closing):
             messages.raise_pending()
         return outputs
 
+    @interrupts.uninterrupted
     def stream(self) -> PlanStream:
         """A stream of runs, the host's copies of one beside the device's work on another.
 
@@ -112,6 +115,7 @@ class Executable(Closing):
             self._streams.append(stream)
         return stream
 
+    @interrupts.uninterrupted
     def profile(self, feeds: Mapping[str, np.ndarray]) -> PlanProfile:
         """Run as of :meth:`run`, submit by submit, with timestamps around each command.
 
@@ -127,6 +131,7 @@ class Executable(Closing):
         messages.raise_pending()
         return profile
 
+    @interrupts.uninterrupted
     def compiled(self, *, texts: bool = False) -> list[CompiledPipeline]:
         """Statistics of each dispatch's pipeline by the compiler; with ``texts`` its code, too.
 
@@ -144,6 +149,7 @@ class Executable(Closing):
         """SPIR-V of each dispatch, cut to what its specialization constants leave of it."""
         return [key.spirv for key in pipeline_keys(self.plan.dispatches, self._shaders)]
 
+    @interrupts.uninterrupted
     def read(self, buffer: int) -> np.ndarray:
         """The bytes (uint8) of a buffer of the plan as the last run left them."""
         with self._lock:
@@ -151,6 +157,7 @@ class Executable(Closing):
             place = self._memory.places[buffer]
             return self._transfer.download(place.memory, place.offset, place.nbytes)
 
+    @interrupts.uninterrupted
     def check_guards(self) -> None:
         """Check that ``plan.guards`` are as they were; raises ValidationError if not."""
         with self._lock:
@@ -162,6 +169,7 @@ class Executable(Closing):
         """Bytes of device memory by role; shared weights count in full."""
         return self._memory.nbytes
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of everything, after work that is still going on; may be called twice."""
         with self._closing:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vknn import forks, run_limits
+from vknn import forks, interrupts, run_limits
 from vknn.environment import Environment
 from vknn.errors import DeviceLostError, VknnError
 from vknn.plan import Dispatch, Plan, View
@@ -123,6 +123,7 @@ class Precompiler:
                         dispatcher.dispatch(task.dispatch, pipeline, places)
             with self._changed:
                 while not self._changed.wait_for(lambda: not batch.begun, _WAIT_SLICE):
+                    interrupts.point()
                     run_limits.check()
         finally:
             self.drop(batch)
