@@ -58,6 +58,13 @@ def test_one_file(kind: type, temporary: Path) -> None:
     assert os.listdir(temporary) == []
 
 
+def test_bytes_with_gaps(tmp_path: Path) -> None:
+    path = write_small_model(tmp_path)
+    every_second = memoryview(np.repeat(np.fromfile(path, np.uint8), 2))[::2]
+    with vknn.Session(every_second, path.with_suffix(".bin"), device="numpy") as session:
+        assert session.run(X)["out"].shape == (5,)
+
+
 @pytest.mark.parametrize("given", [b"", b"no model at all", b"\x00" * 100])
 def test_what_is_no_model(given: bytes, temporary: Path) -> None:
     with pytest.raises(vknn.ModelFormatError):

@@ -37,6 +37,13 @@ def _viewed(name: str, value: Any) -> np.ndarray:
         ) from error
 
 
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise InputError(f"input {name!r}: this is no array: {error}") from error
+
+
 class InputEncoder:
     """Encoder of a model's inputs; knows arrays like the last ones again and only reshapes them.
 
@@ -51,7 +58,7 @@ class InputEncoder:
         """The arrays as the graph takes them, by name. Raises InputError."""
         model = self._model
         model.check_names(feeds)
-        return {s.name: model.encode(s.name, np.asarray(feeds[s.name])) for s in model.inputs}
+        return {s.name: model.encode(s.name, _array(s.name, feeds[s.name])) for s in model.inputs}
 
     def remember(self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Note of what :meth:`encode` made of these, where that depends on their types alone."""

@@ -32,6 +32,9 @@ class StreamedPrograms:
         with self._lock, contextlib.suppress(ValueError):
             self._programs.remove(program)
 
+    def __len__(self) -> int:
+        return len(self._programs)
+
     def __contains__(self, program: object) -> bool:
         with self._lock:
             return program in self._programs
