@@ -24,6 +24,7 @@ except ImportError:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SIGINT = int(signal.SIGINT)
 _came = False
+_main = threading.main_thread().ident
 
 
 def _note(number: int, frame: object) -> None:
@@ -44,10 +45,7 @@ class put_off:
     def __enter__(self) -> None:
         global _came
         self._own = False
-        if (
-            threading.get_ident() == threading.main_thread().ident
-            and getsignal(_SIGINT) is signal.default_int_handler
-        ):
+        if threading.get_ident() == _main and getsignal(_SIGINT) is signal.default_int_handler:
             _came = False
             set_handler(_SIGINT, _note)
             self._own = True
@@ -55,7 +53,8 @@ class put_off:
     def __exit__(self, *_: object) -> None:
         if self._own:
             set_handler(_SIGINT, signal.default_int_handler)
-            point()
+            if _came:
+                point()
 
 
 def uninterrupted(function: _Function) -> _Function:
@@ -72,13 +71,15 @@ def uninterrupted(function: _Function) -> _Function:
 def point() -> None:
     """Place in a block where it can be interrupted: KeyboardInterrupt, if Ctrl-C came."""
     global _came
-    if _came and threading.get_ident() == threading.main_thread().ident:
+    if _came and threading.get_ident() == _main:
         _came = False
         raise KeyboardInterrupt
 
 
 def _in_child() -> None:
     """End of a block of another thread, which the forked child does not have."""
+    global _main
+    _main = threading.get_ident()
     if getsignal(_SIGINT) is _note:
         set_handler(_SIGINT, signal.default_int_handler)
 

@@ -72,19 +72,25 @@ def within(limit: RunLimit) -> Iterator[None]:
         current.limit = before
 
 
+def acquire(lock: Any, limit: RunLimit | None = None) -> None:
+    """Acquisition of a lock, in a block that puts interrupts off; as of :func:`held`."""
+    limit = limit or current.limit
+    while not lock.acquire(timeout=_LOCK_SLICE):
+        interrupts.point()
+        if limit is not None:
+            limit.check()
+
+
 @contextlib.contextmanager
 def held(lock: Any, limit: RunLimit | None = None) -> Iterator[None]:
     """Block with a lock that another run may hold; the wait for it counts as the run's time.
 
     ``limit``: by default the thread's.
     """
-    limit, taken = limit or current.limit, False
+    taken = False
     try:
         with interrupts.put_off():
-            while not lock.acquire(timeout=_LOCK_SLICE):
-                interrupts.point()
-                if limit is not None:
-                    limit.check()
+            acquire(lock, limit)
             taken = True
         yield
     finally:

@@ -12,7 +12,7 @@ import numpy as np
 from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
-from vknn.run_limits import held
+from vknn.run_limits import acquire, held
 from vknn.runtime.device import Device
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
@@ -80,7 +80,6 @@ class Executable(Closing):
         self._closed = False
         device.adopt(self)
 
-    @interrupts.uninterrupted
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs for inputs, by name; the outputs are the caller's.
 
@@ -88,11 +87,16 @@ class Executable(Closing):
         DeviceLostError.
         """
         self._host_io.check(feeds)
-        with held(self._lock):
-            self._ready()
-            self._host_io.store(feeds)
-            self._execute(self._run.submits)
-            outputs = self._host_io.load()
+        with interrupts.put_off():
+            if not self._lock.acquire(blocking=False):  # few calls where nobody else has it
+                acquire(self._lock)
+            try:
+                self._ready()
+                self._host_io.store(feeds)
+                self._execute(self._run.submits)
+                outputs = self._host_io.load()
+            finally:
+                self._lock.release()
         if messages.collected:
             messages.raise_pending()
         return outputs
