@@ -93,7 +93,8 @@ class Executable(Closing):
             try:
                 self._ready()
                 self._host_io.store(feeds)
-                self._execute(self._run.submits)
+                self._run.submit()
+                self._run.wait(self.timeout)
                 outputs = self._host_io.load()
             finally:
                 self._lock.release()
