@@ -17,17 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from vknn import forks, gc_pause
+from vknn import forks, gc_pause, interrupts
 from vknn.compile import Target, compile_model
-from vknn.errors import InputError, OutOfMemoryError, RunTimeoutError, ShapeError, VknnError
+from vknn.errors import (
+    InputError,
+    OutOfMemoryError,
+    RunCancelledError,
+    RunTimeoutError,
+    ShapeError,
+    VknnError,
+)
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder, host_arrays, plain_shape
 from vknn.lowering import WeightCache
 from vknn.program import Program
-from vknn.run_limits import RunLimit, checked_seconds, current
+from vknn.run_limits import RunLimit, checked_seconds, current, held
 from vknn.runtime import DeviceArray, DeviceTensor, close_all, on_host
-from vknn.streamed_runs import StreamedRuns
+from vknn.streamed_runs import StreamedPrograms, StreamedRuns
 
 _log = logging.getLogger("vknn")
 #: Programs kept for different input shapes; the least recently used is closed first.
@@ -48,11 +55,12 @@ class Engine:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._encoder = InputEncoder(model)
         self._state: dict[str, np.ndarray] = {}
-        #: Programs whose streams are open, once for each: they are not closed to make room.
-        self._streamed: list[Program] = []
+        self._streamed = StreamedPrograms()
         self._closed = False
         #: Of the run under way; the next one's, too.
         self._limit = RunLimit()
+        #: Of the streams that are open.
+        self._stream_limits: list[RunLimit] = []
         #: Seconds that a run may take where it does not say; None: any time.
         self.timeout = timeout
 
@@ -76,36 +84,36 @@ class Engine:
         if timeout is None:
             limit = self._limit
             with self.lock:
-                limit.deadline = None
+                limit.deadline, limit.cancelled = None, False
                 return self._run(feeds, limit, wanted, kept)
         return self._run_in_time(feeds, timeout, wanted, kept)
 
     def cancel(self) -> None:
-        """End of the run that is under way in another thread, with RunCancelledError."""
-        self._limit.cancelled = True
+        """End of the run that is under way in another thread, with RunCancelledError.
+
+        Of the streams that are open, too.
+        """
+        for limit in (self._limit, *self._stream_limits):
+            limit.cancelled = True
 
     def _run_in_time(
         self, feeds: Mapping[str, Any], timeout: float, wanted: _Wanted, kept: Collection[str]
     ) -> dict[str, Any]:
         """A run with a deadline; the wait for another thread's run counts."""
-        limit = RunLimit()
-        limit.start(checked_seconds(timeout))
-        if not self.lock.acquire(timeout=timeout):
-            raise RunTimeoutError(f"another run of the session was not done within {timeout:g} s")
-        try:
-            own = self._limit
-            own.deadline, own.seconds = limit.deadline, limit.seconds
-            return self._run(feeds, own, wanted, kept)
-        finally:
-            self._limit.deadline = None
-            self.lock.release()
+        waiting, own = RunLimit("another run of the session"), self._limit
+        waiting.start(checked_seconds(timeout))
+        with held(self.lock, waiting):
+            try:
+                own.deadline, own.seconds, own.cancelled = waiting.deadline, waiting.seconds, False
+                return self._run(feeds, own, wanted, kept)
+            finally:
+                own.deadline = None
 
     def _run(
         self, feeds: Mapping[str, Any], limit: RunLimit, wanted: _Wanted, kept: Collection[str]
     ) -> dict[str, Any]:
         """A run by this thread, which has the lock."""
-        before, limit.cancelled = current.limit, False
-        current.limit = limit
+        before, current.limit = current.limit, limit
         try:
             if wanted is None:
                 program, arrays = self._encoded(feeds)
@@ -130,21 +138,28 @@ class Engine:
         return {**self._decoded(results), **blobs}
 
     def stream(
-        self, inputs: Iterable[Mapping[str, Any]], kept: Collection[str] = ()
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        timeout: float | None = None,
+        kept: Collection[str] = (),
     ) -> Generator[dict[str, Any], None, None]:
         """Results as of :meth:`run` for each of the inputs, in order.
 
         The host reads and writes for one run while the device computes another. What goes wrong
         with some inputs is raised where their results would come, behind those before them.
+        ``timeout``: seconds for each result; what the device then still does is not waited for.
         """
         source, failure = iter(inputs), None
-        runs = StreamedRuns(self._streamed, self.lock)
+        seconds = self.timeout if timeout is None else checked_seconds(timeout)
+        runs = StreamedRuns(self._streamed, self.lock, seconds)
+        self._stream_limits.append(runs.limit)
         try:
             while failure is None:
                 try:
                     feeds = next(source)
-                    with self.lock:
-                        program, arrays = self._encoded(self.model.complete(self._named(feeds)))
+                    with runs.timed(), runs.alone():
+                        feeds = self.model.complete(self._named(feeds))
+                        program, arrays = self._encoded(feeds)
                         runs.hold(program)
                 except StopIteration:
                     break
@@ -153,18 +168,27 @@ class Engine:
                     break
                 if program is not runs.program:
                     yield from map(self._decoded, runs.drain())
-                    runs.change(program, overlap=not self._state and not kept)
+                    with runs.timed():
+                        runs.change(program, overlap=not self._state and not kept)
                 if not runs.overlap or any(isinstance(a, DeviceArray) for a in arrays.values()):
                     yield from map(self._decoded, runs.drain())
-                    yield self.run(feeds, kept=kept)
+                    with runs.timed(), runs.alone():
+                        results = self._run(feeds, runs.limit, None, kept)
+                    yield results
                     continue
-                failure = runs.push(arrays)
-                if runs.full:
-                    yield self._decoded(runs.pop())
+                with runs.timed():
+                    failure = runs.push(arrays)
+                    taken = runs.pop() if runs.full else None
+                if taken is not None:
+                    yield self._decoded(taken)
             yield from map(self._decoded, runs.drain())
             if failure is not None:
                 raise failure
+        except (RunTimeoutError, RunCancelledError):
+            runs.give_up()
+            raise
         finally:
+            self._stream_limits.remove(runs.limit)
             runs.close()
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
@@ -210,6 +234,7 @@ class Engine:
         if self._closed:
             raise VknnError("the session is closed")
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines

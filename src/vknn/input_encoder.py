@@ -56,6 +56,13 @@ def _viewed(name: str, value: Any) -> np.ndarray | DeviceArray:
         ) from error
 
 
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise InputError(f"input {name!r}: this is no array: {error}") from error
+
+
 class InputEncoder:
     """Encoder of a model's inputs; knows arrays like the last ones again and only reshapes them.
 
@@ -116,7 +123,7 @@ class InputEncoder:
                 if shape is not None:
                     return value.reshaped(shape)
             value = on_host(name, value, "the host converts or checks it")
-        return self._model.encode(name, np.asarray(value))
+        return self._model.encode(name, _array(name, value))
 
     def _is_plain(self, name: str, given: Any, arrays: Mapping[str, Any]) -> bool:
         """Whether an array came out as it was, but for its shape."""

@@ -236,6 +236,10 @@ class ProgramStream:
             outputs[name] = array.copy() if name in self._copied else array
         return outputs
 
+    def give_up(self) -> None:
+        """End without a wait for work that is still going on; released with the program."""
+        self._runs.give_up()
+
     def close(self) -> None:
         """Release of its device objects, after work that is still going on."""
         self._runs.close()

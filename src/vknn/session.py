@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from vknn import environment, gc_pause, session_text
+from vknn import environment, gc_pause, interrupts, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
 from vknn.errors import InputError, VknnError
@@ -197,12 +197,17 @@ class Session:
     def cancel(self) -> None:
         """End of the run that is under way in another thread, which raises RunCancelledError.
 
-        Nothing happens where there is none. The next run waits for what the device has begun.
+        Streams that are at work or wait for their next use end likewise. Nothing happens where
+        there is none. The next run waits for what the device has begun.
         """
         self._engine.cancel()
 
     def stream(
-        self, inputs: Iterable[Mapping[str, Any]], *, on_device: bool | Iterable[str] = False
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        *,
+        timeout: float | None = None,
+        on_device: bool | Iterable[str] = False,
     ) -> Generator[dict[str, Any], None, None]:
         """Outputs of the model for many inputs, in their order, faster than by a run for each.
 
@@ -214,6 +219,8 @@ class Session:
 
         Args:
             inputs: Dicts as for :meth:`run`; arrays may be changed once the next are asked for.
+            timeout: Seconds that each result may take, as of :meth:`run`; the time that ``inputs``
+                takes is not counted.
             on_device: As for :meth:`run`.
 
         Returns:
@@ -222,10 +229,11 @@ class Session:
 
         Raises:
             vknn.VknnError: As :meth:`run`, in the place of the results of the inputs that are at
-                fault; the generator then is at its end. An error of ``inputs`` itself likewise.
+                fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
+                RunTimeoutError and RunCancelledError.
         """
         kept = self._kept(on_device, [spec.name for spec in self.outputs])
-        with contextlib.closing(self._engine.stream(inputs, kept)) as found:
+        with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
             for results in found:
                 yield as_tensors(self.model.results(results), kept)
 
@@ -343,6 +351,7 @@ class Session:
             raise VknnError("placement is known after the first run (shapes decide it)")
         return {node.name: side for node, side in program.placement.items()}
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from pathlib import Path
 
-from vknn import environment, forks
+from vknn import environment, forks, interrupts
 from vknn.environment import Environment
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import DeviceLimits
@@ -134,12 +134,14 @@ class Device(Closing):
         self._tensors.add(id(tensor))
         self.adopt(tensor)
 
+    @interrupts.uninterrupted
     def let_go(self, tensor: Closing) -> None:
         """End of a device tensor, and of the device with the last one, where it is retired."""
         self._tensors.discard(id(tensor))
         if self._retired and not self._tensors:
             self.close()
 
+    @interrupts.uninterrupted
     def retire(self) -> None:
         """Closing at once, or together with the last of its tensors."""
         sweep()
@@ -147,6 +149,7 @@ class Device(Closing):
         if not self._tensors:
             self.close()
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of the device; may be called twice.
 
@@ -173,6 +176,7 @@ class Device(Closing):
         return f"<Device vulkan:{self.snapshot.index} {self.snapshot.name}>"
 
 
+@interrupts.uninterrupted
 def devices() -> list[Snapshot]:
     """The Vulkan devices there are, usable or not, in the order of the loader.
 
@@ -193,6 +197,7 @@ def list_devices() -> list[Snapshot]:
     return devices()
 
 
+@interrupts.uninterrupted
 def open_device(selector: str = "auto") -> Device:
     """A device, opened; close it, or use it in a ``with`` block.
 
@@ -227,7 +232,7 @@ def open_device(selector: str = "auto") -> Device:
         messages.raise_pending()
         if snapshot.is_null:
             text = f"{snapshot.name} is a null device: nothing is computed on it"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
     except BaseException:
         device.close()
         raise

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError, VknnError
 from vknn.printable import one_line
 from vknn.runtime.device import Device
@@ -71,6 +71,7 @@ class DeviceTensor(Closing):
         """Whether it was closed, by itself or with its device."""
         return self._closed
 
+    @interrupts.uninterrupted
     def numpy(self) -> np.ndarray:
         """A copy in the host's memory, a new one each time, which is the caller's.
 
@@ -92,6 +93,7 @@ class DeviceTensor(Closing):
             raise DeviceError(f"the device tensor {self.name!r} was closed, or its device was")
         return stored
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of its memory, when runs that use it are done; may be called twice."""
         with self._lock:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
+from vknn.run_limits import acquire, held
 from vknn.runtime.device import Device
 from vknn.runtime.device_array import DeviceArray, on_host, storage_dtype
 from vknn.runtime.device_run import DeviceRun
@@ -44,6 +45,7 @@ class Executable(Closing):
     by default VKNN_TIMEOUT. ``tensors``: the account of outputs that stay on the device.
     """
 
+    @interrupts.uninterrupted
     def __init__(
         self,
         device: Device,
@@ -101,15 +103,22 @@ class Executable(Closing):
         on_device = self._host_io.check(feeds)
         if on_device or kept:
             return self._run_on_device(feeds, on_device, kept)
-        with self._lock:
-            self._ready()
-            self._host_io.store(feeds)
-            self._execute(self._run.submits)
-            outputs = self._host_io.load()
+        with interrupts.put_off():
+            if not self._lock.acquire(blocking=False):  # few calls where nobody else has it
+                acquire(self._lock)
+            try:
+                self._ready()
+                self._host_io.store(feeds)
+                self._run.submit()
+                self._run.wait(self.timeout)
+                outputs = self._host_io.load()
+            finally:
+                self._lock.release()
         if messages.collected:
             messages.raise_pending()
         return outputs
 
+    @interrupts.uninterrupted
     def stream(self) -> PlanStream:
         """A stream of runs, the host's copies of one beside the device's work on another.
 
@@ -117,7 +126,8 @@ class Executable(Closing):
         the executable at the latest.
         """
         sweep()
-        with self._lock:
+        close_all([stream for stream in self._streams if stream.given_up])
+        with held(self._lock):
             self._ready()
             self._streams = [s for s in self._streams if s.is_open]
             stream = PlanStream(
@@ -126,6 +136,7 @@ class Executable(Closing):
             self._streams.append(stream)
         return stream
 
+    @interrupts.uninterrupted
     def profile(self, feeds: Mapping[str, np.ndarray]) -> PlanProfile:
         """Run as of :meth:`run`, submit by submit, with timestamps around each command.
 
@@ -141,6 +152,7 @@ class Executable(Closing):
         messages.raise_pending()
         return profile
 
+    @interrupts.uninterrupted
     def compiled(self, *, texts: bool = False) -> list[CompiledPipeline]:
         """Statistics of each dispatch's pipeline by the compiler; with ``texts`` its code, too.
 
@@ -158,6 +170,7 @@ class Executable(Closing):
         """SPIR-V of each dispatch, cut to what its specialization constants leave of it."""
         return [key.spirv for key in pipeline_keys(self.plan.dispatches, self._shaders)]
 
+    @interrupts.uninterrupted
     def read(self, buffer: int) -> np.ndarray:
         """The bytes (uint8) of a buffer of the plan as the last run left them."""
         with self._lock:
@@ -165,6 +178,7 @@ class Executable(Closing):
             place = self._memory.places[buffer]
             return self._transfer.download(place.memory, place.offset, place.nbytes)
 
+    @interrupts.uninterrupted
     def check_guards(self) -> None:
         """Check that ``plan.guards`` are as they were; raises ValidationError if not."""
         with self._lock:
@@ -176,6 +190,7 @@ class Executable(Closing):
         """Bytes of device memory by role; shared weights count in full."""
         return self._memory.nbytes
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of everything, after work that is still going on; may be called twice."""
         with self._closing:
@@ -197,7 +212,7 @@ class Executable(Closing):
     @contextlib.contextmanager
     def _submitting(self) -> Iterator[None]:
         """The lock, while a stream submits: submits of a plan must not mix with another run's."""
-        with self._lock:
+        with held(self._lock):
             self._ready()
             yield
 
@@ -215,6 +230,7 @@ class Executable(Closing):
             shared.precompiler.finish(batch, shared.pipelines, self._memory.places)
             self._core.ensure_alive()
 
+    @interrupts.uninterrupted
     def _run_on_device(
         self,
         feeds: Mapping[str, np.ndarray | DeviceArray],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
 from vknn.runtime.memory_blocks import Block, Blocks
@@ -61,6 +61,7 @@ class WeightPool(Closing):
         """Bytes that weights take of it."""
         return self._blocks.used
 
+    @interrupts.uninterrupted
     def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[DeviceWeight]:
         """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
 
@@ -88,11 +89,13 @@ class WeightPool(Closing):
                 raise
         return taken
 
+    @interrupts.uninterrupted
     def release(self, weights: Iterable[DeviceWeight]) -> None:
         """Release of copies of weights."""
         with self._lock:
             self._drop(weights)
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of everything, whoever uses it; may be called twice."""
         with self._lock:
