@@ -21,9 +21,9 @@ from vknn.runtime import Device
 
 #: Share of the free memory that a network may take.
 SHARE = 0.75
-#: How many times the size of a node's results NumPy may hold while it runs: the results, sums in
-#: float64, and one or two products of that size (measured: up to 6, convolutions and resizing).
-_TEMPORARY = 6
+#: How many times the size of what a node reads and gives NumPy may hold besides while it runs.
+#: References compute in blocks (tests/ops/test_reference_blocks.py holds most of them to this).
+_TEMPORARY = 2
 #: Limit and use of a control group, in versions 2 and 1.
 _GROUP_FILES = (
     ("memory.max", "memory.current"),
@@ -55,13 +55,31 @@ class MemoryBudget:
                 f"needed there at once, more than the limit of {most}; {_REMEDY}"
             )
 
-    def check_plan(self, plan: Plan) -> None:
-        """Check of a plan's buffers; raises OutOfMemoryError."""
+    def check_plan(self, plan: Plan, tensors: int = 0) -> None:
+        """Check of a plan's buffers; raises OutOfMemoryError.
+
+        ``tensors``: bytes of results that stay on the device; what is free is free without them.
+        """
         most, needed = self._most(), sum(plan.arenas.values())
-        if most is not None and needed > most:
+        held = tensors if self.limit is not None else 0
+        if most is not None and needed + held > most:
+            beside = f" beside the {held} of its device tensors" if held else ""
             raise OutOfMemoryError(
                 f"the plan of {plan.name!r} needs {needed} bytes of device memory"
-                f"{_largest_buffer(plan)}, more than the limit of {most}; {_REMEDY}"
+                f"{_largest_buffer(plan)}{beside}, more than the limit of {most}; {_REMEDY}"
+            )
+
+    def check_tensors(self, needed: int, growth: int) -> None:
+        """Check of results that stay on the device; raises OutOfMemoryError.
+
+        ``needed``: bytes of the network and of all that stays; ``growth``: bytes that are about to
+        be allocated, which is what counts where no limit is stated.
+        """
+        most = self.limit if self.limit is not None else (self._most() if growth else None)
+        if most is not None and (found := needed if self.limit is not None else growth) > most:
+            raise OutOfMemoryError(
+                f"the network and its device tensors need {found} bytes on the device, more than "
+                f"the limit of {most}; close tensors, or raise memory_limit (VKNN_MEMORY_LIMIT)"
             )
 
     def _most(self) -> int | None:
@@ -75,11 +93,11 @@ class MemoryBudget:
         return None if free is None else int(SHARE * free)
 
 
-def peak(graph: Graph, temporary: int = 1) -> tuple[int, Node | None]:
+def peak(graph: Graph, temporary: int = 0) -> tuple[int, Node | None]:
     """Most bytes of results that are alive at the same time, and the node that makes the last.
 
-    ``temporary``: how often a node's own results count while it runs. Shapes that only a run
-    decides count nothing; a Reshape is its input.
+    ``temporary``: how many times what a node reads and gives counts besides while it runs. Shapes
+    that only a run decides count nothing; a Reshape is its input.
     """
     last = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs if v is not None}
     last.update(dict.fromkeys(graph.outputs.values(), len(graph.nodes)))
@@ -88,8 +106,10 @@ def peak(graph: Graph, temporary: int = 1) -> tuple[int, Node | None]:
     found: Node | None = None
     for index, node in enumerate(graph.nodes):
         own = 0 if isinstance(node.op, Reshape) else sum(map(_nbytes, node.outputs))
-        if alive + temporary * own > most:
-            most, found = alive + temporary * own, node
+        read = sum(_nbytes(v) for v in node.inputs if v is not None and v.constant is None)
+        needed = alive + own + (temporary * (own + read) if own else 0)
+        if needed > most:
+            most, found = needed, node
         if own:
             alive += own
             for value in node.outputs:
