@@ -169,10 +169,13 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
 def parts(given: str | Iterable[str], what: str) -> frozenset[str]:
     """Names of :data:`PARTS`: several, or text with commas between them. ``what``: who gave them.
 
-    Raises VknnError for names that are not known.
+    Raises VknnError for names that are not known and for what holds no names.
     """
     several = given.split(",") if isinstance(given, str) else given
-    names = frozenset(name.strip() for name in several if name.strip())
+    listed = list(several) if isinstance(several, Iterable) else [several]
+    if strange := [name for name in listed if not isinstance(name, str)]:
+        raise VknnError(f"{what} takes names of parts, not {strange[0]!r}; () switches none off")
+    names = frozenset(name.strip() for name in listed if name.strip())
     if unknown := sorted(names - PARTS.keys()):
         raise VknnError(f"{what} names {', '.join(unknown)}; known are {', '.join(PARTS)}")
     return names

@@ -96,8 +96,8 @@ class Session:
         memory_limit: int | str | None = None,
     ) -> None:
         check_precision(precision, arithmetic)
-        disable = disable if isinstance(disable, str) else tuple(disable)
-        disabled = environment.parts(disable, "disable") | environment.disabled()
+        asked = environment.parts(disable, "disable")
+        disabled = asked | environment.disabled()
         limit = environment.memory_limit()
         if memory_limit is not None:
             limit = environment.nbytes(memory_limit, "memory_limit")
@@ -115,7 +115,7 @@ class Session:
             self._file = Path(file).name
         self._opened = {
             "path": os.path.abspath(file), "device": device, "precision": precision,
-            "weights": None if second is None else os.path.abspath(second), "disable": disable,
+            "weights": None if second is None else os.path.abspath(second), "disable": asked,
             "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
         }  # fmt: skip
         try:
