@@ -177,12 +177,6 @@ def on_target(offset: int, stride: int, count: int, size: int) -> tuple[slice, s
     return slice(first, behind), slice(begin, offset + (behind - 1) * stride + 1, stride)
 
 
-def blocks(count: int, bytes_each: int, limit: int = 1 << 25) -> list[slice]:
-    """Slices of range(count) that take at most ``limit`` bytes each."""
-    step = max(1, limit // max(1, bytes_each))
-    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
-
-
 def volume(dims: Sequence[int]) -> int:
     """The product of ``dims``."""
     return math.prod(dims)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
+from vknn.ops.common.blocks import blocks, places
 from vknn.ops.common.checks import require
 from vknn.ops.common.windows import on_target
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
@@ -31,8 +36,22 @@ class Transposition(ConvolutionBase):
         )
         return (x.shape[0], w.dims[1] * self.group, *spatial)
 
-    def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return self._scatter(x.astype(np.float64), w.astype(np.float64))
+    def _parts(
+        self, x: np.ndarray, w: np.ndarray, zero: int = 0
+    ) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        n, c, *spatial = x.shape
+        each, kernel = w.shape[1], w.shape[2:]
+        kept = [self._size(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
+        matrices = w.reshape(self.group, c // self.group, *w.shape[1:]).astype(np.float64)
+        columns = x.reshape(n, self.group, c // self.group, *spatial)
+        for image in range(n):
+            for groups in blocks(self.group, 16 * each * math.prod(kept)):
+                one = groups.stop - groups.start == 1
+                for maps in blocks(each, 16 * math.prod(kept)) if one else [slice(0, each)]:
+                    y = self._scatter(columns[image, groups], matrices[groups, :, maps], kept, zero)
+                    first = groups.start * each + maps.start
+                    channels = slice(first, (groups.stop - 1) * each + maps.stop)
+                    yield (slice(image, image + 1), channels), y
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -53,24 +72,26 @@ class Transposition(ConvolutionBase):
         extent = (kernel - 1) * self.dilations[axis] + 1
         return (size - 1) * self.strides[axis] + extent + self.extra[axis]
 
-    def _scatter(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Each tap's products added at its places, those that are not cut off with the pads."""
-        n, c, *spatial = x.shape
-        kernel = w.shape[2:]
-        kept = [self._size(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
-        y = np.zeros((n, self.group, w.shape[1], *kept))
-        columns = x.reshape(n, self.group, c // self.group, -1)
-        matrices = w.reshape(self.group, c // self.group, w.shape[1], *kernel)
-        for tap in np.ndindex(*kernel):
-            places = [
-                on_target(t * self.dilations[a] - self.pads[a], self.strides[a], spatial[a], size)
-                for a, (t, size) in enumerate(zip(tap, kept, strict=True))
-            ]
-            product = matrices[(..., *tap)].swapaxes(1, 2) @ columns
-            product = product.reshape(n, self.group, -1, *spatial)
-            source, target = zip(*places, strict=True)
-            y[(..., *target)] += product[(..., *source)]
-        return y.reshape(n, -1, *kept)
+    def _scatter(self, x: Any, w: np.ndarray, kept: list[int], zero: int) -> np.ndarray:
+        """Results [1, channels, ``kept``]: each tap's products added at its places, those that are
+        not cut off with the pads, for x [groups, C, spatial...] and w [groups, C, M, kernel...]."""
+        groups, c, *spatial = x.shape
+        y: Any = np.zeros((groups, w.shape[2], *kept))
+        for part in places(spatial, 8 * groups * max(c, w.shape[2])):
+            moved = x[(..., *part)].astype(np.float64) - zero
+            columns = moved.reshape(groups, c, -1)
+            for tap in np.ndindex(*w.shape[3:]):
+                product = w[(..., *tap)].swapaxes(1, 2) @ columns
+                product = product.reshape(groups, -1, *moved.shape[2:])
+                at = [
+                    on_target(t * d + p.start * s - pad, s, p.stop - p.start, size)
+                    for t, d, s, p, pad, size in zip(
+                        tap, self.dilations, self.strides, part, self.pads, kept, strict=False
+                    )
+                ]
+                source, target = zip(*at, strict=True)
+                y[(..., *target)] += product[(..., *source)]
+        return np.asarray(y.reshape(1, -1, *kept))
 
 
 @attributes

@@ -47,7 +47,7 @@ class TileWork:
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
     make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
     factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
-    besides.
+    besides. ``scaled``: those of a step that multiply x by a scale.
     """
 
     pixels: int
@@ -64,6 +64,7 @@ class TileWork:
     taken: float = 0.0
     unpacked: float = 0.0
     finish: float = 0.0
+    scaled: float = 0.0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -86,7 +87,7 @@ class TileWork:
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
         products = 16.0 * self.pixels * self.block * self.product
-        products += self.unpacked * self.block
+        products += self.unpacked * self.block + self.scaled
         if not machine.scalar:
             return products + self.pixels + self.rows * self.block
         products += self.taken * self.pixels

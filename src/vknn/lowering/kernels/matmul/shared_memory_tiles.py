@@ -158,11 +158,13 @@ class SharedMemoryTile:
         half: bool = False,
         taps: bool = False,
         whole: bool = False,
+        beside: _Pair = (0.0, 0.0),
     ) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k.
 
         ``half``: sums in float16 are allowed. ``taps``: rows of a are pixels under taps.
-        ``whole``: no round reaches behind the end of k (WHOLE in the shader).
+        ``whole``: no round reaches behind the end of k (WHOLE in the shader). ``beside``:
+        instructions and waits of a round for what else is done.
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         products = 16 * results * self.depth * self.work(machine, half)
@@ -178,8 +180,9 @@ class SharedMemoryTile:
                 held = 7
         if machine.registers < 1:
             held = machine.held(held)
-        work = rounds * (products + more) + outside[0]
-        return machine.on_simds(groups * self.lanes, work, rounds * waits + outside[1], held)
+        work = rounds * (products + more + beside[0]) + outside[0]
+        waits = rounds * (waits + beside[1]) + outside[1]
+        return machine.on_simds(groups * self.lanes, work, waits, held)
 
     def _round(
         self, machine: Machine, size: int, taps: bool, whole: bool
