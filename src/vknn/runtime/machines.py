@@ -112,9 +112,7 @@ def _intel(
 def _apple(cores: int, clock: float, bandwidth: float) -> GpuMachine:
     """Cores of four SIMDs of 32 lanes, which are no faster in float16 (measurements of
     github.com/philipturner/metal-benchmarks)."""
-    return GpuMachine(
-        4 * cores, 32, clock, bandwidth, shared_by=4, packed=1, dot=_EMULATED_DOT
-    )
+    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1, dot=_EMULATED_DOT)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card

@@ -177,7 +177,7 @@ _VENDORS = {
 }
 #: Lanes in flight that keep one lane of a processor busy: a load's latency over a round's work.
 _LANES_TO_HIDE = 4
-#: Bytes that a compute unit takes a cycle from the caches behind its own, as static profiles assume.
+#: Bytes that a compute unit takes a cycle from caches behind its own, as static profiles assume.
 _UNIT_BYTES = 64
 #: Share of measured peaks that kernels reach.
 _REACHED = 0.6

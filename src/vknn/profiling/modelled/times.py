@@ -116,9 +116,9 @@ def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> Mo
     """Modelled time of a dispatch from its SPIR-V's counts alone, coarser.
 
     A multiply-add (as many of 16 bits as the machine packs, four of a dot product where it has one)
-    and an access take one instruction, a round of a loop some more; a round with loads waits once for them.
-    Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes have an
-    address in common.
+    and an access take one instruction, a round of a loop some more; a round with loads waits once
+    for them. Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes
+    have an address in common.
     """
     whole, hot = work.counts.whole, work.counts.hot
     loops = work.counts.others if hot is None else (hot, *work.counts.others)
