@@ -48,7 +48,8 @@ void normalize_rows(int lane, int m0, int height, int m, int n4) {
     if (!is_last_of_rows(lane)) return;
     float inverse = 0.25 / float(n4);
     int own = row_lane(), last = own + (NORM_HELD - 1) * NORM_LANES;
-    for (int first = 0; first < height; first += NORM_ROWS) {
+    // As often as the tile has it: compilers would have several rounds' registers beside each other.
+    [[dont_unroll]] for (int first = 0; first < height; first += NORM_ROWS) {
         int row = m0 + first + row_of_group();
         int base = min(row, m - 1) * n4;
         vec4 v[NORM_HELD];

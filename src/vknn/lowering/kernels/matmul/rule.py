@@ -180,7 +180,7 @@ class _Form:
         tile = self.shared or self.wide
         if tile is None or self.normal is None:
             return None
-        return self.normal.lanes(tile.lanes, tile.height)
+        return self.normal.lanes(self.problem.machine, tile.lanes, tile.height)
 
     def inputs(self) -> tuple[Layout | None, ...]:
         """The inputs' layouts."""
