@@ -20,6 +20,9 @@ os.environ.setdefault("VKNN_VALIDATE", "1")
 for _switch in ("VKNN_DEVICE", "VKNN_DEBUG", "VKNN_DISABLE"):
     os.environ.pop(_switch, None)
 
+if os.environ.get(needs.BARE) == "1":
+    needs.hide()
+
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Files whose tests get the marker ``device``: an operator's tests run it on the device.

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 
 #: Set to 1 by tools/test, which has installed both: what is missing is then an error, not a skip.
 REQUIRE = "VKNN_TEST_REQUIRE_DEVICE"
+#: Set to 1 by tools/test --quick: tests find neither a loader nor a compiler, as on a bare machine.
+BARE = "VKNN_TEST_BARE"
+
+
+def hide() -> None:
+    """Makes this process one of a machine without Vulkan's loader and a GLSL compiler.
+
+    Tests that need either and are not marked then fail where they are written, not only elsewhere.
+    """
+    sys.modules["vulkan"] = None  # type: ignore[assignment]
+    from vknn.runtime.spirv import shaderc
+
+    shaderc._LIBRARIES = ()
+    shaderc.shutil = SimpleNamespace(which=lambda program: None)  # type: ignore[attr-defined]
 
 
 def required() -> bool:

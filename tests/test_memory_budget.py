@@ -116,7 +116,7 @@ def test_what_is_alive_at_once() -> None:
     graph = g.finish({"y": g.add(Add(), c, d)})
     most, node = peak(graph)
     assert most == 3 * 80 and node is graph.nodes[-1]
-    assert peak(graph, 2)[0] == 4 * 80
+    assert peak(graph, 1)[0] == 3 * 80 + 80 + 2 * 80
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from vknn.runtime import Device
 
 #: Share of the free memory that a network may take.
 SHARE = 0.75
-#: How many times the size of a node's results NumPy may hold while it runs: the results, sums in
-#: float64, and one or two products of that size (measured: up to 6, convolutions and resizing).
-_TEMPORARY = 6
+#: How many times the size of what a node reads and gives NumPy may hold besides while it runs.
+#: References compute in blocks (tests/ops/test_reference_blocks.py holds most of them to this).
+_TEMPORARY = 2
 #: Limit and use of a control group, in versions 2 and 1.
 _GROUP_FILES = (
     ("memory.max", "memory.current"),
@@ -75,11 +75,11 @@ class MemoryBudget:
         return None if free is None else int(SHARE * free)
 
 
-def peak(graph: Graph, temporary: int = 1) -> tuple[int, Node | None]:
+def peak(graph: Graph, temporary: int = 0) -> tuple[int, Node | None]:
     """Most bytes of results that are alive at the same time, and the node that makes the last.
 
-    ``temporary``: how often a node's own results count while it runs. Shapes that only a run
-    decides count nothing; a Reshape is its input.
+    ``temporary``: how many times what a node reads and gives counts besides while it runs. Shapes
+    that only a run decides count nothing; a Reshape is its input.
     """
     last = {v: i for i, node in enumerate(graph.nodes) for v in node.inputs if v is not None}
     last.update(dict.fromkeys(graph.outputs.values(), len(graph.nodes)))
@@ -88,8 +88,10 @@ def peak(graph: Graph, temporary: int = 1) -> tuple[int, Node | None]:
     found: Node | None = None
     for index, node in enumerate(graph.nodes):
         own = 0 if isinstance(node.op, Reshape) else sum(map(_nbytes, node.outputs))
-        if alive + temporary * own > most:
-            most, found = alive + temporary * own, node
+        read = sum(_nbytes(v) for v in node.inputs if v is not None and v.constant is None)
+        needed = alive + own + (temporary * (own + read) if own else 0)
+        if needed > most:
+            most, found = needed, node
         if own:
             alive += own
             for value in node.outputs:

@@ -91,6 +91,7 @@ def test_verify_checks_what_is_built_at_run_time(
     assert {name.split("/")[0] for name in arrays} >= {"2", "3", "4"}
 
 
+@pytest.mark.device
 def test_verify_before_passes(capsys: pytest.CaptureFixture[str], model: Path, feeds: Path) -> None:
     found = run_json(capsys, "verify", model, "--input", feeds, "--before-passes")
     assert len(found["rows"]) == 5
@@ -111,6 +112,7 @@ def test_bench(capsys: pytest.CaptureFixture[str], model: Path, feeds: Path) -> 
     assert found["runs"][0]["median"] > 0
 
 
+@pytest.mark.device
 def test_models_with_state(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     model = tmp_path / "state.tflite"
     model.write_bytes(adding_up(10).file())

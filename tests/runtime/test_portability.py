@@ -8,6 +8,8 @@ from vknn.runtime.vulkan import instance
 from vknn.runtime.vulkan.core import _device_info
 from vknn.runtime.vulkan.vulkan_api import ffi
 
+pytestmark = pytest.mark.device
+
 SUBSET = "VK_KHR_portability_subset"
 
 

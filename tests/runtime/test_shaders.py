@@ -200,11 +200,13 @@ def test_an_include_in_disguise_is_refused(tmp_path: Path, line: str) -> None:
         modules.compile_glsl(f"#version 450\n{line.format(secret)}\nvoid main() {{}}\n")
 
 
+@pytest.mark.glsl
 def test_a_commented_include_is_a_comment() -> None:
     text = '#version 450\n// #include "x"\n/*\n // #include "x" */\nvoid main() {}\n'
     assert modules.compile_glsl(text)
 
 
+@pytest.mark.glsl
 def test_users_glsl_may_include_ours() -> None:
     text = KERNEL.replace("ADDED", "GIVEN")
     assert is_spirv(modules.compile_glsl(text, {"GIVEN": 3, "ACCESS": 2}))

@@ -88,6 +88,7 @@ def test_unknown_field() -> None:
         structs.make("VkBufferCreateInfo", length=4)
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("shortfalls", [0, 1, structs.LISTING_TRIES])
 def test_a_list_that_grows_while_it_is_read_is_read_again(shortfalls: int) -> None:
     """VK_INCOMPLETE means that entries came after the count was told: nothing is wrong."""
@@ -108,6 +109,7 @@ def test_a_list_that_grows_while_it_is_read_is_read_again(shortfalls: int) -> No
     assert (code, found) == ((INCOMPLETE, []) if exhausted else (SUCCESS, [10, 11]))
 
 
+@pytest.mark.device
 def test_a_list_of_structs_with_types_and_an_error() -> None:
     def call(count: Any, entries: Any) -> int:
         if entries != ffi.NULL:

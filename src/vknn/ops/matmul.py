@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
+from vknn.ops.common.blocks import blocks, in_blocks
 from vknn.ops.common.checks import (
     arguments,
     broadcast,
@@ -44,11 +46,7 @@ class MatMul(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b, bias = arguments(self, inputs, 2, optional=1)
-        with np.errstate(all="ignore"):
-            y = product(a, b, self.transpose_a, self.transpose_b)
-            if bias is not None:
-                y += bias
-            return (y.astype(a.dtype),)
+        return (_product_and_bias(a, b, bias, self.transpose_a, self.transpose_b),)
 
 
 @attributes
@@ -77,10 +75,7 @@ class Projections(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, pairs = _pairs(inputs)
-        with np.errstate(all="ignore"):
-            found = [product(a, b, False, self.transpose_b) for b, _ in pairs]
-            biased = zip(found, pairs, strict=True)
-            return (np.stack([y if c is None else y + c for y, (_, c) in biased]).astype(a.dtype),)
+        return (np.stack([_product_and_bias(a, *pair, False, self.transpose_b) for pair in pairs]),)
 
 
 def _pairs(inputs: Sequence[Any]) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -108,8 +103,11 @@ class MatMulInteger(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b = arguments(self, inputs, 2)
+        y = np.empty(product_dims(a, b, False, self.transpose_b), np.int32)
         # Products of int8 are exact in float64, and BLAS is far faster than integer loops.
-        return (product(a, b, False, self.transpose_b).astype(np.int64).astype(np.int32),)
+        for rows, columns, sums in products(a, b, False, self.transpose_b):
+            y[..., rows, columns] = sums.astype(np.int64).astype(np.int32)
+        return (y,)
 
 
 @attributes
@@ -160,9 +158,11 @@ class QuantizedMatMul(Op):
                 a_scale = a_scale[:, None]
             if b_scale is None:
                 b, b_scale = _quantized(b, (-1, -2))
-            total = product(a, b, self.transpose_a, self.transpose_b)
-            factor = np.float32(1) / (a_scale.astype(np.float32) * b_scale.astype(np.float32))
-            return ((total * factor).astype(floats.dtype),)
+            y = np.empty(product_dims(a, b, self.transpose_a, self.transpose_b), floats.dtype)
+            for rows, columns, sums in products(a, b, self.transpose_a, self.transpose_b):
+                left, right = _part(a_scale, -2, rows), _part(b_scale, -1, columns)
+                y[..., rows, columns] = sums * (np.float32(1) / (left * right))
+            return (y,)
 
 
 @attributes
@@ -183,15 +183,24 @@ class RoundBlocks(Op):
         require(good, f"RoundBlocks: {x} has no blocks of {self.size}")
         return (x,)
 
+    @in_blocks(whole=lambda *_: (-1,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         width = x.shape[-1]
         rest = [(0, 0)] * (x.ndim - 1) + [(0, -width % self.size)]
-        blocks = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
+        parts = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
         with np.errstate(all="ignore"):
-            whole, scale = _quantized(blocks, (-1,))
+            whole, scale = _quantized(parts, (-1,))
             y = (whole / scale).reshape(*x.shape[:-1], width + rest[-1][1])
         return (y[..., :width].astype(x.dtype),)
+
+
+def _part(scale: Any, axis: int, part: slice) -> Any:
+    """The part of a scale as float32 along an axis, if it has one there."""
+    scale = scale.astype(np.float32)
+    if scale.ndim < -axis or scale.shape[axis] == 1:
+        return scale
+    return scale[..., part] if axis == -1 else scale[..., part, :]
 
 
 def _quantized(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
@@ -217,8 +226,38 @@ def product_shape(
     return (*broadcast(op, a.shape[:-2], b.shape[:-2]), m, n)
 
 
-def product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
-    """a @ b in float64: exact for integers of few bits."""
-    a, b = a.astype(np.float64), b.astype(np.float64)
+def product_dims(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> tuple[int, ...]:
+    """The shape of a @ b, of arrays that fit."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (*lead, a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1])
+
+
+def products(
+    a: Any, b: Any, transpose_a: bool, transpose_b: bool, zeros: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[slice, slice, Any]]:
+    """(a - zero) @ (b - zero) in float64, in parts: rows, columns and the sums of these.
+
+    Exact for integers of few bits. Only parts of a and b are in float64 at the same time.
+    """
     a = a.swapaxes(-1, -2) if transpose_a else a
-    return np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b)
+    b = b.swapaxes(-1, -2) if transpose_b else b
+    lead = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    m, (depth, n) = a.shape[-2], b.shape[-2:]
+    for columns in blocks(n, 8 * lead * depth):
+        right = b[..., columns].astype(np.float64) - zeros[1]
+        for rows in blocks(m, 8 * lead * max(depth, columns.stop - columns.start)):
+            left = a[..., rows, :].astype(np.float64) - zeros[0]
+            with np.errstate(all="ignore"):
+                sums = np.matmul(left, right)
+            yield rows, columns, sums
+
+
+def _product_and_bias(
+    a: Any, b: Any, bias: Any, transpose_a: bool, transpose_b: bool
+) -> np.ndarray:
+    """a @ b + bias, in the dtype of a."""
+    y = np.empty(product_dims(a, b, transpose_a, transpose_b), a.dtype)
+    with np.errstate(all="ignore"):
+        for rows, columns, sums in products(a, b, transpose_a, transpose_b):
+            y[..., rows, columns] = sums if bias is None else sums + bias[columns]
+    return y

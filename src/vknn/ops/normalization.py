@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks, in_blocks
 from vknn.ops.common.checks import (
     arguments,
     fits,
@@ -38,6 +40,7 @@ class BatchNormalization(Op):
             require_vector(self, name, vector, x.shape[1])
         return (x,)
 
+    @in_blocks(whole=lambda *_: (1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, *vectors = arguments(self, inputs, 5)
         shape = (-1, *[1] * (x.ndim - 2))
@@ -70,6 +73,7 @@ class LayerNormalization(Op):
                 raise ShapeError(f"LayerNormalization: {name} is {vector}, not of shape {inner}")
         return (x,)
 
+    @in_blocks(whole=lambda op, rank: range(op.axis % rank, rank), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale, bias = arguments(self, inputs, 1, optional=2)
         axes = tuple(range(normal_axis(self, self.axis, x.ndim), x.ndim))
@@ -107,6 +111,7 @@ class LRN(Op):
         require(len(normal) == len(self.axes), f"LRN: axes {self.axes} repeat")
         return (x,)
 
+    @in_blocks(whole=lambda op, _: op.axes)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         wide = x.astype(np.float64)
@@ -152,17 +157,28 @@ def _grouped(
 ) -> np.ndarray:
     """x normalised over its spatial axes and each of ``groups`` runs of channels, then affine."""
     x, scale, bias = arguments(op, inputs, 1, optional=2)
+    each = x.shape[1] // groups
+    rows = x.reshape(x.shape[0], groups, each, math.prod(x.shape[2:]))
+    affine = [None if v is None else v.reshape(groups, each, 1) for v in (scale, bias)]
+    y = np.empty(rows.shape, x.dtype)
+    for image in range(len(rows)):
+        for part in blocks(groups, 16 * math.prod(rows.shape[2:])):
+            scale, bias = (None if v is None else v[part] for v in affine)
+            y[image, part] = _normalized(rows[image, part], scale, bias, epsilon)
+    return y.reshape(x.shape)
+
+
+def _normalized(rows: np.ndarray, scale: Any, bias: Any, epsilon: float) -> np.ndarray:
+    """Groups [groups, channels, places], each normalised, then affine; in float64."""
     with np.errstate(all="ignore"):
-        y = x.astype(np.float64).reshape(x.shape[0], groups, -1)
-        y = y - y.mean(axis=2, keepdims=True)
-        y /= np.sqrt(np.mean(y * y, axis=2, keepdims=True) + epsilon)
-        y = y.reshape(x.shape)
-        shape = (-1, *(1,) * (x.ndim - 2))
+        y = rows.astype(np.float64)
+        y -= y.mean(axis=(1, 2), keepdims=True)
+        y /= np.sqrt(np.mean(y * y, axis=(1, 2), keepdims=True) + epsilon)
         if scale is not None:
-            y = y * scale.reshape(shape)
+            y *= scale
         if bias is not None:
-            y = y + bias.reshape(shape)
-        return np.asarray(y.astype(x.dtype))
+            y += bias
+        return y
 
 
 def _infer_grouped(op: Op, inputs: tuple[TensorType | None, ...]) -> TensorType:
@@ -236,6 +252,7 @@ class MeanVarianceNormalization(Op):
         normal_axes(self, self.axes, x.rank)
         return (x,)
 
+    @in_blocks(whole=lambda op, _: op.axes)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         axes = normal_axes(self, self.axes, x.ndim)
@@ -266,6 +283,7 @@ class NormalizeL2(Op):
         normal_axes(self, self.axes, x.rank)
         return (x,)
 
+    @in_blocks(whole=lambda op, _: op.axes)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         axes = normal_axes(self, self.axes, x.ndim)
@@ -295,6 +313,7 @@ class RMSNormalization(Op):
             require(same, f"RMSNormalization: scale is {scale}, not of shape {inner}")
         return (x,)
 
+    @in_blocks(whole=lambda op, rank: range(op.axis % rank, rank), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale = arguments(self, inputs, 1, optional=1)
         axes = tuple(range(normal_axis(self, self.axis, x.ndim), x.ndim))

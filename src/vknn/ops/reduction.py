@@ -8,6 +8,7 @@ from abc import abstractmethod
 import numpy as np
 
 from vknn.graph import DType, Op, Shape, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, normal_axis, require, require_float, wide
 
 #: dtypes of which sums are taken; those of integers wrap around.
@@ -48,11 +49,16 @@ class Reduction(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        axes = normal_axes(self, self.axes, x.ndim)
+        (y,) = self._kept(x)
+        return (y if self.keepdims else np.squeeze(y, normal_axes(self, self.axes, x.ndim)),)
+
+    @in_blocks(whole=lambda op, rank: normal_axes(op, op.axes, rank))
+    def _kept(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        """The result with the reduced axes kept."""
+        (x,) = arguments(self, inputs, 1)
         with np.errstate(all="ignore"):
-            y = self._reduce(wide(x), axes)
-            y = np.asarray(y).astype(x.dtype)
-        return (y if self.keepdims else np.squeeze(y, axes),)
+            y = self._reduce(wide(x), normal_axes(self, self.axes, x.ndim))
+            return (np.asarray(y).astype(x.dtype),)
 
     def _check(self, x: TensorType) -> None:
         name = type(self).__name__
@@ -189,6 +195,7 @@ class Softmax(Op):
         normal_axis(self, self.axis, x.rank)
         return (x,)
 
+    @in_blocks(whole=lambda op, _: (op.axis,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         return (softmax(x.astype(np.float64), self.axis).astype(x.dtype),)
@@ -213,6 +220,7 @@ class LogSoftmax(Op):
         normal_axis(self, self.axis, x.rank)
         return (x,)
 
+    @in_blocks(whole=lambda op, _: (op.axis,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         with np.errstate(all="ignore"):
@@ -238,6 +246,7 @@ class CumSum(Op):
         normal_axis(self, self.axis, x.rank)
         return (x,)
 
+    @in_blocks(whole=lambda op, _: (op.axis,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         rows = np.moveaxis(wide(x), self.axis, 0)

@@ -90,12 +90,6 @@ def reduce_windows(
     return x
 
 
-def blocks(count: int, bytes_each: int, limit: int = 1 << 25) -> list[slice]:
-    """Slices of range(count) that take at most ``limit`` bytes each."""
-    step = max(1, limit // max(1, bytes_each))
-    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
-
-
 def volume(dims: Sequence[int]) -> int:
     """The product of ``dims``."""
     return math.prod(dims)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +35,25 @@ class ConvolutionBase(Op):
         """The shape of the output; raises ShapeError where input and weight do not fit."""
 
     @abstractmethod
-    def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The result in float64, without bias: exact for 8-bit integers."""
+    def _parts(
+        self, x: np.ndarray, w: np.ndarray, zero: int = 0
+    ) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        """The sums of (x - zero) * w, part by part: where in the result, and float64 without bias,
+        exact for 8-bit integers."""
+
+    def _finished_sums(
+        self,
+        x: np.ndarray,
+        w: np.ndarray,
+        dtype: np.dtype[Any],
+        finished: Callable[[np.ndarray, slice], np.ndarray],
+        zero: int = 0,
+    ) -> np.ndarray:
+        """The result, of what ``finished`` makes of sums and the channels that they are."""
+        y: Any = np.empty(self._shape(TensorType.of(x), TensorType.of(w)), dtype)  # type: ignore[type-var]
+        for at, sums in self._parts(x, w, zero):
+            y[at] = finished(sums, at[1])
+        return np.asarray(y)
 
     def _check(self, x: TensorType, w: TensorType, channels: int) -> None:
         """Raises ShapeError unless w suits the attributes and x, of ``channels`` channels."""
@@ -67,8 +86,10 @@ class FloatConvolution(ConvolutionBase):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, w, bias = arguments(self, inputs, 2, optional=1)
+        shape = (-1, *[1] * (x.ndim - 2))
+
+        def biased(sums: np.ndarray, channels: slice) -> np.ndarray:
+            return sums if bias is None else sums + bias[channels].astype(np.float64).reshape(shape)
+
         with np.errstate(all="ignore"):
-            y = self._sums(x, w)
-            if bias is not None:
-                y += bias.astype(np.float64).reshape(-1, *[1] * (x.ndim - 2))
-            return (y.astype(x.dtype),)
+            return (self._finished_sums(x, w, x.dtype, biased),)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from vknn.graph import DType, TensorType, attributes
+from vknn.ops.common.blocks import blocks, places
 from vknn.ops.common.checks import arguments, require_dtype
-from vknn.ops.common.windows import blocks, pad_spatial, volume, window_output, windows
+from vknn.ops.common.windows import pad_spatial, volume, window_output, windows
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
 
@@ -20,13 +24,15 @@ class Convolution(ConvolutionBase):
         spatial = window_output(self, x.shape[2:], kernel, self.strides, self.pads, self.dilations)
         return (x.shape[0], maps, *spatial)
 
-    def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        x = pad_spatial(x.astype(np.float64), self.pads, 0.0)
-        w = w.astype(np.float64)
+    def _parts(
+        self, x: np.ndarray, w: np.ndarray, zero: int = 0
+    ) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        if x.dtype.kind != "f" and not np.iinfo(x.dtype).min <= zero <= np.iinfo(x.dtype).max:
+            x, zero = x.astype(np.float64) - zero, 0  # padding has to be representable
+        x = pad_spatial(x, self.pads, zero)
         view = windows(x, w.shape[2:], self.strides, self.dilations)
-        if w.shape[1] == 1 and self.group > 1:
-            return _depthwise(view, w, self.group)
-        return _grouped(view, w, self.group)
+        parts = _depthwise if w.shape[1] == 1 and self.group > 1 else _grouped
+        return parts(view, w.astype(np.float64), self.group, zero)
 
 
 @attributes
@@ -62,37 +68,52 @@ class ConvInteger(Convolution):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, w = arguments(self, inputs, 2)
-        return (self._sums(x, w).astype(np.int64).astype(np.int32),)
+        whole = np.dtype(np.int32)
+        return (self._finished_sums(x, w, whole, lambda sums, _: sums.astype(np.int64)),)
 
 
-def _grouped(view: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
-    """Windows [N, C, out..., kernel...] times w, by a matrix product a group and block of rows."""
+def _lengths(part: Sequence[slice]) -> list[int]:
+    return [each.stop - each.start for each in part]
+
+
+def _grouped(
+    view: Any, w: np.ndarray, group: int, zero: int
+) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+    """Windows [N, C, out..., kernel...] times w, by a product a group and part of the places."""
     axes = (view.ndim - 2) // 2
     n, c, *out = view.shape[: 2 + axes]
     maps, depth = w.shape[0], volume(w.shape[1:])
     matrix = w.reshape(group, maps // group, depth)
-    y = np.empty((n, maps, *out))
     # [n, group, channel, out..., kernel...] -> [n, group, channel, kernel..., out...]
     split = view.reshape(n, group, c // group, *view.shape[2:]) if group > 1 else view[:, None]
     spatial, taps = range(3, 3 + axes), range(3 + axes, 3 + 2 * axes)
     split = split.transpose(0, 1, 2, *taps, *spatial)
     for image in range(n):
-        for rows in blocks(out[0], 8 * group * depth * volume(out[1:])):
-            columns = np.moveaxis(split[image], 2 + axes, 0)[rows]
-            columns = np.moveaxis(columns, 0, 2 + axes)
+        for part in places(out, 8 * max(group * depth, maps)):
+            columns = split[(image, ..., *part)].astype(np.float64, order="C")
+            if zero:
+                columns -= zero
             product = matrix @ columns.reshape(group, depth, -1)
-            y[image, :, rows] = product.reshape(maps, -1, *out[1:])
-    return y
+            at = (slice(image, image + 1), slice(0, maps), *part)
+            yield at, product.reshape(1, maps, *_lengths(part))
 
 
-def _depthwise(view: np.ndarray, w: np.ndarray, group: int) -> np.ndarray:
+def _depthwise(
+    view: Any, w: np.ndarray, group: int, zero: int
+) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
     """Sums over taps for one input channel a group, faster than thin matrix products."""
     axes = (view.ndim - 2) // 2
     n, _, *out = view.shape[: 2 + axes]
     kernel, each = w.shape[2:], w.shape[0] // group
     factors = w.reshape(group, each, *kernel)
-    y = np.zeros((n, group, each, *out))
-    for tap in np.ndindex(*kernel):
-        factor = factors[(..., *tap)].reshape(group, each, *[1] * axes)
-        y += view[(..., *tap)][:, :, None] * factor
-    return y.reshape(n, group * each, *out)
+    for image in range(n):
+        for groups in blocks(group, 8 * each * volume(out)):
+            for part in places(out, 8 * each):
+                x = view[(image, groups, *part)]
+                y = np.zeros((*x.shape[:1], each, *_lengths(part)))
+                for tap in np.ndindex(*kernel):
+                    factor = factors[(groups, ..., *tap)].reshape(-1, each, *[1] * axes)
+                    y += (x[(..., *tap)].astype(np.float64) - zero)[:, None] * factor
+                maps = slice(groups.start * each, groups.stop * each)
+                at = (slice(image, image + 1), maps, *part)
+                yield at, y.reshape(1, -1, *_lengths(part))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
+from vknn.ops.common.blocks import blocks, places
 from vknn.ops.common.checks import require
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
 
@@ -32,8 +35,22 @@ class Transposition(ConvolutionBase):
         )
         return (x.shape[0], w.dims[1] * self.group, *spatial)
 
-    def _sums(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return self._cut(self._scatter(x.astype(np.float64), w.astype(np.float64)))
+    def _parts(
+        self, x: np.ndarray, w: np.ndarray, zero: int = 0
+    ) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        n, c, *spatial = x.shape
+        each, kernel = w.shape[1], w.shape[2:]
+        full = [self._full(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
+        matrices = w.reshape(self.group, c // self.group, *w.shape[1:]).astype(np.float64)
+        columns = x.reshape(n, self.group, c // self.group, *spatial)
+        for image in range(n):
+            for groups in blocks(self.group, 16 * each * math.prod(full)):
+                one = groups.stop - groups.start == 1
+                for maps in blocks(each, 16 * math.prod(full)) if one else [slice(0, each)]:
+                    y = self._scatter(columns[image, groups], matrices[groups, :, maps], full, zero)
+                    first = groups.start * each + maps.start
+                    channels = slice(first, (groups.stop - 1) * each + maps.stop)
+                    yield (slice(image, image + 1), channels), self._cut(y)
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -54,22 +71,22 @@ class Transposition(ConvolutionBase):
         extent = (kernel - 1) * self.dilations[axis] + 1
         return (size - 1) * self.strides[axis] + extent + self.extra[axis]
 
-    def _scatter(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """The result before pads are cut off: each tap's products added at its places."""
-        n, c, *spatial = x.shape
-        kernel = w.shape[2:]
-        full = [self._full(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
-        y = np.zeros((n, self.group, w.shape[1], *full))
-        columns = x.reshape(n, self.group, c // self.group, -1)
-        matrices = w.reshape(self.group, c // self.group, w.shape[1], *kernel)
-        for tap in np.ndindex(*kernel):
-            product = matrices[(..., *tap)].swapaxes(1, 2) @ columns
-            target: list[Any] = [
-                slice(t * d, t * d + (size - 1) * s + 1, s)
-                for t, d, s, size in zip(tap, self.dilations, self.strides, spatial, strict=True)
-            ]
-            y[(..., *target)] += product.reshape(n, self.group, -1, *spatial)
-        return y.reshape(n, -1, *full)
+    def _scatter(self, x: Any, w: np.ndarray, full: list[int], zero: int) -> np.ndarray:
+        """Results before pads are cut off [1, channels, ``full``]: each tap's products added at
+        its places, for x [groups, C, spatial...] and w [groups, C, M, kernel...]."""
+        groups, c, *spatial = x.shape
+        y: Any = np.zeros((groups, w.shape[2], *full))
+        for part in places(spatial, 8 * groups * max(c, w.shape[2])):
+            moved = x[(..., *part)].astype(np.float64) - zero
+            columns = moved.reshape(groups, c, -1)
+            for tap in np.ndindex(*w.shape[3:]):
+                product = w[(..., *tap)].swapaxes(1, 2) @ columns
+                at = [
+                    slice(t * d + p.start * s, t * d + (p.stop - 1) * s + 1, s)
+                    for t, d, s, p in zip(tap, self.dilations, self.strides, part, strict=True)
+                ]
+                y[(..., *at)] += product.reshape(groups, -1, *moved.shape[2:])
+        return np.asarray(y.reshape(1, -1, *full))
 
     def _cut(self, full: np.ndarray) -> np.ndarray:
         axes = full.ndim - 2

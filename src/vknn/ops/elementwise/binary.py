@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Fusion, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, broadcast, require, require_float
 
 
@@ -37,6 +38,7 @@ class Binary(Op):
             raise ShapeError(f"{name} wants numbers, not {a}")
         return (a.with_shape(broadcast(self, a.shape, b.shape)),)
 
+    @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b = arguments(self, inputs, 2)
         dtype = a.dtype

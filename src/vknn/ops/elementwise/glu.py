@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, normal_axis, require, require_float
 
 
@@ -23,6 +24,7 @@ class Glu(Op):
         half = None if size is None else size // 2
         return (x.with_shape((*x.shape[:axis], half, *x.shape[axis + 1 :])),)
 
+    @in_blocks(whole=lambda op, _: (op.axis,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         half = x.shape[self.axis] // 2

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Fusion, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require_float
 from vknn.ops.elementwise.special import erf
 
@@ -31,6 +32,7 @@ class Unary(Op):
             raise ShapeError(f"{type(self).__name__} wants numbers, not {x}")
         return (x,)
 
+    @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from vknn.graph import DType, Fusion, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require, require_float
 from vknn.ops.common.windows import check_window, pad_spatial, reduce_windows, volume, window_output
 
@@ -88,6 +89,7 @@ class AveragePool(Op):
         )
         return (x.with_shape((*x.shape[:2], *spatial)),)
 
+    @in_blocks(whole=lambda _, rank: range(2, rank))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         with np.errstate(all="ignore"):

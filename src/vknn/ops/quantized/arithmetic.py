@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, broadcast, require
 from vknn.ops.quantized import fixed_point as fp
 
@@ -28,6 +29,7 @@ class TableLookup(Op):
         require(table.rank == 1 and table.size > 0, f"TableLookup: the table is {table}")
         return (x.with_dtype(table.dtype),)
 
+    @in_blocks(split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, table = arguments(self, inputs, 2)
         return (table[np.clip(x.astype(np.int64) - self.first, 0, table.size - 1)],)
@@ -56,6 +58,7 @@ class Rescale(Op):
         _check_range(self, self.dtype, self.low, self.high)
         return (x.with_dtype(self.dtype),)
 
+    @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         moved = fp.wrapped((x.astype(np.int64) - self.zero_in) << self.left_shift)
@@ -84,6 +87,7 @@ class FloatRescale(Op):
         _check_range(self, self.dtype, self.low, self.high)
         return (x.with_dtype(self.dtype),)
 
+    @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         scaled = x.astype(np.float32) * np.float32(self.scale) + np.float32(self.bias)
@@ -137,6 +141,7 @@ class QuantizedBinary(Op):
         _check_range(self, self.dtype, self.low, self.high)
         return (TensorType(broadcast(self, a.shape, b.shape), self.dtype),)
 
+    @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b = arguments(self, inputs, 2)
         a = a.astype(np.int64) - self.zeros[0]

@@ -131,7 +131,12 @@ class _RequantizedConvolution(Requantized, ConvolutionBase):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, w, *vectors = requantized_inputs(self, inputs)
-        return (self._requantize(self._sums(x.astype(np.float64) - self.zero_in, w), *vectors),)
+
+        def requantized(sums: np.ndarray, channels: slice) -> np.ndarray:
+            return self._requantize(sums, *of_channels(vectors, channels))
+
+        dtype = np.dtype(self.dtype.numpy)
+        return (self._finished_sums(x, w, dtype, requantized, self.zero_in),)
 
 
 @attributes
@@ -156,6 +161,11 @@ class QuantizedConvTranspose(_RequantizedConvolution, Transposition):
     @property
     def weight_axis(self) -> int:
         return 1
+
+
+def of_channels(vectors: Sequence[Any], channels: slice) -> list[Any]:
+    """The parts of bias, multiplier and shift that are some channels'; one for all is left."""
+    return [v if v is None or v.shape[-1] == 1 else v[..., channels] for v in vectors]
 
 
 def requantized_inputs(op: Op, inputs: Sequence[Any]) -> tuple[Any, ...]:

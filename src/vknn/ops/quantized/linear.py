@@ -9,6 +9,7 @@ import numpy as np
 from vknn import bfloat16
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, fits, normal_axis, require, require_float
 
 
@@ -44,6 +45,7 @@ class QuantizeLinear(Op):
             _check_parameter(self, "zero_point", zero_point, x, self.axis)
         return (x.with_dtype(self.dtype),)
 
+    @in_blocks(whole=lambda op, _: (op.axis,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale, zero_point = arguments(self, inputs, 2, optional=1)
         scale = _along(scale, x, self.axis)
@@ -78,6 +80,7 @@ class DequantizeLinear(Op):
             _check_parameter(self, "bias", bias, x, self.axis)
         return (x.with_dtype(DType.FLOAT32),)
 
+    @in_blocks(whole=lambda op, _: (op.axis,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale, bias = arguments(self, inputs, 2, optional=1)
         with np.errstate(all="ignore"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import DType, TensorType, attributes
-from vknn.ops.matmul import product, product_shape
-from vknn.ops.quantized.convolution import DATA, Requantized, requantized_inputs
+from vknn.ops.matmul import product_dims, product_shape, products
+from vknn.ops.quantized.convolution import DATA, Requantized, of_channels, requantized_inputs
 
 
 @attributes
@@ -50,7 +50,8 @@ class QuantizedGemm(Requantized):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         a, b, *vectors = requantized_inputs(self, inputs)
-        a = a.astype(np.float64) - self.zero_in
-        b = b.astype(np.float64) - self.zero_b
-        sums = product(a, b, self.transpose_a, self.transpose_b)
-        return (self._requantize(sums, *vectors),)
+        y = np.empty(product_dims(a, b, self.transpose_a, self.transpose_b), self.dtype.numpy)
+        zeros = (self.zero_in, self.zero_b)
+        for rows, columns, sums in products(a, b, self.transpose_a, self.transpose_b, zeros):
+            y[..., rows, columns] = self._requantize(sums, *of_channels(vectors, columns))
+        return (y,)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require
 
 #: Bits of a weight.
@@ -41,8 +44,15 @@ class QuantizedResize(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        top, bottom, down = self.taps(0, x.shape[2])
-        left, right, across = self.taps(1, x.shape[3])
+        y = np.empty((*x.shape[:2], *self.sizes), x.dtype)
+        down, across = self.taps(0, x.shape[2]), self.taps(1, x.shape[3])
+        for rows in blocks(self.sizes[0], 64 * x.shape[0] * x.shape[1] * self.sizes[1]):
+            y[:, :, rows] = self._rows(x, [tap[rows] for tap in down], across)
+        return (y,)
+
+    def _rows(self, x: np.ndarray, vertical: Any, horizontal: Any) -> np.ndarray:
+        """Rows of the result, by their taps; not yet in x's dtype."""
+        (top, bottom, down), (left, right, across) = vertical, horizontal
         corners = [x.take(row, 2).take(column, 3) for column in (left, right)
                    for row in (top, bottom)]  # fmt: skip
         down = down.reshape(-1, 1)
@@ -51,13 +61,13 @@ class QuantizedResize(Op):
             a, b = a * (_ONE - down) + b * down, c * (_ONE - down) + d * down
             y = a * (_ONE - across) + b * across
             rounded = (np.abs(y) + (1 << 2 * WEIGHT_BITS - 1)) >> (2 * WEIGHT_BITS)
-            return ((np.sign(y) * rounded).astype(x.dtype),)
+            return np.asarray(np.sign(y) * rounded)
         up, back = 1 - down, 1 - across
         a, b, c, d = (corner.astype(np.float32) for corner in corners)
         total = a * up * back + b * down * back + c * up * across + d * down * across
         down = np.floor(total)
         whole = down + (total - down >= 0.5)
-        return (np.clip(whole, *self._range(x)).astype(x.dtype),)
+        return np.asarray(np.clip(whole, *self._range(x)))
 
     def taps(self, axis: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Both neighbours of every output along a spatial axis, and the weight of the second one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.gemmlowp import Word
@@ -38,6 +39,7 @@ class QuantizedLogSoftmax(Op):
         require(table.size == FLOAT_TABLE, f"QuantizedLogSoftmax: the table is {table}")
         return (x.with_dtype(self.dtype),)
 
+    @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, table = arguments(self, inputs, 2)
         codes = x.astype(np.int64)
@@ -73,6 +75,7 @@ class FixedByteSoftmax(Op):
         require(self.dtype in (*_NARROW, DType.INT16), f"{name}: gives {self.dtype.value}")
         return (x.with_dtype(self.dtype),)
 
+    @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, table = arguments(self, inputs, 2)
         codes, word, info = x.astype(np.int64), Word(32), np.iinfo(self.dtype.numpy)
@@ -102,6 +105,7 @@ class FixedSoftmax(Op):
         require(good, f"FixedSoftmax: the tables are {exponentials} and {reciprocals}")
         return (x,)
 
+    @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, exponentials, reciprocals = arguments(self, inputs, 3)
         codes = x.astype(np.int64)
@@ -134,6 +138,7 @@ class QuantizedL2Normalization(Op):
         require(good, f"QuantizedL2Normalization: takes rows of 8 bits, not {x}")
         return (x,)
 
+    @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         codes = x.astype(np.int64) - self.zero
@@ -165,6 +170,7 @@ class QuantizedReduceProd(Op):
         require(good, f"QuantizedReduceProd: takes rows of integers, not {x}")
         return (x.with_shape(x.shape[:-1]),)
 
+    @in_blocks(whole=lambda *_: (-1,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         codes = x.astype(np.int64) - self.zero_in
@@ -198,6 +204,7 @@ class QuantizedLayerNormalization(Op):
             require(good, f"{name}: {vector} is not {dtype.value} of {x.shape[-1]} numbers")
         return (x,)
 
+    @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, weight, bias = arguments(self, inputs, 3)
         f32 = np.float32

@@ -9,8 +9,8 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, fits, require, require_float
-from vknn.ops.common.windows import blocks
 from vknn.ops.sampling.resize import keys_weights
 
 MODES = ("nearest", "linear", "cubic")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require, require_float
 
 
@@ -45,11 +49,29 @@ class Resize(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        y = x if self.mode == "nearest" else x.astype(np.float64)
+        y = np.empty((*x.shape[:2], *self.sizes), x.dtype)
         with np.errstate(all="ignore"):
-            for k in range(len(self.sizes)):
-                y = self._axis(y, k)
-        return (np.ascontiguousarray(y.astype(x.dtype, copy=False)),)
+            for image, channels in self._parts(x):
+                self._resize(x[image, channels], y[image, channels])
+        return (y,)
+
+    def _parts(self, x: np.ndarray) -> Iterator[tuple[slice, slice]]:
+        """Images and channels that are resized together."""
+        plane = max(math.prod(x.shape[2:]), math.prod(self.sizes))
+        for n in range(x.shape[0]):
+            for channels in blocks(x.shape[1], 32 * plane):
+                yield slice(n, n + 1), channels
+
+    def _resize(self, x: np.ndarray, y: np.ndarray) -> None:
+        """x resized into y, some of its rows (the first spatial axis) at a time."""
+        lines = zip(x.shape[3:], self.sizes[1:], strict=True)
+        row = math.prod(x.shape[:2]) * math.prod(map(max, lines))
+        taps = [self.taps(k, size) for k, size in enumerate(x.shape[2:])]
+        for rows in blocks(self.sizes[0], 32 * row):
+            part = self._axis(x, 0, [(at[rows], weight[rows]) for at, weight in taps[0]])
+            for k in range(1, len(self.sizes)):
+                part = self._axis(part, k, taps[k])
+            y[:, :, rows] = part
 
     def step(self, axis: int, size: int) -> float:
         """The distance in x between two outputs along spatial ``axis``, ``size`` long in x."""
@@ -77,8 +99,10 @@ class Resize(Op):
         shifted = [whole.astype(np.int64) + first + n for n in range(len(weights))]
         return [(np.clip(at, 0, size - 1), w) for at, w in zip(shifted, weights, strict=True)]
 
-    def _axis(self, x: np.ndarray, axis: int) -> np.ndarray:
-        taps = self.taps(axis, x.shape[axis + 2])
+    def _axis(
+        self, x: np.ndarray, axis: int, taps: list[tuple[np.ndarray, np.ndarray]]
+    ) -> np.ndarray:
+        """x along a spatial axis at the places of ``taps``; but for "nearest" in float64."""
         if self.mode == "nearest":
             return x.take(taps[0][0], axis=axis + 2)
         shape = (-1, *[1] * (x.ndim - axis - 3))

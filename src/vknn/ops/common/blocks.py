@@ -1,0 +1,110 @@
+"""References in blocks: results computed a part at a time, so that what is computed with on the way
+(arrays in float64 or int64, of several times the size) stays small beside the tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+#: Elements of a result that are computed at once: 2 MiB of float64, which caches hold.
+ELEMENTS = 1 << 18
+#: Bytes of what one step of a product gathers.
+GATHERED = 1 << 23
+
+Reference = Callable[..., tuple[np.ndarray, ...]]
+
+
+def blocks(count: int, bytes_each: int) -> list[slice]:
+    """Slices of range(count) that take at most GATHERED bytes each, or one of the range."""
+    return _slices(count, GATHERED // max(1, bytes_each))
+
+
+def places(out: Sequence[int], bytes_each: int) -> Iterator[tuple[slice, ...]]:
+    """Parts of the places of the output, for each of which so many bytes are gathered."""
+    row = bytes_each * math.prod(out[1:])
+    if row <= GATHERED or len(out) == 1:
+        yield from ((part, *(slice(0, n) for n in out[1:])) for part in blocks(out[0], row))
+        return
+    for place in range(out[0]):
+        yield from ((slice(place, place + 1), *rest) for rest in places(out[1:], bytes_each))
+
+
+def in_blocks(
+    whole: Callable[[Any, int], Iterable[int]] | None = None, split: int | None = None
+) -> Callable[[Reference], Reference]:
+    """A decorator of ``reference`` for ops with one result: parts of the inputs give parts of it.
+
+    ``whole``: of the op and the rank of its inputs (broadcast) the axes that no part may cut, along
+    which the result may have another size; none where all is elementwise. ``split``: how many of
+    the inputs, which broadcast, are cut; the others are given whole. None: all of them.
+    """
+
+    def decorated(reference: Reference) -> Reference:
+        @functools.wraps(reference)
+        def by_parts(op: Any, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+            cut, rest = inputs[:split], inputs[len(inputs[:split]) :]
+            shape = _broadcast(cut)
+            if shape is None or math.prod(shape) <= ELEMENTS:
+                return reference(op, *inputs)
+            axes = () if whole is None else whole(op, len(shape))
+            kept = frozenset(axis % len(shape) for axis in axes)
+
+            def compute(*parts: np.ndarray | None) -> np.ndarray:
+                return np.asarray(reference(op, *parts, *rest)[0])
+
+            return (_joined(compute, cut, shape, kept),)
+
+        return by_parts
+
+    return decorated
+
+
+def _broadcast(arrays: Sequence[np.ndarray | None]) -> tuple[int, ...] | None:
+    """The shape of all together; None where they do not fit, which the reference reports."""
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays if a is not None))
+    except ValueError:
+        return None
+
+
+def _joined(
+    compute: Callable[..., np.ndarray],
+    inputs: Sequence[np.ndarray | None],
+    shape: tuple[int, ...],
+    whole: frozenset[int],
+) -> np.ndarray:
+    """The result, part by part along the first axis that may be cut, and where one index of it is
+    still too much along those behind it."""
+    size = math.prod(shape)
+    axis = next((a for a, n in enumerate(shape) if n > 1 and a not in whole), None)
+    if size <= ELEMENTS or axis is None:
+        return compute(*inputs)
+    result: np.ndarray | None = None
+    behind = len(shape) - axis
+    for part in _slices(shape[axis], ELEMENTS * shape[axis] // size):
+        pieces = [_cut(x, behind, part) for x in inputs]
+        length = part.stop - part.start
+        piece = _joined(compute, pieces, (*shape[:axis], length, *shape[axis + 1 :]), whole)
+        if result is None:
+            whole_shape = (*piece.shape[:axis], shape[axis], *piece.shape[axis + 1 :])
+            result = np.empty(whole_shape, piece.dtype)
+        result[(*(slice(None),) * axis, part)] = piece
+    assert result is not None  # the axis has two indices or more
+    return result
+
+
+def _cut(x: Any, behind: int, part: slice) -> Any:
+    """The part of ``x`` along the axis that is ``behind`` axes from the end."""
+    if x is None or x.ndim < behind or x.shape[-behind] == 1:
+        return x
+    return x[(..., part, *(slice(None),) * (behind - 1))]
+
+
+def _slices(count: int, most: int) -> list[slice]:
+    step = max(1, most)
+    return [slice(i, min(i + step, count)) for i in range(0, count, step)]

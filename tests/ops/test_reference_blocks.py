@@ -1,0 +1,127 @@
+"""References compute in blocks: the same results, in little more memory than the tensors take."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.lowering.op_cases import FAMILIES
+
+from vknn.graph import DType
+from vknn.ops.common import blocks
+from vknn.ops.convolution.conv import Conv, ConvInteger
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.elementwise.activation import Gelu
+from vknn.ops.elementwise.binary import Pow
+from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.ops.normalization import (
+    LRN,
+    BatchNormalization,
+    GroupNormalization,
+    LayerNormalization,
+    MeanVarianceNormalization,
+)
+from vknn.ops.pooling.pool import AveragePool
+from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized.matmul import QuantizedGemm
+from vknn.ops.quantized.resize import QuantizedResize
+from vknn.ops.reduction import CumSum, ReduceMean, Softmax
+from vknn.ops.sampling.resize import Resize
+
+pytestmark = pytest.mark.host
+
+#: Bytes of a block in these tests, and the most that a reference may take: so many times its
+#: tensors, and so many blocks (its sums, what it gathers, what it makes of both).
+BLOCK = 1 << 16
+TENSORS, BLOCKS = 2.0, 14
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_are_those_of_one_block(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers exactly; of floats the sums of products may be added up in another order."""
+    cases = list(FAMILIES[family]())
+    expected = [case.op.reference(*case.arrays()) for case in cases]
+    monkeypatch.setattr(blocks, "ELEMENTS", 7)
+    monkeypatch.setattr(blocks, "GATHERED", 300)
+    for case, wanted in zip(cases, expected, strict=True):
+        for result, right in zip(case.op.reference(*case.arrays()), wanted, strict=True):
+            right = np.asarray(right)
+            assert result.dtype == right.dtype and result.shape == right.shape, case.op
+            if right.dtype.kind in "fc":
+                np.testing.assert_allclose(result, right, 1e-5, 1e-6, err_msg=str(case.op))
+            else:
+                np.testing.assert_array_equal(result, right, str(case.op))
+
+
+def _large() -> list[Any]:
+    """Ops with inputs that are many blocks."""
+    window = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    wide = {"strides": (1, 1), "pads": (0, 576, 0, 576), "dilations": (1, 1)}
+    x, i8, row = (1, 16, 191, 193), DType.INT8, (1, 1, 1, 400003)
+    one = ("int32", (1,))
+    vectors = (None, one, one)
+    return [
+        (Gelu(), [("float32", x)]),
+        (Pow(), [("float32", x), ("float32", (1, 16, 1, 1))]),
+        (Conv(**window), [("float32", x), ("float32", (5, 16, 3, 3)), ("float32", (5,))]),
+        (Conv(**window), [("float32", (1, 1, 701, 997)), ("float32", (1, 1, 3, 3)), None]),
+        (Conv(**wide), [("float32", (1, 2, 1, 9001)), ("float32", (3, 2, 1, 8)), None]),
+        (Conv(**window, group=16), [("float32", x), ("float32", (16, 1, 3, 3)), None]),
+        (ConvInteger(**window), [("int8", x), ("int8", (5, 16, 3, 3))]),
+        (ConvTranspose(**window), [("float32", x), ("float32", (16, 5, 3, 3)), None]),
+        (QuantizedConv(**window), [("int8", x), ("int8", (5, 16, 3, 3)), *vectors]),
+        (
+            QuantizedConv(**window, group=16, zero_in=3),
+            [("int8", x), ("int8", (16, 1, 3, 3)), *vectors],
+        ),
+        (QuantizedConvTranspose(**window), [("int8", x), ("int8", (16, 5, 3, 3)), *vectors]),
+        (QuantizedGemm(), [("int8", (701, 997)), ("int8", (997, 503)), *vectors]),
+        (MatMul(), [("float32", (1, 2003)), ("float32", (2003, 503)), ("float32", (503,))]),
+        (MatMul(transpose_a=True), [("float32", (7, 503, 211)), ("float32", (7, 503, 199)), None]),
+        (MatMulInteger(), [("int8", (701, 997)), ("int8", (997, 503))]),
+        (QuantizedBinary("add", i8, multipliers=(1 << 30,) * 3, left_shift=20), [("int8", x)] * 2),
+        (Rescale(1 << 30, -2, low=-128, high=127, dtype=i8), [("int8", x)]),
+        (TableLookup(-128), [("int8", x), ("int8", (256,))]),
+        (QuantizeLinear(), [("float32", x), ("float32", (16,)), None]),
+        (DequantizeLinear(), [("int8", x), ("float32", (16,)), None]),
+        (QuantizedResize((382, 385)), [("int8", x)]),
+        (Resize((382, 385), "linear", "half_pixel"), [("float32", x)]),
+        (Resize((1201, 1203), "cubic", "half_pixel"), [("float32", (1, 1, 3, 2))]),
+        (AveragePool((3, 3), (1, 1), (1, 1, 1, 1)), [("int8", x)]),
+        (BatchNormalization(), [("float32", x), *[("float32", (16,))] * 4]),
+        (GroupNormalization(4), [("float32", x), None, None]),
+        (LayerNormalization(), [("float32", x), ("float32", (193,)), None]),
+        (MeanVarianceNormalization((3,)), [("float32", x)]),
+        (LRN((1,), (2,), (2,), 1.0, 0.75, 1.0), [("float32", x)]),
+        (Softmax(1), [("float32", x)]),
+        (CumSum(2), [("float32", x)]),
+        (ReduceMean((2, 3)), [("float32", x)]),
+        (Gelu(), [("float32", row)]),
+    ]
+
+
+@pytest.mark.parametrize(("op", "inputs"), _large(), ids=lambda v: type(v).__name__)
+def test_memory(op: Any, inputs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the reference holds beside its inputs, results included."""
+    monkeypatch.setattr(blocks, "ELEMENTS", BLOCK // 8)
+    monkeypatch.setattr(blocks, "GATHERED", BLOCK)
+    rng = np.random.default_rng(1)
+    arrays = [None if i is None else _array(rng, *i) for i in inputs]
+    tracemalloc.start()
+    try:
+        results = op.reference(*arrays)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    tensors = sum(a.nbytes for a in (*arrays, *results) if a is not None)
+    assert peak < TENSORS * tensors + BLOCKS * BLOCK, f"{peak / tensors:.1f} of {tensors} bytes"
+
+
+def _array(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype == "float32":
+        return rng.random(shape, np.float32)
+    return rng.integers(1, 100, shape).astype(dtype)
