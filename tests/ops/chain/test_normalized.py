@@ -17,6 +17,7 @@ from vknn.crosscheck.tolerance import allowances
 from vknn.graph import Graph, GraphBuilder, Op, TensorType
 from vknn.lowering import LoweringOptions, candidates, check_plan, lower
 from vknn.lowering.kernels.matmul import wide
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.chain import Chain
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu
 from vknn.ops.matmul import MatMul
@@ -30,6 +31,7 @@ RNG = np.random.default_rng(29)
 check = functools.partial(check_op, kind="discrete", only="normalized", access=("storage",))
 SUM = Fused(MatMul(transpose_b=True), (FusedStep(Add(), 0),))
 NORM = LayerNormalization(-1, 1e-5)
+GPU = dataclasses.replace(DISCRETE, max_storage_buffers=8)
 #: Rows, k, columns: fewer rows than a tile; rows and columns that fill none; several workgroups of
 #: columns and parts of k; long rows.
 SIZES = [(3, 20, 12), (37, 68, 52), (13, 268, 532), (5, 36, 1036)]
@@ -100,7 +102,7 @@ def test_rows_far_from_0_are_as_precise_as_by_themselves(mean: float) -> None:
             results = executable.run({"x0": arrays[0], "x3": arrays[3]})
             executable.check_guards()
         for actual, expected, bound in zip(results.values(), outputs, (x, y), strict=True):
-            assert compare(actual, expected, bound).worst <= 1, name
+            assert compare(actual, expected, bound).ok, name
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -118,7 +120,7 @@ def test_allowances_cover_what_is_stored_between(precision: str) -> None:
     with open_device(shared_device().name) as device, Executable(device, plan) as executable:
         results = executable.run({"x0": arrays[0], "x3": arrays[3]})
     for actual, expected, bound in zip(results.values(), outputs, bounds, strict=True):
-        assert compare(actual, expected, bound).worst <= 1
+        assert compare(actual, expected, bound).ok
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
@@ -192,32 +194,36 @@ def offered(graph: Graph, limits: DeviceLimits, precision: str = "fp32") -> list
 
 
 def test_devices_and_chains_that_it_is_offered() -> None:
-    def names(op: Op, arrays: list[np.ndarray], limits: DeviceLimits = DISCRETE) -> list[str]:
+    def names(op: Op, arrays: list[np.ndarray], limits: DeviceLimits = GPU) -> list[str]:
         return offered(single_op_graph(op, arrays, (1, 2, 4, 5)), limits)
 
     arrays = arrays_of(37, 68, 52)
     found = names(chain(0), arrays)
     assert found and all(name.startswith("normalized-") for name in found)
     assert any("wide" in name for name in found) and any("shared" in name for name in found)
-    assert not names(chain(0), arrays, dataclasses.replace(DISCRETE, kind="cpu"))
+    assert not names(chain(0), arrays, dataclasses.replace(GPU, kind="cpu"))
     assert not names(chain(0), arrays, MINIMUM)  # it has too few buffers a dispatch
+    gcn = dataclasses.replace(GPU, vendor_id=0x1002, name="VEGA10", subgroup_size=64)
+    assert not names(chain(0), arrays, gcn) and machine_of(gcn).converts
     for m, k, n in ((37, 68, 51), (37, 67, 52), (37, 20, 65536)):
         assert not names(chain(0), arrays_of(m, k, n))
     other = Chain((SUM, LayerNormalization(0)), (4, 2))
     assert not names(other, [*arrays[:4], floats(37, 52), floats(37, 52)])
     own = single_op_graph(chain(0), arrays, (1, 2, 5))  # a scale that is no constant
-    assert not offered(own, DISCRETE)
+    assert not offered(own, GPU)
     batches = [floats(2, 5, 12), floats(2, 12, 20)]
     several = chain(0, op=MatMul(), counts=(2, 0))
-    assert not offered(single_op_graph(several, batches, (1,)), DISCRETE)
+    assert not offered(single_op_graph(several, batches, (1,)), GPU)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("device", [name for name in DEVICES if DEVICES[name].kind != "cpu"])
 @pytest.mark.parametrize("sizes", [(37, 68, 52), (145, 768, 768), (145, 256, 2048)], ids=str)
 def test_it_fits_the_device(device: str, sizes: tuple[int, int, int], precision: str) -> None:
-    limits = dataclasses.replace(DEVICES[device], features=MATRICES.features)
+    limits = dataclasses.replace(DEVICES[device], features=MATRICES.features, max_storage_buffers=8)
     graph = single_op_graph(chain(0), arrays_of(*sizes), (1, 2, 4, 5))
-    for name in offered(graph, limits, precision):
+    found = offered(graph, limits, precision)
+    assert found or machine_of(limits).converts
+    for name in found:
         plan = lower(graph, limits, LoweringOptions(algorithm=name, precision=precision))
         check_limits(plan, limits)

@@ -14,9 +14,8 @@ from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read4, update, 
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import Machine
 
-#: Most vec4s of a row that a lane has in registers, on GCN (whose SIMDs have half as many) and
-#: elsewhere, and least lanes of a row.
-GCN_HELD, MOST_HELD, LEAST_LANES = 6, 12, 8
+#: Most vec4s of a row that a lane has in registers, and least lanes of a row.
+MOST_HELD, LEAST_LANES = 12, 8
 #: What the last workgroup does for each rows that it has at a time: waits for memory, those for
 #: shared memory and barriers among them, and instructions beside those of each vec4; waits for the
 #: counter; instructions of all other workgroups. By RADV's machine code for RDNA 2 (``vknn profile
@@ -34,11 +33,14 @@ class RowNormalization:
     bias: np.ndarray | None
 
     def lanes(self, machine: Machine, lanes: int, height: int) -> RowLanes | None:
-        """How a workgroup of so many ``lanes`` shares ``height`` rows; None where it cannot."""
-        if lanes & (lanes - 1):
+        """How a workgroup of so many ``lanes`` shares ``height`` rows; None where it cannot.
+
+        Nor on GCN: the registers of what only the last workgroups do leave a SIMD one wave in place
+        of four there, and all products take longer than is saved (by model, null device raven).
+        """
+        if machine.converts or lanes & (lanes - 1):
             return None
-        most = GCN_HELD if machine.converts else MOST_HELD
-        least = max(LEAST_LANES, 1 << (ceil_div(self.n4, most) - 1).bit_length())
+        least = max(LEAST_LANES, 1 << (ceil_div(self.n4, MOST_HELD) - 1).bit_length())
         if least > lanes:
             return None
         own = least
