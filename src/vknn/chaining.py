@@ -162,12 +162,14 @@ class ChainChoice:
     """Choice among runs of nodes that end at the same node and have a kernel as a chain.
 
     ``saved``: microseconds that each saves as a chain, by estimates; below 0 where it costs more.
-    ``taken``: the one that is a chain from now on; empty where none is.
+    ``taken``: the one that is a chain from now on; empty where none is. ``chain``: gives the chain
+    of a run's nodes.
     """
 
     runs: tuple[list[Node], ...]
     saved: tuple[float, ...]
     taken: list[Node]
+    chain: Callable[[Sequence[Node]], Node]
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ def chain_choices(
             runs=tuple(run for run, _ in runs),
             saved=tuple(time for _, time in runs),
             taken=taken.get(node, []),
+            chain=readings.joined,
         )
         for node, runs in possible.items()
         if node in taken or all(busy.isdisjoint(run) for run, _ in runs)
@@ -218,14 +221,13 @@ def chain_choices(
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
     """The graph with chains in place of nodes that cost the device more apart."""
-    runs = [choice.taken for choice in chain_choices(graph, limits, options) if choice.taken]
-    if not runs:
+    choices = [choice for choice in chain_choices(graph, limits, options) if choice.taken]
+    if not choices:
         return graph
-    readings = _Readings(graph)
-    chains = [(run, readings.joined(run)) for run in runs]
+    chains = [(choice.taken, choice.chain(choice.taken)) for choice in choices]
     # What others read stands where it stood; what is behind it needs constants beside it alone.
     found = {run[0 if len(chain.outputs) > 1 else -1]: chain for run, chain in chains}
-    taken = {node for run in runs for node in run}
+    taken = {node for run, _ in chains for node in run}
     kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
     return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
 

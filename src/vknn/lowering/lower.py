@@ -151,7 +151,9 @@ class _Lowering:
         label = f"{problem.op.type_name} {candidate.name}"
         nodes = (node.origin.name,)
         take = self.counters.take
-        return Emitter(problem, inputs, outputs, operands, self.weights, label, nodes, counters=take)
+        return Emitter(
+            problem, inputs, outputs, operands, self.weights, label, nodes, counters=take
+        )
 
     def _inplace(
         self, node: Node, candidate: Candidate, emitter: Emitter

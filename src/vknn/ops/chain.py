@@ -48,7 +48,7 @@ class Chain(Op):
     def followed(
         self, inputs: Sequence[T], step: Callable[[Op, tuple[Any, ...]], Any]
     ) -> Iterator[Any]:
-        """The result of ``step(link, inputs)`` for each link, which is told the result before it."""
+        """The result of ``step(link, inputs)`` of each link, told the result before it."""
         value: Any = None
         for number, (op, own) in enumerate(zip(self.links, self.split(inputs), strict=True)):
             value = step(op, (value, *own) if number else own)

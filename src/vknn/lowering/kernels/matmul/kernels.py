@@ -92,7 +92,12 @@ class Product:
             local=local,
             push=push,
             spec={**spec, **(normal.spec if normal else {})},
-            defines={"SEPARATE_BIAS": len(bias), **defines, **half_define(self.a, b, self.c), **more},
+            defines={
+                "SEPARATE_BIAS": len(bias),
+                **defines,
+                **half_define(self.a, b, self.c),
+                **more,
+            },
             epilogue=operands,
             access=access,
             flops=self.gemm.flops,
