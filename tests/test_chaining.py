@@ -29,6 +29,7 @@ from vknn.plan import DeviceLimits
 from vknn.reference import run
 
 OPTIONS = LoweringOptions(guard=64)
+FIVE_BUFFERS = dataclasses.replace(DISCRETE, max_storage_buffers=5)
 CONV = Conv((1, 1), (0,) * 4, (1, 1))
 RELU, SIGMOID = (FusedStep(op, None) for op in (Relu(), Sigmoid()))
 CHANNELS, HIDDEN = 37, 11
@@ -75,6 +76,20 @@ def chains(graph: Graph) -> list[Chain]:
     return [node.op for node in graph.nodes if isinstance(node.op, Chain)]
 
 
+def check_chained(graph: Graph, found: Graph, precision: str) -> None:
+    """Comparison of a graph with chains, as on a GPU, with what NumPy makes of it without."""
+    if precision == "fp16":
+        skip_without_half()
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    x = rounded(floats(1, CHANNELS, 7, 5))
+    options = dataclasses.replace(OPTIONS, precision=precision)
+    (y,) = run_graph(found, limits, options, {"x": x}).values()
+    expected = run(graph, {"x": x})["y"]
+    tolerance = 1e-5 if precision == "fp32" else 4e-3
+    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+    assert np.array_equal(run(found, {"x": x})["y"], expected)
+
+
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_blocks_become_one_dispatch_each(by_rows: bool) -> None:
     graph = network(by_rows=by_rows)
@@ -106,18 +121,10 @@ def separables(*, read: bool = False) -> Graph:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_separable_convolutions_become_one_dispatch_each(precision: str) -> None:
-    if precision == "fp16":
-        skip_without_half()
-    graph, options = separables(), dataclasses.replace(OPTIONS, precision=precision)
+    graph = separables()
     found = chained(graph)
     assert [len(op.links) for op in chains(found)] == [2, 2]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    x = rounded(floats(1, CHANNELS, 7, 5))
-    (y,) = run_graph(found, limits, options, {"x": x}).values()
-    expected = run(graph, {"x": x})["y"]
-    tolerance = 1e-5 if precision == "fp32" else 4e-3
-    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
-    assert np.array_equal(run(found, {"x": x})["y"], expected)
+    check_chained(graph, found, precision)
 
 
 def test_where_separable_convolutions_stay_apart() -> None:
@@ -159,6 +166,16 @@ def test_where_ends_of_classifiers_are_parted() -> None:
     assert [len(op.links) for op in chains(found)] == [3, 2]
 
 
+def gated(*, read: bool = False) -> Graph:
+    """A block with the projection behind it; ``read``: what the projection reads is an output."""
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    product, _ = block(builder, x)
+    w, bias = builder.constant(floats(HIDDEN, CHANNELS, 1, 1)), builder.constant(floats(HIDDEN))
+    y = builder.add(CONV, product, w, bias)
+    return builder.finish({"y": y, **({"product": product} if read else {})})
+
+
 def path(*layers: Conv, read: bool = False) -> Graph:
     """Convolutions one behind the other; ``read``: the first one's result is an output, too."""
     builder = GraphBuilder()
@@ -173,17 +190,26 @@ def path(*layers: Conv, read: bool = False) -> Graph:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_an_expansion_and_the_depthwise_convolution_behind_it(precision: str) -> None:
-    if precision == "fp16":
-        skip_without_half()
-    graph, options = path(CONV, DEPTHWISE), dataclasses.replace(OPTIONS, precision=precision)
+    graph = path(CONV, DEPTHWISE)
     found = chained(graph)
     assert [len(op.links) for op in chains(found)] == [2]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    x = rounded(floats(1, CHANNELS, 7, 5))
-    (y,) = run_graph(found, limits, options, {"x": x}).values()
-    expected = run(graph, {"x": x})["y"]
-    tolerance = 1e-5 if precision == "fp32" else 4e-3
-    assert np.abs(y - expected).max() < tolerance * np.abs(expected).max()
+    check_chained(graph, found, precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_projection_multiplies_by_the_gate(precision: str) -> None:
+    graph = gated()
+    found = chained(graph, FIVE_BUFFERS)
+    assert [len(op.links) for op in chains(found)] == [3, 2]
+    assert isinstance(chains(found)[1].links[0], Mul)
+    check_chained(graph, found, precision)
+
+
+def test_where_a_projection_stays_apart() -> None:
+    """Where its input is read elsewhere, where it is switched off, where a buffer is too many."""
+    for graph, disabled in ((gated(read=True), ""), (gated(), "scaled")):
+        assert [len(op.links) for op in chains(chained(graph, FIVE_BUFFERS, disabled))] == [3]
+    assert [len(op.links) for op in chains(chained(gated()))] == [3]
 
 
 def test_where_expansions_stay_apart() -> None:

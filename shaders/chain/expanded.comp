@@ -17,6 +17,7 @@
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"
+#include "chain/steps.glsl"
 
 INPUT4(0, x);
 INPUT4W(1, w);
@@ -51,24 +52,6 @@ layout(push_constant) uniform P {
 // Of each vec4 of channels the field, then a 0 for what is outside of the image.
 const int HELD = FIELD + 1;
 shared vec4 held[TM * HELD];
-
-// The first three steps of the epilogue are g, the others f.
-vec4 g(vec4 v) {
-    const int index = 0, channel = 0;  // of operands, which g has none of
-    vec4 p, q;
-    EPILOGUE_STEP(0)
-    EPILOGUE_STEP(1)
-    EPILOGUE_STEP(2)
-    return v;
-}
-
-vec4 f(vec4 v, int index, int channel) {
-    vec4 p, q;
-    EPILOGUE_STEP(3)
-    EPILOGUE_STEP(4)
-    EPILOGUE_STEP(5)
-    return v;
-}
 
 // Holds g(B x + b) of a block of channels of the field that begins at `begin`.
 void hold_field(int image, int block, ivec2 begin) {

@@ -18,6 +18,7 @@ OUTPUT4(2, y);
 #define EPILOGUE_BINDING 3
 #define EPILOGUE_OPERANDS 0
 #include "common/epilogue.glsl"
+#include "chain/steps.glsl"
 
 layout(constant_id = 10) const int LANES = 64;       // local_size_x
 layout(constant_id = 11) const int INPUTS = 64;      // room for c4 * PIXEL_LANES vec4s
@@ -32,23 +33,6 @@ layout(push_constant) uniform P {
 
 shared vec4 vectors[INPUTS + HIDDEN];
 shared vec4 partial[LANES];
-
-// The first three steps of the epilogue are g, the others f.
-vec4 g(vec4 v) {
-    vec4 p, q;
-    EPILOGUE_STEP(0)
-    EPILOGUE_STEP(1)
-    EPILOGUE_STEP(2)
-    return v;
-}
-
-vec4 f(vec4 v) {
-    vec4 p, q;
-    EPILOGUE_STEP(3)
-    EPILOGUE_STEP(4)
-    EPILOGUE_STEP(5)
-    return v;
-}
 
 #include "chain/layers.glsl"
 
@@ -79,7 +63,7 @@ void main() {
     for (int base = first_column; base < end; base += width) {
         SUM_COLUMNS(INPUTS, p.hidden4, p.m4, second, base, end)
         if (lane < width && column < end) {
-            vec4 v = f(partial[lane] + LOAD4(w, bias + column));
+            vec4 v = f(partial[lane] + LOAD4(w, bias + column), 0, 0);
             STORE4(y, image * p.m4 + column, zero_padding_lanes(v, column, p.channels));
         }
         barrier();

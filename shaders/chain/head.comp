@@ -34,6 +34,7 @@ coherent INOUT1I(3, done);
 #endif
 #define EPILOGUE_OPERANDS 0
 #include "common/epilogue.glsl"
+#include "chain/steps.glsl"
 
 layout(constant_id = 10) const int LANES = 64;       // local_size_x
 layout(constant_id = 11) const int INPUTS = 64;      // room for c4 * PIXEL_LANES vec4s
@@ -51,23 +52,6 @@ shared vec4 vectors[INPUTS];
 #if !WITHOUT_LAYER
 shared vec4 partial[LANES];
 #endif
-
-// The first three steps of the epilogue are g, the others f.
-vec4 g(vec4 v) {
-    vec4 p, q;
-    EPILOGUE_STEP(0)
-    EPILOGUE_STEP(1)
-    EPILOGUE_STEP(2)
-    return v;
-}
-
-vec4 f(vec4 v) {
-    vec4 p, q;
-    EPILOGUE_STEP(3)
-    EPILOGUE_STEP(4)
-    EPILOGUE_STEP(5)
-    return v;
-}
 
 #include "chain/layers.glsl"
 
@@ -125,7 +109,7 @@ void main() {
     int width = min(p.columns, p.m4 - first);
     take_means(image, lane, first, width);
     barrier();
-    for (int i = lane; i < width; i += LANES) keep(image * p.m4 + first + i, f(vectors[i]));
+    for (int i = lane; i < width; i += LANES) keep(image * p.m4 + first + i, f(vectors[i], 0, 0));
     if (is_last(image, lane)) take_softmax(image, lane);
 }
 #else
@@ -149,7 +133,7 @@ void main() {
         SUM_COLUMNS(0, p.c4, p.m4, 0, base, end)
         if (lane < width && column < end) {
             int at = image * p.m4 + column;
-            vec4 v = f(partial[lane] + LOAD4(w, bias + column));
+            vec4 v = f(partial[lane] + LOAD4(w, bias + column), 0, 0);
 #if SOFTMAX
             keep(at, v);
 #else

@@ -20,6 +20,7 @@ INPUT4(1, w);
 OUTPUT4(2, y);
 #define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
+#include "chain/steps.glsl"
 #include "matmul/shared_memory_tiles.glsl"
 
 layout(constant_id = 17) const int KERNEL_H = 3;
@@ -39,24 +40,6 @@ layout(push_constant) uniform P {
     int stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
     int bias, depthwise, depthwise_bias;  // where b, A and a begin
 } p;
-
-// The first three steps of the epilogue are g, the others f.
-vec4 g(vec4 v) {
-    const int index = 0, channel = 0;  // of operands, which g has none of
-    vec4 p, q;
-    EPILOGUE_STEP(0)
-    EPILOGUE_STEP(1)
-    EPILOGUE_STEP(2)
-    return v;
-}
-
-vec4 f(vec4 v, int index, int channel) {
-    vec4 p, q;
-    EPILOGUE_STEP(3)
-    EPILOGUE_STEP(4)
-    EPILOGUE_STEP(5)
-    return v;
-}
 
 // Where a lane's pixel is read under each tap: its place in a plane of x, -1 outside of it.
 int place[TAPS];

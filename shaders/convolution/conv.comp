@@ -7,6 +7,14 @@
 #pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1
 #pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SPLIT=1 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 HALF=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 SPLIT=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 SPLIT=1 HALF=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 SPLIT=1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 ELEM=0 SHUFFLE=0 SCALED=1 SPLIT=1 HALF=1 DOTS=1,2
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1 BYTES=1,2
@@ -33,6 +41,7 @@
 //
 // SHUFFLE: see convolution/products.glsl.
 // DOTS: the 4 are for the channels of an output vec4, and w has vec4s of input channels.
+// SCALED: see convolution/scale.glsl.
 // SPLIT, for images of few pixels on GPUs: the subgroups of a workgroup share out the input channels.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
 #include "common/tensor.glsl"
@@ -93,6 +102,9 @@ void main() {
     int group = divide(block, p.group_blocks);
     int in_plane = p.in_d * p.in_h * p.in_w;
     int source = (image * p.c4 + group * p.cg4) * in_plane;
+#ifdef SCALED
+    int scale_place = image * p.c4;
+#endif
 
     ivec3 origin[TN];  // input coordinates of the first tap
     [[unroll]] for (int i = 0; i < TN; i++) {
@@ -125,6 +137,9 @@ void main() {
     int weight = block * (steps * WEIGHT_ROWS * TM);
 #ifdef SPLIT
     source += begin * in_plane;
+#ifdef SCALED
+    scale_place += begin;
+#endif
     weight += begin * (WEIGHT_ROWS * TM);
     ADD_TAPS(sum, partial, w, weight)
 #else
@@ -140,12 +155,13 @@ void main() {
         ivec3 k = ivec3(0);
         for (int step_ = 0; step_ < steps; step_++) {
             int plane = source + c * in_plane;
+            HELD_SCALES(scales, 1, scale_place + c)
             ivec3 shift = k * dilation;
             INPUT_FACTOR a[TN];
             [[unroll]] for (int i = 0; i < TN; i++) {
                 ivec3 at = origin[i] + shift;
                 if (AXES == 0) {
-                    a[i] = TAKE(LOAD_X(x, plane + at.x));
+                    a[i] = scaled(TAKE(LOAD_X(x, plane + at.x)), scales[0]);
                 } else {
                     bool inside = uint(at.x) < uint(size.x) && uint(at.y) < uint(size.y);
                     if (AXES == 3) inside = inside && uint(at.z) < uint(size.z);

@@ -14,15 +14,16 @@
 const int ROUND = STEPS > 0 ? STEPS : 1;
 #define IS_MASKED (AXES != 0 && !SKIPS_PADDING)
 
-// Adds the products of `count` vec4s of channels, those of pixel i from `at_`[i] on.
+// Adds the products of `count` vec4s of channels from number `c_` on, those of pixel i from `at_`[i] on.
 #define ADD_ROUND(sum, partial, name, place, count) \
     HELD_X held_[(count) * TN]; \
+    HELD_SCALES(scales_, count, scale_place + c_) \
     [[unroll]] for (int s_ = 0; s_ < (count); s_++) \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) held_[s_ * TN + i_] = HOLD_X(x, at_[i_] + s_ * in_plane); \
     [[unroll]] for (int s_ = 0; s_ < (count); s_++) { \
         INPUT_FACTOR a_[TN]; \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) { \
-            a_[i_] = TAKE_HELD(held_[s_ * TN + i_]); \
+            a_[i_] = scaled(TAKE_HELD(held_[s_ * TN + i_]), scales_[s_]); \
             if (IS_MASKED) a_[i_] = inside_[i_] ? a_[i_] : OUTSIDE; \
         } \
         ADD_PRODUCTS(sum, partial, a_, name, place + s_ * (WEIGHT_ROWS * TM)) \

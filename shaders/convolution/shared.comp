@@ -4,21 +4,25 @@
 #pragma vknn variants ACCESS=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 HALF=1 COOPERATIVE=1
 #pragma vknn variants ACCESS=0 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 SCALED=1
+#pragma vknn variants ACCESS=0 SCALED=1 HALF=1
+#pragma vknn variants ACCESS=0 SCALED=1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 SCALED=1 HALF=1 COOPERATIVE=1
+#pragma vknn variants ACCESS=0 SCALED=1 HALF=1 DOTS=1,2
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Convolution as an implicit matrix product, as conv.comp, for GPUs: a workgroup computes a tile of
 // pixels and output channels from shared memory (matmul/shared_memory_tiles.glsl).
 //
 // x, y and w as there; a block of w is as wide as that of a workgroup: TM is BLOCK_N. With DOTS the 4 are
-// for the channels of an output vec4, and w has vec4s of input channels.
+// for the channels of an output vec4, and w has vec4s of input channels. SCALED: see convolution/scale.glsl.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 INPUT4(0, x);
 INPUT4(1, w);
 OUTPUT4(2, y);
-#define EPILOGUE_BINDING 3
-#include "common/epilogue.glsl"
+#include "convolution/scale.glsl"
 #define COLUMNS_OF w
 #include "matmul/shared_memory_tiles.glsl"
 
@@ -61,6 +65,11 @@ int weight_at, row_place, weight_place;
 
 FACTOR pixels[READS * PIXELS], weights[WEIGHTS > 0 ? WEIGHTS : 1];
 bool inside[READS * PIXELS];
+#ifdef SCALED
+// What its pixels are multiplied by, and where that begins.
+vec4 scales[READS];
+int scale_at;
+#endif
 
 bool is_inside(ivec3 at) {
     bool found = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
@@ -123,6 +132,9 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
     if (WHOLE != 0) step_pixels(plane);
     [[unroll]] for (int s = 0; s < READS; s++) {
         int end = (steps - 1) * plane;
+#ifdef SCALED
+        scales[s] = LOAD4(scale, scale_at + min(k0 + whole_part(lane, BLOCK_M) + s * STEP, steps - 1));
+#endif
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             int own = s * PIXELS + i;
             if (WHOLE != 0) {
@@ -159,12 +171,18 @@ void hold_tile(int lane, int k0, int steps) {
             [[unroll]] for (int s = 0; s < READS; s++) {
                 [[unroll]] for (int i = 0; i < PIXELS; i++)
                     if (k0 + first + s * STEP >= steps) pixels[s * PIXELS + i] = FACTOR(0.0);
+#ifdef SCALED
+                if (k0 + first + s * STEP >= steps) scales[s] = vec4(0.0);
+#endif
             }
         }
     }
     [[unroll]] for (int s = 0; s < READS; s++) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             FACTOR v = pixels[s * PIXELS + i];
+#ifdef SCALED
+            v = FACTOR(scaled(vec4(v), scales[s]));
+#endif
             if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : FACTOR(0.0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = v;
         }
@@ -186,6 +204,9 @@ void main() {
     int group = divide(block, p.group_blocks);
     int plane = p.in_d * p.in_h * p.in_w;
     int source = (image * p.c4 + group * p.cg4) * plane;
+#ifdef SCALED
+    scale_at = image * p.c4;
+#endif
     int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
     int steps = taps * p.cg4;
     int weight = block * (steps * 4 * BLOCK_N);
@@ -239,7 +260,7 @@ void main() {
             int pixel = first + m_ + i * LANES_M;
             if (pixel < p.pixels && channel < end) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
-                vec4 v = epilogue4(sums[i * COLS + j], at, channel);
+                vec4 v = END(sums[i * COLS + j], at, channel);
                 STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }

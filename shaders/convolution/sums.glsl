@@ -40,6 +40,7 @@
 #define STORE_Y(name, i, v) STORE4(name, i, v)
 #endif
 
+#include "convolution/scale.glsl"
 #if QUANT
 #define SETTING_BINDING 3
 #include "quantized/sums.glsl"
@@ -77,10 +78,8 @@
 #define WEIGHT_ROWS 4
 #define BIAS(i) LOAD4(w, i)
 #if ELEM == 0
-#define EPILOGUE_BINDING 3
-#include "common/epilogue.glsl"
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#define RESULT(sums, k, at, m) epilogue4(sums[k], at, m)
+#define RESULT(sums, k, at, m) END(sums[k], at, m)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #define RESULT(sums, k, at, m) sums[k]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from vknn.graph import Graph, Node, Op, Value
 from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.convolution.conv import Conv
-from vknn.ops.elementwise import Fused
+from vknn.ops.elementwise import Fused, Mul
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.normalization import LayerNormalization
@@ -147,6 +147,16 @@ def _normalized(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
     yield [product, node] if product is not None else None
 
 
+def _is_product(node: Node) -> bool:
+    return isinstance(_base(node), Mul)
+
+
+def _scalings(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """A product, with a gate for the kernel to tell, and a convolution of a tap behind it."""
+    if _is_pointwise(node) and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_product)
+
+
 #: What VKNN_DISABLE calls a kind of chain -> the runs of nodes that end at a node.
 _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "gates": _gates,
@@ -154,6 +164,7 @@ _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "separable": _separables,
     "expanded": _expansions,
     "normalized": _normalized,
+    "scaled": _scalings,
 }
 
 

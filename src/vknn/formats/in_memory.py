@@ -64,6 +64,8 @@ class WrittenSources:
 
 
 def _contents(source: Any) -> bytes | bytearray | memoryview:
+    if isinstance(source, memoryview):
+        return source.tobytes()  # it may have gaps
     if not hasattr(source, "read"):
         return source  # type: ignore[no-any-return]
     try:

@@ -51,6 +51,8 @@ class Model(ABC):
     value_inputs: frozenset[str] = frozenset()
     #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     range_checked: frozenset[str] = frozenset()
+    #: Outputs of the graph of whose data :meth:`decode` or :meth:`results` make something else.
+    host_outputs: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free; tools use them by default.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     #: Inputs that are images, height x width or height x width x 3 in RGB, values 0 to 255.

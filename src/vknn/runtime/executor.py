@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +15,14 @@ from vknn import forks
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.runtime.device import Device
+from vknn.runtime.device_array import DeviceArray, on_host, storage_dtype
+from vknn.runtime.device_run import DeviceRun
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
 from vknn.runtime.plan_memory import PlanMemory
 from vknn.runtime.plan_stream import PlanStream
 from vknn.runtime.recorded_run import RecordedRun
+from vknn.runtime.tensor_pool import TensorAccount
 from vknn.runtime.timing import PlanProfile, Timer
 from vknn.runtime.vulkan import messages
 from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
@@ -36,7 +41,7 @@ class Executable(Closing):
 
     ``weights``: the pool that holds the plan's constants; by default one of its own.
     ``shaders``: gives the SPIR-V of a kernel's variant. ``timeout``: seconds that a run may take,
-    by default VKNN_TIMEOUT.
+    by default VKNN_TIMEOUT. ``tensors``: the account of outputs that stay on the device.
     """
 
     def __init__(
@@ -47,9 +52,14 @@ class Executable(Closing):
         *,
         shaders: Shaders = _shipped,
         timeout: float | None = None,
+        tensors: TensorAccount | None = None,
     ) -> None:
         shared = device.shared
         self.device, self.plan = device, plan
+        self._tensors = tensors or TensorAccount()
+        self._device_run: DeviceRun | None = None
+        #: Arrays that the device may still read or write.
+        self._in_use: object = None
         self._shaders = shaders
         self.timeout = shared.timeout if timeout is None else timeout
         self._core, self._transfer = shared.core, shared.transfer
@@ -78,13 +88,19 @@ class Executable(Closing):
         self._closed = False
         device.adopt(self)
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(
+        self, feeds: Mapping[str, np.ndarray | DeviceArray], kept: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Outputs for inputs, by name; the outputs are the caller's.
 
-        Raises InputError for names, shapes or dtypes that do not fit, DeviceTimeoutError and
-        DeviceLostError.
+        ``kept``: names of outputs that stay on the device, as DeviceArrays; inputs may be such.
+
+        Raises InputError for names, shapes or dtypes that do not fit, DeviceTimeoutError,
+        DeviceLostError, and OutOfMemoryError for outputs that stay.
         """
-        self._host_io.check(feeds)
+        on_device = self._host_io.check(feeds)
+        if on_device or kept:
+            return self._run_on_device(feeds, on_device, kept)
         with self._lock:
             self._ready()
             self._host_io.store(feeds)
@@ -171,6 +187,7 @@ class Executable(Closing):
                 close_all(self._streams)  # which take their own lock first, and then this one's
                 with self._lock:
                     self._run.settle(self.timeout)
+                    self._in_use = None
             except BaseException:  # an interrupt: another close goes on with it
                 self._closed = False
                 raise
@@ -191,11 +208,66 @@ class Executable(Closing):
             self._core.ensure_alive()
         if self._run.in_flight:  # an earlier run was given up on; its buffers are still in use
             self._run.wait(self.timeout)
+            self._in_use = None
         if self._batch is not None:
             batch, self._batch = self._batch, None
             shared = self.device.shared
             shared.precompiler.finish(batch, shared.pipelines, self._memory.places)
             self._core.ensure_alive()
+
+    def _run_on_device(
+        self,
+        feeds: Mapping[str, np.ndarray | DeviceArray],
+        on_device: Collection[str],
+        kept: Collection[str],
+    ) -> dict[str, Any]:
+        """A run as of :meth:`run` that takes arrays from the device, or leaves some there."""
+        sweep()  # outputs of earlier runs, that were dropped
+        sources, arrays = self._parted(feeds, on_device)
+        ports = self.plan.outputs
+        sizes = [math.prod(ports[n].type.dims) * storage_dtype(ports[n]).itemsize for n in kept]
+        pool = self.device.shared.tensors
+        memories = pool.take(sizes, self._tensors, sum(self.plan.arenas.values()))
+        targets = dict(zip(kept, memories, strict=True))
+        with self._lock:
+            self._ready()
+            if self._device_run is None:
+                self._device_run = DeviceRun(self._run)
+                self._undo.callback(self._device_run.destroy)
+            self._host_io.store(arrays)
+            submits = self._device_run.submits(sources, targets)
+            self._in_use = (sources, targets)
+            try:
+                self._execute(submits)
+            finally:
+                if not self._run.in_flight:  # else when it is done
+                    self._in_use = None
+            outputs: dict[str, Any] = self._host_io.load(without=targets)
+            shapes = {name: self._host_io.shape(name) for name in kept}
+        for name, memory in targets.items():
+            port = ports[name]
+            dtype, storage = port.type.dtype.numpy, storage_dtype(port)
+            outputs[name] = DeviceArray(memory, shapes[name], dtype, storage, port.bfloat16)
+        if messages.collected:
+            messages.raise_pending()
+        return outputs
+
+    def _parted(
+        self, feeds: Mapping[str, np.ndarray | DeviceArray], on_device: Collection[str]
+    ) -> tuple[dict[str, DeviceArray], dict[str, np.ndarray]]:
+        """Inputs that are copied on the device, and those that the host writes."""
+        sources: dict[str, DeviceArray] = {}
+        arrays: dict[str, np.ndarray] = {}
+        for name, array in feeds.items():
+            reason = ""
+            if name in on_device and isinstance(array, DeviceArray):
+                unfit = array.unfit(self._core, self.plan.inputs[name])
+                if unfit is None:
+                    sources[name] = array
+                    continue
+                reason = unfit
+            arrays[name] = on_host(name, array, reason)
+        return sources, arrays
 
     def _execute(self, submits: Sequence[Struct]) -> None:
         """Submits all and waits."""

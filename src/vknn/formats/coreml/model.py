@@ -13,7 +13,7 @@ from vknn.errors import InputError, ModelFormatError
 from vknn.formats.coreml import executor
 from vknn.formats.coreml.constant_cache import ConstantCache
 from vknn.formats.coreml.inputs import ImageInput, Input, read_input
-from vknn.formats.coreml.outputs import ClassifierOutput, Output, read_output
+from vknn.formats.coreml.outputs import ArrayOutput, ClassifierOutput, Output, read_output
 from vknn.formats.coreml.reader import read_network
 from vknn.formats.coreml.records import COUNTER, NetworkRecord
 from vknn.formats.coreml.stages import COUNTER_TYPE, NetworkSource
@@ -89,6 +89,8 @@ class CoremlModel(FeatureModel):
             f.name: read_output(f, file) for f in description.output if f.name not in own
         }
         specs = [output.spec for output in self.blob_outputs.values()]
+        made = {n for n, o in self.blob_outputs.items() if not isinstance(o, ArrayOutput)}
+        self.host_outputs = frozenset(made | ({self.classes.port} if self.classes else set()))
         self.outputs = (*(self.classes.specs() if self.classes else ()), *specs)
         #: Name of a graph output -> blob.
         self.blobs = {name: name for name in self.blob_outputs}

@@ -7,6 +7,7 @@ from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.head import head_candidates
 from vknn.lowering.kernels.chain.links import links_of
 from vknn.lowering.kernels.chain.normalized import normalized_candidates
+from vknn.lowering.kernels.chain.scaled import scaled_candidates
 from vknn.lowering.kernels.chain.separable import separable_candidates
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.problem import Problem
@@ -24,6 +25,6 @@ def chain(problem: Problem) -> list[Candidate]:
         return normalized_candidates(problem, links)
     families = (
         *(gate_candidates, head_candidates, separable_candidates, expanded_candidates),
-        normalized_candidates,
+        *(normalized_candidates, scaled_candidates),
     )
     return [found for family in families for found in family(problem, links)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import allows_packed, packed_weights, weight_blocks
+from vknn.lowering.kernels.convolution.scale import UNSCALED, InputScale
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     input_layouts,
@@ -195,11 +196,12 @@ def tiles_cost(
     moved: int,
     epilogue: float = 0.0,
     source: Layout = Layout.C4,
+    scaled: float = 0.0,
 ) -> float:
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
-    ``source``: the layout of x.
+    ``source``: the layout of x. ``scaled``: instructions of a step that multiply x by a scale.
     """
     groups = _group_count(shape, tile)
     steps = shape.taps * _part_channels(shape, tile)
@@ -229,6 +231,7 @@ def tiles_cost(
             product=_product_cost(problem, tile),
             epilogue=epilogue,
             parts=tile.parts,
+            scaled=scaled,
         )
         cost = tile_work.time(machine, lanes)
     return machine.dispatch + machine.beside(cost, moved)
@@ -289,12 +292,13 @@ def emit_tiles(
     *,
     label: str | None = None,
     with_steps: bool = True,
+    scale: InputScale = UNSCALED,
 ) -> None:
     """A dispatch of conv.comp on x, packed weights and y (``buffers``)."""
     x, weights, y = buffers
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
-    defines = {**variant.defines, "SHUFFLE": int(tile.shuffle)}
+    defines = {**variant.defines, **scale.defines, "SHUFFLE": int(tile.shuffle)}
     if tile.float_dots:
         defines["DOTS"] = FLOAT_DOTS
     elif emitter.problem.half_sums and variant.epilogue is not None:
@@ -303,15 +307,15 @@ def emit_tiles(
         defines["SPLIT"] = 1
     emitter.dispatch(
         "convolution/conv",
-        [read4(x), read4(weights), write(y), *variant.bindings],
+        [read4(x), read4(weights), write(y), *scale.bindings, *variant.bindings],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes * tile.parts, 1, 1),
         push=push_constants(shape, tiles, groups, tile.block),
-        spec=_constants(emitter.problem, shape, tile, variant),
+        spec={**_constants(emitter.problem, shape, tile, variant), **scale.steps},
         defines=defines,
         epilogue=variant.epilogue,
         with_steps=with_steps,
-        access="storage" if tile.parts > 1 else None,
+        access="storage" if tile.parts > 1 or scale.defines else None,
         flops=shape.flops,
         label=label,
     )

@@ -15,6 +15,7 @@ from vknn.lowering.kernels.convolution.register_tiles import (
     push_constants,
     tap_axes,
 )
+from vknn.lowering.kernels.convolution.scale import UNSCALED, InputScale
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     input_layouts,
@@ -34,6 +35,9 @@ from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
+
+#: Waits of a round for vec4s of a scale on RDNA; GCN has as many loads and more to do meanwhile.
+_SCALE_WAITS = 1.25
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -80,16 +84,24 @@ def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Ca
 
 
 def shared_cost(
-    problem: Problem, shape: ConvShape, tile: SharedMemoryTile, moved: int, epilogue: float = 0.0
+    problem: Problem,
+    shape: ConvShape,
+    tile: SharedMemoryTile,
+    moved: int,
+    epilogue: float = 0.0,
+    scaled: float = 0.0,
 ) -> float:
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
+    ``scaled``: instructions of a round that multiply x by a scale.
     """
     machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
-    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole)
+    waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
+    counted, beside = _counts_taps(shape), (scaled, waits)
+    busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted)
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
@@ -138,18 +150,19 @@ def emit_shared(
     *,
     label: str | None = None,
     with_steps: bool = True,
+    scale: InputScale = UNSCALED,
 ) -> None:
     """A dispatch of shared.comp on x, packed weights and y (``buffers``)."""
     x, weights, y = buffers
     groups = _groups(shape, tile)
     emitter.dispatch(
         "convolution/shared",
-        [read4(x), read4(weights), write(y)],
+        [read4(x), read4(weights), write(y), *scale.bindings],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec=_constants(shape, tile),
-        defines=tile.defines(emitter.problem.half_sums),
+        spec={**_constants(shape, tile), **scale.steps},
+        defines={**tile.defines(emitter.problem.half_sums), **scale.defines},
         epilogue=1,
         with_steps=with_steps,
         access="storage",

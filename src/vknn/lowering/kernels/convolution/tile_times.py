@@ -33,6 +33,8 @@ _HELD = {
     (2, 4): (10, 10, 8),
     (4, 4): (5, 6, 4),
 }
+#: The same of NVIDIA's where lanes have parts of the channels.
+_HELD_PARTS = {(1, 1): 9, (2, 2): 6, (1, 4): 7}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class TileWork:
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
     make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
     factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
-    besides.
+    besides. ``scaled``: those of a step that multiply x by a scale.
     """
 
     pixels: int
@@ -64,6 +66,7 @@ class TileWork:
     taken: float = 0.0
     unpacked: float = 0.0
     finish: float = 0.0
+    scaled: float = 0.0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
@@ -81,12 +84,14 @@ class TileWork:
             waits += 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        if family == 2 and self.parts > 1:
+            held = _HELD_PARTS.get((self.pixels, self.block), held)
         return machine.on_simds(lanes, instructions, waits, machine.held(held))
 
     def _step(self, machine: Machine) -> float:
         """Instructions for a vec4 of input channels of a tap."""
         products = 16.0 * self.pixels * self.block * self.product
-        products += self.unpacked * self.block
+        products += self.unpacked * self.block + self.scaled
         if not machine.scalar:
             return products + self.pixels + self.rows * self.block
         products += self.taken * self.pixels

@@ -97,6 +97,8 @@ class CooperativeTile(SharedMemoryTile):
         half: bool = False,
         taps: bool = False,
         whole: bool = False,
+        beside: _Pair = (0.0, 0.0),
+        counted: bool = False,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float
@@ -118,8 +120,9 @@ class CooperativeTile(SharedMemoryTile):
             more += brought * self.depth / self.lanes + ROUND
             waits, around, first = 1.0, 4.0 * results, 1.0
             held = 9 if self.part == SMALL_PART else 5
-        work = rounds * more + around
-        return machine.on_simds(groups * self.lanes, work, rounds * waits + first, held)
+        work = rounds * (more + beside[0]) + around
+        waits = rounds * (waits + beside[1]) + first
+        return machine.on_simds(groups * self.lanes, work, waits, held)
 
 
 def with_columns_along_k(tile: SharedMemoryTile) -> SharedMemoryTile:
