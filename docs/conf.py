@@ -58,6 +58,11 @@ nitpick_ignore = [
     ("py:class", "rich.console.Group"),
     ("py:class", "rich.table.Table"),
     ("py:class", "Callback"),  # imported for type checkers only, which Sphinx < 9 does not resolve
+    # Internal: what a recipe is made of.
+    ("py:class", "vknn.answers.decoder.Decoder"),
+    ("py:class", "vknn.answers.decoder.Labels"),
+    ("py:class", "vknn.answers.recipe.ModelSignature"),
+    ("py:class", "vknn.pictures.ImageOptions"),
     ("py:class", "vknn.profiling.records.TimedRun"),  # internal: the raw records of a profile
 ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,6 +58,48 @@ def test_unknown_names(tmp_path: Path) -> None:
         with pytest.raises(vknn.InputError, match="no blob 'zzz'$"):
             session.run(x, ["zzz"])
         assert session.run(x)["out"].shape == (5,)
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+@pytest.mark.parametrize("given", [3, [3], [None], b"out", ["out", 3.5]])
+def test_what_is_no_name(device: str, given: Any, tmp_path: Path) -> None:
+    x = {"data": numbers(*SHAPE)}
+    with vknn.Session(write_small_model(tmp_path), device=device) as session:
+        with pytest.raises(vknn.InputError, match="outputs are asked for by name, not by "):
+            session.run(x, given)
+        with pytest.raises(vknn.InputError, match="outputs are asked for by name, not by "):
+            session.run(x, on_device=given)
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+def test_results_share_no_memory(device: str, tmp_path: Path) -> None:
+    x = {"data": numbers(*SHAPE)}
+    with vknn.Session(write_small_model(tmp_path), device=device) as session:
+        found = session.run(x, ["data", "left", "right", "conv1", "prob", "out"])
+        arrays = [x["data"], *found.values()]
+    for a, b in itertools.combinations(arrays, 2):
+        assert not np.shares_memory(a, b)
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+def test_constants_stay_what_they_are(device: str, tmp_path: Path) -> None:
+    """Whoever writes to a result changes neither the model nor what a stream gives next."""
+    net = Net()
+    x, c = net.tensor("x", (2,)), net.tensor("c", data=[1.0, -2.0])
+    made = [net.tensor(name, (2,)) for name in ("folded", "y")]
+    net.add("ABS", [c], [made[0]])
+    net.add("NEG", [x], [made[1]])
+    net.inputs, net.outputs = [x], [c, *made]
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.file())
+    feeds = {"x": np.float32([5, 6])}
+    with vknn.Session(path, device=device) as session:
+        for results in (session.run(feeds), *session.stream([feeds] * 3), session.run(feeds)):
+            assert {k: v.tolist() for k, v in results.items()} == {
+                "c": [1, -2], "folded": [1, 2], "y": [-5, -6],
+            }  # fmt: skip
+            for array in results.values():
+                array += 100
 
 
 @pytest.mark.parametrize("device", BACKENDS)

@@ -20,6 +20,7 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sigmoid
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
+from vknn.ops.normalization import LayerNormalization
 from vknn.ops.pooling.pool import GlobalAveragePool
 from vknn.ops.recurrent.rnn import GRU
 from vknn.ops.reduction import Softmax
@@ -269,3 +270,55 @@ def test_errors_that_a_chain_is_allowed() -> None:
     hidden = floats(1, HIDDEN, 1, 1)
     (alone,) = allowances(last, [hidden, *arrays[3:]], last.reference(hidden, *arrays[3:]))
     assert alone.allowed.max() < bound.allowed.max() < 20 * alone.allowed.max()
+
+
+GPU = dataclasses.replace(DISCRETE, max_storage_buffers=8)
+
+
+def encoder(*, normalizations: int = 1) -> Graph:
+    """Two products with residual sums that are read on, and normalised; what is behind them."""
+    builder = GraphBuilder()
+    x = builder.input("x", TensorType.of(floats(37, 52)))
+    v, outputs = x, {}
+    for layer in range(2):
+        b, bias = builder.constant(floats(52, 52)), builder.constant(floats(52))
+        x = builder.add(Fused(MatMul(), (FusedStep(Add(), 0),)), v, b, bias, x)
+        more = builder.add(Relu(), x)
+        for number in range(normalizations):
+            scale = builder.constant(floats(52) + np.float32(number))
+            v = builder.add(LayerNormalization(-1), x, scale, None)
+            outputs[f"v{layer}{number}"] = builder.add(Sigmoid(), v)
+        outputs[f"more{layer}"] = more
+    return builder.finish({"x": x, **outputs})
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("normalizations", [1, 2])
+def test_products_normalise_what_others_read_too(normalizations: int) -> None:
+    """Of several normalizations of a product the first is joined; the order stays one of data."""
+    graph = encoder(normalizations=normalizations)
+    limits = dataclasses.replace(
+        shared_device().limits, kind="discrete", max_storage_buffers=8, subgroup_size=8
+    )
+    found = chain_nodes(graph, limits, OPTIONS)
+    assert [op.kept for op in chains(found)] == [(0,), (0,)]
+    x = floats(37, 52)
+    expected, actual = run(graph, {"x": x}), run_graph(found, limits, OPTIONS, {"x": x})
+    for name, y in expected.items():
+        assert np.abs(actual[name] - y).max() < 1e-5 * np.abs(y).max()
+        assert np.array_equal(run(found, {"x": x})[name], y)
+
+
+def test_where_normalizations_stay_apart() -> None:
+    graph = encoder()
+    assert len(chains(chained(graph, GPU))) == 2
+    assert not chains(chained(graph, GPU, disabled="normalized"))
+    assert not chains(chained(graph, dataclasses.replace(GPU, kind="cpu")))
+
+
+def test_a_normalised_product_and_its_parts() -> None:
+    graph = encoder()
+    (node, *_) = [n for n in chained(graph, GPU).nodes if isinstance(n.op, Chain)]
+    parts = unchain(node)
+    assert [part.op for part in parts] == list(node.op.links)
+    assert tuple(part.outputs[0] for part in parts) == node.outputs

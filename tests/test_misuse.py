@@ -32,6 +32,14 @@ def test_one_input_needs_no_name(path: Path, device: str) -> None:
             np.testing.assert_array_equal(found["out"], expected)
 
 
+def test_lists_of_different_lengths_are_no_array(path: Path) -> None:
+    with (
+        vknn.Session(path, device="numpy") as session,
+        pytest.raises(vknn.InputError, match="input 'data': this is no array: .*inhomogeneous"),
+    ):
+        session.run([[1.0], [1.0, 2.0]])  # type: ignore[arg-type]
+
+
 def test_several_inputs_need_names(tmp_path: Path) -> None:
     path = tmp_path / "two.param"
     path.write_text(

@@ -58,6 +58,16 @@ def test_one_file(kind: type, temporary: Path) -> None:
     assert os.listdir(temporary) == []
 
 
+def test_bytes_with_gaps(temporary: Path) -> None:
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", (3,))], [net.tensor("y", (3,))]
+    net.add("NEG", net.inputs, net.outputs)
+    spread = memoryview(np.repeat(np.frombuffer(net.file(), np.uint8), 2))[::2]
+    with vknn.Session(spread, device="numpy") as session:
+        assert np.array_equal(session.run({"x": np.float32([1, 2, 3])})["y"], [-1, -2, -3])
+    assert os.listdir(temporary) == []
+
+
 @pytest.mark.parametrize("given", [b"", b"no model at all", b"\x00" * 100])
 def test_what_is_no_model(given: bytes, temporary: Path) -> None:
     with pytest.raises(vknn.ModelFormatError):

@@ -83,6 +83,13 @@ def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "tools/", "shaders/"))]
 
 
+def test_wheel_holds_the_recipes(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as contents:
+        names = set(contents.namelist())
+    folder = ROOT / "src" / "vknn" / "answers" / "recipes"
+    assert {f"vknn/answers/recipes/{path.name}" for path in folder.glob("*.json")} <= names
+
+
 @pytest.mark.glsl
 def test_wheel_lists_its_compiled_shaders(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:

@@ -205,10 +205,10 @@ def test_a_segment_that_fails_leaves_nothing_behind(monkeypatch):
     target = Target(shared_device())
     made = []
 
-    def fails_later(*args):
+    def fails_later(*args, **options):
         if made:
             raise DeviceError("no more of it")
-        made.append(Executable(*args))
+        made.append(Executable(*args, **options))
         return made[0]
 
     compile_graph(graph, target, passes=False).close()  # what all programs share stays

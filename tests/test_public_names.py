@@ -15,6 +15,7 @@ NAMES = {
     "Device",
     "DeviceError",
     "DeviceLostError",
+    "DeviceTensor",
     "DeviceTimeoutError",
     "InputError",
     "ModelFormatError",

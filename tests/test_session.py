@@ -118,6 +118,9 @@ def test_names_to_switch_off(net):
     for disable in ("winogard", ["fusion", "winogard"]):
         with pytest.raises(vknn.VknnError, match="disable names winogard; known are texel, "):
             vknn.Session(net, disable=disable)
+    for disable in (None, 3, b"winograd", ["fusion", None]):
+        with pytest.raises(vknn.VknnError, match="disable takes names of parts, not (None|3|119);"):
+            vknn.Session(net, disable=disable)
 
 
 def test_wrong_sizes_are_told_of_the_input(tmp_path):

@@ -69,6 +69,11 @@ The layers of ncnn in the order of their numbers in a `.param.bin`, and what vkn
   are ignored, as ncnn ignores ids that it does not know.
 - *Held against ncnn in*: the test that compares it with ncnn's own CPU answers on both backends.
 
+A `.bin` holds weights one behind the other and no names. Where it is too short the network is
+refused, where bytes are left over a warning says so. Another network's `.bin` of just the same size
+cannot be told: the network opens and its numbers are wrong. `vknn verify` is no help then, since
+both sides compute with the same weights.
+
 Where ncnn's documentation and ncnn (its CPU path in fp32) differ, vknn does as ncnn does. The cases
 that were found stand [below](#where-ncnn-differs).
 

@@ -57,7 +57,9 @@ The layers of the IR notation, versions 2 to 7, in alphabetical order, and what 
 
 Nets of all these versions are read, with every spelling in every version: lists (`kernel="3,3"`)
 and single numbers (`kernel-x`, `kernel-y`), blobs in `<blobs>` or right in the layer. The weights
-lie in the `.bin` beside the `.xml`, or in the file that is given as `weights`. FP32, FP16, I64,
+lie in the `.bin` beside the `.xml`, or in the file that is given as `weights`: one that is too
+short is refused, bytes left over are a warning, and the `.bin` of another network of the same size
+cannot be told (the numbers are wrong then, in `vknn verify` on both sides). FP32, FP16, I64,
 I32, I16, I8, U8, BOOL and BIN are known; FP16 is computed as float32, I64 as int32 (the user sees
 int64). Inputs are called like their Input layers; outputs are the output ports that nothing reads,
 called like their layer, or `layer.0`, `layer.1` where it has several. Means of `<pre-process>` are

@@ -12,7 +12,6 @@ from vknn.lowering import LoweringOptions, candidates
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.tuned_choices import problem_key
 from vknn.lowering.kit.candidate import Candidate
-from vknn.passes.chains import joined
 from vknn.plan import DeviceLimits
 from vknn.tuning.jobs import Job
 
@@ -68,7 +67,7 @@ def _joining(choice: ChainChoice, limits: DeviceLimits, options: LoweringOptions
     longest = max(choice.runs, key=len)
     ways = {APART: longest}
     for run in choice.runs:  # the last nodes of the longest
-        ways[_way(run)] = [*longest[: len(longest) - len(run)], joined(run)]
+        ways[_way(run)] = [*longest[: len(longest) - len(run)], choice.chain(run)]
     kernels, estimates = {}, {}
     for way, nodes in ways.items():
         least = [min(candidates(n, limits, options), key=lambda c: c.cost) for n in nodes]

@@ -13,6 +13,10 @@
 #pragma vknn variants ACCESS=0 B_BY_4=0,1 SEPARATE_BIAS=1 HALF=2 COOPERATIVE=1
 #pragma vknn variants ACCESS=0 B_BY_4=0,1 SEPARATE_BIAS=0,1 EPILOGUE_SCALAR=1 HALF=1 COOPERATIVE=1
 #pragma vknn variants ACCESS=0 B_BY_4=0,1 SEPARATE_BIAS=1 EPILOGUE_SCALAR=1 HALF=2 COOPERATIVE=1
+#pragma vknn variants ACCESS=0 B_BY_4=1 SEPARATE_BIAS=0 NORMALIZED=1
+#pragma vknn variants ACCESS=0 B_BY_4=1 SEPARATE_BIAS=0 HALF=1 NORMALIZED=1
+#pragma vknn variants ACCESS=0 B_BY_4=1 SEPARATE_BIAS=0 HALF=1 HALF_SUMS=1 NORMALIZED=1
+#pragma vknn variants ACCESS=0 B_BY_4=1 SEPARATE_BIAS=0 HALF=1 COOPERATIVE=1 NORMALIZED=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
@@ -36,7 +40,11 @@ INPUT4F(1, b);
 #else
 INPUT1F(1, b);
 #endif
-#ifdef EPILOGUE_SCALAR
+#ifdef NORMALIZED
+COHERENT4(2, c);
+#define NORMALIZED_BINDING 3
+#define EPILOGUE_BINDING 6
+#elif defined(EPILOGUE_SCALAR)
 OUTPUT1C(2, c);
 #else
 OUTPUT4C(2, c);
@@ -49,12 +57,17 @@ INPUT4F(3, bias);
 #endif
 #define EPILOGUE_OPERANDS 0
 #endif
+#ifndef NORMALIZED
 #define EPILOGUE_BINDING 3
+#endif
 #include "common/epilogue.glsl"
 #if B_BY_4 == 1
 #define COLUMNS_OF b
 #endif
 #include "matmul/shared_memory_tiles.glsl"
+#ifdef NORMALIZED
+#include "matmul/normalized_rows.glsl"
+#endif
 
 // Which way lanes beside each other read: 1: a along m, b along k; 0: a along k, b along n.
 layout(constant_id = 17) const int A_DOWN = 0;
@@ -256,4 +269,7 @@ void main() {
 #endif
         }
     }
+#ifdef NORMALIZED
+    normalize_rows(lane, m0, BLOCK_M, p.m, p.n / 4);
+#endif
 }

@@ -6,6 +6,10 @@
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=1 HALF=2 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=0,1 HALF=1 DOTS=1,2
 #pragma vknn variants ACCESS=0 SEPARATE_BIAS=1 HALF=2 DOTS=1,2
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=0 NORMALIZED=1
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=0 HALF=1 NORMALIZED=1
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=0 HALF=1 HALF_SUMS=1 NORMALIZED=1
+#pragma vknn variants ACCESS=0 SEPARATE_BIAS=0 HALF=1 DOTS=1,2 NORMALIZED=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -35,15 +39,22 @@
 // With DOTS b has vec4s along k, four rows of a panel those of the four columns of a vec4 of c.
 // PARTS subgroups or more share a tile: each adds up a part of k, in multiples of 16, then the parts are
 // added in their order through shared memory.
+// NORMALIZED: the rows of c are normalised, too (matmul/normalized_rows.glsl).
 
 INPUT4A(0, a);
 INPUT4F(1, b);
+#ifdef NORMALIZED
+COHERENT4(2, c);
+#define NORMALIZED_BINDING 3
+#define EPILOGUE_BINDING 6
+#else
 OUTPUT4C(2, c);
+#define EPILOGUE_BINDING 3
+#endif
 #if SEPARATE_BIAS == 1
 INPUT4F(3, bias);
 #define EPILOGUE_OPERANDS 0
 #endif
-#define EPILOGUE_BINDING 3
 #include "common/epilogue.glsl"
 
 layout(constant_id = 10) const int ROWS = 8;
@@ -71,6 +82,10 @@ layout(push_constant) uniform P {
 } p;
 
 shared vec4 held[PARTS > 1 ? LANES * CHUNK : 1];
+
+#ifdef NORMALIZED
+#include "matmul/normalized_rows.glsl"
+#endif
 
 vec4 acc[ROWS];
 #ifdef HALF_SUMS
@@ -148,6 +163,9 @@ void main() {
 #endif
     if (PARTS == 1) {
         [[unroll]] for (int i = 0; i < ROWS; i++) finish(acc[i], shift, m0 + i, col, c_base);
+#ifdef NORMALIZED
+        normalize_rows(lane, m0, ROWS, p.m, p.n4);
+#endif
         return;
     }
     [[unroll]] for (int first = 0; first < ROWS; first += CHUNK) {
@@ -162,4 +180,7 @@ void main() {
         }
         barrier();
     }
+#ifdef NORMALIZED
+    normalize_rows(lane, m0, ROWS, p.m, p.n4);
+#endif
 }

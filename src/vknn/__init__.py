@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vknn.ops.custom import Shader
     from vknn.profiling.profile import profile
     from vknn.runtime.device import Device, devices, list_devices, open_device
+    from vknn.runtime.device_tensor import DeviceTensor
     from vknn.session import Session
     from vknn.tuning.tune import tune
 
@@ -48,6 +49,7 @@ _HOMES = {
     "unregister_layer": "vknn.formats.custom",
     "Shader": "vknn.ops.custom",
     "Device": "vknn.runtime",
+    "DeviceTensor": "vknn.runtime",
     "devices": "vknn.runtime",
     "list_devices": "vknn.runtime",
     "open_device": "vknn.runtime",
@@ -58,6 +60,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "DeviceLostError",
+    "DeviceTensor",
     "DeviceTimeoutError",
     "InputError",
     "ModelFormatError",

@@ -18,6 +18,7 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused, Mul
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Reshape
+from vknn.ops.normalization import LayerNormalization
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool
 from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.passes.chains import joined
@@ -25,12 +26,19 @@ from vknn.plan import DeviceLimits
 
 
 class _Readings:
-    """Producers of values that one node reads once, as its first input."""
+    """Producers of values that one node reads once, as its first input.
+
+    Of a product that others read, too, the first LayerNormalization of it may go on.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._producers = graph.producers()
         self._uses = Counter(v for node in graph.nodes for v in node.inputs if v is not None)
         self._uses.update(graph.outputs.values())
+        self._normalizations: dict[Value | None, Node] = {}
+        for node in graph.nodes:
+            if isinstance(node.op, LayerNormalization):
+                self._normalizations.setdefault(node.inputs[0], node)
 
     def before(self, node: Node) -> Node | None:
         """The node that makes the first input, where nothing else reads it."""
@@ -39,6 +47,21 @@ class _Readings:
             return None
         found = self._producers.get(value)
         return found if found is not None and len(found.outputs) == 1 else None
+
+    def product(self, node: Node) -> Node | None:
+        """The product that a LayerNormalization, the first of its result, reads."""
+        found = self._producers.get(node.inputs[0]) if node.inputs[0] is not None else None
+        first = self._normalizations.get(node.inputs[0]) is node
+        return found if first and found is not None and isinstance(_base(found), MatMul) else None
+
+    def goes_on_from(self, node: Node) -> Node | None:
+        """The node of which a chain may go on with this one."""
+        return self.before(node) or (self.product(node) if node.inputs else None)
+
+    def joined(self, run: Sequence[Node]) -> Node:
+        """The chain of the nodes, with the results that others read, too."""
+        shown = [n for n, node in enumerate(run[:-1]) if self._uses[node.outputs[0]] != 1]
+        return joined(run, tuple(shown))
 
     def run(self, node: Node, *wanted: Callable[[Node], bool]) -> list[Node] | None:
         """The node and those before it as ``wanted``, the last first; reshapes may lie between."""
@@ -118,6 +141,12 @@ def _expansions(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_pointwise)
 
 
+def _normalized(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """A product and the LayerNormalization of its rows; others may read the product, too."""
+    product = readings.product(node) if isinstance(node.op, LayerNormalization) else None
+    yield [product, node] if product is not None else None
+
+
 def _is_product(node: Node) -> bool:
     return isinstance(_base(node), Mul)
 
@@ -134,6 +163,7 @@ _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "heads": _heads,
     "separable": _separables,
     "expanded": _expansions,
+    "normalized": _normalized,
     "scaled": _scalings,
 }
 
@@ -143,12 +173,14 @@ class ChainChoice:
     """Choice among runs of nodes that end at the same node and have a kernel as a chain.
 
     ``saved``: microseconds that each saves as a chain, by estimates; below 0 where it costs more.
-    ``taken``: the one that is a chain from now on; empty where none is.
+    ``taken``: the one that is a chain from now on; empty where none is. ``chain``: gives the chain
+    of a run's nodes.
     """
 
     runs: tuple[list[Node], ...]
     saved: tuple[float, ...]
     taken: list[Node]
+    chain: Callable[[Sequence[Node]], Node]
 
 
 @dataclass(frozen=True)
@@ -181,7 +213,7 @@ def chain_choices(
     possible: dict[Node, list[tuple[list[Node], float]]] = {}
     for node in graph.nodes:
         runs = [run for finder in finders for run in finder(readings, node) if run]
-        saved = [(run, _saved(run, limits, options)) for run in runs]
+        saved = [(run, _saved(readings, run, limits, options)) for run in runs]
         if known := [(run, time) for run, time in saved if time > -math.inf]:
             possible[node] = known
     taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
@@ -191,6 +223,7 @@ def chain_choices(
             runs=tuple(run for run, _ in runs),
             saved=tuple(time for _, time in runs),
             taken=taken.get(node, []),
+            chain=readings.joined,
         )
         for node, runs in possible.items()
         if node in taken or all(busy.isdisjoint(run) for run, _ in runs)
@@ -199,11 +232,13 @@ def chain_choices(
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:
     """The graph with chains in place of nodes that cost the device more apart."""
-    runs = [choice.taken for choice in chain_choices(graph, limits, options) if choice.taken]
-    if not runs:
+    choices = [choice for choice in chain_choices(graph, limits, options) if choice.taken]
+    if not choices:
         return graph
-    found = {run[-1]: joined(run) for run in runs}
-    taken = {node for run in runs for node in run}
+    chains = [(choice.taken, choice.chain(choice.taken)) for choice in choices]
+    # What others read stands where it stood; what is behind it needs constants beside it alone.
+    found = {run[0 if len(chain.outputs) > 1 else -1]: chain for run, chain in chains}
+    taken = {node for run, _ in chains for node in run}
     kept = (found.get(node, node) for node in graph.nodes if node in found or node not in taken)
     return Graph(graph.inputs, graph.outputs, list(kept), graph.name, graph.continuation)
 
@@ -217,10 +252,10 @@ def _best_runs(
     best: dict[Node | None, _Path] = {None: _Path()}
     ends: dict[Node, _Path] = {}  # of nodes that no other goes on from
     for node in graph.nodes:
-        before = readings.before(node)
+        before = readings.goes_on_from(node)
         path = best[before]
         for run, time in possible.get(node, ()):
-            rest = best[readings.before(run[0])]
+            rest = best[readings.goes_on_from(run[0])]
             if rest.saved + time > path.saved:
                 path = _Path(rest.saved + time, run, rest)
         best[node] = ends[node] = path
@@ -229,9 +264,11 @@ def _best_runs(
     return [run for path in ends.values() for run in path.runs()]
 
 
-def _saved(run: list[Node], limits: DeviceLimits, options: LoweringOptions) -> float:
+def _saved(
+    readings: _Readings, run: list[Node], limits: DeviceLimits, options: LoweringOptions
+) -> float:
     """Microseconds that a chain saves; minus infinity where no kernel takes it."""
-    whole = _cost(joined(run), limits, options)
+    whole = _cost(readings.joined(run), limits, options)
     if whole == math.inf:
         return -math.inf
     return sum(_cost(node, limits, options) for node in run) - whole

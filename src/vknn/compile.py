@@ -25,7 +25,7 @@ from vknn.memory_budget import MemoryBudget
 from vknn.partition import Candidates, partition
 from vknn.passes import run_passes
 from vknn.program import Program
-from vknn.runtime import Device, Executable, WeightPool
+from vknn.runtime import Device, Executable, TensorAccount, WeightPool
 from vknn.segment import Segment
 from vknn.stacking import stack_products
 
@@ -38,7 +38,8 @@ class Target:
 
     ``device`` None: all runs on the host. ``weights``: packed on the host; ``pool``: uploaded.
     ``options``: for lowering; its ``disabled`` names passes, too. ``debug``: level of VKNN_DEBUG.
-    ``memory_limit``: bytes that a program may take; None: a share of what is free.
+    ``memory_limit``: bytes that a program may take; None: a share of what is free. ``tensors``: the
+    account of results that stay on the device.
     """
 
     device: Device | None = None
@@ -47,6 +48,11 @@ class Target:
     pool: WeightPool | None = None
     debug: int = 0
     memory_limit: int | None = None
+    tensors: TensorAccount = field(init=False)
+
+    def __post_init__(self) -> None:
+        budget = MemoryBudget(self.memory_limit, self.device)
+        self.tensors = TensorAccount(budget.check_tensors)
 
 
 def compile_model(
@@ -151,9 +157,9 @@ def _lowered(
     start = time.perf_counter()
     own = {node: candidates[node] for node in graph.nodes}
     plan = lower(graph, device.limits, target.options, target.weights, own)
-    MemoryBudget(target.memory_limit, device).check_plan(plan)
+    MemoryBudget(target.memory_limit, device).check_plan(plan, target.tensors.nbytes)
     planned = time.perf_counter()
-    segment = Segment(graph, plan, Executable(device, plan, target.pool))
+    segment = Segment(graph, plan, Executable(device, plan, target.pool, tensors=target.tensors))
     timings["plan"] += planned - start
     timings["prepare"] += time.perf_counter() - planned
     if target.debug >= debug.PLANS:

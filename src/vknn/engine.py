@@ -10,23 +10,31 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vknn import forks, gc_pause
+from vknn import forks, gc_pause, interrupts
 from vknn.compile import Target, compile_model
-from vknn.errors import InputError, OutOfMemoryError, RunTimeoutError, ShapeError, VknnError
+from vknn.errors import (
+    InputError,
+    OutOfMemoryError,
+    RunCancelledError,
+    RunTimeoutError,
+    ShapeError,
+    VknnError,
+)
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
-from vknn.input_encoder import InputEncoder, host_arrays
+from vknn.input_encoder import InputEncoder, host_arrays, plain_shape
 from vknn.lowering import WeightCache
 from vknn.program import Program
-from vknn.run_limits import RunLimit, checked_seconds, current
-from vknn.runtime import close_all
-from vknn.streamed_runs import StreamedRuns
+from vknn.run_limits import RunLimit, checked_seconds, current, held
+from vknn.runtime import DeviceArray, DeviceTensor, close_all, on_host
+from vknn.streamed_runs import StreamedPrograms, StreamedRuns
 
 _log = logging.getLogger("vknn")
 #: Programs kept for different input shapes; the least recently used is closed first.
@@ -47,11 +55,12 @@ class Engine:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._encoder = InputEncoder(model)
         self._state: dict[str, np.ndarray] = {}
-        #: Programs whose streams are open, once for each: they are not closed to make room.
-        self._streamed: list[Program] = []
+        self._streamed = StreamedPrograms()
         self._closed = False
         #: Of the run under way; the next one's, too.
         self._limit = RunLimit()
+        #: Of the streams that are open.
+        self._stream_limits: list[RunLimit] = []
         #: Seconds that a run may take where it does not say; None: any time.
         self.timeout = timeout
 
@@ -61,11 +70,13 @@ class Engine:
         timeout: float | None = None,
         blobs: Sequence[str] = (),
         outputs: bool = True,
+        kept: Collection[str] = (),
     ) -> dict[str, Any]:
         """Decoded outputs by the names of the graph's outputs: a classifier's scores are one.
 
         ``timeout``: seconds that it may take; None: VKNN_TIMEOUT, where that is set. ``blobs``:
-        names of further values that are wanted; ``outputs`` False: they are all.
+        names of further values that are wanted; ``outputs`` False: they are all. ``kept``: names of
+        what comes as a DeviceTensor where it lies on the device as the user would see it.
         """
         feeds = self.model.complete(feeds if type(feeds) is dict else self._named(feeds))
         timeout = self.timeout if timeout is None else timeout
@@ -73,34 +84,36 @@ class Engine:
         if timeout is None:
             limit = self._limit
             with self.lock:
-                limit.deadline = None
-                return self._run(feeds, limit, wanted)
-        return self._run_in_time(feeds, timeout, wanted)
+                limit.deadline, limit.cancelled = None, False
+                return self._run(feeds, limit, wanted, kept)
+        return self._run_in_time(feeds, timeout, wanted, kept)
 
     def cancel(self) -> None:
-        """End of the run that is under way in another thread, with RunCancelledError."""
-        self._limit.cancelled = True
+        """End of the run that is under way in another thread, with RunCancelledError.
+
+        Of the streams that are open, too.
+        """
+        for limit in (self._limit, *self._stream_limits):
+            limit.cancelled = True
 
     def _run_in_time(
-        self, feeds: Mapping[str, Any], timeout: float, wanted: _Wanted
+        self, feeds: Mapping[str, Any], timeout: float, wanted: _Wanted, kept: Collection[str]
     ) -> dict[str, Any]:
         """A run with a deadline; the wait for another thread's run counts."""
-        limit = RunLimit()
-        limit.start(checked_seconds(timeout))
-        if not self.lock.acquire(timeout=timeout):
-            raise RunTimeoutError(f"another run of the session was not done within {timeout:g} s")
-        try:
-            own = self._limit
-            own.deadline, own.seconds = limit.deadline, limit.seconds
-            return self._run(feeds, own, wanted)
-        finally:
-            self._limit.deadline = None
-            self.lock.release()
+        waiting, own = RunLimit("another run of the session"), self._limit
+        waiting.start(checked_seconds(timeout))
+        with held(self.lock, waiting):
+            try:
+                own.deadline, own.seconds, own.cancelled = waiting.deadline, waiting.seconds, False
+                return self._run(feeds, own, wanted, kept)
+            finally:
+                own.deadline = None
 
-    def _run(self, feeds: Mapping[str, Any], limit: RunLimit, wanted: _Wanted) -> dict[str, Any]:
+    def _run(
+        self, feeds: Mapping[str, Any], limit: RunLimit, wanted: _Wanted, kept: Collection[str]
+    ) -> dict[str, Any]:
         """A run by this thread, which has the lock."""
-        before, limit.cancelled = current.limit, False
-        current.limit = limit
+        before, current.limit = current.limit, limit
         try:
             if wanted is None:
                 program, arrays = self._encoded(feeds)
@@ -109,30 +122,44 @@ class Engine:
             if self._state:
                 arrays.update(self._state)
             # Execute.
-            results: dict[str, Any] = program.run(arrays)
+            if kept:
+                kept = [name for name in kept if name not in self.model.host_outputs]
+            results = program.run(arrays, None, kept)
+            if program.shared != set():
+                program.own(results)
             if self._state:
                 self._state = {name: results.pop(name) for name in self._state}
         finally:
             current.limit = before
         if wanted is None:
             return self._decoded(results)
-        blobs = {name: self.model.decode_blob(results.pop(name)) for name in wanted[0]}
+        decode = self.model.decode_blob
+        blobs = {name: self._converted(name, results.pop(name), decode) for name in wanted[0]}
         return {**self._decoded(results), **blobs}
 
-    def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
+    def stream(
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        timeout: float | None = None,
+        kept: Collection[str] = (),
+    ) -> Generator[dict[str, Any], None, None]:
         """Results as of :meth:`run` for each of the inputs, in order.
 
         The host reads and writes for one run while the device computes another. What goes wrong
         with some inputs is raised where their results would come, behind those before them.
+        ``timeout``: seconds for each result; what the device then still does is not waited for.
         """
         source, failure = iter(inputs), None
-        runs = StreamedRuns(self._streamed, self.lock)
+        seconds = self.timeout if timeout is None else checked_seconds(timeout)
+        runs = StreamedRuns(self._streamed, self.lock, seconds)
+        self._stream_limits.append(runs.limit)
         try:
             while failure is None:
                 try:
                     feeds = next(source)
-                    with self.lock:
-                        program, arrays = self._encoded(self.model.complete(self._named(feeds)))
+                    with runs.timed(), runs.alone():
+                        feeds = self.model.complete(self._named(feeds))
+                        program, arrays = self._encoded(feeds)
                         runs.hold(program)
                 except StopIteration:
                     break
@@ -141,17 +168,27 @@ class Engine:
                     break
                 if program is not runs.program:
                     yield from map(self._decoded, runs.drain())
-                    runs.change(program, overlap=not self._state)
-                if not runs.overlap:
-                    yield self.run(feeds)
+                    with runs.timed():
+                        runs.change(program, overlap=not self._state and not kept)
+                if not runs.overlap or any(isinstance(a, DeviceArray) for a in arrays.values()):
+                    yield from map(self._decoded, runs.drain())
+                    with runs.timed(), runs.alone():
+                        results = self._run(feeds, runs.limit, None, kept)
+                    yield results
                     continue
-                failure = runs.push(arrays)
-                if runs.full:
-                    yield self._decoded(runs.pop())
+                with runs.timed():
+                    failure = runs.push(arrays)
+                    taken = runs.pop() if runs.full else None
+                if taken is not None:
+                    yield self._decoded(taken)
             yield from map(self._decoded, runs.drain())
             if failure is not None:
                 raise failure
+        except (RunTimeoutError, RunCancelledError):
+            runs.give_up()
+            raise
         finally:
+            self._stream_limits.remove(runs.limit)
             runs.close()
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
@@ -170,7 +207,8 @@ class Engine:
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
         feeds = host_arrays(self.model.complete(self._named(feeds)))
-        return {**self._checked(feeds), **self._state}
+        arrays = {n: on_host(n, a, "a tool asks") for n, a in self._checked(feeds).items()}
+        return {**arrays, **self._state}
 
     def reset_state(self) -> None:
         """Reset of what the model keeps between runs (if it does) to what it was at first."""
@@ -196,6 +234,7 @@ class Engine:
         if self._closed:
             raise VknnError("the session is closed")
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines
@@ -216,13 +255,13 @@ class Engine:
             )
         return {self.model.inputs[0].name: feeds}
 
-    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         self.check_open()
         return self._encoder.encode(feeds)
 
     def _compiled(
         self, feeds: Mapping[str, Any], wanted: _Wanted = None
-    ) -> tuple[Program, dict[str, np.ndarray]]:
+    ) -> tuple[Program, dict[str, Any]]:
         """The program for these inputs (compiled where it is new), and the arrays for its graph."""
         feeds = host_arrays(feeds)
         arrays = self._checked(feeds)
@@ -278,7 +317,7 @@ class Engine:
             )
             raise InputError(f"{text}: {error}") from None
 
-    def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, np.ndarray]]:
+    def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
         """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""
         arrays, program = self._encoder.recall(feeds), self.latest
         if arrays is None or program is None:
@@ -287,14 +326,28 @@ class Engine:
 
     def _decoded(self, results: dict[str, Any]) -> dict[str, Any]:
         for name, array in results.items():
-            results[name] = self.model.decode(name, array)
+            if isinstance(array, DeviceArray):
+                results[name] = self._converted(name, array, partial(self.model.decode, name))
+            else:
+                results[name] = self.model.decode(name, array)
         return results
 
+    def _converted(self, name: str, array: Any, decode: Callable[[np.ndarray], Any]) -> Any:
+        """The user's value for an output; it stays on the device if its shape alone changes."""
+        if not isinstance(array, DeviceArray):
+            return decode(array)
+        shape = plain_shape(decode, array)
+        if shape is not None:
+            return DeviceTensor(name, array.reshaped(shape), self.target.device)
+        return decode(on_host(name, array, "the host converts it"))
+
     def _types(
-        self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+        self, feeds: Mapping[str, Any], arrays: Mapping[str, Any]
     ) -> tuple[dict[str, TensorType], dict[str, np.ndarray]]:
         """The inputs' types, and the data of those that decide shapes."""
-        values = {n: np.asarray(feeds[n]) for n in sorted(self.model.value_inputs)}
+        reason = "its data decide shapes"
+        decisive = sorted(self.model.value_inputs)
+        values = {n: np.asarray(on_host(n, feeds[n], reason)) for n in decisive}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
         return types, values
 

@@ -109,6 +109,7 @@ PARTS = {
     "heads": "ends of classifiers (mean, layer, softmax) as one dispatch (GPUs)",
     "separable": "a depthwise convolution and one of a tap behind it as one dispatch (GPUs)",
     "expanded": "a convolution of one tap and a depthwise one behind it as one dispatch (GPUs)",
+    "normalized": "a product and the LayerNormalization of its rows as one dispatch (GPUs)",
     "scaled": "a product with a gate as part of the convolution of one tap behind it (GPUs)",
     "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",
     "dead-code": "pass: removing nodes that nobody needs",
@@ -169,10 +170,13 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
 def parts(given: str | Iterable[str], what: str) -> frozenset[str]:
     """Names of :data:`PARTS`: several, or text with commas between them. ``what``: who gave them.
 
-    Raises VknnError for names that are not known.
+    Raises VknnError for names that are not known and for what holds no names.
     """
     several = given.split(",") if isinstance(given, str) else given
-    names = frozenset(name.strip() for name in several if name.strip())
+    listed = list(several) if isinstance(several, Iterable) else [several]
+    if strange := [name for name in listed if not isinstance(name, str)]:
+        raise VknnError(f"{what} takes names of parts, not {strange[0]!r}; () switches none off")
+    names = frozenset(name.strip() for name in listed if name.strip())
     if unknown := sorted(names - PARTS.keys()):
         raise VknnError(f"{what} names {', '.join(unknown)}; known are {', '.join(PARTS)}")
     return names

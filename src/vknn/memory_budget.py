@@ -55,13 +55,31 @@ class MemoryBudget:
                 f"needed there at once, more than the limit of {most}; {_REMEDY}"
             )
 
-    def check_plan(self, plan: Plan) -> None:
-        """Check of a plan's buffers; raises OutOfMemoryError."""
+    def check_plan(self, plan: Plan, tensors: int = 0) -> None:
+        """Check of a plan's buffers; raises OutOfMemoryError.
+
+        ``tensors``: bytes of results that stay on the device; what is free is free without them.
+        """
         most, needed = self._most(), sum(plan.arenas.values())
-        if most is not None and needed > most:
+        held = tensors if self.limit is not None else 0
+        if most is not None and needed + held > most:
+            beside = f" beside the {held} of its device tensors" if held else ""
             raise OutOfMemoryError(
                 f"the plan of {plan.name!r} needs {needed} bytes of device memory"
-                f"{_largest_buffer(plan)}, more than the limit of {most}; {_REMEDY}"
+                f"{_largest_buffer(plan)}{beside}, more than the limit of {most}; {_REMEDY}"
+            )
+
+    def check_tensors(self, needed: int, growth: int) -> None:
+        """Check of results that stay on the device; raises OutOfMemoryError.
+
+        ``needed``: bytes of the network and of all that stays; ``growth``: bytes that are about to
+        be allocated, which is what counts where no limit is stated.
+        """
+        most = self.limit if self.limit is not None else (self._most() if growth else None)
+        if most is not None and (found := needed if self.limit is not None else growth) > most:
+            raise OutOfMemoryError(
+                f"the network and its device tensors need {found} bytes on the device, more than "
+                f"the limit of {most}; close tensors, or raise memory_limit (VKNN_MEMORY_LIMIT)"
             )
 
     def _most(self) -> int | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from vknn.errors import OutOfMemoryError
 from vknn.graph import Arrays, Call, Graph, TensorType, Value
 from vknn.partition import Partition, refine
 from vknn.plan import Plan
-from vknn.runtime import Executable, PlanStream, close_all
+from vknn.runtime import DeviceArray, Executable, PlanStream, close_all, on_host
 from vknn.segment import Segment
 
 #: Programs kept for different shapes of data-dependent tensors, and for a continuation's graphs.
@@ -46,6 +47,12 @@ class Program:
     ) -> None:
         self.graph, self.placement = parts.graph, parts.placement
         self.segments, self.timings = segments, timings
+        #: Names of outputs that share memory with constants, inputs or other outputs; None: all,
+        #: as the host makes some.
+        self.shared: set[str] | None = _shared_outputs(parts.graph)
+        later = bool(parts.deferred) or parts.graph.continuation is not None
+        if later or any(segment.executable is None for segment in segments):
+            self.shared = None
         self._deferred = parts.deferred
         self._compile, self._execute = compile_graph, execute
         self._lock = threading.RLock()
@@ -67,15 +74,26 @@ class Program:
         """The programs compiled so far for deferred nodes and for the graph's continuation."""
         return list(self._subprograms.values())
 
-    def run(self, feeds: Mapping[str, np.ndarray], execute: Execute | None = None) -> Arrays:
+    def run(
+        self,
+        feeds: Mapping[str, np.ndarray | DeviceArray],
+        execute: Execute | None = None,
+        kept: Collection[str] = (),
+    ) -> dict[str, Any]:
         """Outputs by name; ``feeds`` by the names of the graph's inputs, with their exact types.
 
         ``execute`` runs a segment on its arrays, by name, in place of :meth:`Segment.run`.
+        ``kept``: names of outputs that stay on the device, as DeviceArrays, where it computes them;
+        feeds may be such. Runs with another ``execute`` are all the host's.
         """
         execute = execute or self._execute
         graph = self.graph
-        known: dict[Value, np.ndarray] = {}
-        outputs: Arrays = {}
+        if execute is not Segment.run:
+            kept = ()
+            feeds = {n: on_host(n, a, "the run is watched") for n, a in feeds.items()}
+        stays = self._staying(kept) if kept else ()
+        known: dict[Value, Any] = {}
+        outputs: dict[str, Any] = {}
         # Loops and not comprehensions, which were function calls before Python 3.12.
         with self._lock:
             for v in graph.inputs:
@@ -84,19 +102,33 @@ class Program:
                 taken = {}
                 for v in segment.graph.inputs:
                     taken[v.name] = known[v]
-                results = execute(segment, taken)
+                if stays:
+                    ends = segment.graph.outputs.items()
+                    results = segment.run(taken, [n for n, v in ends if v in stays])
+                else:
+                    results = execute(segment, taken)
                 for name, v in segment.graph.outputs.items():
                     known[v] = results[name]
             if self._deferred:
-                known.update(self._run_deferred(known, execute))
+                known.update(self._run_deferred(known, execute, kept))
             for name, v in graph.outputs.items():
-                outputs[name] = known[v] if v.constant is None else v.constant
+                array = known[v] if v.constant is None else v.constant
+                if isinstance(array, DeviceArray) and name not in kept:
+                    array = on_host(name, array, "it is an output of the host's")
+                outputs[name] = array
             continuation = graph.continuation
             if continuation is not None:
-                taken = {name: outputs.pop(name) for name in continuation.takes}
+                reason = "it decides how the network goes on"
+                taken = {n: on_host(n, outputs.pop(n), reason) for n in continuation.takes}
                 with np.errstate(all="ignore"):
                     outputs |= continuation.resume(taken, self._caller(execute))
         return outputs
+
+    def own(self, outputs: dict[str, Any]) -> None:
+        """Copies in place of outputs of :meth:`run` that share memory: results are the caller's."""
+        for name in outputs if self.shared is None else self.shared & outputs.keys():
+            if isinstance(outputs[name], np.ndarray):
+                outputs[name] = outputs[name].copy()
 
     def stream(self) -> ProgramStream | None:
         """A stream of runs that overlap; None where only one after another will do.
@@ -130,9 +162,15 @@ class Program:
 
         return call
 
+    def _staying(self, kept: Collection[str]) -> set[Value]:
+        """Values of the outputs that stay on the device; not those that a continuation takes."""
+        continuation, outputs = self.graph.continuation, self.graph.outputs
+        taken = () if continuation is None else continuation.takes
+        return {outputs[name] for name in kept if name in outputs and name not in taken}
+
     def _run_deferred(
-        self, known: Mapping[Value, np.ndarray], execute: Execute
-    ) -> dict[Value, np.ndarray]:
+        self, known: Mapping[Value, Any], execute: Execute, kept: Collection[str]
+    ) -> dict[Value, Any]:
         """The outputs of the graph that deferred nodes make."""
         wanted = dict.fromkeys(
             v for n in self._deferred for v in n.inputs if v is not None and v in known
@@ -146,7 +184,7 @@ class Program:
 
         program = self._kept(types, refined, passes=False)
         feeds = {r.name: known[v] for r, v in zip(program.graph.inputs, wanted, strict=True)}
-        outputs = program.run(feeds, execute)
+        outputs = program.run(feeds, execute, [n for n in kept if n in program.graph.outputs])
         return {self.graph.outputs[name]: array for name, array in outputs.items()}
 
     def _kept(self, key: Hashable, make: Callable[[], Graph], passes: bool = True) -> Program:
@@ -165,6 +203,7 @@ class ProgramStream:
 
     def __init__(self, graph: Graph, segment: Segment, runs: PlanStream) -> None:
         self._graph, self._segment, self._runs = graph, segment, runs
+        self._copied = _shared_outputs(graph)
         #: Of each run that is pending, the inputs that are outputs, too.
         self._passed: deque[dict[Value, np.ndarray]] = deque()
 
@@ -191,9 +230,27 @@ class ProgramStream:
         known = self._passed.popleft()
         for name, v in self._segment.graph.outputs.items():
             known[v] = results[name]
-        outputs = self._graph.outputs.items()
-        return {name: known[v] if v.constant is None else v.constant for name, v in outputs}
+        outputs = {}
+        for name, v in self._graph.outputs.items():
+            array = known[v] if v.constant is None else v.constant
+            outputs[name] = array.copy() if name in self._copied else array
+        return outputs
+
+    def give_up(self) -> None:
+        """End without a wait for work that is still going on; released with the program."""
+        self._runs.give_up()
 
     def close(self) -> None:
         """Release of its device objects, after work that is still going on."""
         self._runs.close()
+
+
+def _shared_outputs(graph: Graph) -> set[str]:
+    """Names of outputs that are constants or inputs, or whose value an earlier output is."""
+    seen = set(graph.inputs)
+    shared = set()
+    for name, value in graph.outputs.items():
+        if value.constant is not None or value in seen:
+            shared.add(name)
+        seen.add(value)
+    return shared

@@ -6,10 +6,17 @@ between nodes, programs between the rounds of loops, waits for the device severa
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
+from vknn import interrupts
 from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
+
+#: Seconds after which a wait for a lock looks at the limit again.
+_LOCK_SLICE = 0.05
 
 
 class RunLimit:
@@ -18,12 +25,14 @@ class RunLimit:
     Attributes:
         deadline: The time by ``time.monotonic`` at which the present run has to be done, or None.
         seconds: What it was given.
+        what: What has to be done by then, for the error's text.
         cancelled: Whether somebody wants it to end at once.
     """
 
-    __slots__ = ("cancelled", "deadline", "seconds")
+    __slots__ = ("cancelled", "deadline", "seconds", "what")
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "the run") -> None:
+        self.what = what
         self.deadline: float | None = None
         self.seconds = 0.0
         self.cancelled = False
@@ -38,7 +47,7 @@ class RunLimit:
             raise RunCancelledError("the run was cancelled")
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise RunTimeoutError(
-                f"the run was not done within {self.seconds:g} s; give it a longer timeout, or "
+                f"{self.what} was not done within {self.seconds:g} s; give it a longer timeout, or "
                 "raise VKNN_TIMEOUT (seconds)"
             )
 
@@ -50,6 +59,43 @@ class _Current(threading.local):
 
 
 current = _Current()
+
+
+@contextlib.contextmanager
+def within(limit: RunLimit) -> Iterator[None]:
+    """Block of a run, in which the thread's limit is this one; not while it is over already."""
+    before, current.limit = current.limit, limit
+    try:
+        limit.check()
+        yield
+    finally:
+        current.limit = before
+
+
+def acquire(lock: Any, limit: RunLimit | None = None) -> None:
+    """Acquisition of a lock, in a block that puts interrupts off; as of :func:`held`."""
+    limit = limit or current.limit
+    while not lock.acquire(timeout=_LOCK_SLICE):
+        interrupts.point()
+        if limit is not None:
+            limit.check()
+
+
+@contextlib.contextmanager
+def held(lock: Any, limit: RunLimit | None = None) -> Iterator[None]:
+    """Block with a lock that another run may hold; the wait for it counts as the run's time.
+
+    ``limit``: by default the thread's.
+    """
+    taken = False
+    try:
+        with interrupts.put_off():
+            acquire(lock, limit)
+            taken = True
+        yield
+    finally:
+        if taken:
+            lock.release()
 
 
 def check() -> None:

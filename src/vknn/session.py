@@ -6,21 +6,21 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from vknn import environment, gc_pause, session_text
+from vknn import environment, gc_pause, interrupts, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
-from vknn.errors import VknnError
+from vknn.errors import InputError, VknnError
 from vknn.formats import Model, TensorSpec
 from vknn.formats.in_memory import Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
 from vknn.opening import load_and_open
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.runtime import Device, WeightPool, close_all
+from vknn.runtime import Device, WeightPool, as_tensors, close_all
 from vknn.runtime.tuning_database import tuning_choices
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class Session:
         memory_limit: int | str | None = None,
     ) -> None:
         check_precision(precision, arithmetic)
-        disable = disable if isinstance(disable, str) else tuple(disable)
-        disabled = environment.parts(disable, "disable") | environment.disabled()
+        asked = environment.parts(disable, "disable")
+        disabled = asked | environment.disabled()
         limit = environment.memory_limit()
         if memory_limit is not None:
             limit = environment.nbytes(memory_limit, "memory_limit")
@@ -115,7 +115,7 @@ class Session:
             self._file = Path(file).name
         self._opened = {
             "path": os.path.abspath(file), "device": device, "precision": precision,
-            "weights": None if second is None else os.path.abspath(second), "disable": disable,
+            "weights": None if second is None else os.path.abspath(second), "disable": asked,
             "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
         }  # fmt: skip
         try:
@@ -159,21 +159,24 @@ class Session:
         outputs: Iterable[str] | None = None,
         *,
         timeout: float | None = None,
+        on_device: bool | Iterable[str] = False,
     ) -> dict[str, Any]:
         """Outputs of the model for these inputs.
 
         After an error the session can run again, and a model's state is what it was before.
 
         Args:
-            feeds: An array for every input, by name, in the format's own layout and dtype; of a
-                model with one input the array alone will do. A Core ML model takes images too and
-                may have inputs that can be left out.
+            feeds: An array or DeviceTensor for every input, by name, in the format's own layout and
+                dtype; of a model with one input the array alone will do. A Core ML model takes
+                images too and may have inputs that can be left out.
             outputs: Names of what is wanted: outputs, and blobs in the middle of the network by
                 the file's names for them (TensorFlow Lite's tensors, OpenVINO's layers, with
                 ".port" behind where one has several). Each set of blobs is compiled by itself.
             timeout: Seconds that the run may take, compilation for new shapes among it; by default
                 ``VKNN_TIMEOUT`` where that is set. It is looked at between layers on the host,
                 between the rounds of loops, and all the time while the device computes.
+            on_device: True gives each array as a :class:`vknn.DeviceTensor`, which stays on the
+                device until it is read; names: these outputs only.
 
         Returns:
             Arrays by the names of the outputs, in the format's own layout and dtype. A classifier
@@ -184,29 +187,41 @@ class Session:
             vknn.ShapeError: A layer cannot take these shapes.
             vknn.RunTimeoutError: The run was not done in time.
             vknn.RunCancelledError: Another thread called :meth:`cancel`.
-            vknn.DeviceError: The driver failed.
+            vknn.DeviceError: The driver failed, or a device tensor was closed.
+            vknn.OutOfMemoryError: There is not enough memory.
         """
-        if outputs is None:
+        if outputs is None and on_device is False:
             return self.model.results(self._engine.run(feeds, timeout))
-        return self._asked(feeds, outputs, timeout)
+        return self._asked(feeds, outputs, timeout, on_device)
 
     def cancel(self) -> None:
         """End of the run that is under way in another thread, which raises RunCancelledError.
 
-        Nothing happens where there is none. The next run waits for what the device has begun.
+        Streams that are at work or wait for their next use end likewise. Nothing happens where
+        there is none. The next run waits for what the device has begun.
         """
         self._engine.cancel()
 
-    def stream(self, inputs: Iterable[Mapping[str, Any]]) -> Generator[dict[str, Any], None, None]:
+    def stream(
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        *,
+        timeout: float | None = None,
+        on_device: bool | Iterable[str] = False,
+    ) -> Generator[dict[str, Any], None, None]:
         """Outputs of the model for many inputs, in their order, faster than by a run for each.
 
         While the device computes with some inputs, the host reads the outputs of those before them
         and writes those behind them: results come one input late. That takes a second set of inputs
         and outputs in memory. Models with state, and those that run in several parts, run once for
-        each of the inputs, as by :meth:`run`. Other runs of the session may go on beside it.
+        each of the inputs, as by :meth:`run`; so do runs from or to device tensors. Other runs of
+        the session may go on beside it.
 
         Args:
             inputs: Dicts as for :meth:`run`; arrays may be changed once the next are asked for.
+            timeout: Seconds that each result may take, as of :meth:`run`; the time that ``inputs``
+                takes is not counted.
+            on_device: As for :meth:`run`.
 
         Returns:
             A generator of results as of :meth:`run`. What it holds is freed when it is at its end
@@ -214,11 +229,13 @@ class Session:
 
         Raises:
             vknn.VknnError: As :meth:`run`, in the place of the results of the inputs that are at
-                fault; the generator then is at its end. An error of ``inputs`` itself likewise.
+                fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
+                RunTimeoutError and RunCancelledError.
         """
-        with contextlib.closing(self._engine.stream(inputs)) as found:
+        kept = self._kept(on_device, [spec.name for spec in self.outputs])
+        with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
             for results in found:
-                yield self.model.results(results)
+                yield as_tensors(self.model.results(results), kept)
 
     def update(
         self,
@@ -292,18 +309,35 @@ class Session:
         self._engine.reset_state()
 
     def _asked(
-        self, feeds: Mapping[str, Any], outputs: Iterable[str], timeout: float | None
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Iterable[str] | None,
+        timeout: float | None,
+        on_device: bool | Iterable[str],
     ) -> dict[str, Any]:
-        """Results of these names, in their order."""
-        names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
-        own = {spec.name for spec in self.outputs}
+        """Results of these names, in their order; None: of all outputs."""
+        own = [spec.name for spec in self.outputs]
+        names = own if outputs is None else _names(outputs)
+        kept = self._kept(on_device, names)
         blobs = tuple(name for name in names if name not in own)
-        some = len(blobs) < len(names)
-        found = self._engine.run(feeds, timeout, blobs, some)
+        some = outputs is None or len(blobs) < len(names)
+        found = self._engine.run(feeds, timeout, blobs, some, kept)
         shown = {name: found.pop(name) for name in blobs}
         if some:
             shown |= self.model.results(found)
-        return {name: shown[name] for name in names}
+        wanted = shown if outputs is None else {name: shown[name] for name in names}
+        return as_tensors(wanted, kept)
+
+    def _kept(self, on_device: bool | Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+        """Names, among these, of what stays on the device."""
+        if isinstance(on_device, bool):
+            return tuple(names) if on_device else ()
+        kept = _names(on_device)
+        for name in kept:
+            if name not in names:
+                listed = ", ".join(map(repr, names))
+                raise InputError(f"on_device: {name!r} is not among the outputs ({listed})")
+        return kept
 
     @property
     def placement(self) -> dict[str, str]:
@@ -317,11 +351,15 @@ class Session:
             raise VknnError("placement is known after the first run (shapes decide it)")
         return {node.name: side for node, side in program.placement.items()}
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects; may be called twice. A closed session cannot run again."""
         with self._engine.lock:
-            own = [self.device] if self.device is not None and self._owns_device else []
-            close_all([self._engine, *own, self._sources])
+            try:
+                close_all([self._engine, self._sources])
+            finally:
+                if self.device is not None and self._owns_device:
+                    self.device.retire()
 
     def __repr__(self) -> str:
         return session_text.text(self, self._engine.closed)
@@ -359,6 +397,15 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    """Names, each once; one may stand alone. Raises InputError for what is none."""
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"outputs are asked for by name, not by {type(name).__name__}")
+    return tuple(dict.fromkeys(names))
 
 
 def _opened_again(options: dict[str, Any]) -> Session:

@@ -6,6 +6,7 @@ from html import escape
 from typing import Protocol
 
 from vknn.formats import TensorSpec
+from vknn.printable import one_line
 from vknn.runtime import Device
 
 
@@ -27,7 +28,7 @@ def text(session: Shown, closed: bool) -> str:
     """One line."""
     inputs, outputs = (", ".join(map(_short, s)) for s in (session.inputs, session.outputs))
     state = f"{session.precision} on {place(session)}" + (", closed" if closed else "")
-    return f"<vknn.Session {session._file}: {inputs} -> {outputs}, {state}>"
+    return f"<vknn.Session {one_line(session._file)}: {inputs} -> {outputs}, {state}>"
 
 
 def html(session: Shown) -> str:
@@ -50,7 +51,7 @@ def place(session: Shown) -> str:
 
 def _short(spec: TensorSpec) -> str:
     """An input or output in few words: its name, dtype and shape."""
-    return f"{spec.name} {spec.dtype_name}[{_dims(spec)}]"
+    return f"{one_line(spec.name)} {spec.dtype_name}[{_dims(spec)}]"
 
 
 def _dims(spec: TensorSpec) -> str:

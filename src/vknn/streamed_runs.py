@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from vknn import forks
 from vknn.graph import Arrays
 from vknn.program import Program, ProgramStream
+from vknn.run_limits import RunLimit, held, within
+
+
+class StreamedPrograms:
+    """Programs whose streams are open, once for each: they are not closed to make room."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # of its own: a stream ends beside another thread's run
+        forks.renew(self)
+        self._programs: list[Program] = []
+
+    def add(self, program: Program) -> None:
+        """Note of a stream; the caller has the lock of the session's runs."""
+        with self._lock:
+            self._programs.append(program)
+
+    def remove(self, program: Program) -> None:
+        """Loss of the note of one stream, which an interrupt may have made lose it before."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._programs.remove(program)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def __contains__(self, program: object) -> bool:
+        with self._lock:
+            return program in self._programs
 
 
 class StreamedRuns:
-    """Row of a stream's runs. Programs in use are kept in ``held``, under ``lock``."""
+    """Row of a stream's runs. Programs in use are noted in ``kept``; ``lock`` is that of runs.
 
-    def __init__(self, held: list[Program], lock: threading.RLock) -> None:
-        self._held, self._lock = held, lock
+    ``seconds``: how long each result may take, None: any time. ``limit`` is the stream's own.
+    """
+
+    def __init__(
+        self, kept: StreamedPrograms, lock: threading.RLock, seconds: float | None = None
+    ) -> None:
+        self._kept, self._lock, self._seconds = kept, lock, seconds
+        self.limit = RunLimit()
         self._runs: ProgramStream | None = None
         self._own: list[Program] = []
         #: The program of the runs begun last.
@@ -32,10 +67,10 @@ class StreamedRuns:
         return self._runs is not None and self._runs.full
 
     def hold(self, program: Program) -> None:
-        """Hold of a program until a later one is in use; the lock is the caller's."""
+        """Hold of a program until a later one is in use; the caller has the lock."""
         if program not in self._own:
+            self._kept.add(program)
             self._own.append(program)
-            self._held.append(program)
 
     def change(self, program: Program, overlap: bool) -> None:
         """Change to another program; no run is pending. ``overlap``: whether runs may."""
@@ -63,7 +98,29 @@ class StreamedRuns:
     def drain(self) -> Iterator[Arrays]:
         """Outputs of all runs that are pending."""
         while self._runs is not None and self._runs.pending:
-            yield self._runs.pop()
+            with self.timed():
+                results = self._runs.pop()
+            yield results
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Block whose time is that of one result."""
+        if self._seconds is not None:
+            self.limit.start(self._seconds)
+        with within(self.limit):
+            yield
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Block with the lock of the session's runs."""
+        with held(self._lock):
+            yield
+
+    def give_up(self) -> None:
+        """End without a wait: who makes the program's next stream, or closes it, waits instead."""
+        if self._runs is not None:
+            self._runs.give_up()
+            self._runs = None
 
     def close(self) -> None:
         """Release of everything, after work that is still going on."""
@@ -75,7 +132,6 @@ class StreamedRuns:
             self._release(list(self._own))
 
     def _release(self, programs: list[Program]) -> None:
-        with self._lock:
-            for program in programs:
-                self._own.remove(program)
-                self._held.remove(program)
+        for program in programs:
+            self._kept.remove(program)
+            self._own.remove(program)

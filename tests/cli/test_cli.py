@@ -221,7 +221,7 @@ ERRORS = [
     (["run", "MODEL"], "missing input 'data'"),
     (["run", "MODEL", "--input", "nosuch.npy"], "nosuch.npy: no such file"),
     (["run", "MODEL", "--input", "x=y", "--input", "z"], "two files for input 'data'"),
-    (["run", "MODEL", "--input", "SMALL", "--labels", "nosuch"], "nosuch: No such file"),
+    (["run", "MODEL", "--input", "SMALL", "--labels", "nosuch"], "nosuch: no such file"),
     (["run", "MODEL", "--input", "MODEL"], "is neither .npy, .npz nor a picture"),
     (["run", "MODEL", "--input", "FLAT"], "takes 1 group(s) of 3 channels, not 6|channels"),
     (["run", "MODEL", "--device", "nosuch", "--input", "SMALL"], "no device matches 'nosuch'"),

@@ -179,3 +179,11 @@ def test_a_row_times_a_large_matrix_takes_as_long_as_its_bytes(factor):
 def test_one_pixel_is_no_reason_for_the_general_form(limits):
     """Its estimate counts lanes as the others' do, not operations of a whole device."""
     assert cheapest(convolution(512, 1), limits) != "general"
+
+
+def test_a_workgroup_alone_does_not_draw_the_memory():
+    """One compute unit takes longer for bytes than all do, and a gate's image is read by one."""
+    machine = machine_of(DISCRETE)
+    nbytes = 1 << 21
+    assert machine.drawn(nbytes) > 4 * nbytes * machine.stream
+    assert machine.drawn(2 * nbytes) == 2 * machine.drawn(nbytes)

@@ -97,6 +97,18 @@ def test_multiply_adds_of_a_convolution(kernel: int) -> None:
     assert not found.whole.barriers and not found.whole.shared_bytes
 
 
+@pytest.mark.parametrize("algorithm", ["tile1x1", "split2-tile1x4"])
+def test_taps_of_a_small_image_are_all_counted(algorithm: str) -> None:
+    """Lanes at edges leave taps out; one of those that are followed has pixels all round it."""
+    weight = ones(512, 32, 3, 3)
+    op = Conv((1, 1), (1,) * 4, (1, 1))
+    made = dispatches(op, [ones(1, 32, 14, 14), weight, ones(512)], (1, 2), algorithm)
+    found = counted(next(d for d in made if d.kernel == "convolution/conv"))
+    parts, block = (1, 1) if algorithm == "tile1x1" else (2, 4)
+    products = 4 * block * 32 // parts * 9
+    assert products <= found.whole.multiply_adds < 1.1 * products
+
+
 def test_loads_of_a_convolution() -> None:
     """A round loads a vector of the input and four of the weights."""
     conv = convolution(Conv((1, 1), (0,) * 4, (1, 1)), ones(16, 32, 1, 1))

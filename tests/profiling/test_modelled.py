@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from vknn.lowering.kernels.convolution.register_tiles import _SLOW_DOTS
 from vknn.plan import DeviceLimits
 from vknn.profiling.invocation import Counts, HotLoop, Tally
 from vknn.profiling.modelled import ASSUMPTIONS, GpuMachine, ModelledTime, Work, gpu_machine
@@ -59,7 +60,7 @@ def machine() -> GpuMachine:
 def work(waves: int, **more: int) -> Work:
     each = Tally(multiply_adds=4, loads=2, load_bytes=32)
     counts = Counts(Tally().plus(each, 100), HotLoop(100, each), (64, 1, 1))
-    known = {"held": 16, "nbytes": 0, "barriers": 1, **more}
+    known = {"groups": waves, "held": 16, "nbytes": 0, "barriers": 1, **more}
     return Work(counts=counts, waves=waves, wave=64, **known)
 
 
@@ -209,20 +210,39 @@ def test_last_waves_are_as_few_as_there_are() -> None:
 
 
 def test_loops_that_only_add_take_time_of_their_own() -> None:
-    """Their rounds are those of the bytes that no loop of products loads."""
+    """Their rounds are those of the bytes that loops without products load."""
     cost = kernel_cost(ADDING, 64, machine(), ASSUMPTIONS)
     assert cost.loop == kernel_cost(TEXT, 64, machine(), ASSUMPTIONS).loop
     assert cost.adding is not None and cost.adding.load_bytes == 8
-    found = work(1)
-    whole = found.counts.whole.plus(Tally(loads=1, load_bytes=8), 50)
-    found = replace(found, counts=replace(found.counts, whole=whole))
-    more = from_code(cost, found, machine(), ASSUMPTIONS).latency - timed(1).latency
+    adds = HotLoop(25, Tally(loads=2, load_bytes=16))  # the compiler unrolled none of its rounds
+    more = with_others(adds).latency - timed(1).latency
     assert more == pytest.approx(50 * cost.adding.latency / (machine().clock * 1e3), rel=0.1)
     assert cost.adding.latency > ASSUMPTIONS.memory_latency
 
 
+def test_the_rest_of_a_loop_of_products_adds_nothing() -> None:
+    """What is loaded in a second loop of products, and outside of all, is no sum's."""
+    rest = HotLoop(1, Tally(multiply_adds=4, loads=3, load_bytes=4096))
+    assert with_others(rest).latency == timed(1).latency
+
+
+def with_others(*others: HotLoop) -> ModelledTime:
+    """Time of a wave of ADDING with these loops beside the hottest."""
+    found = work(1)
+    counts = replace(found.counts, others=others)
+    cost = kernel_cost(ADDING, 64, machine(), ASSUMPTIONS)
+    return from_code(cost, replace(found, counts=counts), machine(), ASSUMPTIONS)
+
+
 def test_memory_is_bytes_by_bandwidth() -> None:
-    assert timed(1, nbytes=512_000_000).memory == pytest.approx(1000)
+    assert timed(60, nbytes=512_000_000).memory == pytest.approx(1000)
+
+
+def test_a_workgroup_does_not_draw_the_memory_alone() -> None:
+    """One unit takes 64 bytes a cycle, at 2.1 GHz; with four units the memory is the limit."""
+    one, two, four = (timed(n, nbytes=512_000_000).memory for n in (1, 2, 4))
+    assert one == pytest.approx(512_000_000 / (64 * 2100)) and two == pytest.approx(one / 2)
+    assert four == pytest.approx(1000)
 
 
 def test_latencies_are_assumed() -> None:
@@ -251,6 +271,23 @@ def test_float16_where_it_is_packed(name: str, share: float) -> None:
     assert both[1].work / both[0].work == pytest.approx(share, rel=0.01)
 
 
+def test_integer_dots_where_there_are_none() -> None:
+    """An Apple GPU takes as many instructions as plans do, NVIDIA's one."""
+    times = {}
+    for name in ("Apple M1 (G13G A0)", "NVIDIA GeForce RTX 3090"):
+        machine = gpu_machine(DeviceLimits(name=name, kind="integrated"))
+        assert machine is not None
+        found = work(1 << 14, held=12)
+        dots, products = (
+            replace(found, counts=Counts(each, None, (64, 1, 1)))
+            for each in (Tally(dots=1 << 16), Tally(multiply_adds=1 << 16))
+        )
+        both = [from_counts(each, machine, ASSUMPTIONS).work for each in (dots, products)]
+        times[name] = both[0] / both[1]
+    emulated, own = times.values()
+    assert emulated == pytest.approx(4 * _SLOW_DOTS, rel=0.01) and own == pytest.approx(1, rel=0.01)
+
+
 def test_coarse_times() -> None:
     nvidia = gpu_machine(DeviceLimits(name="NVIDIA GeForce RTX 3090", kind="discrete"))
     assert nvidia is not None and not nvidia.rdna
@@ -260,6 +297,25 @@ def test_coarse_times() -> None:
     many = from_counts(replace(work(1 << 20, held=12), wave=32), nvidia, ASSUMPTIONS)
     products = (1 << 20) * 32 * 400 / (nvidia.peak * 1e3)  # microseconds at the peak
     assert products < many.work < 5 * products
+
+
+def test_coarse_times_of_several_loops() -> None:
+    """Each loop's rounds wait for what they load: from memory, or else from shared memory."""
+    nvidia = gpu_machine(DeviceLimits(name="NVIDIA GeForce RTX 3090", kind="discrete"))
+    assert nvidia is not None
+    known = replace(work(1), wave=32)
+    loops = {
+        ASSUMPTIONS.memory_latency: Tally(loads=1, load_bytes=16, shared_loads=1),
+        ASSUMPTIONS.shared_latency: Tally(shared_loads=1),
+        0.0: Tally(shared_stores=1),
+    }
+    for waits, each in loops.items():
+        counts = replace(known.counts, others=(HotLoop(30, each),))
+        more = from_counts(replace(known, counts=counts), nvidia, ASSUMPTIONS)
+        cycles = 30 * (waits + ASSUMPTIONS.round_instructions)
+        alone = from_counts(known, nvidia, ASSUMPTIONS)
+        assert more.latency - alone.latency == pytest.approx(cycles / (nvidia.clock * 1e3))
+        assert more.rounds == alone.rounds
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.remedies import (
     device_cases,
     measurement_cases,
     model_cases,
+    picture_cases,
     setting_cases,
 )
 from tests.remedies.case import Case, Place
@@ -30,6 +31,7 @@ from vknn.runtime.spirv import shaderc
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [
     *command_cases.CASES,
+    *picture_cases.CASES,
     *model_cases.CASES,
     *device_cases.CASES,
     *setting_cases.CASES,

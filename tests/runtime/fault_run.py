@@ -16,6 +16,7 @@ import numpy as np
 from tests.small_model import SHAPE
 
 import vknn
+from vknn.plan import Role
 from vknn.runtime import Device, live_objects, open_device
 from vknn.runtime.vulkan.vk_result import result_error
 
@@ -63,7 +64,10 @@ def with_copies(device: Device) -> Device:
 
 
 def use(model: str, path: str) -> list[np.ndarray]:
-    """All that a session does with native calls: a run, a stream, a profile, and the close."""
+    """All that a session does with native calls: runs, a stream, a profile, and the close.
+
+    And what verify does besides: buffers are read, and the guards between them.
+    """
     if path == "copying":
         with open_device() as device, vknn.Session(model, device=with_copies(device)) as session:
             return work(session)
@@ -76,6 +80,10 @@ def work(session: vknn.Session) -> list[np.ndarray]:
     results += [found["out"] for found in session.stream([FEEDS] * 3)]
     [executable] = session._engine.program(FEEDS).executables
     profile = executable.profile(session._engine.encode(FEEDS))
+    executable.check_guards()
+    [output] = [n for n, b in enumerate(executable.plan.buffers) if b.role is Role.OUTPUT]
+    read = executable.read(output).view(np.float32)[: results[0].size]
+    results.append(read.reshape(results[0].shape))
     return [*results, next(iter(profile.outputs.values())).reshape(results[0].shape)]
 
 
@@ -110,9 +118,12 @@ def case(faults: Faults, model: str, path: str, expected: Any, order: Any) -> di
 def main(library: str, model: str, path: str) -> None:
     use(model, path)  # caches are filled: calls are the same ones from now on
     faults = Faults(library)
-    faults.arm()
-    expected = use(model, path)
-    print(json.dumps({"calls": faults.calls, "left": faults.live()}), flush=True)
+    counts = []
+    for _ in range(3):  # where the machine is busy, waits are made of several calls
+        faults.arm()
+        expected = use(model, path)
+        counts.append(faults.calls)
+    print(json.dumps({"calls": min(counts), "left": faults.live()}), flush=True)
     for line in sys.stdin:
         answer = case(faults, model, path, expected, json.loads(line))
         print(json.dumps(answer), flush=True)

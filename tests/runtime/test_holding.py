@@ -16,8 +16,8 @@ from vknn.errors import DeviceError, OutOfMemoryError, ShaderError
 from vknn.graph.types import TensorType
 from vknn.plan import Plan, Role
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
+from vknn.runtime.memory_blocks import LEAST_BYTES, MOST_BYTES, block_bytes
 from vknn.runtime.vulkan.commands import CommandPool
-from vknn.runtime.weights import LEAST_BYTES, MOST_BYTES, block_bytes
 
 
 @pytest.mark.device

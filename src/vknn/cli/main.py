@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from vknn import __version__
+from vknn.cli.complaints import FAILED, INTERNAL_ERROR, STOPPED, USER_ERROR, error_text
 from vknn.errors import NullDeviceError, VknnError
 
 #: Name of each command and what it does; module ``vknn.cli.<name>`` has ``add`` and ``run``.
@@ -25,7 +26,6 @@ COMMANDS = {
     "bench": "time whole runs, the cold start and device memory",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
-FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return USER_ERROR
     except NullDeviceError as error:
-        return _complain(f"error: {_text(error)}", FAILED)
+        return _complain(f"error: {error_text(error)}", FAILED)
     except (VknnError, OSError) as error:
-        return _complain(f"error: {_text(error)}", USER_ERROR)
+        return _complain(f"error: {error_text(error)}", USER_ERROR)
     except MemoryError as error:
         return _complain(f"error: host memory is exhausted: {error}", USER_ERROR)
     except Exception as error:
-        text = f"{type(error).__name__}: {_text(error)}"
+        text = f"{type(error).__name__}: {error_text(error)}"
         return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
 
 
@@ -78,12 +78,6 @@ def _complain(message: str, code: int) -> int:
         traceback.print_exc()
     print(f"vknn: {message}", file=sys.stderr)
     return code
-
-
-def _text(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _show_warning(message: Warning | str, *details: object, **more: object) -> None:

@@ -47,9 +47,9 @@ from vknn.crosscheck import (
 from vknn.crosscheck.storage import HALF_TINY, TINIES
 from vknn.crosscheck.tolerance_products import (
     absolute,
+    carried,
     finite,
     may_be_winograd,
-    without_bias,
 )
 from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
@@ -126,7 +126,7 @@ def allowances(
     """
     with np.errstate(all="ignore"):
         if isinstance(op, Chain):
-            found = [_chained(op, inputs, unit, storage, tolerance, sums)]
+            found = _chained(op, inputs, unit, storage, tolerance, sums)
         elif isinstance(op, Fused):
             found = [_fused(op, inputs, unit, storage, tolerance, sums)]
         else:
@@ -210,11 +210,15 @@ def _fused(
 
 def _chained(
     op: Chain, inputs: Arrays, unit: float, storage: float, tolerance: float | None, sums: float
-) -> Allowance:
-    """Links one after the other: an error of a link's input is weighed as its elements are."""
+) -> list[Allowance]:
+    """Links one after the other: an error of a link's input is weighed as its elements are.
+
+    Of each output one.
+    """
     result = Allowance(np.zeros(()), np.zeros(()))
+    results = []
     value: np.ndarray | None = None
-    for link, own in zip(op.links, op.split(inputs), strict=True):
+    for number, (link, own) in enumerate(zip(op.links, op.split(inputs), strict=True)):
         known = own if value is None else (value, *own)
         base, extra = link, ()
         if isinstance(link, Fused):
@@ -223,13 +227,15 @@ def _chained(
         here = _single(base, known, made, 0, unit, storage, tolerance, sums)
         if value is not None:
             allowed = np.broadcast_to(result.allowed, value.shape)
-            carried = absolute(base, without_bias(base, (allowed, *known[1:])))
-            here = Allowance(here.magnitude, here.allowed + finite(carried))
+            here = Allowance(here.magnitude, here.allowed + carried(base, known, allowed))
         if isinstance(link, Fused):
             here = _through_steps(link, extra, made, here, unit, tolerance)
             (made,) = link.reference(*known, *extra)
+        if number in op.kept:  # the next link reads it as it is stored
+            results.append(here)
+            here = _stored(here, made, storage)
         value, result = made, here
-    return result
+    return [*results, result]
 
 
 def _through_steps(

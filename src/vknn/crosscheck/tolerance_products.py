@@ -1,4 +1,7 @@
-"""Tolerances of convolutions and matrix products: magnitude and units (see tolerance)."""
+"""Tolerances of convolutions and matrix products: magnitude and units (see tolerance).
+
+And errors of an input carried on, through links of chains.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.matmul import MatMul, Projections
+from vknn.ops.normalization import LayerNormalization
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
@@ -82,6 +86,29 @@ def _projections(op: Projections, inputs: Arrays, y: np.ndarray) -> tuple[np.nda
     first = inputs[0]
     assert first is not None
     return absolute(op, inputs), walk(first.shape[-1])
+
+
+def carried(op: Op, inputs: Arrays, allowed: np.ndarray) -> np.ndarray:
+    """What an error of the first input up to ``allowed`` makes of the result's."""
+    if isinstance(op, LayerNormalization):
+        return finite(_through_normalization(op, inputs, allowed))
+    return finite(absolute(op, without_bias(op, (allowed, *inputs[1:]))))
+
+
+def _through_normalization(
+    op: LayerNormalization, inputs: Arrays, allowed: np.ndarray
+) -> np.ndarray:
+    """The error itself, that of the mean, and that of the deviation by the element's place."""
+    x, scale = inputs[0], (*inputs, None)[1]
+    assert x is not None
+    axes = tuple(range(op.axis % x.ndim, x.ndim))
+    wide = x.astype(np.float64)
+    deviation = np.sqrt(wide.var(axis=axes, keepdims=True) + op.epsilon)
+    place = np.abs(wide - wide.mean(axis=axes, keepdims=True)) / deviation
+    error = allowed / deviation
+    moved = error + error.mean(axis=axes, keepdims=True)
+    moved = moved + place * (place * error).mean(axis=axes, keepdims=True)
+    return moved * (1.0 if scale is None else np.abs(scale))
 
 
 def without_bias(op: Op, inputs: Arrays) -> Arrays:

@@ -53,7 +53,7 @@ class WrittenSources:
                 continue
             path = Path(self._folder.name) / name
             try:
-                path.write_bytes(data)
+                path.write_bytes(data if _is_whole(data) else bytes(data))
             except OSError as error:
                 raise ModelFormatError(
                     f"a model in memory cannot be written to a temporary file: {error.strerror}",
@@ -63,7 +63,14 @@ class WrittenSources:
         return found
 
 
+def _is_whole(data: bytes | bytearray | memoryview) -> bool:
+    """Whether the bytes lie one behind the other, as files take them."""
+    return not isinstance(data, memoryview) or data.c_contiguous
+
+
 def _contents(source: Any) -> bytes | bytearray | memoryview:
+    if isinstance(source, memoryview):
+        return source.tobytes()  # it may have gaps
     if not hasattr(source, "read"):
         return source  # type: ignore[no-any-return]
     try:

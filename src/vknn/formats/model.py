@@ -51,10 +51,19 @@ class Model(ABC):
     value_inputs: frozenset[str] = frozenset()
     #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     range_checked: frozenset[str] = frozenset()
+    #: Outputs of the graph of whose data :meth:`decode` or :meth:`results` make something else.
+    host_outputs: frozenset[str] = frozenset()
     #: Shapes that the file suggests for inputs whose shape is free; tools use them by default.
     shape_hints: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     #: Inputs that are images, height x width or height x width x 3 in RGB, values 0 to 255.
     images: frozenset[str] = frozenset()
+    #: Outputs that are images, likewise.
+    output_images: frozenset[str] = frozenset()
+    #: Outputs that are dictionaries, from the labels of classes to their scores.
+    class_scores: frozenset[str] = frozenset()
+    #: Scale and zero point by output, where it holds quantized integers. They stand for the real
+    #: numbers scale * (stored - zero point).
+    quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})
     #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
     #: They are not among ``inputs`` and ``outputs``.
     state: Mapping[str, TensorType] = MappingProxyType({})

@@ -16,6 +16,7 @@ from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
 from vknn.lowering.kernels.movement.rule import repack
 from vknn.lowering.kit.candidate import Candidate
+from vknn.lowering.kit.counters import Counters
 from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache, holds_floats
 from vknn.lowering.kit.layouts import (
     Layout,
@@ -29,7 +30,7 @@ from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement.shape import Identity
-from vknn.plan import DeviceLimits, Plan, Role
+from vknn.plan import DeviceLimits, Fill, Plan, Role
 
 
 def lower(
@@ -64,7 +65,7 @@ def lower(
     outputs = {name: lowering.add_output(value) for name, value in graph.outputs.items()}
     return assemble(
         graph.name,
-        lowering.commands,
+        [*lowering.first_commands(), *lowering.commands],
         {v.name: (lowering.refs[v, Layout.LINEAR], v.type) for v in graph.inputs},
         outputs,
         limits,
@@ -88,10 +89,16 @@ class _Lowering:
         self.bounds: dict[Value, TensorType] = {}
         self.counts: dict[Value, Ref] = {}
         self.commands: list[PendingCommand] = []
+        self.counters = Counters(limits.alignment)
         self._names: dict[str, int] = {}
 
     def add_input(self, value: Value, single: bool) -> None:
         self._new_ref(value, value.type, Layout.LINEAR, single).role = Role.INPUT
+
+    def first_commands(self) -> list[PendingCommand]:
+        """What stands before the commands of all nodes."""
+        root = self.counters.root
+        return [PendingCommand(Fill(0, 0, (), "counters"), (root,))] if root.nbytes else []
 
     def add_node(self, node: Node, candidate: Candidate) -> None:
         for value, layout in wanted_layouts(node, candidate):
@@ -142,7 +149,11 @@ class _Lowering:
         extra = node.inputs[len(candidate.inputs) :]
         operands = [self.refs[v, candidate.outputs[0]] for v in extra if v is not None]
         label = f"{problem.op.type_name} {candidate.name}"
-        return Emitter(problem, inputs, outputs, operands, self.weights, label, (node.origin.name,))
+        nodes = (node.origin.name,)
+        take = self.counters.take
+        return Emitter(
+            problem, inputs, outputs, operands, self.weights, label, nodes, counters=take
+        )
 
     def _inplace(
         self, node: Node, candidate: Candidate, emitter: Emitter

@@ -94,9 +94,11 @@ def modelled(
     if machine is None or found is None:
         return None
     size = compiled.pipeline.subgroup_size or limits.subgroup_size
+    groups = math.prod(compiled.dispatch.groups)
     work = Work(
         counts=found,
-        waves=math.prod(compiled.dispatch.groups) * -(-math.prod(found.local) // size),
+        waves=groups * -(-math.prod(found.local) // size),
+        groups=groups,
         wave=size,
         held=_held(compiled.pipeline, machine, size, assumptions),
         nbytes=compiled.dispatch.nbytes,

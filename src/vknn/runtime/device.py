@@ -11,7 +11,7 @@ import warnings
 import weakref
 from pathlib import Path
 
-from vknn import environment, forks
+from vknn import environment, forks, interrupts
 from vknn.environment import Environment
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import DeviceLimits
@@ -19,6 +19,7 @@ from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Precompiler
 from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.tensor_pool import TensorPool
 from vknn.runtime.vulkan import discovery, instance, messages, structs
 from vknn.runtime.vulkan.commands import Fence
 from vknn.runtime.vulkan.core import Core
@@ -35,6 +36,7 @@ class Shared:
         self.pipelines = Pipelines(self.core, folder)
         self.precompiler = Precompiler(self.core, folder)
         self.transfer = Transfer(self.core, env.timeout)
+        self.tensors = TensorPool(self.core, self.transfer)
         self.timeout = env.timeout
         self.users = 0
         self._fences: list[Fence] = []  # of pauses that were in vain
@@ -58,7 +60,8 @@ class Shared:
     def destroy(self) -> None:
         """Release of everything, in reverse order."""
         with contextlib.ExitStack() as undo:
-            for part in (self.core, self.pipelines, self.transfer, self.precompiler):
+            parts = (self.core, self.pipelines, self.transfer, self.tensors, self.precompiler)
+            for part in parts:
                 undo.callback(part.destroy)
             for fence in self._fences:
                 undo.callback(fence.destroy)
@@ -75,7 +78,8 @@ class Device(Closing):
     """An opened device, made by :func:`vknn.open_device`. A context manager.
 
     Several sessions may share one. Pipelines and staging memory are shared with everybody who has
-    the same device open. Closing it closes the executables and weight pools that were made with it.
+    the same device open. Closing it closes the executables and weight pools that were made with it,
+    and the device tensors.
 
     Attributes:
         snapshot: What the physical device says of itself, a :class:`vknn.runtime.Snapshot`.
@@ -89,6 +93,9 @@ class Device(Closing):
         self._children: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.snapshot = shared.core.snapshot
         self.limits: DeviceLimits = shared.core.limits
+        #: Ids of the device tensors that are open.
+        self._tensors: set[int] = set()
+        self._retired = False
         self._closed = False
         _devices.add(self)
 
@@ -122,6 +129,27 @@ class Device(Closing):
         """Adoption of ``child``, which is closed with the device."""
         self._children.add(child)
 
+    def adopt_tensor(self, tensor: Closing) -> None:
+        """Adoption of a device tensor, which says when it is closed (:meth:`let_go`)."""
+        self._tensors.add(id(tensor))
+        self.adopt(tensor)
+
+    @interrupts.uninterrupted
+    def let_go(self, tensor: Closing) -> None:
+        """End of a device tensor, and of the device with the last one, where it is retired."""
+        self._tensors.discard(id(tensor))
+        if self._retired and not self._tensors:
+            self.close()
+
+    @interrupts.uninterrupted
+    def retire(self) -> None:
+        """Closing at once, or together with the last of its tensors."""
+        sweep()
+        self._retired = True
+        if not self._tensors:
+            self.close()
+
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of the device; may be called twice.
 
@@ -132,6 +160,7 @@ class Device(Closing):
             if self._closed:
                 return
             failure: Exception | None = None
+            self._retired = False  # its tensors close without it
             try:
                 sweep()
                 close_in_order(self._children)
@@ -147,6 +176,7 @@ class Device(Closing):
         return f"<Device vulkan:{self.snapshot.index} {self.snapshot.name}>"
 
 
+@interrupts.uninterrupted
 def devices() -> list[Snapshot]:
     """The Vulkan devices there are, usable or not, in the order of the loader.
 
@@ -167,6 +197,7 @@ def list_devices() -> list[Snapshot]:
     return devices()
 
 
+@interrupts.uninterrupted
 def open_device(selector: str = "auto") -> Device:
     """A device, opened; close it, or use it in a ``with`` block.
 
@@ -201,7 +232,7 @@ def open_device(selector: str = "auto") -> Device:
         messages.raise_pending()
         if snapshot.is_null:
             text = f"{snapshot.name} is a null device: nothing is computed on it"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
     except BaseException:
         device.close()
         raise

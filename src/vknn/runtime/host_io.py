@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from vknn import bfloat16
 from vknn.errors import InputError
 from vknn.plan import Plan, Port
+from vknn.runtime.device_array import DeviceArray, storage_dtype
 from vknn.runtime.recorder import Place
 from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.commands import Barriers
@@ -37,13 +38,13 @@ class HostBuffers:
             for memory, offset, place in zip(memories, self._offsets, places, strict=True)
         ]
 
-    def copy_in(self, target: Any) -> None:
+    def copy_in(self, target: Any, without: Collection[Place] = ()) -> None:
         """Recording of the copies from staging to device memory."""
-        self._copy(target, inwards=True)
+        self._copy(target, True, without)
 
-    def copy_out(self, target: Any) -> None:
+    def copy_out(self, target: Any, without: Collection[Place] = ()) -> None:
         """Recording of the copies from device to staging memory."""
-        self._copy(target, inwards=False)
+        self._copy(target, False, without)
 
     def destroy(self) -> None:
         self.bytes = []
@@ -54,11 +55,13 @@ class HostBuffers:
     def staged(self) -> bool:
         return self._staging is not None
 
-    def _copy(self, target: Any, inwards: bool) -> None:
+    def _copy(self, target: Any, inwards: bool, without: Collection[Place]) -> None:
         if self._staging is None:
             return
         grouped: dict[int, tuple[Any, list[tuple[int, int, int]]]] = {}
         for place, staged in zip(self._places, self._offsets, strict=True):
+            if place in without:
+                continue
             ends = (staged, place.offset) if inwards else (place.offset, staged)
             entry = grouped.setdefault(id(place.memory), (place.memory.handle, []))
             entry[1].append((*ends, -(-place.nbytes // 4) * 4))
@@ -72,10 +75,12 @@ class HostIO:
 
     def __init__(self, core: Core, plan: Plan, places: Sequence[Place]) -> None:
         self.plan = plan
+        self._places = places
         self._barriers = Barriers()
         self._into = HostBuffers(core, [places[p.buffer] for p in plan.inputs.values()], "upload")
         counts = {p.count for p in plan.outputs.values() if p.count is not None}
         read = list(dict.fromkeys([p.buffer for p in plan.outputs.values()] + sorted(counts)))
+        self._counted = {places[index] for index in counts}
         try:
             self._out = HostBuffers(core, [places[index] for index in read], "download")
         except BaseException:
@@ -115,17 +120,31 @@ class HostIO:
         """Whether inputs and outputs are copied to and from staging memory."""
         return self._into.staged, self._out.staged
 
-    def copy_in(self, target: Any) -> None:
-        """Recording of the inputs' copies alone, for a queue of their own."""
-        self._into.copy_in(target)
+    def copy_in(self, target: Any, without: Collection[str] = ()) -> None:
+        """Recording of the inputs' copies alone, but for those that come from elsewhere."""
+        self._into.copy_in(target, {self.input_place(name) for name in without})
 
-    def copy_out(self, target: Any) -> None:
-        """Recording of the outputs' copies alone, for a queue of their own."""
-        self._out.copy_out(target)
+    def copy_out(self, target: Any, without: Collection[str] = ()) -> None:
+        """Recording of the outputs' copies alone, but for those that nobody reads here."""
+        read = {self.output_place(name) for name in self.plan.outputs if name not in without}
+        unread = {self.output_place(name) for name in without} - read - self._counted
+        self._out.copy_out(target, unread)
         self._barriers.copied(target)
 
-    def check(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Check that names, shapes and dtypes fit the plan; raises InputError if not."""
+    def input_place(self, name: str) -> Place:
+        """Place of an input's buffer."""
+        return self._places[self.plan.inputs[name].buffer]
+
+    def output_place(self, name: str) -> Place:
+        """Place of an output's buffer."""
+        return self._places[self.plan.outputs[name].buffer]
+
+    def check(self, feeds: Mapping[str, np.ndarray | DeviceArray]) -> list[str]:
+        """Check that names, shapes and dtypes fit the plan; raises InputError if not.
+
+        Returns the names of the arrays that lie on a device.
+        """
+        on_device = []
         if len(feeds) != len(self._expected):
             raise InputError(_name_mismatch(feeds, self.plan.inputs))
         for name, shape, dtype in self._expected:
@@ -133,15 +152,19 @@ class HostIO:
             if array is None and name not in feeds:
                 raise InputError(_name_mismatch(feeds, self.plan.inputs))
             if not isinstance(array, np.ndarray):
-                raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
+                if not isinstance(array, DeviceArray):
+                    kind = type(array).__name__
+                    raise InputError(f"input {name!r} is a {kind}, not a NumPy array")
+                on_device.append(name)
             if array.shape != shape or array.dtype != dtype:
                 given = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
                 raise InputError(
                     f"input {name!r} is {given}, expected {self.plan.inputs[name].type}"
                 )
+        return on_device
 
-    def store(self, feeds: Mapping[str, np.ndarray]) -> None:
-        """Copy of the inputs in, converted to the device's dtypes."""
+    def store(self, feeds: Mapping[str, Any]) -> None:
+        """Copy of inputs in, all or some of them, converted to the device's dtypes."""
         if self._narrows:  # numbers beyond float16's range become infinite, without a warning
             with np.errstate(over="ignore"):  # errstate takes longer than a small copy
                 self._copy_in(feeds)
@@ -150,12 +173,14 @@ class HostIO:
         for memory in self._into.incoherent:
             memory.flush()
 
-    def load(self) -> dict[str, np.ndarray]:
+    def load(self, without: Collection[str] = ()) -> dict[str, np.ndarray]:
         """Copy of the outputs out, in the host's dtypes and cut to their counts."""
         for memory in self._out.incoherent:
             memory.invalidate()
         outputs = {}
         for name, port, tensor, dtype in self._outputs:
+            if name in without:
+                continue
             if port.count is not None:
                 tensor = _cut(tensor, port.open_axis, int(self._counts[port.count][0]))
             if port.bfloat16:
@@ -164,22 +189,34 @@ class HostIO:
             outputs[name] = tensor.copy() if dtype is None else tensor.astype(dtype, order="C")
         return outputs
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of an output behind a run, and behind its :meth:`load`: cut to its count."""
+        port = self.plan.outputs[name]
+        if port.count is None:
+            return port.type.dims
+        return _cut_shape(port.type.dims, port.open_axis, int(self._counts[port.count][0]))
+
     def destroy(self) -> None:
         self._inputs, self._outputs, self._counts = [], [], {}
         self._out.destroy()
         self._into.destroy()
 
-    def _copy_in(self, feeds: Mapping[str, np.ndarray]) -> None:
+    def _copy_in(self, feeds: Mapping[str, Any]) -> None:
         for name, tensor, is_bfloat16 in self._inputs:
-            tensor[...] = bfloat16.bits_of(feeds[name]) if is_bfloat16 else feeds[name]
+            if name in feeds:
+                tensor[...] = bfloat16.bits_of(feeds[name]) if is_bfloat16 else feeds[name]
 
 
 def _cut(tensor: np.ndarray, axis: int, count: int) -> np.ndarray:
-    cut = slice(max(0, min(count, tensor.shape[axis])))
-    return tensor[(slice(None),) * axis + (cut,)]
+    size = _cut_shape(tensor.shape, axis, count)[axis]
+    return tensor[(slice(None),) * axis + (slice(size),)]
 
 
-def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -> str:
+def _cut_shape(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, ...]:
+    return (*shape[:axis], max(0, min(count, shape[axis])), *shape[axis + 1 :])
+
+
+def _name_mismatch(feeds: Mapping[str, object], ports: Mapping[str, Port]) -> str:
     missing = ", ".join(repr(name) for name in ports if name not in feeds)
     unknown = ", ".join(repr(name) for name in feeds if name not in ports)
     wrong = [f"missing input {missing}"] if missing else []
@@ -189,8 +226,7 @@ def _name_mismatch(feeds: Mapping[str, np.ndarray], ports: Mapping[str, Port]) -
 
 
 def _tensor(port: Port, raw: np.ndarray) -> np.ndarray:
-    floats = "u2" if port.bfloat16 else f"f{port.width}"
-    storage = np.dtype(floats if port.type.dtype.is_float else np.int32)
+    storage = storage_dtype(port)
     return raw[: port.type.size * storage.itemsize].view(storage).reshape(port.type.dims)
 
 

@@ -24,6 +24,7 @@ class GpuMachine:
         gcn: Whether it is one of AMD's before RDNA, whose machine code is read, too.
         cache_bytes: Bytes that a compute unit's innermost cache serves a cycle.
         packed: Multiply-adds of float16 that a lane does a cycle.
+        dot: Instructions of an integer dot product of four bytes.
     """
 
     simds: int
@@ -37,6 +38,7 @@ class GpuMachine:
     gcn: bool = False
     cache_bytes: int = 128
     packed: int = 2
+    dot: int = 1
 
     @property
     def reads_code(self) -> bool:
@@ -72,6 +74,11 @@ def _gcn(units: int, clock: float, bandwidth: float) -> GpuMachine:
     return GpuMachine(4 * units, 16, clock, bandwidth, shared_by=4, gcn=True, cache_bytes=64)
 
 
+#: Instructions of an integer dot product where a GPU has none: drivers widen eight bytes and
+#: multiply and add four times, of which a few join. Plans take as many for it.
+_EMULATED_DOT = 14
+
+
 def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
     """Multiprocessors of four schedulers, the driver's warps counted over all four.
 
@@ -91,19 +98,21 @@ def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) ->
     )
 
 
-def _adreno(cores: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
+def _adreno(cores: int, lanes: int, clock: float, bandwidth: float, dot: int = 1) -> GpuMachine:
     """Shader cores of two halves that issue by themselves, with one shared memory."""
-    return GpuMachine(2 * cores, lanes, clock, bandwidth, shared_by=2)
+    return GpuMachine(2 * cores, lanes, clock, bandwidth, shared_by=2, dot=dot)
 
 
-def _intel(units: int, clock: float, bandwidth: float, shared_by: int = 16) -> GpuMachine:
-    return GpuMachine(units, 8, clock, bandwidth, shared_by=shared_by)
+def _intel(
+    units: int, clock: float, bandwidth: float, shared_by: int = 16, dot: int = 1
+) -> GpuMachine:
+    return GpuMachine(units, 8, clock, bandwidth, shared_by=shared_by, dot=dot)
 
 
 def _apple(cores: int, clock: float, bandwidth: float) -> GpuMachine:
     """Cores of four SIMDs of 32 lanes, which are no faster in float16 (measurements of
     github.com/philipturner/metal-benchmarks)."""
-    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1)
+    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1, dot=_EMULATED_DOT)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card
@@ -133,8 +142,8 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"^NVK\s*$", _nvidia(82, 32, 1.695, 936)),
     # Adreno: ALUs by the lists of notebookcheck.net, whose GFLOP/s they give (630: 727, 660: 1,720,
     # 730: 1,678, 740: 2,089, 750: 2,774); memory of the Snapdragon that has it.
-    (r"Adreno.*\b630\b", _adreno(2, 128, 0.71, 30)),  # 845: LPDDR4X
-    (r"Adreno.*\b640\b", _adreno(2, 192, 0.585, 34)),  # 855: LPDDR4X
+    (r"Adreno.*\b630\b", _adreno(2, 128, 0.71, 30, _EMULATED_DOT)),  # 845: LPDDR4X
+    (r"Adreno.*\b640\b", _adreno(2, 192, 0.585, 34, _EMULATED_DOT)),  # 855: LPDDR4X
     (r"Adreno.*\b650\b", _adreno(2, 256, 0.587, 44)),  # 865: LPDDR5
     (r"Adreno.*\b660\b", _adreno(2, 256, 0.84, 51)),  # 888
     (r"Adreno.*\b730\b", _adreno(4, 128, 0.818, 51)),  # 8 Gen 1

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.plan import Plan
 from vknn.runtime.pipelines import Pipeline
@@ -52,6 +52,8 @@ class PlanStream(Closing):
             self._free = deque(self._runs)
             messages.raise_pending()
             self._undo = undo.pop_all()
+        #: Whether nobody waits for its runs any more; the executable is to close it.
+        self.given_up = False
         self._closed = False
 
     @property
@@ -69,6 +71,7 @@ class PlanStream(Closing):
         """Whether outputs must be taken before the next inputs are given."""
         return not self._free
 
+    @interrupts.uninterrupted
     def push(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Start of a run; it does not wait for it. Not while :attr:`full`.
 
@@ -87,6 +90,7 @@ class PlanStream(Closing):
             for other in earlier:
                 other.deliver()
 
+    @interrupts.uninterrupted
     def pop(self) -> dict[str, np.ndarray]:
         """Outputs of the oldest run, by name, as of ``Executable.run``; waits for it."""
         with self._lock:
@@ -102,6 +106,11 @@ class PlanStream(Closing):
             messages.raise_pending()
         return outputs
 
+    def give_up(self) -> None:
+        """End without a wait for the device: the executable closes it, when it next has to wait."""
+        self.given_up = True
+
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of everything, after work that is still going on; may be called twice."""
         with self._lock:
@@ -113,7 +122,7 @@ class PlanStream(Closing):
             self._undo.close()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closed or self.given_up:
             raise DeviceError(f"the stream of {self._plan.name!r} was closed")
         self._core.ensure_alive()
 

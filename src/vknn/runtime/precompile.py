@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from vknn import forks
+from vknn import forks, interrupts, run_limits
 from vknn.environment import Environment
 from vknn.errors import DeviceLostError, VknnError
 from vknn.plan import Dispatch, Plan, View
@@ -37,6 +37,8 @@ from vknn.runtime.vulkan.memory import Allocation
 LEAST_TASKS, MAX_WORKERS = 4, 3
 #: Seconds that a driver may take for a pipeline before it is taken to hang.
 COMPILE_SECONDS = 300.0
+#: Seconds after which a wait for workers looks whether the run is to end.
+_WAIT_SLICE = 0.05
 #: Bytes of a pipeline's digest, and most digests that are kept.
 _DIGEST_BYTES, _MOST_DIGESTS = 16, 1 << 12
 #: Sizes of the buffers that stand in for real ones. Which sizes are powers of two goes into
@@ -120,7 +122,9 @@ class Precompiler:
                     with pipelines.lent(task.key, task.dispatch) as pipeline:
                         dispatcher.dispatch(task.dispatch, pipeline, places)
             with self._changed:
-                self._changed.wait_for(lambda: not batch.begun)
+                while not self._changed.wait_for(lambda: not batch.begun, _WAIT_SLICE):
+                    interrupts.point()
+                    run_limits.check()
         finally:
             self.drop(batch)
         if self._path is not None:

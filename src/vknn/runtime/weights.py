@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
@@ -10,31 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
-from vknn.runtime.range_allocator import RangeAllocator, align_up
+from vknn.runtime.memory_blocks import Block, Blocks
 from vknn.runtime.vulkan.lifetime import Closing
 from vknn.runtime.vulkan.memory import Allocation
 from vknn.runtime.vulkan.transfer import Upload
-
-#: Bounds of a block's size, which is that of the arrays about to be placed: no room is left over,
-#: and arrays that come one by one do not take an allocation each.
-LEAST_BYTES = 256 << 10
-MOST_BYTES = 64 << 20
-
-
-@dataclass(eq=False)
-class _Block:
-    memory: Allocation
-    ranges: RangeAllocator
 
 
 @dataclass(eq=False)
 class DeviceWeight:
     """An array on the device: ``nbytes`` from ``offset`` of ``block``."""
 
-    block: _Block
+    block: Block
     offset: int
     nbytes: int
     source: weakref.ref[np.ndarray]
@@ -55,10 +43,10 @@ class WeightPool(Closing):
     close_order = 1  # after the executables that use it
 
     def __init__(self, device: Device) -> None:
-        self._core, self._transfer = device.shared.core, device.shared.transfer
+        self._transfer = device.shared.transfer
         self._lock = threading.Lock()
         forks.renew(self)
-        self._blocks: list[_Block] = []
+        self._blocks = Blocks(device.shared.core)
         self._weights: dict[int, DeviceWeight] = {}
         self._closed = False
         device.adopt(self)
@@ -66,13 +54,14 @@ class WeightPool(Closing):
     @property
     def nbytes(self) -> int:
         """Bytes of device memory that the pool's blocks take."""
-        return sum(block.memory.nbytes for block in self._blocks)
+        return self._blocks.nbytes
 
     @property
     def used(self) -> int:
         """Bytes that weights take of it."""
-        return sum(block.ranges.used for block in self._blocks)
+        return self._blocks.used
 
+    @interrupts.uninterrupted
     def acquire(self, arrays: Iterable[tuple[np.ndarray, int]]) -> list[DeviceWeight]:
         """The copies of (array, bytes wanted) pairs; pair with :meth:`release`.
 
@@ -100,19 +89,19 @@ class WeightPool(Closing):
                 raise
         return taken
 
+    @interrupts.uninterrupted
     def release(self, weights: Iterable[DeviceWeight]) -> None:
         """Release of copies of weights."""
         with self._lock:
             self._drop(weights)
 
+    @interrupts.uninterrupted
     def close(self) -> None:
         """Release of everything, whoever uses it; may be called twice."""
         with self._lock:
             self._closed = True
             self._weights.clear()
-            for block in reversed(self._blocks):
-                block.memory.destroy()
-            self._blocks.clear()
+            self._blocks.destroy()
 
     def _find(self, array: np.ndarray, nbytes: int) -> DeviceWeight | None:
         # An id can be that of an array that is gone: the weak reference tells.
@@ -133,45 +122,18 @@ class WeightPool(Closing):
 
     def _place(self, array: np.ndarray, nbytes: int, coming: Sequence[int]) -> DeviceWeight:
         size = max(nbytes, array.nbytes)
-        block, offset = self._reserve(size, coming)
+        block, offset = self._blocks.take(size, coming)
         weight = DeviceWeight(block, offset, size, weakref.ref(array))
         self._weights[id(array)] = weight
         return weight
 
-    def _reserve(self, size: int, coming: Sequence[int]) -> tuple[_Block, int]:
-        for block in self._blocks:
-            if (offset := block.ranges.take(size)) is not None:
-                return block, offset
-        alignment = self._core.limits.alignment
-        memory = Allocation(self._core, block_bytes(coming, alignment), self._purpose)
-        block = _Block(memory, RangeAllocator(memory.nbytes, alignment))
-        self._blocks.append(block)
-        offset = block.ranges.take(size)
-        assert offset is not None, "a fresh block holds what it was made for"
-        return block, offset
-
-    @property
-    def _purpose(self) -> str:
-        return "unified" if self._core.limits.unified_memory else "device"
-
     def _drop(self, weights: Iterable[DeviceWeight]) -> None:
         for weight in weights:
             weight.users -= 1
-            if weight.users == 0 and weight.block in self._blocks:
+            if weight.users == 0:
                 self._forget(weight)
 
     def _forget(self, weight: DeviceWeight) -> None:
-        weight.block.ranges.give(weight.offset)
         for key in [k for k, w in self._weights.items() if w is weight]:
             del self._weights[key]
-        if weight.block.ranges.empty:
-            self._blocks.remove(weight.block)
-            weight.block.memory.destroy()
-
-
-def block_bytes(coming: Sequence[int], alignment: int) -> int:
-    """Size of a block for the first of the arrays, and for as many more as it may hold. Pure."""
-    ends = itertools.accumulate(align_up(size, alignment) for size in coming)
-    first = next(ends)
-    within = itertools.takewhile(lambda end: end <= MOST_BYTES, ends)
-    return max(first, LEAST_BYTES, *within)
+        self._blocks.give(weight.block, weight.offset)

@@ -61,6 +61,21 @@ def test_upsample_bilinear(mode: str, shape: Any) -> None:
     run_everywhere(net, {"x": x})
 
 
+@pytest.mark.device
+@pytest.mark.parametrize("mode", ["DEFAULT", "ALIGN_CORNERS_TRUE", "ALIGN_CORNERS_FALSE"])
+@pytest.mark.parametrize("factors", [(0.5, 0.75), (0.7, 0.3), (3.3, 0.45)])
+def test_fractional_factors_below_1(mode: str, factors: Any) -> None:
+    x = normal(2, 10, 23)
+    net = layer(
+        "upsample", fractionalScalingFactor=factors, mode="BILINEAR", linearUpsampleMode=mode
+    )
+    rows, columns = (
+        upsampled(n, int(np.float32(n) * np.float32(f)), mode)
+        for n, f in zip((10, 23), factors, strict=True)
+    )
+    near(run_everywhere(net, {"x": x})["y"], bilinear(x, rows, columns))
+
+
 def test_upsample_as_core_ml_does_it_by_default() -> None:
     net = layer("upsample", scalingFactor=[2, 3], mode="BILINEAR")
     y = run(net, {"x": np.array([[[1, 2, 3]]], np.float32)}, rank5=True)["y"]

@@ -96,13 +96,15 @@ def test_dynamic_slices(given: int) -> None:
         check(feeds, [made], tolerance=0)
 
 
-def test_masks_of_dynamic_slices_may_be_longer_than_the_rank() -> None:
-    x, p = values(3, 4), {"strides": [1, 2], "endIds": [3, 4]}
+def test_masks_and_strides_of_dynamic_slices_may_be_longer_than_the_rank() -> None:
+    x, p = values(3, 4), {"strides": [1, 2, 1, 1, 1], "endIds": [3, 4]}
     masks = {"beginMasks": [1, 0, 1], "endMasks": [1, 0, 0, 1], "squeezeMasks": [0, 0, 1, 1, 1]}
     made = case("sliceDynamic", x[:, 1:4:2], "x", "begin", **p, **masks)
     check({"x": x, "begin": numbers(2, 1)}, [made], tolerance=0)
     with pytest.raises(ShapeError, match="endMasks"):
         run(layer("sliceStatic", beginIds=[0, 0], endIds=[1, 1], endMasks=[1, 1, 1]), {"x": x})
+    with pytest.raises(ShapeError, match="strides"):
+        run(layer("sliceStatic", beginIds=[0, 0], endIds=[1, 1], strides=[1, 1, 1]), {"x": x})
 
 
 def test_slices_by_size() -> None:

@@ -13,7 +13,13 @@ from vknn.errors import InputError, ModelFormatError
 from vknn.formats.coreml import executor
 from vknn.formats.coreml.constant_cache import ConstantCache
 from vknn.formats.coreml.inputs import ImageInput, Input, read_input
-from vknn.formats.coreml.outputs import ClassifierOutput, Output, read_output
+from vknn.formats.coreml.outputs import (
+    ArrayOutput,
+    ClassifierOutput,
+    ImageOutput,
+    Output,
+    read_output,
+)
 from vknn.formats.coreml.reader import read_network
 from vknn.formats.coreml.records import COUNTER, NetworkRecord
 from vknn.formats.coreml.stages import COUNTER_TYPE, NetworkSource
@@ -88,7 +94,14 @@ class CoremlModel(FeatureModel):
         self.blob_outputs: dict[str, Output] = {
             f.name: read_output(f, file) for f in description.output if f.name not in own
         }
+        self.output_images = frozenset(
+            name for name, output in self.blob_outputs.items() if isinstance(output, ImageOutput)
+        )
+        if self.classes is not None and self.classes.scores:
+            self.class_scores = frozenset({self.classes.scores})
         specs = [output.spec for output in self.blob_outputs.values()]
+        made = {n for n, o in self.blob_outputs.items() if not isinstance(o, ArrayOutput)}
+        self.host_outputs = frozenset(made | ({self.classes.port} if self.classes else set()))
         self.outputs = (*(self.classes.specs() if self.classes else ()), *specs)
         #: Name of a graph output -> blob.
         self.blobs = {name: name for name in self.blob_outputs}

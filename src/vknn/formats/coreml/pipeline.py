@@ -45,6 +45,9 @@ class PipelineModel(FeatureModel):
         if missing:
             raise ModelFormatError(f"no model of the pipeline gives {missing[0]!r}", file=file)
         self.outputs = tuple(known[f.name] for f in description.output)
+        own = frozenset(spec.name for spec in self.outputs)
+        self.output_images = own & frozenset().union(*(s.output_images for s in self.stages))
+        self.class_scores = own & frozenset().union(*(s.class_scores for s in self.stages))
         self.state = {
             _inner(k, name): type
             for k, stage in enumerate(self.stages)

@@ -55,6 +55,13 @@ class TfliteModel(Model):
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
         made = dict(zip(self._output_names, self.main.outputs, strict=True))
         self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
+        self.quantization = {
+            n: (float(q.scale[0]), int(q.zero_point[0]))
+            for n, index in made.items()
+            if tensors[index].is_quantized
+            and (q := tensors[index].quant) is not None
+            and not q.per_channel
+        }
         self.shape_hints = {
             n: tuple(1 if d is None else d for d in t.shape) for n, t in self._records.items()
         }

@@ -420,12 +420,13 @@ KERNELS: dict[str, tuple[str, str]] = {
         "a_step1 a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
         "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 DEPTH=14 A_STRIDE=15 B_STRIDE=16 A_DOWN=17 "
         "B_DOWN=18 AHEAD=19 MATRIX_M?=20 MATRIX_N?=21 MATRIX_K?=22 MATRICES_M?=23 "
-        "MATRICES_N?=24 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "MATRICES_N?=24 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 NORM_LANES?=30 "
+        "NORM_HELD?=31 NORM_EPSILON:float?=32 BYTES_UNSIGNED?=98 ep_code_0?=100 "
+        "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
+        "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
+        "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
+        "ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 "
+        "ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "matmul/tile": (
         "m n4 k4 b_count a_row b_row b_block b_panel c_row bias alpha:float d1 d2 a_step0 "
@@ -460,12 +461,13 @@ KERNELS: dict[str, tuple[str, str]] = {
     "matmul/wide": (
         "m n4 k4 span a_row b_row b_block b_panel c_row bias alpha:float d1 d2 a_step0 "
         "a_step1 a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 STEPS=11 LANES_N=12 PARTS=13 CHUNK=14 B_ROW=15 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "ROWS=10 STEPS=11 LANES_N=12 PARTS=13 CHUNK=14 B_ROW=15 NORM_LANES?=30 NORM_HELD?=31 "
+        "NORM_EPSILON:float?=32 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
+        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
+        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
+        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
+        "ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "movement/blocks": (
         "count chunk elements places block_d block_h block_w in_c in_d in_h in_w out_c out_d "

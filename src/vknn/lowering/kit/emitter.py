@@ -142,6 +142,7 @@ class Emitter:
     """Collector of one node's dispatches. Inputs and outputs lie in the candidate's layouts.
 
     ``placed``: inputs that lie in output 0 already, where ``Candidate.parts`` wants them.
+    ``counters``: gives so many words that are 0 when a plan begins, for one dispatch to count in.
     """
 
     problem: Problem
@@ -153,6 +154,7 @@ class Emitter:
     nodes: tuple[str, ...]
     commands: list[tuple[Command, list[Ref]]] = field(default_factory=list)
     placed: frozenset[int] = frozenset()
+    counters: Callable[[int], Ref] | None = None
 
     def input(self, index: int) -> Ref:
         """The buffer of an input; raises where the candidate asked for none."""

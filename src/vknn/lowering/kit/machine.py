@@ -88,6 +88,10 @@ class Machine:
         moving = moved * self.stream
         return max(busy, moving) + _HIDDEN * min(busy, moving)
 
+    def drawn(self, nbytes: float) -> float:
+        """Microseconds until one compute unit of a GPU, as a workgroup has it, has read bytes."""
+        return nbytes * self.step / _LANES_TO_HIDE / _UNIT_BYTES
+
     def in_waves(self, lanes: int, steps: float) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
 
@@ -173,6 +177,8 @@ _VENDORS = {
 }
 #: Lanes in flight that keep one lane of a processor busy: a load's latency over a round's work.
 _LANES_TO_HIDE = 4
+#: Bytes that a compute unit takes a cycle from caches behind its own, as static profiles assume.
+_UNIT_BYTES = 64
 #: Share of measured peaks that kernels reach.
 _REACHED = 0.6
 

@@ -44,14 +44,17 @@ class Transposition(ConvolutionBase):
         kept = [self._size(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
         matrices = w.reshape(self.group, c // self.group, *w.shape[1:]).astype(np.float64)
         columns = x.reshape(n, self.group, c // self.group, *spatial)
+        size = math.prod(kept)
         for image in range(n):
-            for groups in blocks(self.group, 16 * each * math.prod(kept)):
+            for groups in blocks(self.group, 16 * each * size):
                 one = groups.stop - groups.start == 1
-                for maps in blocks(each, 16 * math.prod(kept)) if one else [slice(0, each)]:
-                    y = self._scatter(columns[image, groups], matrices[groups, :, maps], kept, zero)
+                for maps in blocks(each, 16 * size) if one else [slice(0, each)]:
+                    sums = self._scatter(
+                        columns[image, groups], matrices[groups, :, maps], kept, zero
+                    )
                     first = groups.start * each + maps.start
                     channels = slice(first, (groups.stop - 1) * each + maps.stop)
-                    yield (slice(image, image + 1), channels), y
+                    yield (slice(image, image + 1), channels), sums
 
     @property
     def extra(self) -> tuple[int, ...]:
@@ -73,25 +76,29 @@ class Transposition(ConvolutionBase):
         return (size - 1) * self.strides[axis] + extent + self.extra[axis]
 
     def _scatter(self, x: Any, w: np.ndarray, kept: list[int], zero: int) -> np.ndarray:
-        """Results [1, channels, ``kept``]: each tap's products added at its places, those that are
-        not cut off with the pads, for x [groups, C, spatial...] and w [groups, C, M, kernel...]."""
+        """Each tap's products added at its places, those that are not cut off with the pads:
+        [1, channels, ``kept``], for x [groups, C, spatial...] and w [groups, C, M, kernel...]."""
         groups, c, *spatial = x.shape
         y: Any = np.zeros((groups, w.shape[2], *kept))
         for part in places(spatial, 8 * groups * max(c, w.shape[2])):
             moved = x[(..., *part)].astype(np.float64) - zero
             columns = moved.reshape(groups, c, -1)
             for tap in np.ndindex(*w.shape[3:]):
-                product = w[(..., *tap)].swapaxes(1, 2) @ columns
-                product = product.reshape(groups, -1, *moved.shape[2:])
                 at = [
-                    on_target(t * d + p.start * s - pad, s, p.stop - p.start, size)
-                    for t, d, s, p, pad, size in zip(
-                        tap, self.dilations, self.strides, part, self.pads, kept, strict=False
-                    )
+                    self._target(a, *pair, kept[a])
+                    for a, pair in enumerate(zip(tap, part, strict=True))
                 ]
                 source, target = zip(*at, strict=True)
+                product = w[(..., *tap)].swapaxes(1, 2) @ columns
+                product = product.reshape(groups, -1, *moved.shape[2:])
                 y[(..., *target)] += product[(..., *source)]
         return np.asarray(y.reshape(1, -1, *kept))
+
+    def _target(self, axis: int, tap: int, part: slice, size: int) -> tuple[slice, slice]:
+        """Which elements of a part of x a tap moves into the result, and where to."""
+        stride = self.strides[axis]
+        offset = tap * self.dilations[axis] - self.pads[axis] + part.start * stride
+        return on_target(offset, stride, part.stop - part.start, size)
 
 
 @attributes

@@ -18,6 +18,7 @@ class Assumptions:
         dispatch: Microseconds of a dispatch.
         barrier: Microseconds of a barrier.
         shared_bytes: Bytes of shared memory that a compute unit serves a cycle.
+        unit_bytes: Bytes that a compute unit takes a cycle from the caches behind its own.
         waves: Waves of a SIMD in flight where the driver does not tell.
         round_instructions: Instructions of a loop's round beside multiply-adds and accesses, where
             no machine code is read.
@@ -34,6 +35,9 @@ class Assumptions:
     dispatch: float = 1.5
     barrier: float = 2.5
     shared_bytes: float = 128  # AMD's RDNA whitepaper: 128 bytes a cycle and half workgroup proc.
+    # A request of the innermost cache's: 64 bytes on RDNA and GCN (AMD's whitepapers); taken for
+    # all. A workgroup is taken to be on one unit, so it alone does not draw a memory's bandwidth.
+    unit_bytes: float = 64
     waves: int = 8
     round_instructions: float = 8
 

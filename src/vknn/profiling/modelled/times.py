@@ -20,6 +20,7 @@ class Work:
     Attributes:
         counts: Counts of one invocation.
         waves: Waves of the whole dispatch.
+        groups: Workgroups of the whole dispatch.
         wave: Lanes of a wave.
         held: Waves of a SIMD that registers and shared memory let be in flight, at least 1.
         nbytes: Bytes that the dispatch reads and writes, each once; 0 where unknown.
@@ -28,6 +29,7 @@ class Work:
 
     counts: Counts
     waves: int
+    groups: int
     wave: int
     held: int
     nbytes: int
@@ -100,37 +102,41 @@ def from_code(
 
 
 def _adding_rounds(cost: KernelCost, counts: Counts) -> float:
-    """Rounds of a loop that only adds: by the bytes that loops of products do not load."""
-    hot, adding = counts.hot, cost.adding
-    if adding is None or hot is None or not hot.each.work:
+    """Rounds of a loop that only adds: by the bytes of loops without multiply-adds.
+
+    A compiler may have unrolled them, so that its rounds are others.
+    """
+    if cost.adding is None:
         return 0.0
-    products = counts.whole.work * hot.each.load_bytes / hot.each.work
-    left = counts.whole.load_bytes - products - cost.outside.load_bytes
-    return max(0.0, left / adding.load_bytes)
+    loaded = sum(o.rounds * o.each.load_bytes for o in counts.others if not o.each.work)
+    return loaded / cost.adding.load_bytes
 
 
 def from_counts(work: Work, machine: GpuMachine, assumptions: Assumptions) -> ModelledTime:
     """Modelled time of a dispatch from its SPIR-V's counts alone, coarser.
 
-    A multiply-add (as many of 16 bits as the machine packs, four of a dot product) and an access
-    take one instruction, a round of the loop some more; a round with loads waits once for them.
-    Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes have an
-    address in common.
+    A multiply-add (as many of 16 bits as the machine packs, four of a dot product where it has one)
+    and an access take one instruction, a round of a loop some more; a round with loads waits once
+    for them. Bytes of caches and shared memory are left out: the SPIR-V does not say which lanes
+    have an address in common.
     """
     whole, hot = work.counts.whole, work.counts.hot
-    rounds = hot.rounds if hot is not None else 0
+    loops = work.counts.others if hot is None else (hot, *work.counts.others)
     each = work.wave / machine.lanes  # cycles of an instruction
     products = whole.multiply_adds - whole.packed * (1 - 1 / machine.packed)
-    products += whole.dots + whole.matrix / machine.matrix
+    products += whole.dots * machine.dot + whole.matrix / machine.matrix
     shared = whole.shared_loads + whole.shared_stores
     instructions = products + whole.loads + whole.stores + shared
-    instructions += assumptions.round_instructions * (rounds + 1)
+    instructions += assumptions.round_instructions * (sum(loop.rounds for loop in loops) + 1)
     issue = each * instructions
     units: dict[Bound, float] = {"issue": issue}
-    loads = hot is not None and hot.each.loads > 0
-    local = hot is not None and hot.each.shared_loads > 0
-    waiting = assumptions.memory_latency * (1 + (rounds if loads else 0))
-    waiting += assumptions.shared_latency * (rounds if local and not loads else 0)
+    waiting = assumptions.memory_latency
+    for loop in loops:
+        if loop.each.loads:
+            waiting += assumptions.memory_latency * loop.rounds
+        elif loop.each.shared_loads:
+            waiting += assumptions.shared_latency * loop.rounds
+    rounds = 0 if hot is None else hot.rounds
     return _timed(_Cycles(units, issue + waiting, rounds, None, True), work, machine, assumptions)
 
 
@@ -147,7 +153,7 @@ def _timed(
     flights, last = divmod(each, flight)
     waited = flights * max(cycles.latency, flight * busy)
     waited = (waited + (max(cycles.latency, last * busy) if last else 0.0)) / micro
-    memory = work.nbytes / (machine.bandwidth * 1e3)
+    memory = _moving(work, machine, assumptions)
     overhead = assumptions.dispatch + work.barriers * assumptions.barrier
     longest = max(spent, waited, memory)
     hidden = cycles.latency <= flight * busy
@@ -163,6 +169,15 @@ def _timed(
         share=cycles.share,
         coarse=cycles.coarse,
     )
+
+
+def _moving(work: Work, machine: GpuMachine, assumptions: Assumptions) -> float:
+    """Microseconds of the bytes: by the memory's bandwidth, and by what the units that have
+    workgroups take from it, each group its share of the bytes."""
+    units = max(1, machine.simds // machine.shared_by)
+    share = work.nbytes / work.groups * -(-work.groups // units)
+    drawn = share / (assumptions.unit_bytes * machine.clock * 1e3)
+    return max(work.nbytes / (machine.bandwidth * 1e3), drawn)
 
 
 def _bound(

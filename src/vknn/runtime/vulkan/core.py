@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from vknn import forks
+from vknn import forks, interrupts
 from vknn.environment import Environment
 from vknn.errors import DeviceError, DeviceLostError
 from vknn.run_limits import current
@@ -200,6 +200,7 @@ class Core:
             if code != 2:
                 self.check(code, "waiting for the device")
             left -= slice_
+            interrupts.point()
             if limit is not None:
                 limit.check()
         return False

@@ -40,11 +40,9 @@ PIXEL_LANES, LANE_PIXELS = 4, 4
 MOST_BYTES = 5 << 18
 #: vec4s in shared memory that sizes are rounded up to, so that layers share pipelines.
 ROUND = 64
-#: Bytes that a compute unit reads from the second cache in a cycle (RDNA: a line of 64).
-CACHE_BYTES = 64
 #: Latencies that a round of loads takes, with what is computed between them, while other lanes
-#: of the workgroup read (fitted to modelled times of gates on navi21).
-WAIT = 1.65
+#: of the workgroup read (fitted to modelled times of gates on navi21); waits of a wave elsewhere.
+WAIT, WAVE_WAIT = 1.65, 1.15
 #: Numbers of workgroups that the gates of an image may be divided among.
 SLICES = (1, 2, 4, 8)
 
@@ -214,18 +212,20 @@ def _cost(problem: Problem, gate: Gate, slices: int, read: int) -> float:
     """Microseconds: what a compute unit reads, and the rounds of loads that a lane waits for."""
     machine, lanes = problem.machine, lane_total(problem.limits)
     first, second = gate.first, gate.second
-    waits = 4.0
+    size, waits = 2 if problem.options.half else 4, 4.0
+    image = 4 * size * first.k4 * gate.pixels
     if gate.pools:
         share = gate.pixel_lanes(lanes)
-        read += (8 if problem.options.half else 16) * first.k4 * gate.pixels
+        read += image
         waits += ceil_div(first.k4 * share, lanes) * ceil_div(gate.pixels, 4 * share)
     for k4, n4 in ((first.k4, first.n4), (second.k4, ceil_div(second.n4, slices))):
         parts = max(1, lanes // n4)
         waits += ceil_div(n4, lanes) * (ceil_div(k4, 2 * parts) + math.log2(parts) / 4)
-    cycle = machine.step / 4  # a lane's step in a machine whose lanes wait for three others each
     crowd = max(1.0, slices * gate.batch * lanes / machine.lanes)
-    waiting = WAIT * waits * machine.latency
-    return machine.dispatch + crowd * max(read * cycle / CACHE_BYTES, waiting)
+    waiting = waits * (WAIT * machine.latency if machine.scalar else WAVE_WAIT * machine.wait)
+    busy = crowd * max(machine.drawn(read), waiting)
+    moved = size * (first.size + second.size) + gate.batch * image
+    return machine.dispatch + machine.beside(busy, moved)
 
 
 def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:

@@ -192,6 +192,9 @@ def _cost(problem: Problem, head: Head) -> float:
     busy = machine.on_simds(head.batch * head.groups * lanes, steps, waits)
     read = ceil_div(head.channels_in, 4) * head.pixels
     moved = size * (head.weights + 4 * head.batch * (read + head.n4))
+    own = size * (head.weights / head.groups + 4 * head.pooled * head.pixels)
+    crowd = max(1.0, head.batch * head.groups * lanes / machine.lanes)
+    busy = max(busy, crowd * machine.drawn(own))
     return machine.dispatch + machine.beside(busy, moved)
 
 

@@ -6,6 +6,7 @@ from vknn.lowering.kernels.chain.expanded import expanded_candidates
 from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.head import head_candidates
 from vknn.lowering.kernels.chain.links import links_of
+from vknn.lowering.kernels.chain.normalized import normalized_candidates
 from vknn.lowering.kernels.chain.scaled import scaled_candidates
 from vknn.lowering.kernels.chain.separable import separable_candidates
 from vknn.lowering.kit.candidate import Candidate
@@ -20,8 +21,10 @@ def chain(problem: Problem) -> list[Candidate]:
     if problem.limits.kind == "cpu" or not problem.outputs[0].dtype.is_float:
         return []
     links = links_of(problem)
+    if len(problem.outputs) > 1:
+        return normalized_candidates(problem, links)
     families = (
         *(gate_candidates, head_candidates, separable_candidates, expanded_candidates),
-        scaled_candidates,
+        *(normalized_candidates, scaled_candidates),
     )
     return [found for family in families for found in family(problem, links)]

@@ -100,7 +100,8 @@ def shared_cost(
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
     waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
-    busy = tile.cost(machine, groups, steps, half, taps=taps, whole=whole, beside=(scaled, waits))
+    counted, beside = _counts_taps(shape), (scaled, waits)
+    busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted)
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)

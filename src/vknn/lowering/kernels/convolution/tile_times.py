@@ -33,6 +33,8 @@ _HELD = {
     (2, 4): (10, 10, 8),
     (4, 4): (5, 6, 4),
 }
+#: The same of NVIDIA's where lanes have parts of the channels.
+_HELD_PARTS = {(1, 1): 9, (2, 2): 6, (1, 4): 7}
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class TileWork:
             waits += 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        if family == 2 and self.parts > 1:
+            held = _HELD_PARTS.get((self.pixels, self.block), held)
         return machine.on_simds(lanes, instructions, waits, machine.held(held))
 
     def _step(self, machine: Machine) -> float:

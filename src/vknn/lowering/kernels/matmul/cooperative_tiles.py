@@ -98,6 +98,7 @@ class CooperativeTile(SharedMemoryTile):
         taps: bool = False,
         whole: bool = False,
         beside: _Pair = (0.0, 0.0),
+        counted: bool = False,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float

@@ -14,6 +14,7 @@ from vknn.lowering.kernels.matmul.gemm import (
     half_define,
     subgroup_tile,
 )
+from vknn.lowering.kernels.matmul.normalized_rows import NormalizedRows
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import ceil_div
@@ -51,7 +52,8 @@ class Product:
     """The buffers of a product c = a * b + bias.
 
     ``bias``: one that is not packed with b; it takes the binding of the epilogue's only operand.
-    ``epilogue`` False: then the epilogue is left to a later dispatch.
+    ``epilogue`` False: then the epilogue is left to a later dispatch. ``normal``: what normalises
+    the rows of c, too, by the kernels "wide" and "shared".
     """
 
     gemm: Gemm
@@ -61,6 +63,7 @@ class Product:
     bias: Ref | None = None
     epilogue: bool = True
     label: str | None = None
+    normal: NormalizedRows | None = None
 
     def dispatch(
         self,
@@ -80,14 +83,21 @@ class Product:
         b = self.b.ref if isinstance(self.b, Packed) else self.b
         bias = [] if self.bias is None else [read(self.bias)]
         operands = 1 if self.bias is None else 0 if self.epilogue else None
+        normal = self.normal
+        more = {} if normal is None else {"NORMALIZED": 1}
         emitter.dispatch(
             kernel,
-            [read(self.a), read_b(b), write(self.c), *bias],
+            [read(self.a), read_b(b), write(self.c), *bias, *(normal.bindings if normal else ())],
             groups=groups,
             local=local,
             push=push,
-            spec=spec,
-            defines={"SEPARATE_BIAS": len(bias), **defines, **half_define(self.a, b, self.c)},
+            spec={**spec, **(normal.spec if normal else {})},
+            defines={
+                "SEPARATE_BIAS": len(bias),
+                **defines,
+                **half_define(self.a, b, self.c),
+                **more,
+            },
             epilogue=operands,
             access=access,
             flops=self.gemm.flops,

@@ -33,6 +33,7 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
+from vknn.lowering.kernels.matmul.normalized_rows import RowLanes, RowNormalization
 from vknn.lowering.kernels.matmul.product_weights import (
     ProductWeights,
     of_matmul,
@@ -61,7 +62,8 @@ class _Form:
     """A MatMul by one of the kernels of ``_EMIT``.
 
     ``shared`` and ``wide``: the tiles of the kernels "shared" and "wide". ``weights``: constants
-    that are packed, None where b is none or differs among batch entries.
+    that are packed, None where b is none or differs among batch entries. ``normal``: what
+    normalises the rows, too.
     """
 
     problem: Problem
@@ -70,6 +72,7 @@ class _Form:
     shared: SharedMemoryTile | None = None
     wide: WideTile | None = None
     weights: ProductWeights | None = None
+    normal: RowNormalization | None = None
 
     @property
     def name(self) -> str:
@@ -171,6 +174,14 @@ class _Form:
             loads *= 1 + 4 / LOAD
         return tile_cost(machine, lanes, steps, tile.rows, tile.cols, loads, half)
 
+    @property
+    def row_lanes(self) -> RowLanes | None:
+        """How a workgroup shares its rows where they are normalised; None where it cannot."""
+        tile = self.shared or self.wide
+        if tile is None or self.normal is None:
+            return None
+        return self.normal.lanes(self.problem.machine, tile.lanes, tile.height)
+
     def inputs(self) -> tuple[Layout | None, ...]:
         """The inputs' layouts."""
         own: list[Layout | None] = [Layout.LINEAR if t else None for t in self.problem.inputs]
@@ -194,7 +205,10 @@ class _Form:
         gemm = self.gemm
         if self.weights is not None:
             gemm = self.weights.placed(gemm, self.block)
-        emit(emitter, Product(gemm, emitter.input(0), b, c, bias, epilogue))
+        normal = None
+        if self.normal is not None:
+            normal = self.normal.bound(emitter, self.row_lanes, self._groups()[0])
+        emit(emitter, Product(gemm, emitter.input(0), b, c, bias, epilogue, normal=normal))
 
 
 def _emit_matmul(emitter: Emitter, plan: _Form) -> None:
@@ -293,9 +307,40 @@ def projections(problem: Problem) -> Sequence[Candidate]:
     return _candidates(problem, gemm, weights)
 
 
+def normalized(problem: Problem, rows: RowNormalization) -> list[Candidate]:
+    """Candidates of a MatMul that give the normalised rows, too, as a second output.
+
+    None where b is no constant, is read by scalars, or is another for each batch entry.
+    """
+    op, a, b = problem.op, problem.input(0), problem.input(1)
+    assert isinstance(op, MatMul)
+    gemm, weights = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b), of_matmul(problem)
+    separate = _has_bias(problem) and not _packs_bias(weights)
+    if gemm is None or weights is None or separate or gemm.batch or gemm.n != 4 * rows.n4:
+        return []
+    if not gemm.a_by_vec4 or not fits_device(gemm, problem.limits):
+        return []
+    found = []
+    for place, plain in enumerate(_forms(problem, gemm, weights)):
+        form = replace(plain, normal=rows)
+        lanes = form.row_lanes
+        if lanes is not None and form.fits:
+            candidate = _candidate(form, place)
+            tile, groups = form.shared or form.wide, math.prod(form._groups())
+            assert tile is not None
+            more = lanes.cost(problem.machine, groups, tile.lanes)
+            found.append(replace(candidate, cost=candidate.cost + more))
+    return found
+
+
 def _candidates(
     problem: Problem, gemm: Gemm, weights: ProductWeights | None
 ) -> Sequence[Candidate]:
+    plans = _forms(problem, gemm, weights)
+    return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
+
+
+def _forms(problem: Problem, gemm: Gemm, weights: ProductWeights | None) -> list[_Form]:
     packed = weights is not None
     form = functools.partial(_Form, problem, gemm, weights=weights)
     plans = [form(kernel) for kernel in _kernels(problem, gemm, packed)]
@@ -307,7 +352,7 @@ def _candidates(
         if packed:
             tiles = [_with_packed_columns(problem, gemm, tile) for tile in tiles]
         plans += [form("shared", tile) for tile in tiles]
-    return [_candidate(plan, place) for place, plan in enumerate(plans) if plan.fits]
+    return plans
 
 
 def _with_packed_columns(problem: Problem, gemm: Gemm, tile: SharedMemoryTile) -> SharedMemoryTile:

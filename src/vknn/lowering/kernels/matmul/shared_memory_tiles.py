@@ -57,6 +57,9 @@ _GCN_WAITS = 1.5
 _ONE, _ONE_BROUGHT, _ONE_OUTSIDE = 6.0, 9.0, (85, 3.0)
 #: With places, of products of float16 added in pairs.
 _PLACED_DOTS: dict[int, _Pair] = {4: (92, 2.3), 8: (59, 4.1), 16: (94, 5.9)}
+#: With places where k counts taps, as there is one vec4 of channels; of products added in pairs.
+_COUNTED: dict[int, _Pair] = {4: (89, 1.7), 8: (86, 3.7), 16: (86, 4.0), 256: (84, 3.8)}
+_COUNTED_DOTS: dict[int, _Pair] = {4: (74, 1.7), 8: (50, 2.8), 16: (84, 3.8), 256: (75, 2.7)}
 #: Waves that a SIMD has registers for with them.
 _DOTS_HELD = {4: 9, 8: 7, 16: 5, 256: 4}
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
@@ -159,12 +162,13 @@ class SharedMemoryTile:
         taps: bool = False,
         whole: bool = False,
         beside: _Pair = (0.0, 0.0),
+        counted: bool = False,
     ) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k.
 
         ``half``: sums in float16 are allowed. ``taps``: rows of a are pixels under taps.
         ``whole``: no round reaches behind the end of k (WHOLE in the shader). ``beside``:
-        instructions and waits of a round for what else is done.
+        instructions and waits of a round for what else is done. ``counted``: k counts taps.
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         products = 16 * results * self.depth * self.work(machine, half)
@@ -172,6 +176,8 @@ class SharedMemoryTile:
         more: float
         if machine.scalar:
             (more, waits), outside, held = self._round(machine, size, taps, whole)
+            if counted:
+                more, waits = self._counted(size)
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + ROUND
@@ -201,6 +207,10 @@ class SharedMemoryTile:
         if machine.converts and not whole:
             waits *= _GCN_WAITS
         return (more, waits), outside, held
+
+    def _counted(self, size: int) -> _Pair:
+        """What a round takes where k counts taps."""
+        return _COUNTED[256 if self._many(size) else size]
 
     def _many(self, size: int) -> bool:
         return self.lanes >= 256 and size == 16
@@ -235,6 +245,9 @@ class DotTile(SharedMemoryTile):
         fewer = taps and self.lanes < 256 and not whole
         held = _DOTS_HELD[256 if self._many(size) else size]
         return (_PLACED_DOTS[size] if fewer else found), outside, held
+
+    def _counted(self, size: int) -> _Pair:
+        return _COUNTED_DOTS[256 if self._many(size) else size]
 
 
 def with_dots(tile: SharedMemoryTile) -> SharedMemoryTile:

@@ -54,6 +54,11 @@ class WideTile:
         return self.lanes_n * self.parts
 
     @property
+    def height(self) -> int:
+        """Rows of a workgroup."""
+        return self.rows
+
+    @property
     def chunk(self) -> int:
         """Rows of sums in shared memory at a time."""
         return max(1, min(self.parts, self.rows, HELD_SUMS // self.lanes))

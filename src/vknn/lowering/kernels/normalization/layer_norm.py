@@ -13,6 +13,7 @@ from vknn.lowering.kernels.reduction.rows import RowShape, row_shape
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import BoundBuffer, Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import Machine
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.normalization import LayerNormalization
@@ -50,9 +51,24 @@ def layer_normalization(problem: Problem) -> Sequence[Candidate]:
         shape = row_shape(count, rows.width, problem.limits)
         if shape.fits(count, rows.width, problem.limits):
             emit = functools.partial(_emit_layer_norm, rows=rows, shape=shape)
+            if problem.limits.kind != "cpu":
+                work = _gpu_work(machine, rows, shape, 2 if problem.options.half else 4)
             cost = machine.dispatch + work * (1 if wide else 3)
             found.append(Candidate(name, inputs, (Layout.LINEAR,), emit, cost))
     return found
+
+
+#: Instructions of a lane for each item of its row, in three readings, and outside of loops; waits
+#: for memory, sums of rows among them: by RADV's machine code for RDNA 2 (``vknn profile --static
+#: --isa`` on the null device navi21).
+_ITEM, _OUTSIDE, _WAITS = 36.0, 150.0, 6.0
+
+
+def _gpu_work(machine: Machine, rows: _Rows, shape: RowShape, size: int) -> float:
+    """Microseconds on a GPU without the dispatch; ``size``: bytes of an element."""
+    steps = _OUTSIDE + _ITEM * ceil_div(rows.width, shape.lanes)
+    busy = machine.on_simds(rows.rows * shape.lanes, steps, _WAITS)
+    return machine.beside(busy, 2 * size * rows.rows * rows.length)
 
 
 def _emit_layer_norm(emitter: Emitter, rows: _Rows, shape: RowShape) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from vknn.graph import TensorType
-from vknn.lowering.kernels.convolution.shape import Triple, triple
+from vknn.lowering.kernels.convolution.shape import Triple, moved_bytes, triple
 from vknn.lowering.kernels.pooling.window import pool_window, pooling_cost, window_candidates
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
@@ -79,11 +79,11 @@ def adaptive_pooling(problem: Problem) -> list[Candidate]:
 def _global_candidates(problem: Problem) -> list[Candidate]:
     x, limits = problem.input(0), problem.limits
     total = x.dims[0] * ceil_div(x.dims[1], 4)
-    pixels = math.prod(x.dims[2:])
+    pixels, moved = math.prod(x.dims[2:]), moved_bytes(problem)
     found = []
     loops = fits_loops(limits, math.prod(x.dims[2:-1]), x.dims[-1])
     if loops and fits_lanes(total, limits) and x.dtype.is_float:
-        cost = pooling_cost(limits, total, 70 * pixels, pixels)
+        cost = pooling_cost(limits, total, 70 * pixels, pixels, moved=moved)
         found.append(_candidate("lane", _emit_lanes, cost))
     lanes = _shared_lanes(limits, pixels)
     halvings = lanes.bit_length()
@@ -91,7 +91,7 @@ def _global_candidates(problem: Problem) -> list[Candidate]:
         steps = ceil_div(pixels, lanes) + 4 * halvings
         cpu = limits.kind == "cpu"
         waits = ceil_div(pixels, lanes) + halvings / 2
-        cost = pooling_cost(limits, total * lanes, (70 if cpu else 10) * steps, waits)
+        cost = pooling_cost(limits, total * lanes, (70 if cpu else 10) * steps, waits, moved=moved)
         found.append(_candidate("shared", _emit_shared, cost))
     return found
 

@@ -160,17 +160,24 @@ def _cost(limits: DeviceLimits, window: PoolingWindow, width: int) -> float:
 
 
 def pooling_cost(
-    limits: DeviceLimits, lanes: int, instructions: float, waits: float = 0.0, held: int = 8
+    limits: DeviceLimits,
+    lanes: int,
+    instructions: float,
+    waits: float = 0.0,
+    held: int = 8,
+    moved: float = 0.0,
 ) -> float:
     """Microseconds of so many lanes, each of so many instructions.
 
-    ``waits``: for loads, on GPUs; ``held``: waves that a SIMD of one has registers for.
+    ``waits``: for loads, on GPUs; ``held``: waves that a SIMD of one has registers for; ``moved``:
+    bytes that come and go there.
     """
     machine = machine_of(limits)
     if limits.kind == "cpu":
         groups = ceil_div(lanes, lane_count(limits))
         return machine.dispatch + machine.in_groups(groups, int(instructions))
-    return machine.dispatch + machine.on_simds(lanes, instructions, waits, held)
+    busy = machine.on_simds(lanes, instructions, waits, held)
+    return machine.dispatch + machine.beside(busy, moved)
 
 
 def _emit_window(emitter: Emitter, window: PoolingWindow, width: int) -> None:

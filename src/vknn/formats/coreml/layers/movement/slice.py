@@ -85,21 +85,21 @@ def _stated(c: Context, begins: list[int], first: int) -> _Bounds:
         # Only a dynamic slice has inputs in place of fields.
         return c.ints(number, what) if number < len(c.inputs) else field
 
-    def mask(place: int, field: Sequence[int], what: str) -> list[int]:
+    def numbers(place: int, field: Sequence[int], what: str, default: int) -> list[int]:
         found = given(place, field, what)
-        # A dynamic slice's masks may go on behind the last axis, where they mean nothing.
-        return _of_rank(c, found[:rank] if first > 1 else found, rank, what, 0)
+        # Those of a dynamic slice may go on behind the last axis, where they mean nothing.
+        return _of_rank(c, found[:rank] if first > 1 else found, rank, what, default)
 
-    begin_masks = mask(2, p.beginMasks, "beginMasks")
-    end_masks = mask(3, p.endMasks, "endMasks")
-    squeezed = mask(4, p.squeezeMasks, "squeezeMasks")
+    begin_masks = numbers(2, p.beginMasks, "beginMasks", 0)
+    end_masks = numbers(3, p.endMasks, "endMasks", 0)
+    squeezed = numbers(4, p.squeezeMasks, "squeezeMasks", 0)
     listed = given(0, p.endIds, "endIds")
     needed = [a for a in range(rank) if not end_masks[a] and not squeezed[a]]
     c.require(len(listed) > 0 or not needed, "has no endIds")
     return _Bounds(
         begins,
         _of_rank(c, listed, rank, "endIds", 0),
-        _of_rank(c, given(1, p.strides, "strides"), rank, "strides", 1),
+        numbers(1, p.strides, "strides", 1),
         [v != 0 for v in begin_masks],
         [v != 0 for v in end_masks],
         [v != 0 for v in squeezed],

@@ -1,0 +1,67 @@
+"""Recipes of models whose outputs say themselves what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vknn.answers.decoder import Decoder
+from vknn.answers.images import Pixels, Scores
+from vknn.answers.recipe import MOST, THRESHOLDS, Recipe
+from vknn.answers.rows import DecodedBoxes, DetectionRows, PostProcess
+from vknn.formats import Model
+
+#: Last layers that give rows of label, score, left, top, right, bottom (ncnn).
+_NCNN_ROWS = {"DetectionOutput", "Yolov3DetectionOutput", "YoloDetectionOutput"}
+_POST_PROCESS = "TFLite_Detection_PostProcess"
+#: A softmax is looked for among so many last layers; shapes and types may change behind it.
+_LAST = 3
+
+
+def own_recipe(model: Model) -> Recipe | None:
+    """The recipe that a model's outputs state; None where they do not."""
+    decoder = _core_ml(model) or _detector(model) or _classifier(model)
+    if decoder is None:
+        return None
+    task = decoder.task
+    name = f"the model's own {task}"
+    return Recipe(name, decoder, threshold=THRESHOLDS.get(task, 0.0), most=MOST.get(task, 100))
+
+
+def _core_ml(model: Model) -> Decoder | None:
+    """Images, labels with probabilities, and the coordinates and confidences of detectors."""
+    names = [spec.name for spec in model.outputs]
+    if {"coordinates", "confidence"} <= set(names):
+        return DecodedBoxes(
+            "coordinates", "confidence", "cxcywh", "fraction", "none", None, False, 0, ()
+        )
+    images = [name for name in names if name in model.output_images]
+    if images:
+        return Pixels(images[0], "hwc", "rgb", (0.0,), (1.0,), None)
+    classified = tuple(model.class_scores)
+    return Scores(classified, "none") if classified else None
+
+
+def _detector(model: Model) -> Decoder | None:
+    """Detectors' last layers of ncnn, OpenVINO and TensorFlow Lite."""
+    types, outputs = set(model.layer_types), model.outputs
+    if _POST_PROCESS in types and len(outputs) == 4:
+        return PostProcess(tuple(spec.name for spec in outputs))
+    if len(outputs) != 1:
+        return None
+    (spec,) = outputs
+    if "DetectionOutput" in types and spec.shape is not None and spec.shape[-1] == 7:
+        return DetectionRows(spec.name, (1, 2, 3), 0, "xyxy", "fraction")
+    if types & _NCNN_ROWS and spec.shape is None:
+        return DetectionRows(spec.name, (0, 1, 2), None, "xyxy", "fraction")
+    return None
+
+
+def _classifier(model: Model) -> Decoder | None:
+    """Classifiers that end with a softmax over a vector."""
+    ends = any("softmax" in type.lower() for type in model.layer_types[-_LAST:])
+    if not ends or len(model.outputs) != 1:
+        return None
+    (spec,) = model.outputs
+    shape: Any = spec.shape
+    vector = shape is None or sum(side != 1 for side in shape) == 1
+    return Scores((spec.name,), "none") if vector else None
