@@ -128,7 +128,7 @@ class RoiAlign(RegionPool):
         places = start + (index + np.float32(0.5)) * width / np.float32(count)
         if not self.clipped:
             places = places[(places >= -1) & (places <= size)]
-        return np.maximum(places, np.float32(0)), count
+        return np.clip(places, np.float32(0), np.float32(size)), count
 
 
 @attributes
