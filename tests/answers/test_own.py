@@ -72,7 +72,7 @@ def spec(name: str, *shape: int) -> TensorSpec:
 def fake(layer_types: tuple[str, ...], *outputs: TensorSpec) -> Any:
     return SimpleNamespace(
         layer_types=layer_types, outputs=outputs, output_images=frozenset(),
-        class_scores=frozenset(),
+        class_scores=frozenset(), boxes=None,
     )  # fmt: skip
 
 
