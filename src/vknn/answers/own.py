@@ -8,7 +8,7 @@ from vknn.answers.decoder import Decoder, Labels
 from vknn.answers.images import Pixels, Scores
 from vknn.answers.recipe import MOST, THRESHOLDS, Recipe
 from vknn.answers.rows import DecodedBoxes, DetectionRows, PostProcess
-from vknn.formats.model import BoxOutputs, Model
+from vknn.formats import BoxOutputs, Model
 
 #: Last layers that give rows of label, score, left, top, right, bottom (ncnn).
 _NCNN_ROWS = {"DetectionOutput", "Yolov3DetectionOutput", "YoloDetectionOutput"}

@@ -269,9 +269,10 @@ def test_a_fixed_number_of_rows() -> None:
 def test_absurd_numbers_of_rows(rows: int) -> None:
     (boxes,), (scores,) = some(1, 5, 3)
     for count in (0, 5):
-        with session(bounded(rows, -1), memory_limit="64MB") as s:
-            with pytest.raises((OutOfMemoryError, ShapeError)):
-                s.run({"scores": scores[:count], "boxes": boxes[:count]})
+        feeds = {"scores": scores[:count], "boxes": boxes[:count]}
+        message, errors = bounded(rows, -1), (OutOfMemoryError, ShapeError)
+        with session(message, memory_limit="64MB") as s, pytest.raises(errors):
+            s.run(feeds)
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog", "hen"], [7, -8, 9]])
@@ -321,9 +322,9 @@ def test_malformed_descriptions() -> None:
             session(suppression(inputs))
     with pytest.raises(ModelFormatError, match="nothing gives the output 'z'"):
         session(suppression(outputs=(*OUTPUTS, "z")))
+    message = suppression()
+    message.description.output[0].type.multiArrayType.shape.extend((2, 3, 4))
     with pytest.raises(ModelFormatError, match="two axes"):
-        message = suppression()
-        message.description.output[0].type.multiArrayType.shape.extend((2, 3, 4))
         session(message)
     for part in ("input", "output"):
         message = suppression()

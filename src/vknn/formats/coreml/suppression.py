@@ -89,7 +89,7 @@ class SuppressionModel(FeatureModel):
             )
         builder = GraphBuilder("suppression")
         blobs = {n: self.features[n].blob(builder, types[n]) for n in self._taken}
-        c = _Conversion(builder, Origin(self._given[1], SUPPRESSION))
+        c = _Conversion(builder, Origin("suppression", SUPPRESSION))
         with errors_of("the suppression of boxes", self.file):
             scores = c.reshape(blobs[confidence], (1, count, classes))
             boxes = c.reshape(blobs[coordinates], (1, count, 4))
