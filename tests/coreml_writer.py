@@ -135,6 +135,44 @@ def model(
     return message
 
 
+def suppression(
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] = ("confidence", "coordinates"),
+    labels: Sequence[str | int] = (),
+    *,
+    by_class: bool = True,
+    **fields: Any,
+) -> Any:
+    """A Model that suppresses boxes; ``fields`` override those of its message.
+
+    ``inputs``: the shapes of "scores" and "boxes"; those of all features are free by default.
+    """
+    shapes = {"scores": (), "boxes": ()} if inputs is None else inputs
+    message = pb.Model(specificationVersion=3)
+    message.description.input.extend(array_feature(n, s) for n, s in shapes.items())
+    message.description.output.extend(array_feature(n) for n in outputs)
+    part = message.nonMaximumSuppression
+    part.pickTop.perClass = by_class
+    if labels:
+        kind = "stringClassLabels" if isinstance(labels[0], str) else "int64ClassLabels"
+        getattr(part, kind).vector.extend(labels)
+    names = {
+        "confidenceInputFeatureName": "scores", "coordinatesInputFeatureName": "boxes",
+        "confidenceOutputFeatureName": "confidence", "coordinatesOutputFeatureName": "coordinates",
+    }  # fmt: skip
+    for key, value in ({"iouThreshold": 0.5, "confidenceThreshold": 0.25} | names | fields).items():
+        setattr(part, key, value)
+    return message
+
+
+def number_feature(name: str, optional: bool = False) -> Any:
+    """The description of a double."""
+    feature = pb.FeatureDescription(name=name)
+    feature.type.doubleType.SetInParent()
+    feature.type.isOptional = optional
+    return feature
+
+
 def session(message: Any, device: str | Device = "numpy", **options: Any) -> vknn.Session:
     """A session for a Model message (or bytes)."""
     data = message if isinstance(message, bytes) else message.SerializeToString()

@@ -50,8 +50,9 @@ and what vknn has of each.
   Vulkan 1.1; *host*: some of it is computed with NumPy beside the device. *no*: not supported.
 - *Parameters not read*: those that make no difference to vknn.
 
-`vknn.Session("Model.mlmodel")` opens neural networks, classifiers, regressors, and pipelines of
-them. `run` takes and gives features by the names of the model's description:
+`vknn.Session("Model.mlmodel")` opens neural networks, classifiers, regressors, models of type
+`nonMaximumSuppression`, and pipelines of all these. `run` takes and gives features by the names of
+the model's description:
 
 - Multi arrays: any numbers, computed as float32. A model of an older version, whose blobs have five
   axes, takes [C], [C, H, W] or all five. Shapes may be enumerated or ranges; an optional input that
@@ -60,6 +61,13 @@ them. `run` takes and gives features by the names of the model's description:
 - Images: height x width x 3 in RGB, or height x width for gray ones, 0 to 255; PIL images will do.
   The model's own order, scale, biases and mean image are seen to. Outputs are such arrays, uint8.
 - Classifiers give the label under the model's name for it and a dictionary label -> score.
+- `nonMaximumSuppression`, the last model of object detectors, takes coordinates [N, 4] (centre x
+  and y, width, height) and confidences [N, C]; axes of size 1 beside these do not matter. It gives
+  the rows that stay, best first. Inputs for the two thresholds may be left out: the model's own
+  hold then, whether or not its description calls them optional. NaN is no confidence; of equal ones
+  the first goes first; boxes with NaN or infinite coordinates overlap nothing. Thresholds are
+  float32. Where the description of an output says how many rows there may be, the best stay, and
+  rows of zeros fill up. `vknn run --draw` knows the outputs and the class labels.
 
 Weights may be float32, float16, or quantized, by a scale or a table, to 1 to 8 bits; they are
 decoded when a graph is built. Branches and loops that data decide, and shapes that are computed,

@@ -47,6 +47,8 @@ void main() {
     int lane = int(gl_LocalInvocationID.x), group = linear_group();
     if (group >= p.groups) return;
     int base = group * p.count, image = group / p.classes * p.count, list = group * (1 + 2 * p.most);
+    // The dispatch before has found no more: all lanes see that.
+    if (p.first > 0 && found[list] < p.first) return;
     float best = NONE;
     int at = p.count;
     for (int k = lane; k < p.count; k += LANES) {

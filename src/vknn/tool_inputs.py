@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -54,7 +54,7 @@ def complete_feeds(
     shapes: Shapes | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """``inputs`` and, for inputs that it lacks, random arrays.
+    """``inputs`` and, for inputs that it lacks, the model's default numbers or random arrays.
 
     Their shapes come from ``shapes`` or else from the model, be it as a hint. Raises InputError
     where neither says a shape, and for names that the model does not have.
@@ -67,10 +67,18 @@ def complete_feeds(
     random = np.random.default_rng(seed)
     feeds = dict(inputs or {})
     for spec in session.inputs:
-        if spec.name not in feeds:
+        if spec.name in session.model.defaults and spec.name not in feeds:
+            feeds[spec.name] = np.full((1,), session.model.defaults[spec.name], spec.dtype)
+        elif spec.name not in feeds:
             hint = likely_shape(session, spec)
             feeds[spec.name] = random_array(spec, (shapes or {}).get(spec.name, hint), random)
     return feeds
+
+
+def needed_inputs(session: Session, given: Container[str] = ()) -> list[TensorSpec]:
+    """The inputs that are not given and that no default number of the model's stands for."""
+    known = session.model.defaults
+    return [s for s in session.inputs if s.name not in given and s.name not in known]
 
 
 def likely_shape(session: Session, spec: TensorSpec) -> tuple[int | None, ...] | None:

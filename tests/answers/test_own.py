@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.answers.readings import answered, same_place
-from tests.coreml_writer import layer, model, session
+from tests.coreml_writer import layer, model, session, suppression
 from tests.examples.test_examples import tflite_detector
 from tests.formats.coreml.test_images import feature
 from tests.formats.coreml.test_images import net as image_net
@@ -72,7 +72,7 @@ def spec(name: str, *shape: int) -> TensorSpec:
 def fake(layer_types: tuple[str, ...], *outputs: TensorSpec) -> Any:
     return SimpleNamespace(
         layer_types=layer_types, outputs=outputs, output_images=frozenset(),
-        class_scores=frozenset(),
+        class_scores=frozenset(), boxes=None,
     )  # fmt: skip
 
 
@@ -92,6 +92,22 @@ def test_core_mls_coordinates_and_confidence() -> None:
     assert (thing.number, thing.box) == (1, pytest.approx((4, 3, 6, 7)))
     assert answered(recipe, {"coordinates": np.zeros((0, 4)), "confidence": np.zeros((0, 2))}
                     ).found == ()  # fmt: skip
+
+
+def test_core_mls_chosen_boxes() -> None:
+    """Boxes that a model has chosen need no threshold, whatever their outputs are called."""
+    message = suppression(outputs=("how sure", "where"), labels=["cat", "dog"],
+                          confidenceThreshold=0.1, confidenceOutputFeatureName="how sure",
+                          coordinatesOutputFeatureName="where")  # fmt: skip
+    boxes = [(0.5, 0.5, 0.2, 0.4), (0.5, 0.5, 0.2, 0.38), (0.1, 0.9, 0.2, 0.2)]
+    with session(message) as s:
+        recipe = own_recipe(s.model)
+        assert recipe is not None
+        outputs = s.run({"scores": [(0.1, 0.3), (0.0, 0.2), (0.15, 0.1)], "boxes": boxes})
+    found = answered(recipe, outputs, same_place(10, 10)).found
+    assert [(t.label, t.box) for t in found] == [
+        ("dog", pytest.approx((4, 3, 6, 7))), ("cat", pytest.approx((0, 8, 2, 10))),
+    ]  # fmt: skip
 
 
 def test_core_mls_images() -> None:

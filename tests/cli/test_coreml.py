@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.coreml_writer import array_feature, layer, model, network, weights
+from tests.coreml_writer import (
+    array_feature,
+    layer,
+    model,
+    network,
+    number_feature,
+    suppression,
+    weights,
+)
 from tests.formats.coreml.test_classifier import net as classifier
 from tests.formats.coreml.test_images import feature
 from tests.formats.coreml.test_images import net as image_net
@@ -92,6 +101,53 @@ def test_verify(capsys: Any, tmp_path: Path) -> None:
     stages[1].description.input[0].name = stages[1].neuralNetworkClassifier.layers[0].input[0] = "s"
     message = pipeline(stages, [feature("RGB"), array_feature("s", (4,))], outputs)
     assert run_json(capsys, "verify", written(message, tmp_path))["ok"]
+
+
+def detector() -> Any:
+    """From a picture: the colours of its halves, the left one twice, and the halves."""
+    layers = [
+        layer("pooling", ["image"], ["means"], type="AVERAGE", kernelSize=[6, 6], stride=[6, 6],
+              valid={}),
+        layer("reshapeStatic", ["means"], ["flat"], targetShape=[3, 2]),
+        layer("transpose", ["flat"], ["rows"], axes=[1, 0]),
+        layer("loadConstantND", [], ["which"], name="which", shape=[3], data=weights([0, 1, 0])),
+        layer("gather", ["rows", "which"], ["scores"], axis=0),
+        layer("loadConstantND", [], ["boxes"], name="boxes", shape=[3, 4], data=weights(
+            [(0.25, 0.5, 0.5, 1), (0.75, 0.5, 0.5, 1), (0.3, 0.5, 0.4, 1)])),
+    ]  # fmt: skip
+    first = model(layers, {}, ["scores", "boxes"])
+    picture = feature("RGB", 6, 12, name="image")
+    first.description.input.append(picture)
+    first.neuralNetwork.preprocessing.add(featureName="image").scaler.channelScale = 1 / 255
+    last = suppression(
+        labels=["red", "green", "blue"],
+        iouThresholdInputFeatureName="iouThreshold",
+        confidenceThresholdInputFeatureName="confidenceThreshold",
+    )
+    numbers = [number_feature(n) for n in ("iouThreshold", "confidenceThreshold")]
+    outputs = [array_feature(n) for n in ("confidence", "coordinates")]
+    return pipeline([first, last], [picture, *numbers], outputs)
+
+
+def test_a_detector(capsys: Any, tmp_path: Path) -> None:
+    """The picture is all that it needs; the thresholds are the model's unless they are given."""
+    path, picture, drawn = written(detector(), tmp_path), tmp_path / "a.png", tmp_path / "b.png"
+    pixels = np.zeros((12, 24, 3), np.uint8)
+    pixels[:, :12, 0], pixels[:, 12:, 2] = 255, 200
+    Image.fromarray(pixels).save(picture)
+    assert main(["run", str(path), str(picture), "--draw", str(drawn), "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    # The scaling of the picture blurs the colours a little where they meet.
+    assert re.search(r"red 0\.9\d at 0,0,12,12; blue 0\.7\d at 12,0,24,12$", out.strip())
+    with Image.open(drawn) as image:
+        assert not np.array_equal(np.asarray(image.resize((24, 12))), pixels)
+    for threshold, count in ((0.9, 1), (0.0, 2)):
+        np.save(tmp_path / "t.npy", np.float32([threshold]))
+        given = ("--input", f"image={picture}", "--input",
+                 f"confidenceThreshold={tmp_path / 't.npy'}")  # fmt: skip
+        found = run_json(capsys, "run", path, *given, "--device", "cpu")
+        assert len(found["answer"]["found"]) == count
+    assert run_json(capsys, "verify", path, "--input", picture)["ok"]
 
 
 def test_info(capsys: Any, tmp_path: Path) -> None:

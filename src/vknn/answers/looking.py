@@ -18,7 +18,7 @@ from vknn.errors import InputError, VknnError
 from vknn.formats import Model, TensorSpec
 from vknn.pictures import Hint, ImageOptions, Placement, open_picture, picture_array
 from vknn.session import Session
-from vknn.tool_inputs import likely_shape
+from vknn.tool_inputs import likely_shape, needed_inputs
 
 
 def find_recipe(
@@ -84,7 +84,7 @@ def picture_spec(session: Session, recipe: Recipe | None, given: Sequence[str] =
     specs = {spec.name: spec for spec in session.inputs}
     if recipe is not None and recipe.input in specs:
         return specs[recipe.input]
-    left = [name for name in specs if name not in given]
+    left = [spec.name for spec in needed_inputs(session, given)]
     if recipe is not None and recipe.input is not None:
         raise InputError(f"the recipe's input {recipe.input!r} is none of {', '.join(specs)}")
     if len(left) != 1:

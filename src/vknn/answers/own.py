@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from vknn.answers.decoder import Decoder
+from vknn.answers.decoder import Decoder, Labels
 from vknn.answers.images import Pixels, Scores
 from vknn.answers.recipe import MOST, THRESHOLDS, Recipe
 from vknn.answers.rows import DecodedBoxes, DetectionRows, PostProcess
-from vknn.formats import Model
+from vknn.formats import BoxOutputs, Model
 
 #: Last layers that give rows of label, score, left, top, right, bottom (ncnn).
 _NCNN_ROWS = {"DetectionOutput", "Yolov3DetectionOutput", "YoloDetectionOutput"}
@@ -19,21 +19,37 @@ _LAST = 3
 
 def own_recipe(model: Model) -> Recipe | None:
     """The recipe that a model's outputs state; None where they do not."""
+    if model.boxes is not None:
+        return _boxes(model.boxes)
     decoder = _core_ml(model) or _detector(model) or _classifier(model)
     if decoder is None:
         return None
     task = decoder.task
-    name = f"the model's own {task}"
-    return Recipe(name, decoder, threshold=THRESHOLDS.get(task, 0.0), most=MOST.get(task, 100))
+    threshold, most = THRESHOLDS.get(task, 0.0), MOST.get(task, 100)
+    return Recipe(_name(decoder), decoder, threshold=threshold, most=most)
+
+
+def _boxes(found: BoxOutputs) -> Recipe:
+    """The recipe for boxes that the model has chosen itself, by a threshold of its own."""
+    decoder = _centred(found.boxes, found.scores)
+    labels = Labels(found.labels)
+    return Recipe(_name(decoder), decoder, most=MOST[decoder.task], labels=labels)
+
+
+def _centred(boxes: str, scores: str) -> DecodedBoxes:
+    """The decoder of boxes as Core ML has them: centre and size in fractions of the picture."""
+    return DecodedBoxes(boxes, scores, "cxcywh", "fraction", "none", None, False, 0, ())
+
+
+def _name(decoder: Decoder) -> str:
+    return f"the model's own {decoder.task}"
 
 
 def _core_ml(model: Model) -> Decoder | None:
     """Images, labels with probabilities, and the coordinates and confidences of detectors."""
     names = [spec.name for spec in model.outputs]
     if {"coordinates", "confidence"} <= set(names):
-        return DecodedBoxes(
-            "coordinates", "confidence", "cxcywh", "fraction", "none", None, False, 0, ()
-        )
+        return _centred("coordinates", "confidence")
     images = [name for name in names if name in model.output_images]
     if images:
         return Pixels(images[0], "hwc", "rgb", (0.0,), (1.0,), None)

@@ -15,6 +15,7 @@ from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.precision import ARITHMETICS, PRECISIONS
 from vknn.session import Session
+from vknn.tool_inputs import needed_inputs
 
 
 def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -159,8 +160,8 @@ def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Sess
 
 
 def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:
-    """NAME=VALUE pairs; the name may be left out where the model has one input."""
-    names = [spec.name for spec in session.inputs]
+    """NAME=VALUE pairs; the name may be left out where the model needs one input."""
+    names, needed = [spec.name for spec in session.inputs], needed_inputs(session)
     found: dict[str, str] = {}
     for text in values:
         # A name may hold "=" and a path may too: the longest known name in front wins.
@@ -168,8 +169,8 @@ def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:
         if fitting:
             name = max(fitting, key=len)
             value = text[len(name) + 1 :]
-        elif len(names) == 1 and (what == "file" or "=" not in text):
-            name, value = names[0], text
+        elif len(needed) == 1 and (what == "file" or "=" not in text):
+            name, value = needed[0].name, text
         else:
             listed = ", ".join(names) or "none"
             raise InputError(f"{text!r} does not start with NAME=; the inputs are {listed}")

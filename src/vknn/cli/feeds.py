@@ -19,6 +19,7 @@ from vknn.errors import InputError
 from vknn.formats import TensorSpec
 from vknn.pictures import ImageOptions, Placement, open_picture
 from vknn.session import Session
+from vknn.tool_inputs import needed_inputs
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def with_shot(
 
 def _input_left(session: Session, given: Mapping[str, np.ndarray]) -> TensorSpec:
     """The one input that --input does not give."""
-    left = [spec for spec in session.inputs if spec.name not in given]
+    left = needed_inputs(session, given)
     if len(left) != 1:
         names = ", ".join(spec.name for spec in left)
         raise InputError(

@@ -18,10 +18,10 @@ import numpy as np
 
 from vknn.errors import ModelFormatError, OutOfMemoryError, VknnError
 from vknn.formats.identify import identify, identify_directory, remedy
-from vknn.formats.model import Model, TensorSpec
+from vknn.formats.model import BoxOutputs, Model, TensorSpec
 from vknn.formats.regular_file import refuse_special
 
-__all__ = ["Format", "Model", "TensorSpec", "formats", "load"]
+__all__ = ["BoxOutputs", "Format", "Model", "TensorSpec", "formats", "load"]
 
 _HEAD_BYTES = 4096
 

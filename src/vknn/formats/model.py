@@ -16,6 +16,21 @@ from vknn.graph import Graph, TensorType
 
 
 @dataclass(frozen=True)
+class BoxOutputs:
+    """Outputs that are the boxes a model has found, without doubles.
+
+    Attributes:
+        boxes: The output [n, 4] with centre x and y, width and height, in fractions of the picture.
+        scores: The output [n, classes].
+        labels: Names of the classes; empty where the model has none.
+    """
+
+    boxes: str
+    scores: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """An input or output as the user sees it.
 
@@ -61,6 +76,10 @@ class Model(ABC):
     output_images: frozenset[str] = frozenset()
     #: Outputs that are dictionaries, from the labels of classes to their scores.
     class_scores: frozenset[str] = frozenset()
+    #: Outputs that are boxes and their scores; None where the model does not say so.
+    boxes: BoxOutputs | None = None
+    #: Inputs that are one number and may be left out -> the number that they have then.
+    defaults: Mapping[str, float] = MappingProxyType({})
     #: Scale and zero point by output, where it holds quantized integers. They stand for the real
     #: numbers scale * (stored - zero point).
     quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
+from tests.coreml_writer import suppression
 from tools.coreml_examples import examples
 
 from vknn.errors import VknnError
@@ -30,8 +31,12 @@ LARGEST = 1 << 20
 
 @pytest.fixture(scope="module")
 def seeds() -> list[bytes]:
-    """A model or more of each layer."""
-    return [example.message.SerializeToString() for example in examples()]
+    """A model or more of each layer, and some that suppress boxes."""
+    shapes, labels = {"scores": (7, 3), "boxes": (7, 4)}, ["a", "b", "c"]
+    boxes = suppression(shapes, labels=labels), suppression(shapes, by_class=False)
+    boxes[0].description.output[1].type.multiArrayType.shape.extend((5, 4))
+    boxes += (suppression(shapes, iouThresholdInputFeatureName="iou"),)
+    return [m.SerializeToString() for m in (*(e.message for e in examples()), *boxes)]
 
 
 def attempt(data: bytes) -> bool:

@@ -107,7 +107,7 @@ def test_a_second_file_is_refused(tmp_path: Path) -> None:
     [("treeEnsembleClassifier", "tree ensemble"),
      ("mlProgram", "ML program.*convert_to=.neuralnetwork"),
      ("supportVectorRegressor", "support vector"), ("glmClassifier", "linear model"),
-     ("nonMaximumSuppression", "non-maximum"), ("normalizer", "normalizer")],
+     ("normalizer", "normalizer")],
 )  # fmt: skip
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_other_models_are_named(kind: str, words: str, depth: int, tmp_path: Path) -> None:

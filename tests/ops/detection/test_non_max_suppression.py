@@ -118,6 +118,13 @@ def test_in_several_dispatches() -> None:
     check_op(NonMaxSuppression(40, 0.3), *some(1, 2, 150), max_loop_rounds=60, access=("image",))
 
 
+def test_lists_that_end_in_the_first_of_several_dispatches() -> None:
+    boxes, scores = some(1, 3, 150)
+    scores[0, 0, 9:], scores[0, 2] = -1, -1
+    op = NonMaxSuppression(40, 0.3, 0.0)
+    check_op(op, boxes, scores, max_loop_rounds=60, access=("image",))
+
+
 def test_fp16() -> None:
     check_op(NonMaxSuppression(9, 0.3), *some(1, 2, 7), precision="fp16")
 

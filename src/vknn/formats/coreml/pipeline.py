@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import ModelFormatError
+from vknn.formats.coreml.input_shapes import InputShapes
 from vknn.formats.coreml.inputs import ArrayInput, Input, read_input
 from vknn.formats.coreml.model import CoremlModel, FeatureModel, check_features
-from vknn.formats.coreml.reader import NETWORKS, pipeline_models
+from vknn.formats.coreml.reader import NETWORKS, SUPPRESSION, pipeline_models
+from vknn.formats.coreml.suppression import SuppressionModel
 from vknn.formats.model import Model, TensorSpec
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType
 
 
 def make_model(message: Any, file: str | None = None) -> Model:
     """The model for a Model message that :mod:`vknn.formats.coreml.reader` has checked."""
-    if message.WhichOneof("Type") in NETWORKS:
+    kind = message.WhichOneof("Type")
+    if kind in NETWORKS:
         return CoremlModel(message, file)
+    if kind == SUPPRESSION:
+        return SuppressionModel(message, file)
     return PipelineModel(message, file)
 
 
@@ -36,6 +41,10 @@ class PipelineModel(FeatureModel):
         check_features(description, file)
         self.stages = [make_model(m, file) for m in pipeline_models(message)]
         self.layer_types = tuple(type_ for stage in self.stages for type_ in stage.layer_types)
+        taken = {feature.name for feature in description.input}
+        for stage in self.stages:
+            found = {name: number for name, number in stage.defaults.items() if name in taken}
+            self.defaults = {**found, **self.defaults}
         self.set_inputs(self._input(feature) for feature in description.input)
         known: dict[str, TensorSpec] = {spec.name: spec for spec in self.inputs}
         for number, stage in enumerate(self.stages):
@@ -48,6 +57,8 @@ class PipelineModel(FeatureModel):
         own = frozenset(spec.name for spec in self.outputs)
         self.output_images = own & frozenset().union(*(s.output_images for s in self.stages))
         self.class_scores = own & frozenset().union(*(s.class_scores for s in self.stages))
+        boxes = [s.boxes for s in self.stages if s.boxes is not None]
+        self.boxes = next((b for b in boxes if {b.boxes, b.scores} <= own), None)
         self.state = {
             _inner(k, name): type
             for k, stage in enumerate(self.stages)
@@ -62,6 +73,10 @@ class PipelineModel(FeatureModel):
     def _input(self, feature: Any) -> Input:
         """The pipeline's input; arrays are mapped as the first stage that takes them does."""
         found = read_input(feature, None, 1, self.file)
+        if feature.name in self.defaults:
+            # Descriptions rarely say of a threshold that it may be left out; Core ML lets one.
+            number = self.defaults[feature.name]
+            return ArrayInput(feature.name, InputShapes((1,)), False, number)
         if isinstance(found, ArrayInput):
             for stage in self.stages:
                 inner = getattr(stage, "features", {}).get(feature.name)
@@ -140,8 +155,10 @@ def run_stage(
     given = {name: np.asarray(feeds[name]) for name in names}
     arrays = {name: stage.encode(name, array) for name, array in given.items()}
     types = {n: TensorType(given[n].shape, DType.of(a)) for n, a in arrays.items()}
-    key = ("stage", number, tuple(types.items()))
-    results = call(key, lambda: stage.build(types), {**arrays, **state})
+    values = {name: given[name] for name in sorted(stage.value_inputs)}
+    decisive = tuple(arrays.pop(name).tobytes() for name in values)
+    key = ("stage", number, tuple(types.items()), decisive)
+    results = call(key, lambda: stage.build(types, values), {**arrays, **state})
     renewed = {name: results.pop(name) for name in state}
     decoded = {name: stage.decode(name, array) for name, array in results.items()}
     return stage.results(decoded), renewed

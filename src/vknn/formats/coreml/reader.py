@@ -12,6 +12,7 @@ from vknn.formats.coreml import coreml_pb2 as pb
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
 
 NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+SUPPRESSION = "nonMaximumSuppression"
 PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 #: Networks inside networks, and pipelines inside pipelines.
 MAX_DEPTH = 20
@@ -32,13 +33,12 @@ _KINDS = {
     "itemSimilarityRecommender": "a recommender",
     "customModel": "a custom model",
     "linkedModel": "a link to another model",
-    "nonMaximumSuppression": "a non-maximum suppression model",
     "serializedModel": "an encrypted or wrapped model",
 }
 
 
 def parse_model(data: bytes, file: str | None = None) -> Any:
-    """The Model message, of a neural network or a pipeline of neural networks.
+    """The Model message, of a neural network, a suppression of boxes or a pipeline of these.
 
     Raises ModelFormatError for bytes that are no model, and UnsupportedLayerError, naming the type,
     for models of other types.
@@ -57,14 +57,14 @@ def parse_model(data: bytes, file: str | None = None) -> Any:
 
 
 def check_kind(model: Any, file: str | None = None, place: str = "", depth: int = 0) -> None:
-    """Check: as :func:`parse_model` unless the model is a neural network or a pipeline of them."""
+    """Check: as :func:`parse_model` unless the model is of a kind that vknn runs."""
     kind = model.WhichOneof("Type")
     if kind is None:
         raise ModelFormatError(
             f"{place or 'the file'} holds no model of a type that Core ML has; it may be truncated",
             file=file,
         )
-    if kind in NETWORKS:
+    if kind in (*NETWORKS, SUPPRESSION):
         return
     if kind not in PIPELINES:
         what = _KINDS.get(kind, "another type of model")
