@@ -185,3 +185,11 @@ def test_other_shapes_and_dtypes_are_named() -> None:
     assert compare(x.astype(np.float64), x, bound).problem is not None
     empty = np.zeros((0, 2), np.float32)
     assert compare(empty, empty, bound).ok
+
+
+def test_attention_of_infinities_and_nan_has_a_tolerance() -> None:
+    op, (q, k, v) = Attention(2, 0.35), (array(1, 6, 16), array(1, 7, 16), array(1, 7, 8))
+    q[0, 1, 3], k[0, 2, 9], v[0, 4, 1] = np.inf, np.nan, np.nan
+    (bound,) = allowances(op, [q, k, v], op.reference(q, k, v))
+    assert np.isfinite(bound.allowed).all()
+    assert bound.allowed.min() > 1e-7

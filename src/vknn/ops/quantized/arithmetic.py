@@ -12,7 +12,7 @@ from vknn.ops.common.checks import arguments, broadcast, require
 from vknn.ops.quantized import fixed_point as fp
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
-#: Largest float32; and a number beyond every quantized one, which FloatRescale's results are held to.
+#: Largest float32; bounds on what FloatRescale rounds, beyond every quantized number.
 _MOST, _FAR = float(np.finfo(np.float32).max), np.float32(1 << 30)
 
 
