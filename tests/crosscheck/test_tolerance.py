@@ -193,3 +193,12 @@ def test_attention_of_infinities_and_nan_has_a_tolerance() -> None:
     (bound,) = allowances(op, [q, k, v], op.reference(q, k, v))
     assert np.isfinite(bound.allowed).all()
     assert bound.allowed.min() > 1e-7
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> None:
+    x, w = np.abs(array(1, 4, 5, 6)), np.abs(array(7, 4, kernel, kernel)) + np.float32(1)
+    x[0, 0, 0, 0] = x[0, 1, 0, 0] = 3e38
+    op = Conv((1, 1), (0,) * 4, (1, 1))
+    (bound,) = allowances(op, [x, w], op.reference(x, w))
+    assert (bound.allowed > UNIT).all()
