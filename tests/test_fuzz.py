@@ -13,6 +13,10 @@ import pytest
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
+from vknn.crosscheck import allowances
+from vknn.crosscheck.report import VerifyRow
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Fused, FusedStep, Relu
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
@@ -172,6 +176,24 @@ def test_disagreements_are_found(tmp_path: Path) -> None:
         assert not outcome.findings
         hold_against(right, vknn.ShapeError("no"), session, feeds, outcome)
     assert [finding["kind"] for finding in outcome.findings] == ["disagreement"]
+
+
+@pytest.mark.host
+def test_sums_that_overflow_on_the_way_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where magnitudes add up to more than float32 holds."""
+    monkeypatch.setattr(Elements, "__init__", lambda self: None)
+    op = Fused(Conv((1, 1), (0, 0, 0, 0), (1, 1)), (FusedStep(Relu()),))
+    check, x = Elements(), np.ones((1, 2, 1, 3), np.float32)
+    x[0, :, 0, 1] = 3e38
+    inputs = [x, np.float32([1, -1]).reshape(1, 2, 1, 1)]
+    check.made, check.goals = [(op, inputs, 0)], [op.reference(*inputs)[0]]
+    check.bounds = list(allowances(op, inputs, tuple(check.goals)))
+    found = check.goals[0].copy()
+    check.found, found[0, 0, 0, 1] = [found], np.inf
+    row = VerifyRow("conv", "conv", "Conv+Relu", "vulkan", "y", "float32", None, None)
+    assert check.without_overflow(0, row).ok
+    found[0, 0, 0, 2] = 0.5
+    assert not check.without_overflow(0, row).ok
 
 
 @pytest.mark.device

@@ -90,6 +90,28 @@ def test_a_shape_that_a_layer_cannot_take_is_named(net):
         session.run({"data": picture(4, 8, 8)})
 
 
+@pytest.mark.parametrize("device", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def test_errors_of_shapes_name_the_file(tmp_path, device):
+    """Where the network is built, and where a layer meets shapes that data decide."""
+    path = tmp_path / "uneven.param"
+    path.write_text(
+        "7767517\n4 4\nInput a 0 1 a\nInput b 0 1 b\n"
+        "BinaryOp sum 2 1 a b out 0=0\nReLU relu 1 1 out y\n"
+    )
+    with vknn.Session(path, device=device) as session:
+        with pytest.raises(vknn.ShapeError, match=r"uneven\.param: .*layer 'sum'"):
+            session.run({"a": picture(3, 8, 8), "b": picture(3, 5, 8)})
+        engine = session._engine
+        program = engine.program({"a": picture(3, 8, 8), "b": picture(3, 8, 8)})
+
+        def refuse(*_, **__):
+            raise vknn.ShapeError("layer 'late': does not fit")
+
+        program.run = refuse
+        with pytest.raises(vknn.ShapeError, match=r"uneven\.param: layer 'late': does not fit"):
+            session.run({"a": picture(3, 8, 8), "b": picture(3, 8, 8)})
+
+
 def test_outputs_belong_to_the_caller(net):
     with vknn.Session(net) as session:
         first = session.run({"data": picture(3, 8, 8)})["prob"]
@@ -130,7 +152,10 @@ def test_wrong_sizes_are_told_of_the_input(tmp_path):
         "Pooling pool 1 1 a small 0=0 1=2 2=2\nConcat cat 2 1 small b out 0=0\n"
     )
     with vknn.Session(path, device="numpy") as session:
-        message = r"^input 'data' has the shape \(3, 10, 12\), the file suggests \(3, 8, 8\): layer"
+        message = (
+            r"net\.param: input 'data' has the shape \(3, 10, 12\), "
+            r"the file suggests \(3, 8, 8\): layer"
+        )
         with pytest.raises(vknn.InputError, match=message) as caught:
             session.run({"data": picture(3, 10, 12)})
     assert caught.value.__cause__ is None

@@ -10,6 +10,8 @@
 #define M_PI 3.14159265359
 #define M_PI_2 1.57079632679
 #define M_PI_4 0.78539816340
+#define M_SMALL 9.094947017729282e-13  // 2^-40
+#define M_LARGE 1099511627776.0        // 2^40
 #define M_INF uintBitsToFloat(0x7f800000u)
 #define M_NAN uintBitsToFloat(0x7fc00000u)
 
@@ -284,8 +286,15 @@ vec4 m_pow(vec4 v, vec4 w) {
     return if_(equal(w, vec4(0.0)), vec4(1.0), y);
 }
 
-// a - q b with the product's rounding error (Dekker's product over Veltkamp's split).
+// a - q b with the product's rounding error (Dekker's product over Veltkamp's split). The split of a
+// number near the largest one would be infinite: it is made in another unit.
 vec4 m_residue(vec4 a, vec4 q, vec4 b) {
+    bvec4 far_q = greaterThan(abs(q), vec4(1e30)), far_b = greaterThan(abs(b), vec4(1e30));
+    vec4 unit_q = if_(far_q, vec4(M_SMALL), vec4(1.0)), unit_b = if_(far_b, vec4(M_SMALL), vec4(1.0));
+    precise vec4 near_a = a * unit_q * unit_b, near_q = q * unit_q, near_b = b * unit_b;
+    a = near_a;
+    q = near_q;
+    b = near_b;
     precise vec4 t = q * 4097.0;
     precise vec4 qh = t - (t - q);
     precise vec4 ql = q - qh;
@@ -295,7 +304,7 @@ vec4 m_residue(vec4 a, vec4 q, vec4 b) {
     precise vec4 p = q * b;
     precise vec4 e = ((qh * bh - p) + qh * bl + ql * bh) + ql * bl;
     precise vec4 r = (a - p) - e;
-    return r;
+    return r * if_(far_q, vec4(M_LARGE), vec4(1.0)) * if_(far_b, vec4(M_LARGE), vec4(1.0));
 }
 
 // a mod b for a >= 0, b > 0: quotients up to about 2^60. A quotient that is off by a few leaves a
@@ -320,11 +329,15 @@ vec4 m_fmod(vec4 v, vec4 w) { return m_mod_edges(v, w, m_mod_positive(abs(v), ab
 
 // IEEE remainder: nearest multiple, ties to even (parity from the residue modulo 2 |w|).
 vec4 m_remainder(vec4 v, vec4 w) {
-    vec4 b = abs(w), h = 0.5 * b;
-    vec4 r = m_mod_positive(abs(v), b + b);
+    bvec4 far = greaterThan(abs(w), vec4(1e38));  // twice that is no number
+    vec4 unit = if_(far, vec4(0.25), vec4(1.0));
+    precise vec4 b = unit * abs(w), twice = b + b;
+    vec4 h = 0.5 * b;
+    vec4 r = m_mod_positive(unit * abs(v), twice);
     vec4 s = r - b;
     s = if_(greaterThanEqual(s, h), s - b, s);
-    return m_mod_edges(v, w, if_(greaterThan(r, h), s, r));
+    vec4 y = if_(greaterThan(r, h), s, r);
+    return m_mod_edges(v, w, if_(far, 4.0 * y, y));
 }
 
 // The float next to v, away from +inf.

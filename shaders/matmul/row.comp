@@ -47,10 +47,7 @@ layout(push_constant) uniform P {
     [[unroll]] for (int s = 0; s < COUNT; s++) { \
         int k_ = k + s * LANES_Y; \
         av[s] = LOAD4(a, z * p.a_step + k_); \
-        ivec4 row = 4 * k_ + ivec4(0, 1, 2, 3); \
-        /* Elements behind the row's end may have any value, a NaN too. */ \
-        av[s] = mix(vec4(0.0), av[s], lessThan(row, ivec4(p.k))); \
-        row = min(row, ivec4(p.k - 1)) * p.b_row; \
+        ivec4 row = (4 * k_ + ivec4(0, 1, 2, 3)) * p.b_row; \
         [[unroll]] for (int q = 0; q < 4; q++) { \
             [[unroll]] for (int j = 0; j < COLS; j++) \
                 bv[(s * 4 + q) * COLS + j] = LOAD4(b, b_at[j] + row[q]); \
@@ -70,7 +67,7 @@ void main() {
     int part = int(gl_LocalInvocationID.y);
     int z = int(gl_WorkGroupID.z);
     int first = int(gl_WorkGroupID.x) * LANES_X * COLS + lane;
-    int k4 = (p.k + 3) / 4;
+    int whole = p.k / 4;
 
     int b_at[COLS];
     vec4 acc[COLS];
@@ -80,9 +77,17 @@ void main() {
         acc[j] = vec4(0.0);
     }
     int k = part;
-    for (; k + (STEPS - 1) * LANES_Y < k4; k += STEPS * LANES_Y) { ADD_PRODUCTS(STEPS) }
+    for (; k + (STEPS - 1) * LANES_Y < whole; k += STEPS * LANES_Y) { ADD_PRODUCTS(STEPS) }
     if (STEPS > 1) {
-        for (; k < k4; k += LANES_Y) { ADD_PRODUCTS(1) }
+        for (; k < whole; k += LANES_Y) { ADD_PRODUCTS(1) }
+    }
+    if (k == whole && 4 * whole < p.k) {
+        // What lies behind the end of the row may be a NaN, and a zero times an infinity is one.
+        vec4 rest = LOAD4(a, z * p.a_step + k);
+        for (int q = 0; q < p.k - 4 * whole; q++) {
+            [[unroll]] for (int j = 0; j < COLS; j++)
+                acc[j] = fma(vec4(rest[q]), LOAD4(b, b_at[j] + (4 * k + q) * p.b_row), acc[j]);
+        }
     }
     if (LANES_Y > 1) {
         [[unroll]] for (int j = 0; j < COLS; j++)

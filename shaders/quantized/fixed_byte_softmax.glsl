@@ -33,6 +33,8 @@ Inverse inverse_of(int sum, int bits) {
     return Inverse(factor, SUM_BITS - zeros + 31 - bits);
 }
 
+// Of an int less than half is left behind more than 31 bits: of long rows of equal numbers.
 int share_of(int term, Inverse inverse) {
+    if (inverse.right > 31) return 0;
     return rounding_shift(ivec4(product_of(inverse.factor, term)), ivec4(inverse.right)).x;
 }

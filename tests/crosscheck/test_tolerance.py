@@ -185,3 +185,20 @@ def test_other_shapes_and_dtypes_are_named() -> None:
     assert compare(x.astype(np.float64), x, bound).problem is not None
     empty = np.zeros((0, 2), np.float32)
     assert compare(empty, empty, bound).ok
+
+
+def test_attention_of_infinities_and_nan_has_a_tolerance() -> None:
+    op, (q, k, v) = Attention(2, 0.35), (array(1, 6, 16), array(1, 7, 16), array(1, 7, 8))
+    q[0, 1, 3], k[0, 2, 9], v[0, 4, 1] = np.inf, np.nan, np.nan
+    (bound,) = allowances(op, [q, k, v], op.reference(q, k, v))
+    assert np.isfinite(bound.allowed).all()
+    assert bound.allowed.min() > 1e-7
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> None:
+    x, w = np.abs(array(1, 4, 5, 6)), np.abs(array(7, 4, kernel, kernel)) + np.float32(1)
+    x[0, 0, 0, 0] = x[0, 1, 0, 0] = 3e38
+    op = Conv((1, 1), (0,) * 4, (1, 1))
+    (bound,) = allowances(op, [x, w], op.reference(x, w))
+    assert (bound.allowed > UNIT).all()

@@ -18,6 +18,10 @@ from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.report import VerifyReport, VerifyRow
 from vknn.crosscheck.verify import CUMULATIVE, _Check
 from vknn.graph import Op
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.elementwise import Fused
+from vknn.ops.matmul import MatMul
 
 #: Beyond this the square of a number is no float32, nor are sums of products.
 OVERFLOW = 1e18
@@ -59,8 +63,24 @@ class Elements(_Check):
         gone = ~np.isfinite(found)
         if any(part in row.op for part in _DIVIDING):
             gone |= np.isclose(found, self._of_zeros(number), 1e-5, 1e-30)
-        rest = np.where(gone & np.isfinite(goal), goal, found)
+        gone &= np.isfinite(goal)
+        gone |= self._beyond_float32(number, goal.shape)
+        rest = np.where(gone, goal, found)
         return compare(rest, goal, self.bounds[number])
+
+    def _beyond_float32(self, number: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Where a row's sums of products may overflow on the way: what comes of it is any number.
+
+        A ReLU makes 0 of a sum that NumPy has, in float64, beyond float32.
+        """
+        op, inputs, _ = self.made[number]
+        base, own = (op.base, op.split(inputs)[0]) if isinstance(op, Fused) else (op, inputs)
+        if not isinstance(base, Conv | ConvTranspose | MatMul):
+            return np.zeros(shape, bool)
+        sizes = [None if x is None else np.where(np.isfinite(x), abs(x), 0) for x in own]
+        with np.errstate(all="ignore"):
+            sums = base.reference(*sizes)[0]
+        return np.broadcast_to(~np.isfinite(sums), shape)
 
     def _of_zeros(self, number: int) -> np.ndarray:
         """A row's result for zeros: what dividing by an infinite root leaves."""

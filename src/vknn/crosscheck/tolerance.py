@@ -358,7 +358,7 @@ def _softmax(op: Softmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, fl
 
 @_rule(Attention)
 def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    q, k, v = (np.asarray(a, np.float64) for a in inputs[:3])
+    q, k, v = (finite(np.asarray(a, np.float64)) for a in inputs[:3])
     apart = q.ndim == 4
     depth = q.shape[-1] // (1 if apart else op.num_heads)
     scores = abs(op.scale) * depth * np.abs(q).max(initial=0.0) * np.abs(k).max(initial=0.0)

@@ -51,11 +51,11 @@ def _conv(op: Conv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     x, weight = inputs[:2]
     assert x is not None
     assert weight is not None
-    sums = absolute(op, inputs)
+    sums = finite(absolute(op, inputs))  # one that overflows says nothing of the others
     largest = sums.max(axis=tuple(range(2, y.ndim)), keepdims=True, initial=0.0)
     if may_be_winograd(op, inputs):
         pixels, taps = (finite(np.abs(a)).max(axis=(2, 3)) for a in (x, weight))
-        largest = np.maximum(largest, (pixels @ taps.T)[:, :, None, None])
+        largest = np.maximum(largest, finite(pixels @ taps.T)[:, :, None, None])
     return largest, walk(math.prod(weight.shape[1:]))
 
 

@@ -58,6 +58,8 @@ class Model(ABC):
     Formats add what only their files have, such as TensorFlow Lite's ``signatures``.
     """
 
+    #: The file as errors name it, where it was read from one.
+    file: str | None = None
     #: Inputs in the format's own order, names, shapes and dtypes.
     inputs: tuple[TensorSpec, ...]
     #: Outputs, likewise.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -281,3 +282,26 @@ def test_resizing_to_an_absurd_size(name: str, save: Save) -> None:
     with pytest.raises(ShapeError, match="268435456"):
         run(save(net.file()), x=np.ones((1, 2, 2, 1), np.float32))
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("scale, zero_point", [(1 / 16, 126), (1 / 8, 127), (1 / 16, -(1 << 31))])
+def test_a_log_softmax_of_other_steps(scale: float, zero_point: int, save: Save) -> None:
+    """TensorFlow Lite's kernel takes one scale and zero point of the output."""
+    net = Net()
+    net.inputs = [net.tensor("x", (3,), "int8", scale=0.5)]
+    net.outputs = [net.tensor("y", (3,), "int8", scale=scale, zero_point=zero_point)]
+    net.add("LOG_SOFTMAX", net.inputs, net.outputs)
+    with pytest.raises(VknnError, match="LOG_SOFTMAX.*not in steps of 1/16 below 127"):
+        run(save(net.file()), x=np.zeros(3, np.int8))
+
+
+def test_a_sum_whose_scales_have_no_ratio(save: Save) -> None:
+    net = Net()
+    net.inputs = [net.tensor("x", (3,), "int8", scale=0.5, zero_point=3)]
+    net.outputs = [net.tensor("y", (), "int8", scale=1e-42)]
+    net.add("SUM", [0, net.tensor("axes", data=[0], dtype="int32")], net.outputs, {})
+    path = save(net.file())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy's of an overflow among them
+        with pytest.raises(VknnError, match="SUM.*has scales whose ratio.*is no float32"):
+            run(path, x=np.zeros(3, np.int8))

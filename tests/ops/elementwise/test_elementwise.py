@@ -152,6 +152,20 @@ def test_pow() -> None:
     check_op(ew.Pow(), whole.T.copy(), normal(7, 6).round(), tolerance=2e-6, access=("texel",))
 
 
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 1.5, 2, -1, 3, np.inf, -np.inf])
+def test_one_exponent_for_all(exponent: float) -> None:
+    """NumPy takes some of them by another way than an array of exponents."""
+    check_op(ew.Pow(), SPECIAL, np.array(exponent, "f4"), constants=(1,), access=("storage",))
+
+
+def test_remainders_of_the_largest_numbers() -> None:
+    a = [5, 1e37, 8e37, 1e38, 2e38, 3e38, 3.2e38, 1e38, -1e36, 1e35]
+    b = [3e38, 3e38, 1e38, 1e38, 1.1e38, 1.5e38, 2e38, 9e37, 2.6e35, 3e34]
+    given = np.array(a, "f4"), np.array(b, "f4")
+    for op in (ew.FloorDiv(), ew.Fmod(), ew.Mod(), ew.Remainder()):
+        check_op(op, *given, tolerance=1e-6, access=("storage",))
+
+
 @pytest.mark.parametrize("op", [*BINARY, ew.Pow()], ids=str)
 def test_binary_at_the_edges(op: Op) -> None:
     values = np.array([0.0, -0.0, 1, -1, 2, -2.5, 3, np.inf, -np.inf, np.nan, 7.5], "f4")

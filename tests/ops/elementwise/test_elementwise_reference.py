@@ -267,6 +267,7 @@ PAIRS = [
     (Max(), "float32", [NAN, 1], [0, NAN], [NAN, NAN]),
     (Min(), "float32", [NAN, -INF], [0, 1], [NAN, -INF]),
     (Pow(), "float32", [-2, -2, 0, 0], [3, 0.5, 0, -1], [-8, NAN, 1, INF]),
+    (Pow(), "float32", [-INF, -0.0, 4, -4], [0.5], [INF, 0, 2, NAN]),
     (Fmod(), "float32", [5.5, -5.5, 5.5, 1, 3], [2, 2, -2, 0, INF], [1.5, -1.5, 1.5, NAN, 3]),
     (Remainder(), "float32", [3, 5, -5, 1, 2, 7, NAN], [2, 2, 2, 2, INF, 0, 1],
      [-1, 1, -1, 1, 2, NAN, NAN]),

@@ -68,6 +68,20 @@ def test_nothing_is_read_behind_a_row() -> None:
     check_op(MatMul(), np.full((1, 5), 2.0, np.float32), floats(5, 6), constants=(1,))
 
 
+@pytest.mark.parametrize("k", [1, 3, 5, 7, 16, 139])
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_an_infinity_in_the_last_row(k: int, m: int, constants: tuple[int, ...]) -> None:
+    """Zeros behind the end of a row of a must not be multiplied by it."""
+    b = floats(k, 7)
+    b[-1, 2] = np.inf
+    for transpose_b in (False, True):
+        given = np.ascontiguousarray(b.T) if transpose_b else b
+        op, a = MatMul(transpose_b=transpose_b), floats(m, k)
+        assert not np.isnan(op.reference(a, given)[0]).any()
+        check_op(op, a, given, constants=constants, access=IMAGE)
+
+
 ADD_THEN_RELU = (FusedStep(Add(), operand=0), FusedStep(Relu()))
 
 

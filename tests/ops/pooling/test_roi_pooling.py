@@ -355,8 +355,24 @@ def test_regions_without_a_number(number: float) -> None:
     check_op(RoiAlign((2, 3), clipped=True), x, rois)
 
 
-def test_the_reference_takes_regions_of_1e38_pixels() -> None:
-    """Sums of such widths are infinite: samples stay at the edge, and no index is made of them."""
-    rois = np.array([[0, 0, 3e38, 3], [0, 0, 1e38, 1e38]], np.float32)
+@pytest.mark.parametrize("far", [1e30, 1e37, 1e38, 3e38])
+@pytest.mark.parametrize(
+    "op",
+    [
+        RoiAlign((2, 3), clipped=True),
+        RoiAlign((3, 2), 0.5, aligned=True, clipped=True),
+        RoiAlign((3, 3), sampling_ratio=3, clipped=True),
+        RoiAlign((3, 7), aligned=True),
+    ],
+    ids=str,
+)
+def test_regions_of_1e38_pixels(op: RoiAlign, far: float) -> None:
+    """Their samples stay at the edge; widths that are infinite make no index."""
+    corners = [
+        [0, 0, far, 3], [2, 1, far, far], [-far, -far, 3, 4], [-far, -far, far, far],
+        [1, -far, 5, far], [far, far, far, far], [0.5, 0.25, far, 6],
+    ]  # fmt: skip
     x = np.random.default_rng(1).standard_normal((1, 3, 5, 7)).astype(np.float32)
-    assert np.isfinite(RoiAlign((2, 3), clipped=True).reference(x, rois)[0]).all()
+    rois = np.array(corners, np.float32)
+    assert np.isfinite(op.reference(x, rois)[0]).all()
+    check_op(op, x, rois)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.helpers import check_op
 
-from vknn.graph import DType
+from vknn.errors import ShapeError
+from vknn.graph import DType, TensorType
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.arithmetic import (
     KINDS,
@@ -168,3 +169,23 @@ def test_binary_is_near_the_real_result(kind: str) -> None:
     )
     (y,) = op.reference(a, b)
     assert np.abs(y - np.clip(real / scale, -128, 127)).max() <= 0.75 + 1e-4
+
+
+@pytest.mark.host
+def test_products_rounded_once_are_cut_to_32_bits() -> None:
+    most = (1 << 31) - 1
+    assert int(fp.multiply_wide(3, 1 << 30, 1)) == 3
+    assert int(fp.multiply_wide(1 << 20, most, 14)) == fp.wrapped((1 << 20) * 0x7FFF >> 1)
+    assert int(fp.multiply_once(5, most, 30)) == fp.wrapped((5 * most + 1) >> 1)
+    for shift in (15, 16, 30):  # no shift to the right is left
+        assert int(fp.multiply_wide(7, most, shift)) == int(fp.multiply_wide(7, most, 14))
+
+
+def test_a_float_rescale_beyond_float32() -> None:
+    x = np.array([-(1 << 31), -7, 0, 1, 9, (1 << 31) - 1], np.int32)
+    for scale, bias in ((3e38, 0.0), (3e38, -3e38), (1e30, 1e30), (-2e38, 5.0)):
+        check_op(FloatRescale(scale, bias, 6), x)
+    (y,) = FloatRescale(3e38, 0.0, 6).reference(x)
+    assert y.tolist() == [-128, -128, 6, 127, 127, 127]
+    with pytest.raises(ShapeError, match="inf and 0.0 are no numbers of float32"):
+        FloatRescale(np.inf, 0.0).infer(TensorType((3,), DType.INT32))

@@ -89,3 +89,13 @@ def test_round_bfloat16_of_odd_numbers() -> None:
 
 def test_round_bfloat16_in_fp16() -> None:
     check_op(RoundBFloat16(), floats(3, 5), precision="fp16")
+
+
+@pytest.mark.parametrize("op", [QuantizeLinear(), DequantizeLinear()], ids=str)
+def test_subnormal_scales_are_computed_on_the_host(op: QuantizeLinear | DequantizeLinear) -> None:
+    """Devices may take such numbers as 0."""
+    x = floats(2, 3, 5)
+    given = x if isinstance(op, QuantizeLinear) else x.astype(np.int32) << 20
+    for scale in (np.float32([1e-39]), np.float32([1.0, 1e-42, 0.5])):
+        check_op(op, given, scale, constants=(1,), host=True)
+    check_op(op, given, np.float32([1.2e-38]), constants=(1,), access=("storage",))

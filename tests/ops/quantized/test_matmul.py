@@ -114,3 +114,14 @@ def test_errors() -> None:
         QuantizedGemm().infer(*types, None, vector, vector)
     with pytest.raises(ShapeError, match="5 inputs"):
         QuantizedGemm().infer(*types)
+
+
+@pytest.mark.parametrize("shift", [5, 13, 14, 15, 30])
+@pytest.mark.parametrize("rounding", ["wide", "single", "double"])
+def test_multipliers_of_tiny_scales(rounding: str, shift: int) -> None:
+    """What 32 bits do not hold wraps around; shifts beyond the most count as that."""
+    a, b = integers((3, 37), "int16" if rounding == "wide" else "int8"), integers((11, 37), seed=1)
+    wide = {**WIDE, "rounding": rounding} if rounding == "wide" else {"rounding": rounding}
+    op = QuantizedGemm(**wide, zero_out=0 if rounding == "wide" else 5, transpose_b=True)  # type: ignore[arg-type]
+    q, s = np.array([(1 << 31) - 1], np.int32), np.array([shift], np.int32)
+    check_op(op, a, b, None, q, s, constants=(1, 3, 4), access=("storage",))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.helpers import check_op
 
-from vknn.graph import DType
+from vknn.errors import ShapeError
+from vknn.graph import DType, TensorType
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.rows import (
     FixedByteSoftmax,
@@ -87,6 +88,23 @@ def test_fixed_byte_softmax_of_equal_numbers(width: int) -> None:
     assert np.array_equal(y, np.full(x.shape, min(round(65536 / width) - 32768, 32767), np.int16))
 
 
+@pytest.mark.parametrize("width", [257, 1001])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_fixed_byte_softmax_of_long_rows_of_equal_numbers(width: int, dtype: str) -> None:
+    """Their products are shifted by more than the 31 bits that an integer has."""
+    op, x = FixedByteSoftmax(DType(dtype)), np.full((3, width), 5, dtype)
+    check_op(op, x, _byte_table(0.1), constants={1}, kind="discrete")
+    low, real = np.iinfo(dtype).min, 256 / width
+    assert np.abs(op.reference(x, _byte_table(0.1))[0] - (low + real)).max() <= 0.51
+
+
+@pytest.mark.host
+def test_a_log_softmax_whose_zero_point_its_type_does_not_hold() -> None:
+    op = QuantizedLogSoftmax(1 / 16, -(1 << 31), -128, 127, DType.INT8, 0.03)
+    with pytest.raises(ShapeError, match="zero point -2147483648 of int8"):
+        op.infer(TensorType((3, 5), DType.INT8), TensorType((256,)))
+
+
 def _fixed_tables(step: float) -> tuple[np.ndarray, np.ndarray]:
     terms = np.round(32767 * np.exp(-step * np.arange(65535, -1, -1.0))).astype(np.int32)
     place = np.arange(513) / 512
@@ -124,6 +142,12 @@ def test_l2_normalization(shape: tuple[int, ...], dtype: str) -> None:
 def test_reduce_prod(shape: tuple[int, ...], dtype: str, real: float) -> None:
     q, shift = fp.quantize_multiplier(real)
     check_op(QuantizedReduceProd(int(q), int(shift), 2, -3), _codes(shape, dtype))
+
+
+def test_reduce_prod_by_more_than_16_bits_hold() -> None:
+    """Shifts that are more than the product has bits behind the point."""
+    for shift in (13, 14, 15, 30):
+        check_op(QuantizedReduceProd((1 << 31) - 1, shift, 2, -3), _codes((7, 3), "int16"))
 
 
 @pytest.mark.host

@@ -202,3 +202,17 @@ def test_large_states_go_by_steps() -> None:
 def test_weights_that_are_no_constants_stay_on_the_host() -> None:
     op = RNN()
     check_op(op, *arguments(op, 2, 1, 3, 5), host=True)
+
+
+@pytest.mark.parametrize("inputs", [3, 4, 5])
+def test_an_infinite_weight_of_the_last_input(inputs: int) -> None:
+    """Bounded it is a number: padding behind the inputs must not make NaN of it."""
+    rng = np.random.default_rng(3)
+    x, w, r = (
+        rng.uniform(0.1, 1, shape).astype(np.float32)
+        for shape in ((1, 1, inputs), (1, 20, inputs), (1, 20, 5))
+    )
+    w[0, 2, -1] = np.inf
+    op = LSTM(clip=50.0)
+    assert np.isfinite(op.reference(x, w, r)[0]).all()
+    check_op(op, x, w, r, constants=(1, 2))

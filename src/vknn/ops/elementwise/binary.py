@@ -150,7 +150,12 @@ class Pow(Binary):
     """a^b; NaN for a fractional power of a negative number; integers truncate"""
 
     def compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        if a.dtype.kind == "f" or not np.any(b < 0):
+        if a.dtype.kind == "f":
+            y = np.power(a, b)
+            # NumPy takes one exponent 0.5 for all as a square root: NaN for -inf, and -0 for -0.
+            root = (np.asarray(b) == 0.5) & (np.isneginf(a) | (a == 0))
+            return np.where(root, np.abs(a), y) if np.any(root) else y
+        if not np.any(b < 0):
             return np.power(a, b)
         positive = np.power(a, np.maximum(b, 0))
         inverse = np.trunc(np.nan_to_num(np.power(a.astype(np.float64), b), posinf=0.0, neginf=0.0))

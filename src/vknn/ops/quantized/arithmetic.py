@@ -12,6 +12,8 @@ from vknn.ops.common.checks import arguments, broadcast, require
 from vknn.ops.quantized import fixed_point as fp
 
 _STORED = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32)
+#: Largest float32; bounds on what FloatRescale rounds, beyond every quantized number.
+_MOST, _FAR = float(np.finfo(np.float32).max), np.float32(1 << 30)
 
 
 @attributes
@@ -62,7 +64,7 @@ class Rescale(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         moved = fp.wrapped((x.astype(np.int64) - self.zero_in) << self.left_shift)
-        y = fp.multiply(moved, self.q, self.shift) + self.zero_out
+        y = fp.wrapped(fp.multiply(moved, self.q, self.shift) + self.zero_out)
         return (np.clip(y, self.low, self.high).astype(self.dtype.numpy),)
 
 
@@ -85,13 +87,16 @@ class FloatRescale(Op):
         require(x.dtype in _STORED, f"FloatRescale: takes integers of at most 32 bits, not {x}")
         require(self.dtype in _STORED, f"FloatRescale: gives {self.dtype.value}")
         _check_range(self, self.dtype, self.low, self.high)
+        finite = abs(self.scale) <= _MOST and abs(self.bias) <= _MOST
+        require(finite, f"FloatRescale: {self.scale} and {self.bias} are no numbers of float32")
         return (x.with_dtype(self.dtype),)
 
     @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        scaled = x.astype(np.float32) * np.float32(self.scale) + np.float32(self.bias)
-        whole = fp.round_half_away(scaled).astype(np.int64) + self.zero_out
+        with np.errstate(over="ignore"):
+            scaled = x.astype(np.float32) * np.float32(self.scale) + np.float32(self.bias)
+        whole = fp.round_half_away(np.clip(scaled, -_FAR, _FAR)).astype(np.int64) + self.zero_out
         return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
 
 
@@ -148,7 +153,7 @@ class QuantizedBinary(Op):
         b = b.astype(np.int64) - self.zeros[1]
         y = self._compute(a, b)
         if not self.kind.startswith("shifted"):
-            y = y + self.zero_out
+            y = fp.wrapped(y + self.zero_out)
         return (np.clip(y, self.low, self.high).astype(self.dtype.numpy),)
 
     def swapped(self) -> QuantizedBinary:

@@ -29,6 +29,8 @@ _MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multi
 class Requantized(Op):
     """Requantization of exact sums: y = clip((sum + bias) * (q, shift) + zero_out, low, high).
 
+    The product and ``zero_out`` are added up modulo 2^32, as TensorFlow Lite's kernels do it.
+
     ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
     the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
@@ -103,7 +105,7 @@ class Requantized(Op):
         total = total if self.rounding == "wide" else fp.wrapped(total)
         if self.rounding != "none":
             total = _MULTIPLY[self.rounding](total, multiplier.reshape(shape), shift.reshape(shape))
-        y = np.clip(total + self.zero_out, self.low, self.high)
+        y = np.clip(fp.wrapped(total + self.zero_out), self.low, self.high)
         return np.asarray(y.astype(self.dtype.numpy))
 
 

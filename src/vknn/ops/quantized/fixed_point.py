@@ -62,18 +62,28 @@ def multiply(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
 
 
 def multiply_once(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
-    """Product x * (q, shift) of int32 x: all 64 bits of it, rounded once, halves up."""
-    total = 31 - np.asarray(shift, np.int64)
+    """Product x * (q, shift) of int32 x: all 64 bits of it, rounded once, halves up, modulo 2^32.
+
+    Shifts beyond 30 count as 30.
+    """
     product = np.asarray(x, np.int64) * np.asarray(q, np.int64)
-    return (product + (np.int64(1) << (total - 1))) >> total
+    return _rounded_once(product, 31 - np.asarray(shift, np.int64))
 
 
 def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
-    """Product x * (q, shift) of x of up to 48 bits: q is cut to 16 bits, one rounding."""
+    """Product x * (q, shift) of x of up to 48 bits: q cut to 16 bits, one rounding, modulo 2^32.
+
+    Shifts beyond 14 count as 14.
+    """
     q, shift = np.asarray(q, np.int64), np.asarray(shift, np.int64)
     reduced = np.where(q < 0x7FFF0000, (q + (1 << 15)) >> 16, 0x7FFF)
-    total = 15 - shift
-    return (np.asarray(x, np.int64) * reduced + (np.int64(1) << (total - 1))) >> total
+    return _rounded_once(np.asarray(x, np.int64) * reduced, 15 - shift)
+
+
+def _rounded_once(product: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """product / 2^right, halves up, modulo 2^32; there is no rounding by fewer than one bit."""
+    right = np.maximum(right, 1)
+    return wrapped((product + (np.int64(1) << (right - 1))) >> right)
 
 
 def round_half_away(x: np.ndarray | np.floating) -> np.ndarray:

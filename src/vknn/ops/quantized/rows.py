@@ -37,6 +37,9 @@ class QuantizedLogSoftmax(Op):
         x, table = arguments(self, inputs, 2)
         require(x.dtype in _NARROW and x.rank > 0, f"QuantizedLogSoftmax: takes rows, not {x}")
         require(table.size == FLOAT_TABLE, f"QuantizedLogSoftmax: the table is {table}")
+        info = np.iinfo(self.dtype.numpy)
+        inside = info.min <= self.zero <= info.max
+        require(inside, f"QuantizedLogSoftmax: a zero point {self.zero} of {self.dtype.value}")
         return (x.with_dtype(self.dtype),)
 
     @in_blocks(whole=lambda *_: (-1,), split=1)
@@ -176,9 +179,8 @@ class QuantizedReduceProd(Op):
         codes = x.astype(np.int64) - self.zero_in
         product = codes[..., 0]
         for column in range(1, codes.shape[-1]):
-            step = fp.multiply_wide(product * codes[..., column], self.q, self.shift)
-            product = fp.wrapped(step)
-        y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift)) + self.zero_out
+            product = fp.multiply_wide(product * codes[..., column], self.q, self.shift)
+        y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift) + self.zero_out)
         return (fp.saturated(y, x.dtype),)
 
 

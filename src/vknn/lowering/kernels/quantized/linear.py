@@ -26,6 +26,9 @@ from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_lanes, lane_count, spread
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
+#: Smallest normal float32.
+_NORMAL = np.finfo(np.float32).smallest_normal
+
 
 @lowers(QuantizeLinear, DequantizeLinear)
 def quantize_linear(problem: Problem) -> Sequence[Candidate]:
@@ -42,6 +45,8 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     )
     if any(_kept_single(problem, i) and c is None for i, c in enumerate(problem.constants)):
         return []
+    if _any_subnormal(problem):
+        return []  # devices take such numbers as 0
     found = []
     machine = problem.machine
     for layout in (Layout.C4, Layout.LINEAR):
@@ -54,6 +59,12 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
         cost = machine.dispatch + 8 * math.prod(packed_shape(x, layout)) * machine.byte
         found.append(Candidate("elementwise", (layout, *parameters), (layout,), emit, cost))
     return found
+
+
+def _any_subnormal(problem: Problem) -> bool:
+    """True where a constant float parameter has elements that are subnormal float32."""
+    floats = [c for c in problem.constants[1:] if c is not None and c.dtype.kind == "f"]
+    return any(bool(((np.abs(c) < _NORMAL) & (c != 0)).any()) for c in floats)
 
 
 def _kept_single(problem: Problem, index: int) -> bool:

@@ -151,7 +151,7 @@ def _product_push(op: ops.QuantizedReduceProd, y: TensorType) -> dict[str, Numbe
     info = np.iinfo(y.dtype.numpy)
     return {
         "factor": (op.q + (1 << 15)) >> 16 if op.q < 0x7FFF0000 else 0x7FFF,
-        "right": 15 - op.shift,
+        "right": max(15 - op.shift, 1),
         "zero_in": op.zero_in,
         "zero_out": op.zero_out,
         "low": int(info.min),

@@ -48,8 +48,11 @@ def mean_or_sum(c: Context) -> Value:
     total = c.add(ReduceSum(axes, keep), total) if axes else total
     low, high = _range(dtype)
     if c.operator.code == "SUM" and dtype in (DType.INT8, DType.INT16):
-        ratio = scale_of(given) / scale_of(wanted)
-        bias = np.float32(-zero_of(given)) * ratio * np.float32(count)
+        with np.errstate(all="ignore"):
+            ratio = scale_of(given) / scale_of(wanted)
+            bias = np.float32(-zero_of(given)) * ratio * np.float32(count)
+        finite = bool(np.isfinite(ratio) and np.isfinite(bias))
+        c.require(finite, "has scales whose ratio, by the zero point and the count, is no float32")
         op = FloatRescale(float(ratio), float(bias), zero_of(wanted), low, high, dtype)
         return c.add(op, total)
     q, shift = fp.quantize_multiplier(float(scale_of(given)) / float(scale_of(wanted)))
@@ -117,6 +120,9 @@ def log_softmax(c: Context) -> Value:
     """Logarithm of softmax, in float32 with a table of exponentials."""
     given, wanted, dtype = c.quant(0), output_quant(c), c.target().dtype
     low, high = _range(dtype)
+    # TensorFlow Lite takes no other output.
+    good = float(scale_of(wanted)) == 1 / 16 and zero_of(wanted) == high
+    c.require(good, f"has an output that is not in steps of 1/16 below {high}")
     step = scale_of(given)
     op = QuantizedLogSoftmax(
         float(scale_of(wanted)), zero_of(wanted), low, high, dtype, float(step)
