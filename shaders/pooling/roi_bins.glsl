@@ -70,6 +70,7 @@ Bin bin_of(float low, float high, float scale, float share, int number, int bins
     precise float extent = bin.width;
     if (KIND == 1) {
         precise float stop = begin + (n + 1.0) * bin.width;
+        if (isnan(start) || isnan(stop)) return bin;
         start = clamp(start, 0.0, length_);
         extent = clamp(stop, 0.0, length_) - start;
         if (extent <= 0.0) return bin;

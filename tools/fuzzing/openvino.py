@@ -86,7 +86,8 @@ def _dim(rng: random.Random, root: Tree.Element) -> str:
 
 def _children(rng: random.Random, root: Tree.Element) -> str:
     """Layers, edges or ports deleted, doubled or swapped."""
-    parents = [e for e in root.iter() if len(e)]
+    if not (parents := [e for e in root.iter() if len(e)]):
+        return "nothing"
     parent = rng.choice(parents)
     place, second = rng.randrange(len(parent)), rng.randrange(len(parent))
     child = parent[place]

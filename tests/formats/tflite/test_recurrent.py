@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.formats.tflite.nets import run
 from tests.helpers import shared_device
 from tests.tflite_writer import Net
 
@@ -125,3 +127,15 @@ def test_svdf_remembers(device: str, tmp_path: Path) -> None:
             units = (memory * t).sum(axis=2).reshape(BATCH, UNITS, 2).sum(axis=2)
             np.testing.assert_allclose(found, np.maximum(units + bias, 0), atol=1e-5)
         assert device == "numpy" or set(session.placement.values()) == {"vulkan"}
+
+
+def test_states_have_the_shape_that_they_say(save: Callable[[bytes], Path]) -> None:
+    """A signature with open sizes does not count: nothing else would say how large a state is."""
+    net = Net()
+    x, y = net.tensor("x", (2, 3)), net.tensor("y", (2, 4))
+    w, r = net.tensor("w", data=np.ones((4, 3))), net.tensor("r", data=np.zeros((4, 4)))
+    b = net.tensor("b", data=np.ones(4))
+    h = net.tensor("h", (2, 4), is_variable=True, shape_signature=[2, -1])
+    net.add("RNN", [x, w, r, b, h], [y], {})
+    net.inputs, net.outputs = [x], [y]
+    assert run(save(net.file()), x=np.ones((2, 3), np.float32))["y"].tolist() == [[4.0] * 4] * 2

@@ -346,3 +346,17 @@ def test_sampled_pools_check_their_shapes() -> None:
     for shape in ((3, 3, 2, 2), (2, 2, 2, 2), (3, 2, 1, 2), (3, 10, 2, 2)):
         with pytest.raises(ShapeError):
             op.infer(image, rois, TensorType(shape))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_regions_without_a_number(number: float) -> None:
+    rois = np.array([[0, number, 3, 4], [1, 1, 3, 4], [0, 0, number, number]], np.float32)
+    x = np.random.default_rng(1).standard_normal((1, 3, 5, 7)).astype(np.float32)
+    check_op(RoiAlign((2, 3), clipped=True), x, rois)
+
+
+def test_the_reference_takes_regions_of_1e38_pixels() -> None:
+    """Sums of such widths are infinite: samples stay at the edge, and no index is made of them."""
+    rois = np.array([[0, 0, 3e38, 3], [0, 0, 1e38, 1e38]], np.float32)
+    x = np.random.default_rng(1).standard_normal((1, 3, 5, 7)).astype(np.float32)
+    assert np.isfinite(RoiAlign((2, 3), clipped=True).reference(x, rois)[0]).all()

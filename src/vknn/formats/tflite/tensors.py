@@ -58,7 +58,7 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
         data = _sub_byte_constant(tensor, shape, sub_byte, raw, what)
     signature = ints(tensor.ShapeSignatureAsNumpy())
     open_shape: tuple[int | None, ...] = shape
-    if len(signature) == len(shape) and data is None:
+    if len(signature) == len(shape) and data is None and not tensor.IsVariable():
         open_shape = tuple(None if s == -1 else d for s, d in zip(signature, shape, strict=True))
     quant = _quantization(tensor.Quantization(), shape, what)
     variable = tensor.IsVariable()

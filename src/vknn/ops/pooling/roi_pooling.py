@@ -114,7 +114,7 @@ class RoiAlign(RegionPool):
             end = low + np.float32(number + 1) * width
             start, end = (np.clip(v, np.float32(0), np.float32(size)) for v in (start, end))
             extent = end - start
-            if extent <= 0:
+            if not extent > 0:  # a corner may be no number
                 return np.zeros(0), 1.0
         count = float(self.sampling_ratio or min(np.ceil(extent), FAR))
         if count < 1:
@@ -128,7 +128,7 @@ class RoiAlign(RegionPool):
         places = start + (index + np.float32(0.5)) * width / np.float32(count)
         if not self.clipped:
             places = places[(places >= -1) & (places <= size)]
-        return np.maximum(places, np.float32(0)), count
+        return np.clip(places, np.float32(0), np.float32(size)), count
 
 
 @attributes
