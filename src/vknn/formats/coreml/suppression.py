@@ -26,10 +26,9 @@ from vknn.formats.layer_context import LayerContext
 from vknn.formats.layer_errors import errors_of
 from vknn.formats.model import BoxOutputs
 from vknn.graph import DType, Graph, GraphBuilder, Origin, TensorType, Value
-from vknn.ops.elementwise.logic import Greater, GreaterOrEqual, Less, Where
-from vknn.ops.elementwise.unary import Abs
+from vknn.ops.elementwise.logic import GreaterOrEqual, Where
 from vknn.ops.movement.shape import Expand, Pad
-from vknn.ops.reduction import ReduceMax, ReduceMin
+from vknn.ops.reduction import ReduceMax
 
 #: The graph's output with the indices of the boxes; no name in a file can hold this character.
 KEPT = "\0kept"
@@ -223,7 +222,7 @@ class SuppressionModel(FeatureModel):
         best = c.add(ReduceMax((2,), False), known)
         by_class = self.part.pickTop.perClass
         found = Limits(limits.iou, 0.0)
-        chosen = select(c, _finite(c, boxes), known, best, found, most, by_class)
+        chosen = select(c, boxes, known, best, found, most, by_class)
         if rows > most:
             chosen = c.add(Pad((0, 0, 0, rows - most), "constant", -1.0), chosen)
         there = is_there(c, chosen)
@@ -233,13 +232,6 @@ class SuppressionModel(FeatureModel):
             for name, (x, columns) in both.items()
         }
         return made | {KEPT: chosen}
-
-
-def _finite(c: LayerContext, boxes: Value) -> Value:
-    """The boxes, those with a coordinate that is no finite number without an area."""
-    finite = c.cast(c.add(Less(), c.add(Abs(), boxes), c.scalar(math.inf)), DType.FLOAT32)
-    every = c.add(Greater(), c.add(ReduceMin((2,), True), finite), c.scalar(0.0))
-    return c.add(Where(), every, boxes, c.scalar(0.0))
 
 
 class _Conversion(LayerContext):
