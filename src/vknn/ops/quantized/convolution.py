@@ -29,7 +29,8 @@ _MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multi
 class Requantized(Op):
     """Requantization of exact sums: y = clip((sum + bias) * (q, shift) + zero_out, low, high).
 
-    The product and ``zero_out`` are added up modulo 2^32, as TensorFlow Lite's kernels do it.
+    The product and ``zero_out`` are added up modulo 2^32. (Of what 32 bits do not hold TensorFlow
+    Lite's kernels make different numbers.)
 
     ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
