@@ -20,8 +20,8 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a selection.
+class BoxLimits:
+    """BoxLimits of a selection.
 
     ``iou``: intersection over union up to which two boxes both stay; ``score``: the least score of
     a box that is looked at.
@@ -36,7 +36,7 @@ def select(
     boxes: Value,
     scores: Value,
     best: Value,
-    limits: Limits,
+    limits: BoxLimits,
     most: int,
     by_class: bool,
 ) -> Value:
@@ -74,7 +74,9 @@ def chosen_rows(c: LayerContext, x: Value, chosen: Value, there: Value) -> Value
     return c.add(Where(), c.reshape(there, shape), c.add(GatherND(1), x, places), c.scalar(0.0))
 
 
-def _suppressed(c: LayerContext, boxes: Value, scores: Value, limits: Limits, most: int) -> Value:
+def _suppressed(
+    c: LayerContext, boxes: Value, scores: Value, limits: BoxLimits, most: int
+) -> Value:
     """Indices [B, C, most], then -1, for scores [B, C, N]."""
     least = max(limits.score, _LOWEST)
     op = NonMaxSuppression(most, limits.iou, least, score_inclusive=True)
@@ -82,7 +84,7 @@ def _suppressed(c: LayerContext, boxes: Value, scores: Value, limits: Limits, mo
 
 
 def _by_class(
-    c: LayerContext, boxes: Value, scores: Value, best: Value, limits: Limits, most: int
+    c: LayerContext, boxes: Value, scores: Value, best: Value, limits: BoxLimits, most: int
 ) -> Value:
     """Suppression of each box among those of its best class, then the best over all classes."""
     batch, count, classes = scores.type.dims

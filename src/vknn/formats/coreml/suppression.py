@@ -21,7 +21,7 @@ from vknn.formats.coreml.input_shapes import InputShapes, array_shapes
 from vknn.formats.coreml.inputs import ArrayInput, Input
 from vknn.formats.coreml.model import FeatureModel, check_features
 from vknn.formats.coreml.reader import SUPPRESSION
-from vknn.formats.coreml.selection import Limits, chosen_rows, is_there, select
+from vknn.formats.coreml.selection import BoxLimits, chosen_rows, is_there, select
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.layer_errors import errors_of
 from vknn.formats.model import BoxOutputs
@@ -92,7 +92,7 @@ class SuppressionModel(FeatureModel):
         with errors_of("the suppression of boxes", self.file):
             scores = c.reshape(blobs[confidence], (1, count, classes))
             boxes = c.reshape(blobs[coordinates], (1, count, 4))
-            return builder.finish(self._selected(c, boxes, scores, Limits(iou, least)))
+            return builder.finish(self._selected(c, boxes, scores, BoxLimits(iou, least)))
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:
         """The rows as they are; :meth:`results` cuts off those without a box."""
@@ -206,7 +206,7 @@ class SuppressionModel(FeatureModel):
         return min(number, _HIGHEST)
 
     def _selected(
-        self, c: _Conversion, boxes: Value, scores: Value, limits: Limits
+        self, c: _Conversion, boxes: Value, scores: Value, limits: BoxLimits
     ) -> dict[str, Value]:
         """The outputs of the graph, for boxes [1, n, 4] and scores [1, n, classes]."""
         _, count, classes = scores.type.dims
@@ -221,7 +221,7 @@ class SuppressionModel(FeatureModel):
         known = c.add(Where(), enough, scores, c.scalar(-1.0))
         best = c.add(ReduceMax((2,), False), known)
         by_class = self.part.pickTop.perClass
-        found = Limits(limits.iou, 0.0)
+        found = BoxLimits(limits.iou, 0.0)
         chosen = select(c, boxes, known, best, found, most, by_class)
         if rows > most:
             chosen = c.add(Pad((0, 0, 0, rows - most), "constant", -1.0), chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.sources import number, requested_shape
 from vknn.formats.coreml.registry import layer
-from vknn.formats.coreml.selection import Limits, chosen_rows, is_there, select
+from vknn.formats.coreml.selection import BoxLimits, chosen_rows, is_there, select
 from vknn.graph import DType, Value
 from vknn.ops.indexing.topk import ArgMax
 from vknn.ops.movement.shape import Concat, Slice
@@ -45,7 +45,7 @@ def _most(c: Context) -> int:
     return most
 
 
-def _limits(c: Context) -> Limits:
+def _limits(c: Context) -> BoxLimits:
     iou = number(c, 2, "iouThreshold") if len(c.inputs) > 2 else c.params.iouThreshold
     least = number(c, 3, "scoreThreshold") if len(c.inputs) > 3 else c.params.scoreThreshold
-    return Limits(iou, least)
+    return BoxLimits(iou, least)
