@@ -148,7 +148,7 @@ def run(number: int, folder: Path, device: Device | None, settings: Settings) ->
 
 
 def open_right(format_: str, folder: Path) -> None:
-    """Opens the last model of a format's corpus, as it is."""
+    """Opening of the last model of a format's corpus, as it is."""
     seed = corpus()[format_][-1]
     path = write(Mutation(seed.name, format_, seed.files(), seed, []), folder)
     with warnings.catch_warnings():

@@ -89,7 +89,7 @@ def _projections(op: Projections, inputs: Arrays, y: np.ndarray) -> tuple[np.nda
 
 
 def carried(op: Op, inputs: Arrays, allowed: np.ndarray) -> np.ndarray:
-    """What an error of the first input up to ``allowed`` makes of the result's."""
+    """Error of the result that one of the first input up to ``allowed`` makes."""
     if isinstance(op, LayerNormalization):
         return finite(_through_normalization(op, inputs, allowed))
     return finite(absolute(op, without_bias(op, (allowed, *inputs[1:]))))

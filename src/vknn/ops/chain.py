@@ -55,7 +55,7 @@ class Chain(Op):
             yield value
 
     def outputs(self, results: Sequence[T]) -> tuple[T, ...]:
-        """Of a result of each link those that are outputs."""
+        """Results that are outputs, where each link has one of ``results``."""
         return (*(results[number] for number in self.kept), results[-1])
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:

@@ -83,7 +83,7 @@ class DeviceTensor(Closing):
             return stored.numpy() if isinstance(stored, DeviceArray) else stored.copy()
 
     def stored(self) -> DeviceArray | np.ndarray:
-        """What holds the elements, not to be written to; who works with it keeps it in being.
+        """Holder of the elements, not to be written to; who works with it keeps it in being.
 
         Raises:
             vknn.DeviceError: The tensor was closed.

@@ -17,14 +17,14 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(eq=False)
-class Block:
+class MemoryBlock:
     """An allocation and the ranges of it that are in use."""
 
     memory: Allocation
     ranges: RangeAllocator
 
 
-class Blocks:
+class MemoryBlocks:
     """Blocks of device memory; one of which no range is in use any more is freed.
 
     Who uses it keeps threads apart.
@@ -32,7 +32,7 @@ class Blocks:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._blocks: list[Block] = []
+        self._blocks: list[MemoryBlock] = []
 
     @property
     def nbytes(self) -> int:
@@ -44,14 +44,14 @@ class Blocks:
         """Bytes of it that are handed out."""
         return sum(block.ranges.used for block in self._blocks)
 
-    def find(self, nbytes: int) -> tuple[Block, int] | None:
+    def find(self, nbytes: int) -> tuple[MemoryBlock, int] | None:
         """A range of a block that is there, with its offset; None where none has room."""
         for block in self._blocks:
             if (offset := block.ranges.take(nbytes)) is not None:
                 return block, offset
         return None
 
-    def take(self, nbytes: int, coming: Sequence[int] = ()) -> tuple[Block, int]:
+    def take(self, nbytes: int, coming: Sequence[int] = ()) -> tuple[MemoryBlock, int]:
         """A range of a block, if need be of a new one that has room for what is ``coming``, too."""
         found = self.find(nbytes)
         if found is not None:
@@ -60,13 +60,13 @@ class Blocks:
         purpose = "unified" if limits.unified_memory else "device"
         size = block_bytes(coming or (nbytes,), limits.alignment)
         memory = Allocation(self._core, size, purpose)
-        block = Block(memory, RangeAllocator(memory.nbytes, limits.alignment))
+        block = MemoryBlock(memory, RangeAllocator(memory.nbytes, limits.alignment))
         self._blocks.append(block)
         offset = block.ranges.take(nbytes)
         assert offset is not None, "a fresh block holds what it was made for"
         return block, offset
 
-    def give(self, block: Block, offset: int) -> None:
+    def give(self, block: MemoryBlock, offset: int) -> None:
         """Return of a range; nothing happens where the block was freed with all."""
         if block not in self._blocks:
             return

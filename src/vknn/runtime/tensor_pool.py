@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn import forks
 from vknn.errors import DeviceError
-from vknn.runtime.memory_blocks import Block, Blocks, block_bytes
+from vknn.runtime.memory_blocks import MemoryBlock, MemoryBlocks, block_bytes
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.transfer import Transfer
 
@@ -37,7 +37,7 @@ class TensorMemory:
     __slots__ = ("account", "block", "nbytes", "offset", "pool")
 
     def __init__(
-        self, pool: TensorPool, block: Block, offset: int, nbytes: int, account: TensorAccount
+        self, pool: TensorPool, block: MemoryBlock, offset: int, nbytes: int, account: TensorAccount
     ) -> None:
         self.pool, self.block, self.offset = pool, block, offset
         self.nbytes, self.account = nbytes, account
@@ -58,9 +58,9 @@ class TensorPool:
         self.core, self._transfer = core, transfer
         self._lock = threading.RLock()
         forks.renew(self)
-        self._blocks = Blocks(core)
+        self._blocks = MemoryBlocks(core)
         #: Ranges that nobody refers to any more.
-        self.dropped: deque[tuple[Block, int, int, TensorAccount]] = deque()
+        self.dropped: deque[tuple[MemoryBlock, int, int, TensorAccount]] = deque()
         self._closed = False
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.runtime.device import Device
-from vknn.runtime.memory_blocks import Block, Blocks
+from vknn.runtime.memory_blocks import MemoryBlock, MemoryBlocks
 from vknn.runtime.vulkan.lifetime import Closing
 from vknn.runtime.vulkan.memory import Allocation
 from vknn.runtime.vulkan.transfer import Upload
@@ -22,7 +22,7 @@ from vknn.runtime.vulkan.transfer import Upload
 class DeviceWeight:
     """An array on the device: ``nbytes`` from ``offset`` of ``block``."""
 
-    block: Block
+    block: MemoryBlock
     offset: int
     nbytes: int
     source: weakref.ref[np.ndarray]
@@ -46,7 +46,7 @@ class WeightPool(Closing):
         self._transfer = device.shared.transfer
         self._lock = threading.Lock()
         forks.renew(self)
-        self._blocks = Blocks(device.shared.core)
+        self._blocks = MemoryBlocks(device.shared.core)
         self._weights: dict[int, DeviceWeight] = {}
         self._closed = False
         device.adopt(self)

@@ -295,6 +295,18 @@ def test_a_log_softmax_of_other_steps(scale: float, zero_point: int, save: Save)
         run(save(net.file()), x=np.zeros(3, np.int8))
 
 
+@pytest.mark.parametrize("name", ["SUM", "MEAN", "LOGISTIC"])
+def test_an_output_of_scale_zero(name: str, save: Save) -> None:
+    net = Net()
+    net.inputs = [net.tensor("x", (3,), "int8", scale=0.5)]
+    net.outputs = [net.tensor("y", (3,) if name == "LOGISTIC" else (), "int8", scale=0.0)]
+    axes = [] if name == "LOGISTIC" else [net.tensor("axes", data=[0], dtype="int32")]
+    net.add(name, [0, *axes], net.outputs)
+    path = save(net.file())
+    with pytest.raises(VknnError, match=f"{name}.*output 0 has a scale of 0"):
+        run(path, x=np.zeros(3, np.int8))
+
+
 def test_a_sum_whose_scales_have_no_ratio(save: Save) -> None:
     net = Net()
     net.inputs = [net.tensor("x", (3,), "int8", scale=0.5, zero_point=3)]

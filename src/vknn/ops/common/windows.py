@@ -168,7 +168,7 @@ def _reduce_near(
 
 
 def on_target(offset: int, stride: int, count: int, size: int) -> tuple[slice, slice]:
-    """Which of the places offset + i * stride, i < ``count``, are in range(size): i, and places."""
+    """Slices of the i < ``count`` with offset + i * stride in range(size), and of these places."""
     first = min(count, max(0, -(offset // stride)))
     behind = max(first, min(count, -((offset - size) // stride)))
     begin = offset + first * stride

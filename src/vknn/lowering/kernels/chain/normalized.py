@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from vknn.graph import DType
 from vknn.lowering.kernels.chain.links import Link
-from vknn.lowering.kernels.matmul.normalized_rows import RowNormalization
+from vknn.lowering.kernels.matmul.normalized_rows import RowNorm
 from vknn.lowering.kernels.matmul.rule import normalized
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
@@ -44,7 +44,7 @@ def normalized_candidates(problem: Problem, links: Sequence[Link]) -> list[Candi
     return found
 
 
-def _rows(link: Link) -> RowNormalization | None:
+def _rows(link: Link) -> RowNorm | None:
     """The link as a normalisation of rows of whole vec4s by constants, or None."""
     op, x = link.op, link.problem.input(0)
     if not isinstance(op, LayerNormalization) or link.problem.epilogue.steps:
@@ -56,7 +56,7 @@ def _rows(link: Link) -> RowNormalization | None:
     )
     if not constant or x.rank < 2 or op.axis % x.rank != x.rank - 1 or x.dims[-1] % 4:
         return None
-    return RowNormalization(x.dims[-1] // 4, op.epsilon, scale, bias)
+    return RowNorm(x.dims[-1] // 4, op.epsilon, scale, bias)
 
 
 def _emit(emitter: Emitter, product: Link, emit: Emit, keeps: bool) -> None:

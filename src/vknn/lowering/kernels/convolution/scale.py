@@ -21,7 +21,7 @@ class InputScale:
 
     @property
     def bindings(self) -> list[BoundBuffer]:
-        """What is bound behind y."""
+        """Buffers that are bound behind y."""
         return [] if self.vector is None else [read4(self.vector)]
 
     @property

@@ -24,7 +24,7 @@ _WAITS, _STEPS, _VEC4, _COUNTER_WAITS, _AROUND = 4.0, 150.0, 40.0, 2.0, 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class RowNormalization:
+class RowNorm:
     """Normalisation of rows of ``n4`` vec4s; ``scale`` and ``bias``: constants or None."""
 
     n4: int
@@ -33,7 +33,7 @@ class RowNormalization:
     bias: np.ndarray | None
 
     def lanes(self, machine: Machine, lanes: int, height: int) -> RowLanes | None:
-        """How a workgroup of so many ``lanes`` shares ``height`` rows; None where it cannot.
+        """Sharing of ``height`` rows by a workgroup of so many ``lanes``; None where it cannot.
 
         Nor on GCN: the registers of what only the last workgroups do leave a SIMD one wave in place
         of four there, and all products take longer than is saved (by model, null device raven).

@@ -33,7 +33,7 @@ from vknn.lowering.kernels.matmul.kernels import (
     scalar_tile,
     shared_groups,
 )
-from vknn.lowering.kernels.matmul.normalized_rows import RowLanes, RowNormalization
+from vknn.lowering.kernels.matmul.normalized_rows import RowLanes, RowNorm
 from vknn.lowering.kernels.matmul.product_weights import (
     ProductWeights,
     of_matmul,
@@ -72,7 +72,7 @@ class _Form:
     shared: SharedMemoryTile | None = None
     wide: WideTile | None = None
     weights: ProductWeights | None = None
-    normal: RowNormalization | None = None
+    normal: RowNorm | None = None
 
     @property
     def name(self) -> str:
@@ -307,7 +307,7 @@ def projections(problem: Problem) -> Sequence[Candidate]:
     return _candidates(problem, gemm, weights)
 
 
-def normalized(problem: Problem, rows: RowNormalization) -> list[Candidate]:
+def normalized(problem: Problem, rows: RowNorm) -> list[Candidate]:
     """Candidates of a MatMul that give the normalised rows, too, as a second output.
 
     None where b is no constant, is read by scalars, or is another for each batch entry.

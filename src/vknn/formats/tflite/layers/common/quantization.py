@@ -47,8 +47,10 @@ def zero_of(quant: Quant) -> int:
 
 
 def output_quant(c: Context, number: int = 0) -> Quant:
-    """Scale and zero point of an output; Malformed where it has none."""
-    return c.quant_of(c.target(number), f"output {number}")
+    """Scale and zero point of an output; Malformed where it has none, or a scale of 0."""
+    quant = c.quant_of(c.target(number), f"output {number}")
+    c.require(bool((quant.scale > 0).all()), f"output {number} has a scale of 0")
+    return quant
 
 
 def check_symmetric_int16(c: Context) -> None:
