@@ -25,6 +25,8 @@ from tests.small_model import SHAPE
 import vknn
 from vknn.runtime import live_objects
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+
 X = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)
 FEEDS = {"data": X}
 KINDS = ("opening", "running", "planning", "streaming", "verifying", "profiling")

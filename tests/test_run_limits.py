@@ -296,9 +296,11 @@ def test_timeouts_of_submits_are_timeouts_of_runs() -> None:
 
 
 CHILD = """
-import sys, time
+import signal, sys, time
 import numpy as np
 import vknn
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 path, device = sys.argv[1:]
 x = np.random.default_rng(1).standard_normal((3, 8, 8)).astype(np.float32)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from vknn import environment, gc_pause, interrupts, session_text
 from vknn.compile import Target
 from vknn.engine import Engine
-from vknn.errors import InputError, VknnError
+from vknn.errors import VknnError
 from vknn.formats import Model, TensorSpec
 from vknn.formats.in_memory import Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
 from vknn.opening import load_and_open
+from vknn.output_names import asked, staying
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
 from vknn.runtime import Device, WeightPool, as_tensors, close_all
 from vknn.runtime.tuning_database import tuning_choices
@@ -232,7 +233,7 @@ class Session:
                 fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
                 RunTimeoutError and RunCancelledError.
         """
-        kept = self._kept(on_device, [spec.name for spec in self.outputs])
+        kept = staying(on_device, [spec.name for spec in self.outputs])
         with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
             for results in found:
                 yield as_tensors(self.model.results(results), kept)
@@ -317,8 +318,8 @@ class Session:
     ) -> dict[str, Any]:
         """Results of these names, in their order; None: of all outputs."""
         own = [spec.name for spec in self.outputs]
-        names = own if outputs is None else _names(outputs)
-        kept = self._kept(on_device, names)
+        names = own if outputs is None else asked(outputs)
+        kept = staying(on_device, names)
         blobs = tuple(name for name in names if name not in own)
         some = outputs is None or len(blobs) < len(names)
         found = self._engine.run(feeds, timeout, blobs, some, kept)
@@ -327,17 +328,6 @@ class Session:
             shown |= self.model.results(found)
         wanted = shown if outputs is None else {name: shown[name] for name in names}
         return as_tensors(wanted, kept)
-
-    def _kept(self, on_device: bool | Iterable[str], names: Collection[str]) -> tuple[str, ...]:
-        """Names, among these, of what stays on the device."""
-        if isinstance(on_device, bool):
-            return tuple(names) if on_device else ()
-        kept = _names(on_device)
-        for name in kept:
-            if name not in names:
-                listed = ", ".join(map(repr, names))
-                raise InputError(f"on_device: {name!r} is not among the outputs ({listed})")
-        return kept
 
     @property
     def placement(self) -> dict[str, str]:
@@ -397,15 +387,6 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
-
-
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    """Names, each once; one may stand alone. Raises InputError for what is none."""
-    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
-    for name in names:
-        if not isinstance(name, str):
-            raise InputError(f"outputs are asked for by name, not by {type(name).__name__}")
-    return tuple(dict.fromkeys(names))
 
 
 def _opened_again(options: dict[str, Any]) -> Session:

@@ -140,10 +140,8 @@ class WeightCache:
 @dataclass(eq=False)
 class Emitter:
     """Collector of one node's dispatches. Inputs and outputs lie in the candidate's layouts.
-
-    ``placed``: inputs that lie in output 0 already, where ``Candidate.parts`` wants them.
-    ``counters``: gives so many words that are 0 when a plan begins, for one dispatch to count in.
-    """
+    ``placed``: inputs in output 0 already, where ``Candidate.parts`` wants them. ``counters``:
+    gives words that are 0 when a plan begins, for one dispatch."""
 
     problem: Problem
     inputs: Sequence[Ref | None]

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from vknn.graph import DType
 from vknn.lowering.kernels.chain.links import Link
+from vknn.lowering.kernels.matmul.normalized import normalized
 from vknn.lowering.kernels.matmul.normalized_rows import RowNorm
-from vknn.lowering.kernels.matmul.rule import normalized
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout

@@ -307,32 +307,6 @@ def projections(problem: Problem) -> Sequence[Candidate]:
     return _candidates(problem, gemm, weights)
 
 
-def normalized(problem: Problem, rows: RowNorm) -> list[Candidate]:
-    """Candidates of a MatMul that give the normalised rows, too, as a second output.
-
-    None where b is no constant, is read by scalars, or is another for each batch entry.
-    """
-    op, a, b = problem.op, problem.input(0), problem.input(1)
-    assert isinstance(op, MatMul)
-    gemm, weights = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b), of_matmul(problem)
-    separate = _has_bias(problem) and not _packs_bias(weights)
-    if gemm is None or weights is None or separate or gemm.batch or gemm.n != 4 * rows.n4:
-        return []
-    if not gemm.a_by_vec4 or not fits_device(gemm, problem.limits):
-        return []
-    found = []
-    for place, plain in enumerate(_forms(problem, gemm, weights)):
-        form = replace(plain, normal=rows)
-        lanes = form.row_lanes
-        if lanes is not None and form.fits:
-            candidate = _candidate(form, place)
-            tile, groups = form.shared or form.wide, math.prod(form._groups())
-            assert tile is not None
-            more = lanes.cost(problem.machine, groups, tile.lanes)
-            found.append(replace(candidate, cost=candidate.cost + more))
-    return found
-
-
 def _candidates(
     problem: Problem, gemm: Gemm, weights: ProductWeights | None
 ) -> Sequence[Candidate]:
