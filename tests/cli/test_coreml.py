@@ -129,6 +129,7 @@ def detector() -> Any:
     return pipeline([first, last], [picture, *numbers], outputs)
 
 
+@pytest.mark.device
 def test_a_detector(capsys: Any, tmp_path: Path) -> None:
     """The picture is all that it needs; the thresholds are the model's unless they are given."""
     path, picture, drawn = written(detector(), tmp_path), tmp_path / "a.png", tmp_path / "b.png"

@@ -269,6 +269,7 @@ def test_closing_and_reading_from_several_threads(device: Device) -> None:
     assert device.shared.tensors.nbytes == 0
 
 
+@pytest.mark.device
 def test_a_device_closes_its_tensors() -> None:
     before = live_objects()
     with open_device() as device:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vknn.errors import DeviceError
+from vknn import environment
+from vknn.errors import DeviceError, VknnError
+from vknn.runtime.vulkan.layer_guard import LayerGuard
 
 NO_LOADER = (
     "no Vulkan loader (libvulkan.so.1) was found; install it together with a driver "
@@ -34,7 +36,15 @@ def _load() -> tuple[Any, Any, Any]:
     except (OSError, ImportError) as error:  # OSError: the loader is missing
         missing = _Missing(error)
         return missing, missing, missing
-    return vulkan, vulkan.ffi, vulkan.lib
+    return vulkan, vulkan.ffi, LayerGuard(vulkan.lib) if _validates() else vulkan.lib
+
+
+def _validates() -> bool:
+    """Whether VKNN_VALIDATE was set when this was imported; who makes the instance reads it too."""
+    try:
+        return bool(environment.read().validate)
+    except VknnError:
+        return False
 
 
 vk, ffi, lib = _load()
