@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.answers.recipe import read_labels
+from vknn.answers.labels import read_labels
 from vknn.cli.arguments import add_inputs, add_model, opened
 from vknn.cli.asking import Asking, add_answers
 from vknn.cli.complaints import USER_ERROR, complain
