@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from tests.coreml_writer import layer, model, session
 from tests.remedies.case import Case, Place, core_ml
+from tests.small_model import SHAPE
 from tests.tflite_writer import Net
 
 import vknn
-from small_model import SHAPE
 from vknn import tool_inputs
 from vknn.formats import load
 from vknn.graph import GraphBuilder, TensorType

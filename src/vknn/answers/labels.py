@@ -43,7 +43,7 @@ class Labels:
         text = f"there are {len(names)} labels, and the network has {count} classes"
         if len(names) == count - 1:
             text += ': where class 0 is none, the list needs a first line "background"'
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warnings.warn(text, RuntimeWarning, stacklevel=1)  # one place: it is told once
         return Labels(names)
 
     def of(self, number: int, output: str = "") -> str | None:

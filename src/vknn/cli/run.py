@@ -31,13 +31,18 @@ _TOP = 5
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "files", type=Path, nargs="*", metavar="FILE", help="run on each: pictures, arrays, folders"
+        "files",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="run on each: pictures (of animated ones each frame), arrays, folders",
     )
     add_inputs(parser, random=False)
     group = parser.add_argument_group("results")
     group.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
     group.add_argument("--top", type=int, metavar="N", help=f"best scores to show ({_TOP})")
-    group.add_argument("--labels", type=Path, help="a text file with a label a line")
+    group.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one a line")
     add_answers(group)
 
 
