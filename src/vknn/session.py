@@ -15,7 +15,7 @@ from vknn import environment, gc_pause, interrupts, session_text
 from vknn.engine import Engine
 from vknn.errors import VknnError
 from vknn.formats import Model, TensorSpec
-from vknn.formats.in_memory import Source, WrittenSources, is_in_memory
+from vknn.formats.in_memory import MODEL, Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
 from vknn.opening import kernel_choices, load_and_open, new_target
 from vknn.output_names import asked, staying
@@ -106,11 +106,15 @@ class Session:
         try:
             with gc_pause.paused():
                 self.model, self.device = load_and_open(file, second, device)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, VknnError):
+                self._sources.of_memory(error)
             self._sources.close()
             raise
-        self._file, self._trained = "a model in memory", False
-        if not is_in_memory(path):
+        self._file, self._trained = MODEL, False
+        if is_in_memory(path):
+            self.model.file = MODEL
+        else:
             self._file = Path(file).name
         self._opened = {
             "path": os.path.abspath(file), "device": device, "precision": precision,

@@ -40,6 +40,22 @@ def shaped(place: Place) -> Path:
     return path
 
 
+def weights_elsewhere(place: Place, *argv: object) -> Path:
+    """The weights lie in another folder; the model is shown all the same, with ``argv``."""
+    target = place.folder / "elsewhere" / "net.bin"
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists():
+        place.model.with_suffix(".bin").rename(target)
+    place.command("info", place.model, "--device", "cpu", *argv)
+    return target
+
+
+def named_weights(place: Place) -> None:
+    target = weights_elsewhere(place, "--random-weights")
+    weights_elsewhere(place, "--weights", target)
+    place.run(weights=target, device="cpu")
+
+
 def custom_session(_: Place) -> None:
     made = layer("custom", "x", "y", name="mine", className="Remedied")
     with session(model([made], {"x": (4,)})) as opened:
@@ -97,6 +113,12 @@ def target(place: Place, value: object) -> None:
 
 
 CASES = [
+    Case(
+        "no such weights file (needed for {} of layer {}); weights= (--weights) names one that "
+        "lies elsewhere",
+        weights_elsewhere,
+        named_weights,
+    ),
     Case(
         "a Core ML model has no second file; {} is not needed",
         lambda p: load(core_ml(p), p.model),
