@@ -6,7 +6,7 @@ import gc
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -113,25 +113,17 @@ def test_several_threads(paths: tuple[Path, Path]) -> None:
     ):
         expected = second.run(first.run(NUMBERS, "sum")["sum"])["s"]
         shared = first.run(NUMBERS, "sum", on_device=True)["sum"]
-        errors: list[BaseException] = []
 
         def work(number: int) -> None:
-            try:
-                for _ in range(13):
-                    own = first.run(NUMBERS, "sum", on_device=True)["sum"]
-                    for tensor in (shared, own):
-                        found = second.run(tensor, on_device=number % 2 == 0)["s"]
-                        np.testing.assert_array_equal(found, expected)
-                    own.close()
-            except BaseException as error:
-                errors.append(error)
+            for _ in range(13):
+                own = first.run(NUMBERS, "sum", on_device=True)["sum"]
+                for tensor in (shared, own):
+                    found = second.run(tensor, on_device=number % 2 == 0)["s"]
+                    np.testing.assert_array_equal(found, expected)
+                own.close()
 
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not errors
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
 
 
 FORKED = """
