@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.answers.readings import answered, recipe, same_place
 
-from vknn.answers import Answer
+from vknn.answers import Answer, draw
 from vknn.answers.decoder import Reading
 from vknn.answers.people import local_peaks
 from vknn.answers.recipe import built_in
 from vknn.errors import VknnError
 from vknn.pictures import placed
+
+Image = pytest.importorskip("PIL.Image")
 
 #: Head, left and right hand of two people whose hands are nearer to the other's head (x, y).
 PEOPLE = [[(3, 4), (9, 2), (1, 9)], [(12, 4), (6, 7), (14, 8)]]
@@ -155,3 +158,41 @@ def test_displacements_that_do_not_fit() -> None:
             answered(made, {**good, name: np.zeros((3, 3, 3))})
     with pytest.raises(VknnError, match="output 'm' has the shape"):
         answered(made, {**good, "m": np.zeros((1, 3, 3))})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(7))
+def test_outputs_of_any_numbers(seed: int) -> None:
+    """NaN, infinities and numbers without bounds lead to no place, and to no warning."""
+    random = np.random.default_rng(seed)
+    height, width = random.integers(1, 9, 2)
+
+    def some(count: int) -> np.ndarray:
+        made = random.standard_normal((count, height, width)).astype(np.float32)
+        made *= 10.0 ** random.integers(-2, 30)
+        for value in (np.nan, np.inf, -np.inf):
+            made[random.random(made.shape) < 0.1] = value
+        return made
+
+    maps = {"m": some(3), "o": some(6), "f": some(4), "b": some(4)}
+    for kind, members in (
+        ("limbs", {"fields": "f", "limbs": [[0, 1, 0, 1], [1, 2, 2, 3], [0, 0, 0, 1]]}),
+        ("displacements", {"offsets": "o", "forward": "f", "backward": "b",
+                           "tree": [[0, 1], [1, 2]]}),
+    ):  # fmt: skip
+        made = recipe("keypoints", kind, heatmaps="m", least=1, threshold=-1e9, **members)
+        for size in ((1, 1), (40, 30)):
+            found = answered(made, maps, same_place(*size))
+            json.dumps(found.to_json(), allow_nan=False)
+            drawn = draw(Image.new("RGB", size), found)
+            assert drawn.width % size[0] == 0
+
+
+def test_noise_takes_no_time() -> None:
+    """Everywhere is a peak: people are no more than are told, the best ones."""
+    random = np.random.default_rng(1)
+    made = recipe("keypoints", "displacements", heatmaps="m", offsets="o", forward="f",
+                  backward="b", tree=[[i, i + 1] for i in range(16)], most=13)  # fmt: skip
+    counts = {"m": 17, "o": 34, "f": 32, "b": 32}
+    outputs = {name: random.random((count, 31, 37)) for name, count in counts.items()}
+    assert len(answered(made, outputs, same_place(577, 481)).found) == 13

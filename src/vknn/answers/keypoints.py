@@ -13,6 +13,9 @@ from vknn.answers.decoder import ACTIVATIONS, LAYOUTS, UNITS, Decoder, Reading, 
 from vknn.answers.detections import points_of
 from vknn.answers.rows import in_pixels
 
+#: Pixels that a point is from its cell at most.
+_FARTHEST = 1 << 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class Keypoints(Decoder):
@@ -75,11 +78,16 @@ class Maps(Keypoints):
         return np.where(np.isnan(maps), -np.inf, maps)
 
     def moves(self, name: str, maps: np.ndarray, count: int, reading: Reading) -> np.ndarray:
-        """An output with the rows' and then the columns' moves, [2, count, h, w], in pixels."""
+        """An output with the rows' and then the columns' moves, [2, count, h, w], in pixels.
+
+        What is no move (not finite, or out of all pictures) is NaN: it leads to no place.
+        """
         planes = reading.planes(name, self.layout)
         if planes.shape != (2 * count, *maps.shape[1:]):
             raise reading.misfit(name, f"2 x {count} maps of {maps.shape[2]}x{maps.shape[1]}")
-        return planes.reshape(2, count, *maps.shape[1:])
+        moves = planes.reshape(2, count, *maps.shape[1:])
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(moves) < _FARTHEST, moves, np.nan)
 
 
 def peaks(maps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

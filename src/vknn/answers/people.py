@@ -79,7 +79,8 @@ class Limbs(People):
         found = [local_peaks(plane, reading.threshold) for plane in maps]
         people: list[_Person] = []
         for first, last, x, y in self.limbs:
-            pairs = _joined(found[first][0], found[last][0], planes[[x, y]])
+            field = np.nan_to_num(planes[[x, y]], nan=0, posinf=0, neginf=0).clip(-1e9, 1e9)
+            pairs = _joined(found[first][0], found[last][0], field)
             for begin, end in pairs:
                 _add(people, (first, begin), (last, end))
         stride = np.array(reading.place.size) / (maps.shape[2], maps.shape[1])
@@ -106,7 +107,7 @@ def _joined(begins: np.ndarray, ends: np.ndarray, field: np.ndarray) -> list[tup
     shares = np.linspace(0, 1, _SAMPLES)[:, None]
     spots = np.rint(begins[:, None, None] + lines[:, :, None] * shares).astype(int)
     along = field[:, spots[..., 1], spots[..., 0]].transpose(1, 2, 3, 0) * lines[:, :, None]
-    parts = np.nan_to_num(along.sum(axis=3) / lengths[:, :, None])
+    parts = along.sum(axis=3) / lengths[:, :, None]
     scores = parts.mean(axis=2)
     scores[(parts > _ALONG).mean(axis=2) < _MOST_OF_THEM] = 0
     pairs: list[tuple[int, int]] = []
@@ -165,19 +166,28 @@ class Displacements(People):
         people: list[tuple[np.ndarray, np.ndarray]] = []
         for part, place in _by_score(maps, reading.threshold):
             spot = walk.refined(part, place)
-            if not self._taken(part, spot, people):
-                spots, scores = walk.person(part, spot)
-                taken = [self._taken(i, spots[i], people) for i in range(len(spots))]
-                own = np.where(taken, 0.0, scores)
-                if (own >= reading.threshold).sum() >= self.least:
-                    people.append((spots, own))
+            if not np.isfinite(spot).all() or self._taken(spot, people, part).any():
+                continue
+            spots, scores = walk.person(part, spot)
+            own = np.where(self._taken(spots, people), 0.0, scores)
+            if (own >= reading.threshold).sum() >= self.least:
+                people.append((spots, own))
+            if len(people) == reading.most:
+                break
         return self.answer(people, reading, self.least, self.sure)
 
     def _taken(
-        self, part: int, spot: np.ndarray, people: list[tuple[np.ndarray, np.ndarray]]
-    ) -> bool:
-        """Whether a person has the keypoint there already."""
-        return any(np.hypot(*(spots[part] - spot)) <= self.radius for spots, _ in people)
+        self,
+        spots: np.ndarray,
+        people: list[tuple[np.ndarray, np.ndarray]],
+        part: int | slice = slice(None),
+    ) -> np.ndarray:
+        """Whether a person has the keypoint there already, of one keypoint or of each."""
+        taken = np.zeros(spots.shape[:-1], bool)
+        if people:
+            others = np.stack([others[part] for others, _ in people])
+            taken |= (np.hypot(*np.moveaxis(others - spots, -1, 0)) <= self.radius).any(axis=0)
+        return taken
 
 
 def _by_score(maps: np.ndarray, least: float) -> list[tuple[int, np.ndarray]]:
@@ -211,11 +221,11 @@ class _Walk:
         spots, scores = np.full((len(self.maps), 2), np.nan), np.zeros(len(self.maps))
         spots[part], scores[part] = spot, self._score(part, spot)
         for edge, (first, last) in reversed(list(enumerate(self.tree))):
-            if np.isnan(spots[first, 0]) and not np.isnan(spots[last, 0]):
+            if np.isnan(spots[first]).any() and not np.isnan(spots[last]).any():
                 spots[first] = self._step(spots[last], self.backward[:, edge], first)
                 scores[first] = self._score(first, spots[first])
         for edge, (first, last) in enumerate(self.tree):
-            if np.isnan(spots[last, 0]) and not np.isnan(spots[first, 0]):
+            if np.isnan(spots[last]).any() and not np.isnan(spots[first]).any():
                 spots[last] = self._step(spots[first], self.forward[:, edge], last)
                 scores[last] = self._score(last, spots[last])
         return spots, scores
@@ -225,13 +235,16 @@ class _Walk:
         x, y = self._cell(spot)
         there = spot + moves[::-1, y, x]
         for _ in range(2):
-            there = self.refined(part, self._cell(there))
+            if np.isfinite(there).all():
+                there = self.refined(part, self._cell(there))
         return there
 
     def _cell(self, spot: np.ndarray) -> np.ndarray:
         last = np.array([self.maps.shape[2], self.maps.shape[1]]) - 1
-        return np.rint(np.nan_to_num(spot) / self.stride).clip(0, last).astype(int)
+        return np.asarray(np.rint(spot / self.stride).clip(0, last).astype(int))
 
     def _score(self, part: int, spot: np.ndarray) -> float:
+        if not np.isfinite(spot).all():
+            return 0.0
         x, y = self._cell(spot)
         return float(self.maps[part, y, x])
