@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 import typing
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
 from vknn.formats.ncnn.params import float_element
 from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
+from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
@@ -106,18 +108,22 @@ def blob_indices(net: NetRecord) -> dict[str, int]:
     return {name: index for index, name in enumerate(named)}
 
 
-def _float_ids(layer: LayerRecord) -> set[int]:
+def _float_ids(layer: LayerRecord) -> frozenset[int]:
     """Ids of the parameters that the layer reads as floats, whatever the records hold."""
     type_ = known_type(layer.type)
-    if type_ is None:
-        return set()
-    kinds = typing.get_type_hints(type_.params)
-    return {
+    return frozenset() if type_ is None else _floats_among(type_.params)
+
+
+@functools.cache
+def _floats_among(params: type[Params]) -> frozenset[int]:
+    """Ids of the parameters of a layer type that are floats."""
+    kinds = typing.get_type_hints(params)
+    return frozenset(
         field.metadata["id"]
-        for field in dataclasses.fields(type_.params)
+        for field in dataclasses.fields(params)
         if "id" in field.metadata
         and float in (kinds[field.name], *typing.get_args(kinds[field.name]))
-    }
+    )
 
 
 def _typed(value: ParamValue, floats: bool) -> ParamValue:
