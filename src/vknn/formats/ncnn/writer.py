@@ -16,9 +16,8 @@ from vknn.errors import ShapeError
 from vknn.formats.ncnn.binary_reader import END, STRING_KEY
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
-from vknn.formats.ncnn.params import float_element
+from vknn.formats.ncnn.params import Params, float_element
 from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
-from vknn.formats.ncnn.params import Params
 from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
@@ -111,7 +110,7 @@ def blob_indices(net: NetRecord) -> dict[str, int]:
 def _float_ids(layer: LayerRecord) -> frozenset[int]:
     """Ids of the parameters that the layer reads as floats, whatever the records hold."""
     type_ = known_type(layer.type)
-    return frozenset() if type_ is None else _floats_among(type_.params)
+    return frozenset() if type_ is None else _floats_among(typing.cast("type", type_.params))
 
 
 @functools.cache
