@@ -22,7 +22,7 @@ from fuzzing import coreml, ncnn, openvino, tflite
 from fuzzing.comparing import hold_against
 from fuzzing.corpus import Seed, corpus
 from fuzzing.outcome import Outcome
-from fuzzing.reuse import loaded
+from fuzzing.reuse import read_once
 from fuzzing.settings import Settings
 from fuzzing.values import damaged
 from vknn.runtime import Device, live_objects
@@ -138,7 +138,7 @@ def run(number: int, folder: Path, device: Device | None, settings: Settings) ->
     before = _of_sessions()
     rng = None if settings.open_only else random.Random(f"{settings.seed}/{number}/inputs")
     try:
-        with _watched(outcome):
+        with _watched(outcome), read_once():
             _use(path, mutation.seed, rng, device, outcome)
     finally:
         for file in folder.iterdir():
@@ -214,9 +214,7 @@ def _use(
         expected = _tried(session, feeds, outcome)
         if device is None:
             return
-        with loaded(session.model):  # reading it again would find the same
-            second = vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT, tuned=False)
-        with second:
+        with vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT, tuned=False) as second:
             found = _tried(second, feeds, outcome)
             hold_against(expected, found, second, feeds, outcome)
 

@@ -204,8 +204,9 @@ def _cases(settings: Settings, folder: Path, lines: IO[str], out: IO[str]) -> No
     device = None if settings.open_only else _device(settings.device)
     print(json.dumps({"device": device.name if device else "NumPy"}), file=out, flush=True)
     most = MOST_GROWTH_OPEN if settings.open_only else MOST_GROWTH
+    now = _memory()[0]
     for line in lines:
-        before = _memory()[0]
+        before = now
         outcome = cases.run(int(line), folder, device, settings)
         now, peak = _memory()
         if peak - before > most:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import vknn.session
-from vknn import environment
+from vknn import compile as compiling
+from vknn import engine, environment
 from vknn.formats import Model
-from vknn.runtime import Device, pipelines
+from vknn.graph import Graph
+from vknn.runtime import pipelines
 from vknn.runtime.spirv import modules
 
 #: Pipelines without users that a device keeps.
@@ -34,15 +37,54 @@ def keep_modules() -> None:
 
 
 @contextlib.contextmanager
-def loaded(model: Model) -> Iterator[None]:
-    """A block in which sessions on a device that is open take this model for what they load."""
+def read_once() -> Iterator[None]:
+    """A block in which a second session of the same file, on an open device, reads nothing.
 
-    def given(path: object, weights: object, device: Device) -> tuple[Model, Device]:
-        return model, device
-
-    before = vknn.session.load_and_open
-    vknn.session.load_and_open = given  # type: ignore[assignment]
+    It takes the first one's model, and its graph as the passes left it: reading and rewriting once
+    more would give the same. A graph with a continuation, which data decide about, is made anew.
+    """
+    first = _First()
+    places = [(vknn.session, "load_and_open"), (engine, "compile_model"), (compiling, "run_passes")]
+    before = [getattr(*place) for place in places]
     try:
+        for place, name in places:
+            setattr(place, name, functools.partial(getattr(first, name), getattr(place, name)))
         yield
     finally:
-        vknn.session.load_and_open = before
+        for (place, name), function in zip(places, before, strict=True):
+            setattr(place, name, function)
+
+
+class _First:
+    """What the first session of a file made; methods stand for the functions of their names."""
+
+    def __init__(self) -> None:
+        self._model: Model | None = None
+        self._graphs: dict[object, Graph] = {}
+        self._rewritten: list[Graph] = []
+
+    def load_and_open(self, load: Callable[..., Any], path: Any, weights: Any, device: Any) -> Any:
+        if self._model is not None:
+            return self._model, device
+        self._model, opened = load(path, weights, device)
+        return self._model, opened
+
+    def compile_model(
+        self, make: Callable[..., Any], model: Model, types: Any, values: Any, target: Any,
+        blobs: Sequence[str] = (), outputs: bool = True,
+    ) -> Any:  # fmt: skip
+        key = (tuple(types.items()), tuple((n, v.tobytes()) for n, v in values.items()))
+        whole = outputs and not blobs
+        if whole and key in self._graphs:
+            return compiling.compile_graph(self._graphs[key], target)
+        self._rewritten.clear()
+        made = make(model, types, values, target, blobs, outputs)
+        if whole and self._rewritten and self._rewritten[0].continuation is None:
+            self._graphs[key] = self._rewritten[0]
+        return made
+
+    def run_passes(self, rewrite: Callable[..., Graph], graph: Graph, disabled: Any) -> Graph:
+        if any(graph is known for known in self._graphs.values()):
+            return graph
+        self._rewritten.append(rewrite(graph, disabled))
+        return self._rewritten[-1]
