@@ -105,6 +105,9 @@ def splits(
     waves = groups * ceil_div(tile.lanes, machine.wave)
     if limits.kind == "cpu" or waves >= _WAVES_WANTED * machine.simds:
         return []
+    # On GCN the parts' sums beside a lane's own leave a SIMD one wave (null device raven).
+    if machine.converts and tile.rows * tile.cols > _TOGETHER:
+        return []
     found = [SplitK(parts) for parts in PARTS]
     return [
         split
