@@ -282,7 +282,7 @@ def _lose_to_a_fill(
     """True where chains count, and save less together than the fill that they share."""
     counting = [run for run in taken.values() if _counts(readings, run, limits, options)]
     saved = sum(time for run in counting for r, time in possible[run[-1]] if r == run)
-    return bool(counting) and saved <= machine_of(limits).copy
+    return bool(counting) and saved <= machine_of(limits).fill
 
 
 def _counts(

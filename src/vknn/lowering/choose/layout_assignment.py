@@ -94,7 +94,7 @@ class _Assignment:
             for v in {*self.producer, *self.readers}
             for want in self.needed(v)
         )
-        fill = self.machine.copy if any(c.counts for c in self.choice.values()) else 0.0
+        fill = self.machine.fill if any(c.counts for c in self.choice.values()) else 0.0
         saved = sum(self.parts.saved(node, self.choice) for node in self.choice)
         return costs + repacks + fill - saved
 

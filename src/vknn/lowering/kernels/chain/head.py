@@ -196,7 +196,7 @@ def _cost(problem: Problem, head: Head) -> float:
     own = size * (head.weights / head.groups + 4 * head.pooled * head.pixels)
     crowd = max(1.0, head.batch * head.groups * lanes / machine.lanes)
     busy = max(busy, crowd * machine.drawn(own))
-    fill = 0.0 if head.softmax is None else machine.copy
+    fill = 0.0 if head.softmax is None else machine.fill
     return machine.dispatch + machine.beside(busy, moved) + fill
 
 

@@ -73,7 +73,7 @@ class SplitK:
 
 @dataclass(frozen=True, eq=False)
 class SplitSums:
-    """Buffers of a dispatch that is split: ``sums`` of the parts, words for the tiles to count in."""
+    """Buffers of a split dispatch: ``sums`` of the parts, ``done`` for tiles to count in."""
 
     parts: int
     sums: Ref
