@@ -40,7 +40,9 @@ _BUFFERS = 4
 def split_k_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile and split that may pay; none on CPUs and for integers."""
     few = problem.limits.max_storage_buffers < _BUFFERS + BUFFERS
-    if few or not isinstance(problem.op, Conv) or not shape.whole_vectors:
+    if few or "split-k" in problem.options.disabled:
+        return []
+    if not isinstance(problem.op, Conv) or not shape.whole_vectors:
         return []
     tiles = [t for t in conv_tiles(problem, shape) if fits_shared(problem, shape, t)]
     return [
