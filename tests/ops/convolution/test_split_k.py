@@ -218,12 +218,19 @@ def test_every_run_counts_anew(disabled: str, monkeypatch: pytest.MonkeyPatch) -
             executable.check_guards()
 
 
-def names(limits: DeviceLimits, *x: int, channels: int = 512, precision: str = "fp32") -> list[str]:
+def names(
+    limits: DeviceLimits,
+    *x: int,
+    channels: int = 512,
+    precision: str = "fp32",
+    disabled: str = "",
+) -> list[str]:
     """Names of the candidates of a 3x3 convolution, the lowest estimate first."""
     op, arrays = Conv((1, 1), (1, 1, 1, 1), (1, 1)), [random(1, channels, *x)]
     weights = np.ones((channels, channels, 3, 3), np.float32)
     graph = single_op_graph(op, [*arrays, weights], (1,))
-    found = candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
+    options = LoweringOptions(frozenset({disabled}), precision=precision)
+    found = candidates(graph.nodes[0], limits, options)
     return [c.name for c in sorted(found, key=lambda c: c.cost)]
 
 
@@ -236,6 +243,7 @@ def test_offered_for_idle_gpus_with_room() -> None:
     assert {"splitk2-shared32x32", "splitk8-shared64x64"} <= set(splits(GPU, 7, 7))
     assert not splits(dataclasses.replace(GPU, kind="cpu"), 7, 7)
     assert not splits(dataclasses.replace(GPU, max_storage_buffers=5), 7, 7)
+    assert not splits(GPU, 7, 7, disabled="split-k")
     assert splits(GPU, 7, 7, channels=3) == ["splitk2-shared32x32"]  # three rounds of k
     assert not splits(GPU, 199, 197, channels=32)  # enough waves
     few = dataclasses.replace(GPU, compute_units=ComputeUnits(2, 64, 1.0))
