@@ -71,7 +71,7 @@ def _transfer(
     fills = isinstance(step, Fill)
     nbytes = plan.buffers[step.buffer].nbytes if isinstance(step, Fill) else 2 * step.nbytes
     modelled = None if machine is None else of_transfer(nbytes, barriers, machine, assumptions)
-    none = dict.fromkeys(NAMES)
+    none: dict[str, int | None] = dict.fromkeys(NAMES)
     return StaticEntry(
         step.nodes,
         "fill" if fills else "copy",
@@ -81,7 +81,11 @@ def _transfer(
         0,
         None,
         statistics={},
+        counts=None,
+        hot=None,
+        not_counted="",
         modelled=modelled,
+        flags=(),
         **none,
     )
 
