@@ -40,10 +40,12 @@ layout(constant_id = 20) const int DILATION_H = 1;
 layout(constant_id = 21) const int DILATION_W = 1;
 layout(constant_id = 22) const int FIRST_PIXELS = 2;  // of a lane in the first convolution, and vec4s
 layout(constant_id = 23) const int FIRST_COLS = 1;
-layout(constant_id = 24) const int STEPS = 4;  // vec4s of x whose products stand together
-layout(constant_id = 25) const int PIXELS = 2;  // of a lane in the last convolution, and vec4s
-layout(constant_id = 26) const int COLS = 1;
-layout(constant_id = 27) const int PARTS = 2;  // of a slice
+layout(constant_id = 24) const int STEPS = 4;  // vec4s of x whose products stand in a loop's round,
+layout(constant_id = 25) const int AHEAD = 2;  // and of which the loads stand together
+layout(constant_id = 26) const int PIXELS = 2;  // of a lane in the last convolution, and vec4s
+layout(constant_id = 27) const int COLS = 1;
+layout(constant_id = 28) const int PARTS = 2;  // of a slice
+layout(constant_id = 29) const int LAST_AHEAD = 2;
 const int TAPS = KERNEL_H * KERNEL_W;
 const int TILE = TILE_H * TILE_W;
 const int FIELD_H = (TILE_H - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1;
@@ -68,8 +70,8 @@ layout(push_constant) uniform P {
     int first_bias, depthwise, depthwise_bias, last, last_bias;  // where b, A, a, C and c begin
 } p;
 
-#define WEIGHT_ROW 1
-#define WEIGHT(name, place, q, j) LOAD4(name, (place) + (q) * WEIGHT_ROW + (j) * WEIGHT_STEP)
+// A wave waits for what it loaded first: so loads of weights, too, stand ahead of products.
+#define WEIGHT(name, place, q, j) name[(place) + (q) * TM + (j)]
 #include "convolution/products.glsl"
 
 vec4 g(vec4 v) {
@@ -133,25 +135,31 @@ void find_places(int image, ivec2 begin) {
     }
 }
 
+// Products of `count` vec4s from number `first` on, `ahead` at a time; of those LOAD_FACTOR(i, s) is
+// number s of a pixel, LOAD_WEIGHT(s, q, j) is of row q of its weights.
+#define ADD_STEPS(sum, partial, first, count, ahead) \
+    [[unroll]] for (int b_ = 0; b_ < (count); b_ += (ahead)) { \
+        HELD_FACTOR x_[(ahead) * TN]; \
+        vec4 w_[(ahead) * 4 * TM]; \
+        [[unroll]] for (int s_ = 0; s_ < (ahead); s_++) if (b_ + s_ < (count)) { \
+            [[unroll]] for (int i_ = 0; i_ < TN; i_++) x_[s_ * TN + i_] = LOAD_FACTOR(i_, (first) + b_ + s_); \
+            [[unroll]] for (int q_ = 0; q_ < 4; q_++) \
+                [[unroll]] for (int j_ = 0; j_ < TM; j_++) \
+                    w_[(s_ * 4 + q_) * TM + j_] = LOAD_WEIGHT((first) + b_ + s_, q_, j_); \
+        } \
+        [[unroll]] for (int s_ = 0; s_ < (ahead); s_++) if (b_ + s_ < (count)) { \
+            HELD_FACTOR a_[TN]; \
+            [[unroll]] for (int i_ = 0; i_ < TN; i_++) a_[i_] = x_[s_ * TN + i_]; \
+            ADD_PRODUCTS(sum, partial, a_, w_, s_ * 4 * TM) \
+            ADD_PARTIAL_SUMS(sum, partial, TN * TM, b_ + s_) \
+        } \
+    } \
+    ADD_LAST_SUMS(sum, partial, TN * TM)
+
 #define TN FIRST_PIXELS
 #define TM FIRST_COLS
-#undef WEIGHT_ROW
-#define WEIGHT_ROW SLICE
-#define WEIGHT_STEP LANES_C
-// The products of `count` vec4s of x from number `first` on.
-#define ADD_STEPS(first, count) { \
-        HELD_FACTOR v_[(count) * TN]; \
-        [[unroll]] for (int s_ = 0; s_ < (count); s_++) \
-            [[unroll]] for (int i_ = 0; i_ < TN; i_++) \
-                v_[s_ * TN + i_] = HELD_FACTOR(LOAD4(x, place[i_] + ((first) + s_) * plane)); \
-        [[unroll]] for (int s_ = 0; s_ < (count); s_++) { \
-            HELD_FACTOR a_[TN]; \
-            [[unroll]] for (int i_ = 0; i_ < TN; i_++) a_[i_] = v_[s_ * TN + i_]; \
-            ADD_PRODUCTS(sum, partial, a_, w, weight + ((first) + s_) * (4 * SLICE)) \
-            ADD_PARTIAL_SUMS(sum, partial, TN * TM, s_) \
-        } \
-        ADD_LAST_SUMS(sum, partial, TN * TM) \
-    }
+#define LOAD_FACTOR(i, s) HELD_FACTOR(LOAD4(x, place[i] + (s) * plane))
+#define LOAD_WEIGHT(s, q, j) LOAD4(w, weight + ((s) * 4 + (q)) * SLICE + (j) * LANES_C)
 
 // Holds g(B x + b) of the field, 0 outside of the image.
 void expand(int slice) {
@@ -164,11 +172,15 @@ void expand(int slice) {
     }
     PARTIAL_SUMS(partial, TN * TM)
     if (WHOLE_STEPS > STEPS) {
-        [[dont_unroll]] for (int k = 0; k < WHOLE_STEPS; k += STEPS) ADD_STEPS(k, STEPS)
+        [[dont_unroll]] for (int k = 0; k < WHOLE_STEPS; k += STEPS) {
+            ADD_STEPS(sum, partial, k, STEPS, AHEAD)
+        }
     } else {
-        ADD_STEPS(0, STEPS)
+        ADD_STEPS(sum, partial, 0, STEPS, AHEAD)
     }
-    if (X4 > WHOLE_STEPS) ADD_STEPS(WHOLE_STEPS, X4 > WHOLE_STEPS ? X4 - WHOLE_STEPS : 1)
+    if (X4 > WHOLE_STEPS) {
+        ADD_STEPS(sum, partial, WHOLE_STEPS, X4 - WHOLE_STEPS, AHEAD)
+    }
     [[unroll]] for (int i = 0; i < TN; i++) {
         int pixel = lane / LANES_C + i * LANES_P;
         if (pixel < FIELD)
@@ -180,8 +192,8 @@ void expand(int slice) {
 }
 #undef TN
 #undef TM
-#undef WEIGHT_ROW
-#undef WEIGHT_STEP
+#undef LOAD_FACTOR
+#undef LOAD_WEIGHT
 
 // Holds h(A v + a) of the tile, v as `expand` left it.
 void filter_field(int slice) {
@@ -209,8 +221,8 @@ void filter_field(int slice) {
 
 #define TN PIXELS
 #define TM COLS
-#define WEIGHT_ROW ROW
-#define WEIGHT_STEP LAST_C
+#define LOAD_FACTOR(i, s) from_held(held[from[i] + (s) * PARTS])
+#define LOAD_WEIGHT(s, q, j) LOAD4(w, weight + ((s) * 4 * PARTS + (q)) * ROW + (j) * LAST_C)
 vec4 total[TN * TM];
 
 // Adds the products with what `filter_field` left, of a lane's part of the slice.
@@ -218,17 +230,11 @@ void project(int slice) {
     int lane = int(gl_LocalInvocationID.x);
     int column = lane % LAST_C, pixel = lane / LAST_C % LAST_P, part = lane / (LAST_C * LAST_P);
     if (part >= PARTS) return;
+    int from[TN], weight = p.last + (slice * SLICE + part) * (4 * ROW) + column;
+    [[unroll]] for (int i = 0; i < TN; i++)
+        from[i] = TILE_HELD + min(pixel + i * LAST_P, TILE - 1) * TILE_ROW + part;
     PARTIAL_SUMS(partial, TN * TM)
-    [[unroll]] for (int k = 0; k < SLICE / PARTS; k++) {
-        int row = k * PARTS + part;
-        HELD_FACTOR a[TN];
-        [[unroll]] for (int i = 0; i < TN; i++)
-            a[i] = from_held(held[TILE_HELD + min(pixel + i * LAST_P, TILE - 1) * TILE_ROW + row]);
-        int weight = p.last + (slice * SLICE + row) * (4 * ROW) + column;
-        ADD_PRODUCTS(total, partial, a, w, weight)
-        ADD_PARTIAL_SUMS(total, partial, TN * TM, k)
-    }
-    ADD_LAST_SUMS(total, partial, TN * TM)
+    ADD_STEPS(total, partial, 0, SLICE / PARTS, LAST_AHEAD)
 }
 
 void hold_sums() {

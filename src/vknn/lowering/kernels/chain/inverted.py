@@ -122,7 +122,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
         groups=spread(found.sizes.groups(tile), emitter.problem.limits),
         local=(tile.lanes.count, 1, 1),
         push=_push(found, tile),
-        spec=_constants(found, tile),
+        spec=_constants(found, tile, emitter.problem.options.half),
         defines=defines,
         epilogue=1,
         with_steps=False,
@@ -131,7 +131,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
     )
 
 
-def _constants(found: Inverted, tile: InvertedTile) -> dict[str, int | float]:
+def _constants(found: Inverted, tile: InvertedTile, half: bool) -> dict[str, int | float]:
     """Specialization constants."""
     sizes, depthwise = found.sizes, found.shapes[1]
     steps: dict[str, int | float] = {}
@@ -153,9 +153,11 @@ def _constants(found: Inverted, tile: InvertedTile) -> dict[str, int | float]:
         "FIRST_PIXELS": tile.lanes.first_pixels,
         "FIRST_COLS": tile.lanes.first_cols,
         "STEPS": tile.steps,
+        "AHEAD": tile.lanes.ahead(half),
         "PIXELS": tile.lanes.pixels,
         "COLS": tile.lanes.cols,
         "PARTS": tile.lanes.parts,
+        "LAST_AHEAD": tile.lanes.last_ahead(half),
         **steps,
     }
 

@@ -27,8 +27,8 @@ MOST_SUMS = 12
 _SHARE = 0.5
 #: Most instructions by estimate, on AMD and elsewhere (16 and 32 KB of code).
 MOST_INSTRUCTIONS = 1800, 1050
-#: Most vec4s of x whose loads stand together.
-_MOST_STEPS = 16
+#: Registers for what is loaded together.
+_LOADED = 48
 #: Instructions: of a round of the depthwise convolution, of a slice, outside of all loops; waits of
 #: a slice and outside.
 _ROUND, _SLICE, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 14.0, 40.0, 150.0, 3.0, 4.0
@@ -48,6 +48,18 @@ class Lanes:
     pixels: int
     cols: int
     parts: int
+
+    def ahead(self, half: bool) -> int:
+        """Vec4s of x whose loads stand together."""
+        return _ahead(self.first_pixels, self.first_cols, half)
+
+    def last_ahead(self, half: bool) -> int:
+        """Vec4s of a slice whose loads stand together."""
+        return _ahead(self.pixels, self.cols, half)
+
+
+def _ahead(pixels: int, cols: int, half: bool) -> int:
+    return max(1, _LOADED // ((pixels + 4 * cols) * (2 if half else 4)))
 
 
 @dataclass(frozen=True)
@@ -204,7 +216,7 @@ def _lean(
         lean = InvertedTile(
             tile.lanes, tile.slice, tile.height, tile.width, tile.field, steps, tile.kind
         )
-        if steps <= _MOST_STEPS and sizes.code(lean, product, converted) <= most:
+        if sizes.code(lean, product, converted) <= most:
             return lean
     return None
 
