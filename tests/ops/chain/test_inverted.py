@@ -61,7 +61,15 @@ def test_against_numpy(name: str, precision: str) -> None:
 @pytest.mark.parametrize("name", ["3x3", "wide"])
 def test_without_bias_and_epilogues(name: str) -> None:
     op, (x, first, _, second, _, third, _) = case(name)
-    check(KIND, dataclasses.replace(op, counts=(2, 1, 1)), x, first, second, third, constants=(1, 2, 3))
+    check(
+        KIND,
+        dataclasses.replace(op, counts=(2, 1, 1)),
+        x,
+        first,
+        second,
+        third,
+        constants=(1, 2, 3),
+    )
 
 
 @pytest.mark.device

@@ -1,10 +1,10 @@
 """Inverted residual blocks in one dispatch, on GPUs (shaders/chain/inverted.comp).
 
-Sandler et al. 2018, "MobileNetV2": a convolution of one tap to more channels, a depthwise one, one of
-a tap to few channels, and what the block began with added. The tensors between are the largest of
-such networks; here they never are in memory. Each workgroup computes a tile of all channels of
-the result, a slice of the channels between at a time. Tiles overlap in what they read, so where
-much is multiplied for a pixel and there are few of them, the dispatches apart are the faster.
+Sandler et al. 2018, "MobileNetV2": a convolution of one tap to more channels, a depthwise one,
+one of a tap to few channels, and what the block began with added. The tensors between are the
+largest of such networks; here they never are in memory. Each workgroup computes a tile of all
+channels of the result, a slice of the channels between at a time. Tiles overlap in what they read,
+so where much is multiplied for a pixel and there are few of them, dispatches apart are the faster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vknn.lowering.kernels.chain.convolutions import (
     is_pointwise,
 )
 from vknn.lowering.kernels.chain.gate import step_constants
-from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Lanes, Sizes, best_tiles
+from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv
@@ -47,12 +47,13 @@ class Inverted:
     shapes: tuple[ConvShape, ConvShape, ConvShape]
     links: tuple[Link, Link, Link]
 
-    @property
+    @functools.cached_property
     def sizes(self) -> Sizes:
         """What tiles are chosen by."""
         first, depthwise, last = self.shapes
-        work = (epilogue_work(link.problem.epilogue) for link in self.links)
-        return Sizes(first.c4, first.m4, last.m4, depthwise, tuple(work))
+        work = tuple(epilogue_work(link.problem.epilogue) for link in self.links)
+        half = self.links[0].problem.options.half
+        return Sizes(first.c4, first.m4, last.m4, depthwise, work, half)
 
     @property
     def sources(self) -> tuple[np.ndarray, ...]:
@@ -67,9 +68,8 @@ def inverted_candidates(problem: Problem, links: Sequence[Link]) -> list[Candida
         return []
     dots = takes_dots(links[0].problem)
     kind = "dots" if dots else "half" if problem.half_sums else "tile"
-    tiles = best_tiles(problem.limits, found.sizes, kind, problem.options.half)
-    tiles = [tile for tile in tiles if _fits(problem, found, tile)]
-    return [_candidate(problem, found, tile) for tile in tiles]
+    tiles = best_tiles(problem.limits, found.sizes, kind)
+    return [_candidate(problem, found, tile) for tile in tiles if _fits(problem, found, tile)]
 
 
 def _inverted(links: Sequence[Link]) -> Inverted | None:
@@ -82,7 +82,9 @@ def _inverted(links: Sequence[Link]) -> Inverted | None:
     first, depthwise, last = (conv_shape(link.problem) for link in links)
     if not (is_pointwise(first) and is_depthwise(depthwise) and is_pointwise(last)):
         return None
-    return Inverted((first, depthwise, last), tuple(links)) if len(ends[2].operands) < 2 else None
+    if len(ends[2].operands) > 1:
+        return None
+    return Inverted((first, depthwise, last), (links[0], links[1], links[2]))
 
 
 def _fits(problem: Problem, found: Inverted, tile: InvertedTile) -> bool:
@@ -106,7 +108,7 @@ def _candidate(problem: Problem, found: Inverted, tile: InvertedTile) -> Candida
     types = [found.links[0].problem.input(0), *problem.outputs, *last.epilogue.operands]
     moved = sum(storage_bytes(t, Layout.C4, half=half) for t in types)
     moved += found.sizes.numbers(tile) * (8 if half else 16)
-    cost = machine.dispatch + machine.beside(found.sizes.time(machine, tile, half), moved)
+    cost = machine.dispatch + machine.beside(found.sizes.time(machine, tile), moved)
     return Candidate(tile.name, tuple(inputs), (Layout.C4,), emit, cost)
 
 
@@ -122,7 +124,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
         groups=spread(found.sizes.groups(tile), emitter.problem.limits),
         local=(tile.lanes.count, 1, 1),
         push=_push(found, tile),
-        spec=_constants(found, tile, emitter.problem.options.half),
+        spec=_constants(found, tile),
         defines=defines,
         epilogue=1,
         with_steps=False,
@@ -131,7 +133,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
     )
 
 
-def _constants(found: Inverted, tile: InvertedTile, half: bool) -> dict[str, int | float]:
+def _constants(found: Inverted, tile: InvertedTile) -> dict[str, int | float]:
     """Specialization constants."""
     sizes, depthwise = found.sizes, found.shapes[1]
     steps: dict[str, int | float] = {}
@@ -153,33 +155,31 @@ def _constants(found: Inverted, tile: InvertedTile, half: bool) -> dict[str, int
         "FIRST_PIXELS": tile.lanes.first_pixels,
         "FIRST_COLS": tile.lanes.first_cols,
         "STEPS": tile.steps,
-        "AHEAD": tile.lanes.ahead(half),
+        "AHEAD": tile.ahead,
         "PIXELS": tile.lanes.pixels,
         "COLS": tile.lanes.cols,
         "PARTS": tile.lanes.parts,
-        "LAST_AHEAD": tile.lanes.last_ahead(half),
+        "LAST_AHEAD": tile.last_ahead,
         **steps,
     }
 
 
 def _push(found: Inverted, tile: InvertedTile) -> dict[str, int]:
     """Push constants."""
-    sizes, (first, depthwise, last) = found.sizes, found.shapes
+    sizes, depthwise = found.sizes, found.shapes[1]
     down, across = sizes.tiles(tile)
     slices = ceil_div(sizes.middle4, tile.slice)
     middle4 = slices * tile.slice
-    ends = np.cumsum(
-        [4 * middle4 * sizes.x4, middle4, middle4 * depthwise.taps, middle4]
-        + [4 * middle4 * tile.row(sizes.m4)]
-    )
+    last = 4 * middle4 * tile.row(sizes.m4)
+    ends = np.cumsum([4 * middle4 * sizes.x4, middle4, middle4 * depthwise.taps, middle4, last])
     names = ("first_bias", "depthwise", "depthwise_bias", "last", "last_bias")
     return {
         "tiles_w": across,
         "tiles": down * across,
         "total": sizes.groups(tile),
         "slices": slices,
-        "middle": first.channels_out,
-        "channels": last.channels_out,
+        "middle": depthwise.channels_out,
+        "channels": found.shapes[2].channels_out,
         "in_h": depthwise.size_in[1],
         "in_w": depthwise.size_in[2],
         "out_h": depthwise.size_out[1],
@@ -211,6 +211,3 @@ def pack_inverted(found: Inverted, tile: InvertedTile) -> np.ndarray:
         taps[-1, : len(own)] = own_bias[0]
     slices = taps[:-1].reshape(len(taps) - 1, -1, 4 * tile.slice).transpose(1, 0, 2)
     return np.concatenate([first, slices.ravel(), taps[-1], second])
-
-
-__all__ = ["Inverted", "InvertedTile", "Lanes", "inverted_candidates", "pack_inverted"]
