@@ -19,22 +19,24 @@ from vknn.plan import DeviceLimits
 SIZES = ((64, 8), (128, 8), (256, 8), (256, 16), (256, 32), (512, 32))
 #: Vec4s of channels of a lane, and pixels of it in the last convolution.
 COLS, PIXELS = (1, 2), (1, 2, 4, 6)
-#: Most vec4s of sums of a lane, on AMD in either convolution, elsewhere in both: with more RDNA 2
-#: has registers for three waves of a SIMD, Ampere for 12 of four.
+#: Most vec4s of sums of a lane in a convolution, and most in the first one and in both on GCN, on
+#: RDNA, there of float32 in workgroups of 256 lanes and in smaller ones, and elsewhere. With more,
+#: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
+_GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
 #: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV and
 #: below 32 KB with NVK, where each takes 16 bytes.
-MOST_INSTRUCTIONS = 1900, 1300
+MOST_INSTRUCTIONS = 1900, 1250
 #: Registers for what is loaded together.
 _LOADED = 48
 #: Instructions beside products and activations: of a vec4 of sums of the first convolution, of a
 #: round of the depthwise one and of a slice, by RADV's machine code for RDNA 2 (``vknn profile
 #: --static --isa`` on the null device navi21), and where none is read; for the place of a load.
-_SCALAR_OTHERS, _OTHERS, _PLACE = (20.0, 14.0, 40.0), (8.0, 6.0, 16.0), 0.75
+_BESIDE_SCALAR, _BESIDE, _PLACE = (20.0, 14.0, 40.0), (8.0, 6.0, 16.0), 0.75
 #: Instructions outside of all loops, and waits.
 _OUTSIDE, _OUTSIDE_WAITS = 150.0, 4.0
 #: Instructions that make floats of a vec4 of float16 where products do not take it as it is.
@@ -181,7 +183,7 @@ class Sizes:
         lanes, taps, (g, h, _) = tile.lanes, self.depthwise.taps, self.epilogues
         product = {"tile": 1.0, "dots": DOT_WORK}.get(tile.kind, machine.half)
         products = 16 * product * (self.x4 * lanes.first_sums + tile.own * lanes.sums)
-        of_sum, of_round, of_slice = _SCALAR_OTHERS if machine.scalar else _OTHERS
+        of_sum, of_round, of_slice = _BESIDE_SCALAR if machine.scalar else _BESIDE
         others = (4 * g + of_sum) * lanes.first_sums + of_slice
         others += tile.rounds * (4 * taps + 4 * h + of_round)
         weights = 4 * (self.x4 * lanes.first_cols + tile.own * lanes.cols) + taps
@@ -246,13 +248,26 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
             lean
             for tile in _tiles(sizes, count, width, kind, loaded)
             if tile.shared_bytes(sizes.m4) <= _SHARE * limits.shared_memory
-            and (machine.scalar or tile.lanes.first_sums + tile.lanes.sums <= MOST_SUMS)
+            and _has_registers(machine, tile)
             and (lean := _lean(machine, sizes, tile))
         )
         best = min(tiles, key=lambda tile: sizes.time(machine, tile), default=None)
         if best is not None:
             found.append(best)
     return tuple(found)
+
+
+def _has_registers(machine: Machine, tile: InvertedTile) -> bool:
+    lanes = tile.lanes
+    if not machine.scalar:
+        first, both = _ELSEWHERE
+    elif machine.converts:
+        first, both = _GCN
+    elif tile.loaded < 4:
+        first, both = _RDNA
+    else:
+        first, both = _RDNA_WIDE if lanes.count >= 256 else _RDNA_SMALL
+    return lanes.first_sums <= first and lanes.first_sums + lanes.sums <= both
 
 
 def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | None:
