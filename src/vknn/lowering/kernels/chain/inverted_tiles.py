@@ -288,6 +288,8 @@ def _tiles(sizes: Sizes, count: int, width: int, kind: str, loaded: int) -> Iter
     _, down, across = sizes.depthwise.size_out
     sides = ((height, beside) for height in _sides(down) for beside in _sides(across))
     for height, beside in sides:
+        if height > beside and beside < across:
+            continue
         pixels = height * beside
         field = _field(sizes.depthwise, 1, height) * _field(sizes.depthwise, 2, beside)
         if pixels <= MOST_TILE:
@@ -296,17 +298,22 @@ def _tiles(sizes: Sizes, count: int, width: int, kind: str, loaded: int) -> Iter
 
 
 def _lanes(count: int, width: int, field: int, pixels: int, m4: int) -> Iterator[Lanes]:
-    """What a workgroup's lanes may have of a field and a tile of so many pixels."""
+    """What a workgroup's lanes may have of a field and a tile of so many pixels.
+
+    Of what they may have in the last convolution two that take the least for a slice.
+    """
+    lasts = []
+    for own, cols in ((own, cols) for own in PIXELS for cols in COLS):
+        lanes = ceil_div(pixels, own) * ceil_div(m4, cols)
+        if lanes <= count and own <= pixels and own * cols <= MOST_SUMS:
+            parts = min(width, 1 << (count // lanes).bit_length() - 1)
+            lasts.append(((8 * own * cols + 4 * cols + own) / parts, own, cols, parts))
+    lasts.sort()
     for cols in COLS:
         first = ceil_div(field, count * cols // width)
-        if first > MOST_PIXELS or first * cols > MOST_SUMS:
-            continue
-        for own in (own for own in PIXELS if own <= pixels):
-            for own_cols in (n for n in COLS if own * n <= MOST_SUMS):
-                lanes = ceil_div(pixels, own) * ceil_div(m4, own_cols)
-                if lanes <= count:
-                    parts = min(width, 1 << (count // lanes).bit_length() - 1)
-                    yield Lanes(count, first, cols, own, own_cols, parts)
+        if first <= MOST_PIXELS and first * cols <= MOST_SUMS:
+            for _, own, own_cols, parts in lasts[:2]:
+                yield Lanes(count, first, cols, own, own_cols, parts)
 
 
 @functools.cache
