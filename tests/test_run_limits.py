@@ -11,18 +11,23 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.coreml_writer import model, session
+from tests.formats.coreml.test_control_flow import copy, loop
 from tests.formats.tflite.test_enums import deciding
 from tests.formats.tflite.test_recurrent import X, rnn
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
 from vknn.formats.ncnn.random_weights import write_random_weights
-from vknn.run_limits import RunLimit, current
+from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.recurrent.rnn import LSTM
+from vknn.run_limits import RunLimit, current, within
 from vknn.runtime.vulkan.core import Core
 
 BACKENDS = [pytest.param("vulkan", marks=pytest.mark.device), "numpy"]
@@ -91,6 +96,43 @@ def test_a_loop_ends_in_time(endless: vknn.Session) -> None:
     assert time.monotonic() - start < 10
     assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
     assert current.limit is None
+
+
+@pytest.mark.parametrize("rounds", [30, 3000])
+def test_loops_without_layers_end_in_time(rounds: int) -> None:
+    """No graph runs in these: they are moves of control flow alone, or unrolled as such."""
+    body: list[Any] = []
+    for _ in range(5):
+        body = [loop(body, most=rounds)]
+    with session(model([copy("x", "y"), *body], {"x": (1,)})) as made:
+        start = time.monotonic()
+        with pytest.raises(vknn.RunTimeoutError):
+            made.run({"x": np.float32([3])}, timeout=0.3)
+        assert time.monotonic() - start < 10
+        timer = threading.Timer(0.2, made.cancel)
+        timer.start()
+        with pytest.raises(vknn.RunCancelledError):
+            made.run({"x": np.float32([3])})
+        timer.join()
+
+
+def lstm() -> None:
+    numbers = [np.zeros(d, np.float32) for d in ((50_000, 1, 1), (1, 4, 1), (1, 4, 1))]
+    LSTM().reference(*numbers, None, None, None, None, None)
+
+
+def boxes() -> None:
+    corners = np.float32([[[3 * n, 0, 3 * n + 1, 1] for n in range(5_000)]])
+    op = NonMaxSuppression(max_output=5_000, iou_threshold=0.5, score_threshold=0.0)
+    op.reference(corners, np.ones((1, 1, 5_000), np.float32))
+
+
+@pytest.mark.parametrize("compute", [lstm, boxes])
+def test_long_operators_of_the_host_end_in_time(compute: Callable[[], None]) -> None:
+    limit = RunLimit()
+    limit.start(0.05)
+    with pytest.raises(vknn.RunTimeoutError), within(limit):
+        compute()
 
 
 def test_layers_and_submits_end_in_time(slow: vknn.Session) -> None:
