@@ -19,6 +19,18 @@
 #define FACTOR vec4
 #endif
 
+// What lanes keep in registers from a round of a loop to the next: words, since compilers keep numbers of 16
+// bits one by one and join pairs of them each round.
+#ifdef COOPERATIVE
+#define WAITING uvec2
+uvec2 waiting(f16vec4 v) { return uvec2(packFloat2x16(v.xy), packFloat2x16(v.zw)); }
+f16vec4 arrived(uvec2 v) { return f16vec4(unpackFloat2x16(v.x), unpackFloat2x16(v.y)); }
+#else
+#define WAITING FACTOR
+#define waiting(v) v
+#define arrived(v) v
+#endif
+
 layout(constant_id = 10) const int ROWS = 4;
 layout(constant_id = 11) const int COLS = 1;
 layout(constant_id = 12) const int LANES_M = 8;
