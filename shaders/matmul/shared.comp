@@ -227,19 +227,17 @@ void main() {
         hold_tile(lane, k0);
 #if defined(COOPERATIVE) && B_BY_4 == 1
         // A panel is as wide as the tile then.
-        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel + 4 * k0 * BLOCK_N);
+        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel);
 #endif
         barrier();
-#ifdef COOPERATIVE
-        // Behind the last tile, too, of which it is that again: at the end of a branch compilers move what was
-        // read from register to register, and wait for it before the products.
-        if (AHEAD != 0) read_tile(min(k0 + DEPTH, k4 - DEPTH));
-#else
         if (AHEAD != 0) {
-            if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+            // READS_ON: behind the last tile, too, of which it is that again.
+            if (READS_ON) read_tile(min(k0 + DEPTH, k4 - DEPTH));
+            else if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+#ifndef COOPERATIVE
             else forget_tile();
-        }
 #endif
+        }
         multiply_held(m_, n_);
         barrier();
     }
