@@ -130,7 +130,7 @@ void begin_products() {
 }
 
 #ifdef COLUMNS_OF
-// The subgroup's columns of the next round; those of the first begin at a vec4 (COLUMNS_IN_MEMORY).
+// The subgroup's columns of the next round; the tile's of the first begin at a vec4 (COLUMNS_IN_MEMORY).
 void read_columns(int first) {
     [[unroll]] for (int k = 0; k < MATRICES_K; k++) {
         int at = half_at[k / HALF_ROUND] + first;
