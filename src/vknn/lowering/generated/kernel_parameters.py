@@ -542,9 +542,9 @@ KERNELS: dict[str, tuple[str, str]] = {
         "LANES=10 ROWS=11 BYTES_UNSIGNED?=98",
     ),
     "normalization/lrn": (
-        "total c4 channels depth height width before_c after_c before_d after_d before_h "
-        "after_h before_w after_w alpha:float beta:float bias:float",
-        "BYTES_UNSIGNED?=98",
+        "total c4 channels depth height width before_d after_d before_h after_h before_w "
+        "after_w alpha:float beta:float bias:float",
+        "BEFORE_C=10 AFTER_C=11 SPATIAL=12 QUARTERS=13 BYTES_UNSIGNED?=98",
     ),
     "normalization/moments": (
         "rows parts share:float epsilon:float",
