@@ -158,10 +158,12 @@ def static(
             )
         program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
-        made = [c for x in executables for c in analysis.compiled(x, limits, texts=isa is not None)]
+        made = [(x, analysis.compiled(x, limits, texts=isa is not None)) for x in executables]
         if isa is not None:
-            _write_texts(Path(isa), made)
-        entries = tuple(analysis.entry(c, limits, assumptions) for c in made)
+            _write_texts(Path(isa), [compiled for _, own in made for compiled in own])
+        entries = tuple(
+            entry for x, own in made for entry in analysis.entries(x, own, limits, assumptions)
+        )
         name = program.graph.name if isinstance(model, Session) else str(model)
         return StaticProfile(name, limits.name, entries, str(assumptions))
 
