@@ -120,7 +120,7 @@ class Priors(Decoder):
         if self.coder == "pixels":
             return np.concatenate([priors[:, :2] + moves[:, :2], moves[:, 2:4]], axis=1)
         centres = priors[:, :2] + self.variances[0] * moves[:, :2] * priors[:, 2:]
-        with np.errstate(over="ignore"):  # what is not finite is left out
+        with np.errstate(all="ignore"):  # what is not finite is left out
             sizes = priors[:, 2:] * np.exp(self.variances[1] * moves[:, 2:4])
         return np.concatenate([centres, sizes], axis=1)
 
@@ -227,7 +227,7 @@ class Yolo(Decoder):
     def _corners(self, rows: np.ndarray, grid: np.ndarray) -> np.ndarray:
         """Corners for rows, of v3 and v5 behind their sigmoids, and for cell, stride and anchor."""
         cell, stride, anchors = grid[:, :2], grid[:, 2:3], grid[:, 3:]
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             if self.coder == "v5":
                 centres, sizes = 2 * rows[:, :2] - 0.5 + cell, anchors * (2 * rows[:, 2:4]) ** 2
             else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vknn.errors import ShapeError
 from vknn import run_limits
+from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
 from vknn.ops.elementwise.activation import sigmoid
