@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,12 +69,11 @@ def test_training(number: float, where: str, tmp_path: Path) -> None:
     data[where][0] = number
     path = models.written(models.regressor(), tmp_path)
     with vknn.Session(path, device="numpy") as session:
-        try:
-            losses = session.update(data, epochs=1).losses
-        except vknn.VknnError as error:
-            assert abs(number) != 1e-320, error
-        else:
-            assert np.isfinite(losses).all()
+        losses: list[float] = []
+        with contextlib.suppress(vknn.VknnError):  # the loss is infinite
+            losses = list(session.update(data, epochs=1).losses)
+    assert losses or number != 1e-320
+    assert np.isfinite(losses).all()
 
 
 def _special(array: np.ndarray | None) -> np.ndarray | None:
