@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -55,13 +56,33 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Ses
         yield session
 
 
-@pytest.fixture(params=BACKENDS)
-def slow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
-    path = tmp_path / "slow.param"
+def slow_session(folder: Path, device: str) -> vknn.Session:
+    path = folder / "slow.param"
     path.write_text(SLOW)
     write_random_weights(path, path.with_suffix(".bin"))
-    with vknn.Session(path, device=request.param) as session:
+    return vknn.Session(path, device=device)
+
+
+@pytest.fixture(params=BACKENDS)
+def slow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
+    with slow_session(tmp_path, request.param) as session:
         yield session
+
+
+@pytest.fixture
+def slow_on_device(tmp_path: Path) -> Iterator[vknn.Session]:
+    with slow_session(tmp_path, "vulkan") as session:
+        yield session
+
+
+@contextlib.contextmanager
+def cancelled(session: vknn.Session, seconds: float) -> Iterator[None]:
+    """Cancels the session's run from another thread; what goes on within has to end by that."""
+    timer = threading.Timer(seconds, session.cancel)
+    timer.start()
+    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+        yield
+    timer.join()
 
 
 def feeds_of(go_on: bool) -> dict[str, np.ndarray]:
@@ -139,28 +160,18 @@ def test_the_switch_holds_for_whole_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_cancel_from_another_thread(endless: vknn.Session) -> None:
     endless.cancel()  # nothing is under way
     assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
-    timer = threading.Timer(0.3, endless.cancel)
-    timer.start()
-    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+    with cancelled(endless, 0.3):
         endless.run(feeds_of(True), timeout=60)
-    timer.join()
     assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
 
 
 @pytest.mark.device
-def test_cancel_while_the_device_computes(tmp_path: Path) -> None:
-    path = tmp_path / "slow.param"
-    path.write_text(SLOW)
-    write_random_weights(path, path.with_suffix(".bin"))
+def test_cancel_while_the_device_computes(slow_on_device: vknn.Session) -> None:
     x = {"data": numbers(*SLOW_SHAPE)}
-    with vknn.Session(path, device="vulkan") as session:
-        expected = session.run(x)["out"]
-        timer = threading.Timer(0.05, session.cancel)
-        timer.start()
-        with pytest.raises(vknn.RunCancelledError):
-            [session.run(x) for _ in range(100)]
-        timer.join()
-        assert np.array_equal(session.run(x)["out"], expected)
+    expected = slow_on_device.run(x)["out"]
+    with cancelled(slow_on_device, 0.05):
+        [slow_on_device.run(x) for _ in range(100)]
+    assert np.array_equal(slow_on_device.run(x)["out"], expected)
 
 
 def repeated(x: dict[str, np.ndarray], count: int = 1000) -> Iterator[dict[str, np.ndarray]]:
@@ -224,12 +235,9 @@ def test_the_switch_holds_for_streams(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("go_on", [True, False])
 def test_cancel_of_a_stream(endless: vknn.Session, go_on: bool) -> None:
-    timer = threading.Timer(0.3, endless.cancel)
-    timer.start()
-    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+    with cancelled(endless, 0.3):
         for _ in endless.stream(repeated(feeds_of(go_on), 10**6)):
             pass
-    timer.join()
     waiting = endless.stream(repeated(feeds_of(False)))
     next(waiting)
     endless.cancel()
@@ -240,19 +248,13 @@ def test_cancel_of_a_stream(endless: vknn.Session, go_on: bool) -> None:
 
 
 @pytest.mark.device
-def test_cancel_of_a_stream_while_the_device_computes(tmp_path: Path) -> None:
-    path = tmp_path / "slow.param"
-    path.write_text(SLOW)
-    write_random_weights(path, path.with_suffix(".bin"))
+def test_cancel_of_a_stream_while_the_device_computes(slow_on_device: vknn.Session) -> None:
     x = {"data": numbers(*SLOW_SHAPE)}
-    with vknn.Session(path, device="vulkan") as session:
-        expected = session.run(x)["out"]
-        timer = threading.Timer(0.05, session.cancel)
-        timer.start()
-        with pytest.raises(vknn.RunCancelledError):
-            list(session.stream(repeated(x)))
-        timer.join()
-        assert [np.array_equal(y["out"], expected) for y in session.stream([x] * 3)] == [True] * 3
+    expected = slow_on_device.run(x)["out"]
+    with cancelled(slow_on_device, 0.05):
+        list(slow_on_device.stream(repeated(x)))
+    for results in slow_on_device.stream([x] * 3):
+        assert np.array_equal(results["out"], expected)
 
 
 @pytest.mark.device

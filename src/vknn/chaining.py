@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from vknn.graph import Graph, Node, Op, Value
 from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused, Mul
 from vknn.ops.matmul import MatMul
@@ -217,6 +218,13 @@ def chain_choices(
         if known := [(run, time) for run, time in saved if time > -math.inf]:
             possible[node] = known
     taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
+    if _lose_to_a_fill(readings, taken, possible, limits, options):
+        possible = {
+            node: apart
+            for node, runs in possible.items()
+            if (apart := [r for r in runs if not _counts(readings, r[0], limits, options)])
+        }
+        taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
     busy = {node for run in taken.values() for node in run}
     return [
         ChainChoice(
@@ -262,6 +270,27 @@ def _best_runs(
         if before is not None:
             ends.pop(before, None)
     return [run for path in ends.values() for run in path.runs()]
+
+
+def _lose_to_a_fill(
+    readings: _Readings,
+    taken: Mapping[Node, list[Node]],
+    possible: Mapping[Node, Sequence[tuple[list[Node], float]]],
+    limits: DeviceLimits,
+    options: LoweringOptions,
+) -> bool:
+    """True where chains count, and save less together than the fill that they share."""
+    counting = [run for run in taken.values() if _counts(readings, run, limits, options)]
+    saved = sum(time for run in counting for r, time in possible[run[-1]] if r == run)
+    return bool(counting) and saved <= machine_of(limits).fill
+
+
+def _counts(
+    readings: _Readings, run: list[Node], limits: DeviceLimits, options: LoweringOptions
+) -> bool:
+    """True where the cheapest kernel of a chain counts workgroups."""
+    found = candidates(readings.joined(run), limits, options)
+    return min(found, key=lambda c: c.cost).counts
 
 
 def _saved(
