@@ -147,6 +147,18 @@ def test_layers_and_submits_end_in_time(slow: vknn.Session) -> None:
         assert slow.run(x)["out"].shape == (64,)
 
 
+@pytest.mark.parametrize("device", BACKENDS)
+def test_a_quick_run_whose_time_is_over(device: str, tmp_path: Path) -> None:
+    """It ends in time even where the device is done before anybody looks at the time."""
+    feeds = {"data": numbers(*SHAPE)}
+    with vknn.Session(write_small_model(tmp_path), device=device) as session:
+        expected = session.run(feeds)["out"]
+        for on_device in [False, True] * 20:
+            with pytest.raises(vknn.RunTimeoutError):
+                session.run(feeds, timeout=1e-9, on_device=on_device)
+        assert np.array_equal(session.run(feeds, timeout=60)["out"], expected)
+
+
 def test_the_switch_holds_for_whole_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "endless.tflite"
     path.write_bytes(deciding("WHILE", "bool").file())

@@ -285,7 +285,7 @@ void main() {
         if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
         hold_tile(lane, k0, steps);
 #ifdef COOPERATIVE
-        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * k0 * BLOCK_N);
+        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * begin_k * BLOCK_N);
 #endif
         barrier();
         if (AHEAD != 0) {

@@ -142,6 +142,12 @@ def _expansions(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_pointwise)
 
 
+def _inverted(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """An inverted residual block: a convolution of a tap, a depthwise one, one of a tap."""
+    if _is_pointwise(node) and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_depthwise, _is_pointwise)
+
+
 def _normalized(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
     """A product and the LayerNormalization of its rows; others may read the product, too."""
     product = readings.product(node) if isinstance(node.op, LayerNormalization) else None
@@ -164,6 +170,7 @@ _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "heads": _heads,
     "separable": _separables,
     "expanded": _expansions,
+    "inverted": _inverted,
     "normalized": _normalized,
     "scaled": _scalings,
 }

@@ -47,7 +47,7 @@ def kernel_choices(device: Device | None, disabled: Container[str]) -> Mapping[s
 
 
 def new_target(device: Device | None, options: LoweringOptions, limit: int | None) -> Target:
-    """What a session compiles for: a device, or NumPy, with weights and a limit of its own."""
+    """Target of a session: a device or NumPy, with weights and a limit of its own."""
     pool = WeightPool(device) if device is not None else None
     return Target(device, options, pool=pool, debug=environment.debug(), memory_limit=limit)
 

@@ -14,11 +14,11 @@ M = TypeVar("M", bound="Members")
 
 @dataclass(frozen=True, kw_only=True)
 class Members:
-    """What a JSON object of a recipe describes: a dataclass whose fields are made below."""
+    """Base of what a JSON object of a recipe describes: dataclasses of the members below."""
 
     @classmethod
     def read(cls: type[M], fields: Fields) -> M:
-        """What the fields describe. Raises VknnError; :meth:`Fields.end` is the caller's."""
+        """Object that the fields describe. Raises VknnError; :meth:`Fields.end` is the caller's."""
         return cls(
             **{f.name: f.metadata["read"](fields, key_of(f)) for f in dataclasses.fields(cls)}
         )

@@ -31,7 +31,7 @@ class WeightCache:
         make: Callable[[], np.ndarray],
         precision: str = "fp32",
     ) -> np.ndarray:
-        """What ``make`` packs of the sources, in 32-bit elements; floats in this precision."""
+        """Array that ``make`` packs of the sources, of 32 bits; floats in this precision."""
         full_key = (key, precision, *(id(s) for s in sources))
         if full_key not in self._entries:
             packed = make() if precision == "fp32" else narrowed(make(), precision)

@@ -165,7 +165,7 @@ class Form:
 
     @property
     def row_lanes(self) -> RowLanes | None:
-        """How a workgroup shares its rows where they are normalised; None where it cannot."""
+        """Lanes of a workgroup for its rows where it normalises them; None where it cannot."""
         tile = self.shared or self.wide
         if tile is None or self.normal is None:
             return None
