@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from vknn.errors import ShaderError
 from vknn.profiling.invocation import opcodes as op
@@ -60,11 +61,11 @@ class Tally:
 
     def plus(self, other: Tally, times: float = 1) -> Tally:
         """This and ``other`` so many times."""
-        pairs = ((getattr(self, n), getattr(other, n)) for n in _FIELDS)
-        return Tally(*(a + times * b for a, b in pairs))
+        pairs = zip(_numbers(self), _numbers(other), strict=True)
+        return Tally(*[a + times * b for a, b in pairs])
 
 
-_FIELDS = tuple(field.name for field in fields(Tally))
+_numbers = attrgetter(*(field.name for field in fields(Tally)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Literal
 
 Unit = Literal["vector", "scalar", "branch", "shared", "memory", "constant", "wait", "free"]
@@ -123,15 +123,23 @@ class AsmLine:
         """Cycles that a vector instruction keeps a SIMD of so many lanes busy."""
         if self.name.startswith(("v_wmma", "v_swmmac")):
             return _MATRIX_CYCLES.get(generation, 32)
-        once = wave / lanes
+        return self._passes * wave / lanes
+
+    @cached_property
+    def _passes(self) -> int:
+        """How often it goes through the lanes of a SIMD."""
         if _QUARTER.match(self.name):
-            return 4 * once
-        return 16 * once if _DOUBLE.search(self.name) else once
+            return 4
+        return 16 if _DOUBLE.search(self.name) else 1
 
     def multiply_adds(self, wave: int) -> float:
         """Multiply-adds of a lane."""
         if self.name.startswith(("v_wmma", "v_swmmac")):
             return _MATRIX_MULTIPLY_ADDS / wave
+        return self._lane_multiply_adds
+
+    @cached_property
+    def _lane_multiply_adds(self) -> float:
         if self.name.startswith("v_dual"):
             return len(_DUAL.findall(self.text))
         for prefix, count in _SEVERAL:
@@ -141,7 +149,7 @@ class AsmLine:
         adds = "_mix" in self.name and "1.0," in self.text
         return float(bool(_MULTIPLY_ADD.match(self.name)) and not adds)
 
-    @property
+    @cached_property
     def waits(self) -> dict[str, int]:
         """Results that may still be missing behind it, by unit ("any": shared and constant)."""
         if self.name.startswith("s_wait_"):
@@ -172,6 +180,12 @@ _UNITS: Final[tuple[tuple[tuple[str, ...], Unit], ...]] = (
 )
 
 
+@lru_cache(maxsize=1 << 15)
+def _line(text: str) -> AsmLine:
+    """The instruction of that text, one for all kernels: what it names is found once."""
+    return AsmLine(text)
+
+
 @dataclass(frozen=True)
 class AsmBlock:
     """A basic block of machine code."""
@@ -188,7 +202,7 @@ def parsed(text: str) -> list[AsmBlock]:
         if found := re.match(r"BB(\d+):", code):
             blocks.append((int(found[1]), []))
         elif blocks and re.match(r"[a-z]", code):
-            blocks[-1][1].append(AsmLine(code))
+            blocks[-1][1].append(_line(code))
     return [AsmBlock(number, tuple(lines)) for number, lines in blocks]
 
 

@@ -144,26 +144,31 @@ class _Wave:
     def cycles(self, lines: Sequence[AsmLine], rounds: int, warm: int) -> float:
         """Cycles a round, the first ``warm`` of ``rounds`` left out."""
         begun = 0.0
+        issues = [(line, self._issue(line)) for line in lines]
         for number in range(rounds):
             if number == warm:
                 begun = self._time
-            for line in lines:
-                self._step(line)
+            for line, issue in issues:
+                self._step(line, issue)
         return (self._time - begun) / (rounds - warm)
 
-    def _step(self, line: AsmLine) -> None:
-        if line.unit == "wait":
+    def _step(self, line: AsmLine, issue: float) -> None:
+        unit, ready = line.unit, self._ready
+        if unit == "wait":
             self._wait(line)
+        time = self._time
         for register in line.registers:
-            self._time = max(self._time, self._ready.get(register, 0.0))
-        self._time += self._issue(line)
-        if line.unit == "vector":
+            if (free := ready.get(register, 0.0)) > time:
+                time = free
+        self._time = time = time + issue
+        if unit in ("vector", "scalar"):
             # A wave of GCN issues again when its result is there.
-            self._written(line, 0.0 if self._machine.gcn else self._assumed.result_latency)
-        elif line.unit == "scalar":
-            self._written(line, 1.0)
-        elif line.unit in self._latency and "store" not in line.name:
-            self._missing.append((line.unit, self._time + self._latency[line.unit]))
+            vector = 0.0 if self._machine.gcn else self._assumed.result_latency
+            written = time + (vector if unit == "vector" else 1.0)
+            for register in line.destinations:
+                ready[register] = written
+        elif unit in self._latency and "store" not in line.name:
+            self._missing.append((unit, time + self._latency[unit]))
 
     def _issue(self, line: AsmLine) -> float:
         if line.unit == "vector":
@@ -171,10 +176,6 @@ class _Wave:
         if line.unit == "branch":
             return self._assumed.branch
         return max(_ISSUE[line.unit], self._machine.interval if line.unit != "free" else 0.0)
-
-    def _written(self, line: AsmLine, after: float) -> None:
-        for register in line.destinations:
-            self._ready[register] = self._time + after
 
     def _wait(self, line: AsmLine) -> None:
         """Until no more results of a unit are missing than the instruction allows."""
