@@ -31,6 +31,7 @@ from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder, host_arrays, plain_shape
 from vknn.lowering import WeightCache
+from vknn.memory_budget import MemoryBudget
 from vknn.program import Program
 from vknn.run_limits import RunLimit, checked_seconds, current, held
 from vknn.runtime import DeviceArray, DeviceTensor, close_all, on_host
@@ -217,8 +218,9 @@ class Engine:
     def reset_state(self) -> None:
         """Reset of what the model keeps between runs (if it does) to what it was at first."""
         with self.lock:
-            first = self.model.first_state
-            self._state = {n: _filled(t, first.get(n, 0)) for n, t in self.model.state.items()}
+            state, first = self.model.state, self.model.first_state
+            MemoryBudget(self.target.memory_limit).check_state(state, self.model.file)
+            self._state = {n: _filled(t, first.get(n, 0)) for n, t in state.items()}
 
     def forget(self) -> None:
         """Closing of all programs, and loss of packed weights: the next run builds its own."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from vknn.errors import OutOfMemoryError
-from vknn.graph import Graph, Node, Value
+from vknn.graph import Graph, Node, TensorType, Value
 from vknn.ops.movement.shape import Reshape
 from vknn.plan import Plan
 from vknn.runtime import Device
@@ -67,6 +67,17 @@ class MemoryBudget:
             raise OutOfMemoryError(
                 f"the plan of {plan.name!r} needs {needed} bytes of device memory"
                 f"{_largest_buffer(plan)}{beside}, more than the limit of {most}; {_REMEDY}"
+            )
+
+    def check_state(self, state: Mapping[str, TensorType], file: str | None) -> None:
+        """Check of what a model keeps on the host between runs; raises OutOfMemoryError."""
+        most = self.limit if self.limit is not None else MemoryBudget()._most()
+        needed = {name: _type_nbytes(type_) for name, type_ in state.items()}
+        if most is not None and sum(needed.values()) > most:
+            name = max(needed, key=lambda n: needed[n])
+            raise OutOfMemoryError(
+                f"{file or 'the model'}: its state has {sum(needed.values())} bytes, of which "
+                f"{name!r}, {state[name]}, is the largest, more than the limit of {most}; {_REMEDY}"
             )
 
     def check_tensors(self, needed: int, growth: int) -> None:
@@ -169,7 +180,11 @@ def _largest_buffer(plan: Plan) -> str:
 
 
 def _nbytes(value: Value) -> int:
-    return value.type.size * value.type.dtype.itemsize if value.type.is_static else 0
+    return _type_nbytes(value.type)
+
+
+def _type_nbytes(type_: TensorType) -> int:
+    return type_.size * type_.dtype.itemsize if type_.is_static else 0
 
 
 def _least_nbytes(value: Value) -> int:
