@@ -8,7 +8,7 @@ other tensors that are still read are its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ from vknn.formats.onnx.registry import OperatorType
 from vknn.formats.onnx.small_floats import narrowed, widened
 from vknn.formats.onnx.steps import BindStep, Item, Key, NodeStep, Scope, Step, Steps, TensorList
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+
+#: Elements of a tensor that may be a shape or axes.
+_MOST_SIZES = 64
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,11 @@ class Conversion:
     # --- continuation -----------------------------------------------------------------------------
 
     def _unfinished(self, step: Step, decisive: Value | None) -> Graph:
-        """The graph before ``step``; its continuation takes all values that are still read."""
+        """The graph before ``step``; its continuation takes all values that are still read.
+
+        ``decisive``: the value whose data the step needs; with it go the other small integer inputs
+        of the step, which it is likely to ask for next.
+        """
         steps = [*self.steps, step]
         ends = [(self.source.main, v.name) for v in self.source.model.graph.outputs]
         keys = dict.fromkeys(
@@ -194,7 +201,11 @@ class Conversion:
         if decisive is not None and decisive not in live:
             raise ShapeError("an operator waits for data that nothing gives")
         names = {value: f"value:{number}" for number, value in enumerate(live)}
-        rest = _Continuation(self.source, tuple(steps), items, names, decisive)
+        needed = {decisive} if decisive is not None else set()
+        if decisive is not None and isinstance(step, NodeStep):
+            others = [self.item(step.scope, name) for name in step.node.inputs[1:]]
+            needed |= {v for v in _tensors(others) if v in live and _is_small(v.type)}
+        rest = _Continuation(self.source, tuple(steps), items, names, needed)
         return self.builder.finish({name: value for value, name in names.items()}, rest)
 
 
@@ -202,14 +213,14 @@ class Conversion:
 class _Continuation(Continuation):
     """Conversion and execution of the steps that are left.
 
-    ``names``: the values that the graph before gives; ``decisive``: the one whose data are needed.
+    ``names``: the values that the graph before gives; ``decisive``: those whose data are needed.
     """
 
     source: Source
     steps: tuple[Step, ...]
     items: Mapping[Key, Item]
     names: Mapping[Value, str]
-    decisive: Value | None
+    decisive: Set[Value]
 
     def __post_init__(self) -> None:
         self.takes = tuple(self.names.values())
@@ -217,22 +228,21 @@ class _Continuation(Continuation):
         self.layers = tuple(node.type for node in nodes)
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
-        fixed = None if self.decisive is None else self.names[self.decisive]
-        given = None if fixed is None else arrays[fixed]
-        fed = {name: array for name, array in arrays.items() if name != fixed}
+        fixed = {self.names[value]: arrays[self.names[value]] for value in self.decisive}
+        fed = {name: array for name, array in arrays.items() if name not in fixed}
         types = {name: TensorType.of(array) for name, array in fed.items()}
-        data = None if given is None else (given.shape, _bytes(given))
-        return call((self, tuple(types.items()), data), lambda: self._next(types, given), fed)
+        data = tuple((n, a.shape, _bytes(a)) for n, a in sorted(fixed.items()))
+        return call((self, tuple(types.items()), data), lambda: self._next(types, fixed), fed)
 
-    def _next(self, types: Mapping[str, TensorType], given: np.ndarray | None) -> Graph:
+    def _next(self, types: Mapping[str, TensorType], fixed: Mapping[str, np.ndarray]) -> Graph:
         builder = GraphBuilder(self.source.model.graph.name or "onnx")
         renewed: dict[Value, Value] = {}
-        for value, name in self.names.items():
-            if value is self.decisive:
-                assert given is not None
-                renewed[value] = builder.constant(given, value.name)
-            else:
+        for value, name in self.names.items():  # inputs first, so that they keep their names
+            if name not in fixed:
                 renewed[value] = builder.input(name, types[name])
+        for value, name in self.names.items():
+            if name in fixed:
+                renewed[value] = builder.constant(fixed[name], value.name)
         for value in _tensors(self.items.values()):
             if value.constant is not None and value not in renewed:
                 renewed[value] = builder.constant(value.constant, value.name)
@@ -250,6 +260,11 @@ def ports(name: str, item: Item) -> dict[str, Value]:
 def element(name: str, number: int) -> str:
     """Name of an element of a sequence, as an input or output of a graph."""
     return f"{name}\0{number}"
+
+
+def _is_small(type_: TensorType) -> bool:
+    """Whether a tensor may be a shape, axes or the like."""
+    return type_.is_static and type_.dtype.is_integer and type_.size <= _MOST_SIZES
 
 
 def _bytes(array: np.ndarray) -> object:
