@@ -10,26 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from vknn.formats.layer_context import LayerContext
 from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorRecord
-from vknn.graph import DType, Value
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Known(Protocol):
-        """What is known of values while steps are taken (:class:`conversion.Conversion`)."""
-
-        def item(self, scope: Scope, name: str) -> Item:
-            """What a name stands for in a scope."""
-
-        def set(self, scope: Scope, name: str, item: Item) -> None:
-            """Assignment of what a name stands for."""
-
-        def convert(self, step: NodeStep) -> Steps | None:
-            """Conversion of a node, or the steps that take its place."""
-
+from vknn.graph import DType, GraphBuilder, Origin, Value
 
 @dataclass(frozen=True)
 class TensorList:
@@ -59,6 +44,32 @@ class Scope:
 
 
 Key = tuple[Scope, str]
+
+
+class Adder(LayerContext):
+    """Addition of ops that steps other than nodes need, to the graph that is being made then."""
+
+    def __init__(self, builder: GraphBuilder, origin: Origin) -> None:
+        self.builder, self._origin, self.inputs = builder, origin, ()
+
+    @property
+    def origin(self) -> Origin:
+        return self._origin
+
+
+class Known(Protocol):
+    """What is known of values while steps are taken (:class:`conversion.Conversion`)."""
+
+    builder: GraphBuilder
+
+    def item(self, scope: Scope, name: str) -> Item:
+        """What a name stands for in a scope."""
+
+    def set(self, scope: Scope, name: str, item: Item) -> None:
+        """Assignment of what a name stands for."""
+
+    def convert(self, step: NodeStep) -> Steps | None:
+        """Conversion of a node, or the steps that take its place."""
 
 
 class Step(ABC):
