@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.along_axis import flat_places
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
-from vknn.ops.elementwise import Add, Mul
+from vknn.ops.elementwise import Add
 from vknn.ops.elementwise.logic import Less, Where
 from vknn.ops.indexing.gather import Gather, GatherND
 from vknn.ops.indexing.scatter import ScatterND
@@ -84,12 +81,4 @@ def _along_axis(c: Context) -> tuple[int, Value]:
     zero = c.scalar(0, DType.INT32)
     wrapped = c.add(Add(), places, c.scalar(size, DType.INT32))
     places = c.add(Where(), c.add(Less(), places, zero), wrapped, places)
-    steps = [math.prod(dims[a + 1 :]) for a in range(len(dims))]
-    base = np.zeros((1,) * len(dims), np.int32)
-    for a, length in enumerate(other):
-        if a != axis:
-            shape = [1] * len(dims)
-            shape[a] = length
-            base = base + (np.arange(length, dtype=np.int32) * np.int32(steps[a])).reshape(shape)
-    moved = c.add(Mul(), places, c.scalar(steps[axis], DType.INT32))
-    return axis, c.add(Add(), moved, c.constant(base.astype(np.int32), "rows"))
+    return axis, flat_places(c, dims, places, axis)
