@@ -11,7 +11,7 @@ from pathlib import Path
 if str(Path(__file__).resolve().parents[1]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.protobuf_code import Schema  # noqa: E402
+from tools.protobuf_code import Schema
 
 SCHEMA = Schema(Path("vknn/formats/onnx/onnx.proto"))
 

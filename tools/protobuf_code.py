@@ -39,7 +39,9 @@ class Schema:
     def main(self) -> int:
         """Writing of the generated file."""
         if not usable_protoc():
-            sys.exit("protoc 3.20 or 21 is not installed (Debian: apt-get install protobuf-compiler)")
+            sys.exit(
+                "protoc 3.20 or 21 is not installed (Debian: apt-get install protobuf-compiler)"
+            )
         self.code.write_text(self.generated())
         return 0
 

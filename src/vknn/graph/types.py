@@ -139,6 +139,7 @@ def _small_dtype(name: str) -> np.dtype:
 
     return np.dtype(getattr(ml_dtypes, name))
 
+
 Shape = tuple[int | None, ...]
 
 

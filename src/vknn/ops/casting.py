@@ -112,7 +112,7 @@ class NumbersOfText(Op):
 
 @attributes
 class TextOfNumbers(Op):
-    """Numbers as strings: as few digits as tell the number, without ".0"; INF, NaN; bool as 0, 1."""
+    """Numbers as strings: as few digits as tell the number, no ".0"; INF, NaN; bool as 0, 1."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)

@@ -171,9 +171,7 @@ class Conversion:
             for name, found in given.items()
         }
         present = {name: found for name, found in attributes.items() if found is not None}
-        scope = Scope(
-            f"{step.scope.path}{node.label}/", function.imports, None, {}, present
-        )
+        scope = Scope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
         items = {(scope, name): None for name in function.inputs}
         names = zip(function.inputs, node.inputs, strict=False)
         known = {(scope, inner): self.item(step.scope, name) for inner, name in names}

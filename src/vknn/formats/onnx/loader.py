@@ -79,7 +79,7 @@ def check_operators(record: ModelRecord, file: str | None = None) -> None:
 
 
 def reachable(record: ModelRecord) -> Iterator[_Placed]:
-    """All nodes that may run, those of subgraphs and of functions that are called; their imports."""
+    """All nodes that may run, those of subgraphs and called functions too; their imports."""
     seen: set[Key] = set()
     waiting = [(record.graph.nodes, record.imports)]
     while waiting:

@@ -72,7 +72,9 @@ class OnnxModel(Model):
     def check_names(self, given: Mapping[str, object]) -> None:
         """See :meth:`Model.check_names`; inputs with a default may be left out."""
         known = {name.partition("\0")[0] for name in given}
-        absent = {n for n, v in self._values.items() if v.type.optional or v.type.kind == "sequence"}
+        absent = {
+            n for n, v in self._values.items() if v.type.optional or v.type.kind == "sequence"
+        }
         super().check_names(dict.fromkeys((known - self._defaults.keys()) | absent))
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:

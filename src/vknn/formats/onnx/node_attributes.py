@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.onnx.element_types import ELEMENT_TYPES
 from vknn.formats.onnx.records import AttributeRecord, GraphRecord, TensorRecord
@@ -50,9 +48,7 @@ class AttributeReader:
         """A floating-point number."""
         return self._value(name, "float", default)
 
-    def text(
-        self, name: str, default: Any = REQUIRED, choices: Sequence[str] | None = None
-    ) -> Any:
+    def text(self, name: str, default: Any = REQUIRED, choices: Sequence[str] | None = None) -> Any:
         """A text, with ``choices`` one of them."""
         found = self._value(name, "string", default)
         text = _decoded(name, found) if isinstance(found, bytes) else found
@@ -79,7 +75,6 @@ class AttributeReader:
         """A tensor's array."""
         found = self._value(name, "tensor", default)
         return found.array if isinstance(found, TensorRecord) else found
-
 
     def graph(self, name: str) -> GraphRecord:
         """A graph, which must be there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -171,9 +172,8 @@ class ModelReader:
         attributes = {}
         for item in message.attribute:
             try:
-                found = read_attribute(
-                    item, self.external, lambda g, n=item.name: self.graph(g, f"{where}/{n}", names)
-                )
+                inner = functools.partial(self.graph, place=f"{where}/{item.name}", outer=names)
+                found = read_attribute(item, self.external, inner)
             except BadTensor as problem:
                 self.fail(f"{message.op_type}: attribute {item.name!r}: {problem}", where)
             if found.name in attributes:
@@ -182,10 +182,10 @@ class ModelReader:
         record = NodeRecord(
             number, message.name, key, tuple(message.input), tuple(message.output), attributes
         )
-        inner = record.graphs()
-        if not inner:
+        graphs = record.graphs()
+        if not graphs:
             return record
-        captured = tuple(dict.fromkeys(n for g in inner for n in g.captured))
+        captured = tuple(dict.fromkeys(n for g in graphs for n in g.captured))
         return NodeRecord(
             number, record.name, key, record.inputs, record.outputs, attributes, captured
         )
@@ -210,10 +210,10 @@ class ModelReader:
         defaults = {}
         for item in message.attribute_proto:
             try:
-                defaults[item.name] = read_attribute(
-                    item, self.external,
-                    lambda g, n=item.name: self.graph(g, f"{place}/{n}", frozenset()),
-                )  # fmt: skip
+                inner = functools.partial(
+                    self.graph, place=f"{place}/{item.name}", outer=frozenset()
+                )
+                defaults[item.name] = read_attribute(item, self.external, inner)
             except BadTensor as problem:
                 self.fail(f"{place}: attribute {item.name!r}: {problem}")
         known = set(message.input)

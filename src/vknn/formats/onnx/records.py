@@ -125,7 +125,7 @@ class GraphRecord:
 
 @dataclass(frozen=True, eq=False)
 class FunctionRecord:
-    """A function of the model. ``defaults``: its attributes' values where a call leaves them out."""
+    """A function of the model. ``defaults``: of its attributes, where a call leaves them out."""
 
     key: Key
     inputs: tuple[str, ...]

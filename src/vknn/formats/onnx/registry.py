@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from vknn.formats.layer_table import Count, LayerType, arity
 from vknn.formats.onnx.context import Context
@@ -27,6 +28,7 @@ MICROSOFT = "com.microsoft"
 Result = Item | Sequence[Item] | Steps
 Convert = Callable[[Context], Result]
 Name = tuple[str, str]
+F = TypeVar("F", bound=Callable[[Context], Any])
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def operator(
     domain: str = "",
     any_type: bool = False,
     lists: bool = False,
-) -> Callable[[Convert], Convert]:
+) -> Callable[[F], F]:
     """Registration of a function as the converter of these versions of an operator.
 
     Args:
@@ -75,7 +77,7 @@ def operator(
     if not versions or list(versions) != sorted(set(versions)):
         raise ValueError(f"operator {name}: versions {versions} are not in ascending order")
 
-    def register(convert: Convert) -> Convert:
+    def register(convert: F) -> F:
         known = _TYPES.setdefault((domain, name), {})
         for version in versions:
             if version in known and not comes_again(known[version].convert, convert):

@@ -1,4 +1,4 @@
-"""Floats in which nothing is computed: bfloat16 becomes float32 before an operator, and again after.
+"""Floats in which nothing is computed: bfloat16 becomes float32 before an operator and back after.
 
 Operators on bfloat16 mean what they mean on float32, rounded once; that is also how onnxruntime and
 ONNX's reference compute them.
@@ -21,7 +21,9 @@ def widened(c: Context) -> DType | None:
         if value is not None and value.type.dtype is DType.BFLOAT16:
             small = value.type.dtype
             inputs[number] = c.cast(value, DType.FLOAT32)
-        elif value is not None and (value.type.dtype.is_small_float or value.type.dtype.is_small_integer):
+        elif value is not None and (
+            value.type.dtype.is_small_float or value.type.dtype.is_small_integer
+        ):
             c.refuse(f"inputs of {value.type.dtype.value}")
     c.inputs = tuple(inputs)
     return small

@@ -16,6 +16,7 @@ from vknn.formats.layer_context import LayerContext
 from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorRecord
 from vknn.graph import DType, GraphBuilder, Origin, Value
 
+
 @dataclass(frozen=True)
 class TensorList:
     """A sequence of tensors, whose number is known while the graph is built."""

@@ -159,9 +159,7 @@ def _unpacked(data: np.ndarray, type_: ElementType, count: int) -> np.ndarray:
     return bits.astype(np.int8).astype(type_.dtype.numpy)
 
 
-def _of_entries(
-    entries: Any, type_: ElementType, dims: tuple[int, ...], what: str
-) -> np.ndarray:
+def _of_entries(entries: Any, type_: ElementType, dims: tuple[int, ...], what: str) -> np.ndarray:
     """The array of a typed field."""
     dtype = type_.dtype.numpy
     if type_.dtype is DType.STRING:

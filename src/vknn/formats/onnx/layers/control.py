@@ -210,7 +210,9 @@ def loop(c: Context) -> Steps:
     return Steps([_Round(made)], given)
 
 
-@operator("Scan", 9, *(v for v in _VERSIONS if v != 13), inputs=(1, None), outputs=_ANY, any_type=True)
+@operator(
+    "Scan", 9, *(v for v in _VERSIONS if v != 13), inputs=(1, None), outputs=_ANY, any_type=True
+)
 def scan(c: Context) -> Steps:
     """The body's nodes, once for each slice of the inputs"""
     body, count = c.graph("body"), c.int("num_scan_inputs")

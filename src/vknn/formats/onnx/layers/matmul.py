@@ -45,7 +45,9 @@ def gemm(c: Context) -> Value:
     elif bias is not None and beta != 1.0:
         bias = _scaled(c, bias, beta)
     if not kind.is_float:
-        a, b = (c.add(Transpose((1, 0)), m) if t else m for m, t in zip((a, b), turned, strict=True))
+        a, b = (
+            c.add(Transpose((1, 0)), m) if t else m for m, t in zip((a, b), turned, strict=True)
+        )
         found = _scaled(c, c.add(IntegerProduct(), a, b), alpha)
         return found if bias is None else c.add(ew.Add(), found, bias)
     inside = bias if bias is not None and alpha == 1.0 and _is_row(bias) else None

@@ -62,7 +62,7 @@ def instance_normalization(c: Context) -> Value:
 
 @operator("GroupNormalization", 18, 21, inputs=3)
 def group_normalization(c: Context) -> Value:
-    """Groups of channels by their own means and variances; scale and bias by group (18) or channel"""
+    """Groups of channels by their means and variances; scale and bias by group (18) or channel"""
     groups, channels, kind = c.int("num_groups"), c.x.type.dims[1], c.x.type.dtype
     c.require(groups > 0 and channels % groups == 0, f"has {groups} groups of {channels} channels")
     scale, bias = c.value(1), c.value(2)
@@ -84,7 +84,11 @@ def _repeated(c: Context, value: Value, times: int) -> Value:
 @operator("LayerNormalization", 17, inputs=(2, 3), outputs=(1, 3))
 def layer_normalization(c: Context) -> list[Value]:
     """The axes from ``axis`` on by their own mean and variance"""
-    axis, epsilon, kind = c.axis(c.int("axis", -1), c.rank), c.float("epsilon", 1e-5), c.x.type.dtype
+    axis, epsilon, kind = (
+        c.axis(c.int("axis", -1), c.rank),
+        c.float("epsilon", 1e-5),
+        c.x.type.dtype,
+    )
     wide = DType.FLOAT64 if kind is DType.FLOAT64 else DType.FLOAT32
     x = c.cast(c.x, wide)
     given = [c.value(1), c.optional(2)]
@@ -197,5 +201,3 @@ def hardmax(c: Context) -> Value:
     places = np.arange(size, dtype=np.int32).reshape(size, *[1] * (rank - axis - 1))
     chosen = c.add(Equal(), best, c.constant(places, "places"))
     return c.reshape(c.cast(chosen, c.x.type.dtype), c.x.type.dims)
-
-

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: all directions, activations of each direction's own, sequences of any length."""
+"""LSTM, GRU and RNN: all directions, each with its activations, and sequences of any length."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 @dataclass(frozen=True)
 class _Cell:
-    """One direction: its op, and its own part of the weights and states (with a first axis of 1)."""
+    """One direction: its op, and its part of the weights and states (with a first axis of 1)."""
 
     op: Recurrent
     w: Value
@@ -80,9 +80,7 @@ def _recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
         cells = [_direction(c, whole, d, functions[d]) for d in range(op.directions)]
         results = _by_direction(c, cells, x, lengths)
     if batch_first:
-        results = [
-            c.transpose(v, (2, 0, 1, 3) if v.type.rank == 4 else (1, 0, 2)) for v in results
-        ]
+        results = [c.transpose(v, (2, 0, 1, 3) if v.type.rank == 4 else (1, 0, 2)) for v in results]
     return results
 
 

@@ -120,5 +120,3 @@ def optional_get_element(c: Context) -> Item:
     if c.item(0) is None:
         c.fail("takes what an optional that is empty holds")
     return c.item(0)
-
-

@@ -47,9 +47,7 @@ class SlidingWindow:
         return (*(begin for begin, _ in found), *(end for _, end in found))
 
 
-def window(
-    c: Context, kernel: Sequence[int] | None = None, dilated: bool = True
-) -> SlidingWindow:
+def window(c: Context, kernel: Sequence[int] | None = None, dilated: bool = True) -> SlidingWindow:
     """The window of a node; ``kernel``: of its weights, which an attribute may only repeat."""
     stated = c.int_list("kernel_shape", None)
     if kernel is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.windows import window
-from vknn.formats.onnx.layers.matmul import product
+from vknn.formats.onnx.layers.matmul import gemm, product
 from vknn.formats.onnx.registry import MICROSOFT, operator
-from vknn.graph import Value
+from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
+
+_PLAIN: dict[str, Op] = {"Relu": ew.Relu(), "Tanh": ew.Tanh(), "Sigmoid": ew.Sigmoid()}
 
 
 @operator("FusedConv", 1, inputs=(2, 4), domain=MICROSOFT)
@@ -27,8 +29,8 @@ def activated(c: Context, x: Value) -> Value:
     """The activation that a fused operator's attributes name."""
     name = c.text("activation", "")
     numbers = c.float_list("activation_params", ())
-    if name in ("Relu", "Tanh", "Sigmoid"):
-        return c.add({"Relu": ew.Relu, "Tanh": ew.Tanh, "Sigmoid": ew.Sigmoid}[name](), x)
+    if name in _PLAIN:
+        return c.add(_PLAIN[name], x)
     if name == "LeakyRelu":
         return c.add(ew.LeakyRelu(*(numbers[:1] or (0.01,))), x)
     if name == "Clip":
@@ -43,8 +45,6 @@ def activated(c: Context, x: Value) -> Value:
 @operator("FusedGemm", 1, inputs=(2, 3), domain=MICROSOFT)
 def fused_gemm(c: Context) -> Value:
     """Gemm and an activation"""
-    from vknn.formats.onnx.layers.matmul import gemm
-
     found = gemm(c)
     alpha, name = c.float("activation_alpha", 0.01), c.text("activation", "")
     if name == "LeakyRelu":

@@ -117,7 +117,9 @@ def clip(c: Context) -> Value:
         same = bound is None or (bound.type.dtype is x.type.dtype and bound.type.size == 1)
         c.require(same, f"has the bound {None if bound is None else bound.type} for {x.type}")
     bounds = [None if b is None else b.constant for b in (low, high)]
-    known = all(b is None or array is not None for b, array in zip((low, high), bounds, strict=True))
+    known = all(
+        b is None or array is not None for b, array in zip((low, high), bounds, strict=True)
+    )
     if known and (x.type.dtype.is_float or x.type.dtype in _IN_FLOAT32):
         numbers = [None if b is None else float(b.reshape(-1)[0]) for b in bounds]
         least = float("-inf") if numbers[0] is None else numbers[0]

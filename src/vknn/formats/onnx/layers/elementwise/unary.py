@@ -70,7 +70,9 @@ def leaky_relu(c: Context) -> Value:
 @operator("Selu", 1, 6, 22)
 def selu(c: Context) -> Value:
     """gamma * x, or gamma * alpha * (e^x - 1) below 0"""
-    defaults = (1.6732, 1.0507) if c.version == 1 else (1.67326319217681884765625, 1.0507010221481323)
+    defaults = (
+        (1.6732, 1.0507) if c.version == 1 else (1.67326319217681884765625, 1.0507010221481323)
+    )
     op = ew.Selu(c.float("alpha", defaults[0]), c.float("gamma", defaults[1]))
     return c.add(op, c.x)
 

@@ -34,7 +34,7 @@ def gather_nd(c: Context) -> Value:
 @operator("GatherElements", 11, 13, inputs=2, any_type=True)
 def gather_elements(c: Context) -> Value:
     """y[i][j] = x[index[i][j]][j] along an axis"""
-    axis, flat = _along_axis(c)
+    _, flat = _along_axis(c)
     return c.add(Gather(0, from_end=False), c.reshape(c.x, (c.x.type.size,)), flat)
 
 
@@ -74,7 +74,9 @@ def _along_axis(c: Context) -> tuple[int, Value]:
     dims, other = c.x.type.dims, c.value(1).type.dims
     axis = c.axis(c.int("axis", 0), c.rank)
     same = len(dims) == len(other)
-    same = same and all(o <= d or a == axis for a, (o, d) in enumerate(zip(other, dims, strict=True)))
+    same = same and all(
+        o <= d or a == axis for a, (o, d) in enumerate(zip(other, dims, strict=True))
+    )
     c.require(same, f"indices {list(other)} do not suit {c.x.type} along axis {axis}")
     size = dims[axis]
     places = c.indices(1, size)

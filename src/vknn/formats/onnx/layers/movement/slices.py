@@ -103,9 +103,7 @@ def pad(c: Context) -> Value:
         return c.add(Identity(), x)
     if mode == "constant":
         return c.add(Pad(tuple(pads), "constant", value), x)
-    near = all(
-        max(pads[a], pads[a + rank]) < max(d, 1) for a, d in enumerate(x.type.dims)
-    )
+    near = all(max(pads[a], pads[a + rank]) < max(d, 1) for a, d in enumerate(x.type.dims))
     if mode in ("edge", "reflect") and near and x.type.size:
         return c.add(Pad(tuple(pads), mode), x)
     for axis, size in enumerate(x.type.dims):

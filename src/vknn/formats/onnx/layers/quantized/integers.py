@@ -40,9 +40,7 @@ def conv_integer(c: Context) -> Value:
     return convolved(c, c.value(0), c.value(1), c.optional(2), c.optional(3))
 
 
-def convolved(
-    c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None
-) -> Value:
+def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
     """The sums of (x - zero point) * (w - zero point), as int32.
 
     They are computed in float64, which holds them exactly; padding is 0 behind the subtraction.

@@ -47,7 +47,7 @@ def quantize_linear(c: Context) -> Value:
 
 
 def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
-    """x and scale in the type in which they are divided: float32, unless the node says otherwise."""
+    """x and scale in the type in which they are divided: float32 unless the node says otherwise."""
     wanted: DType = DType.FLOAT32
     if c.version >= 23 and c.int("precision", 0):
         wanted = c.dtype("precision")

@@ -22,7 +22,7 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @dataclass(frozen=True)
 class AxisResize:
-    """A resize along one axis of ``size`` elements to ``out``; ``scale``: as stated, or their ratio.
+    """A resize along one axis of ``size`` elements to ``out``; ``scale``: as stated or their ratio.
 
     ``region``: start and end of the part that is seen, as fractions, for "tf_crop_and_resize".
     """
@@ -81,7 +81,9 @@ class AxisResize:
         }[mode]
         return np.clip(whole, 0, max(self.size - 1, 0)).astype(np.int32)
 
-    def taps(self, cubic: float | None, antialias: bool, exclude: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    def taps(
+        self, cubic: float | None, antialias: bool, exclude: bool
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Indices and weights of the elements of which each of the result is the sum.
 
         ``cubic``: the parameter of Keys' kernel, None: linear. ``antialias``: the kernel is as much
