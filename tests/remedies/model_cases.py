@@ -114,7 +114,7 @@ CASES = [
     ),
     Case(
         "register_layer: no format {}; known: {}",
-        lambda p: registered(lambda: None, "onnx"),
+        lambda p: registered(lambda: None, "torch"),
         lambda p: [registered(lambda: None, format) for format in FORMATS],
         ValueError,
     ),
