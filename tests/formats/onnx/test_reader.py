@@ -73,7 +73,10 @@ def test_raw_and_typed_data_agree(number: int) -> None:
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        (pb.Tensor(dims=[2], data_type=1, raw_data=bytes(7)), "needs 8 bytes of raw_data, it has 7"),
+        (
+            pb.Tensor(dims=[2], data_type=1, raw_data=bytes(7)),
+            "needs 8 bytes of raw_data, it has 7",
+        ),
         (pb.Tensor(dims=[2], data_type=1, float_data=[1.0]), "needs 2 entries"),
         (pb.Tensor(dims=[2], data_type=1, int32_data=[1, 2]), "has its data in int32_data"),
         (pb.Tensor(dims=[2], data_type=99), "element type number 99"),
@@ -138,9 +141,7 @@ def test_external_data(tmp_path: Path) -> None:
         ({"location": "in.bin", "length": "9" * 30}, "as length"),
     ],
 )
-def test_external_data_that_are_refused(
-    entries: dict[str, str], text: str, tmp_path: Path
-) -> None:
+def test_external_data_that_are_refused(entries: dict[str, str], text: str, tmp_path: Path) -> None:
     import os
 
     folder = tmp_path / "model"

@@ -38,9 +38,7 @@ def test_names_shapes_and_dtypes(tmp_path: Path) -> None:
         assert [s.name for s in session.outputs] == ["u", "q", "p"]
         for size in (2, 5, 0):
             given = np.zeros((size, 3, 1), np.int64) - (1 << 40)
-            found = session.run(
-                {"b": given, "a": np.array(True), "t": np.array(["né"], object)}
-            )
+            found = session.run({"b": given, "a": np.array(True), "t": np.array(["né"], object)})
             assert list(found) == ["u", "q", "p"]
             assert found["q"].dtype == np.int64 and np.array_equal(found["q"], given)
             assert found["p"].shape == () and found["p"].dtype == bool
@@ -101,9 +99,12 @@ def test_an_operator_means_what_its_opset_says(tmp_path: Path) -> None:
     legacy = simple(node("Add", "x w", broadcast=1, axis=0), opset=6, w=np.float32([10, 20]))
     with opened(legacy, tmp_path) as session:
         assert np.array_equal(session.run({"x": X})["y"], X + [[10], [20]])
-    with pytest.raises(ShapeError, match="broadcast"), opened(
-        simple(node("Add", "x w"), opset=6, w=np.float32([10, 20, 30])), tmp_path
-    ) as session:
+    with (
+        pytest.raises(ShapeError, match="broadcast"),
+        opened(
+            simple(node("Add", "x w"), opset=6, w=np.float32([10, 20, 30])), tmp_path
+        ) as session,
+    ):
         session.run({"x": X})
 
 
@@ -185,7 +186,9 @@ def test_functions_are_expanded(tmp_path: Path) -> None:
         [value("x")], [value("y")],
     )  # fmt: skip
     with opened(model(body, functions=[outer, inner]), tmp_path) as session:
-        assert np.array_equal(session.run({"x": -X})["y"], np.where(X > 0, -X * 2 * 0.5 * 2 * 0.25, 0))
+        assert np.array_equal(
+            session.run({"x": -X})["y"], np.where(X > 0, -X * 2 * 0.5 * 2 * 0.25, 0)
+        )
 
 
 def test_functions_without_end(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def _softmax(op: type[Softmax] | type[LogSoftmax]) -> Convert:
         x, axis = _rows(c)
         return c.reshape(c.add(op(axis), x), c.x.type.dims)
 
+    convert.__doc__ = op.__doc__
     return convert
 
 

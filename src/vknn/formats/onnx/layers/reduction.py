@@ -37,6 +37,7 @@ def _reduction(op: type[red.Reduction]) -> Convert:
         places = normal_axes(c, axes or range(c.rank), c.rank)
         return reduced(c, c.x, op, tuple(sorted(places)), c.flag("keepdims", True))
 
+    convert.__doc__ = op.__doc__
     return convert
 
 

@@ -102,19 +102,19 @@ def split_to_sequence(c: Context) -> TensorList:
     return TensorList(tuple(parts), c.x.type.dtype)
 
 
-@operator("Optional", 15, inputs=(0, 1), any_type=True, lists=True)
+@operator("Optional", 15, 28, inputs=(0, 1), any_type=True, lists=True)
 def optional(c: Context) -> Item:
     """The input, or nothing"""
     return c.item(0)
 
 
-@operator("OptionalHasElement", 15, 18, inputs=(0, 1), any_type=True, lists=True)
+@operator("OptionalHasElement", 15, 18, 28, inputs=(0, 1), any_type=True, lists=True)
 def optional_has_element(c: Context) -> Value:
     """Whether the input is something"""
     return c.constant(np.asarray(c.item(0) is not None), "present")
 
 
-@operator("OptionalGetElement", 15, 18, any_type=True, lists=True)
+@operator("OptionalGetElement", 15, 18, 28, any_type=True, lists=True)
 def optional_get_element(c: Context) -> Item:
     """What the input holds"""
     if c.item(0) is None:

@@ -20,6 +20,7 @@ def _binary(op: Op) -> Convert:
     def convert(c: Context) -> Value:
         return c.add(op, *operands(c))
 
+    convert.__doc__ = type(op).__doc__
     return convert
 
 

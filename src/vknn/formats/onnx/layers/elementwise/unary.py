@@ -16,6 +16,7 @@ def _plain(op: Op) -> Convert:
     def convert(c: Context) -> Value:
         return c.add(op, c.x)
 
+    convert.__doc__ = type(op).__doc__
     return convert
 
 

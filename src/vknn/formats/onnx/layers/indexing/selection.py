@@ -24,6 +24,7 @@ def _arg(op: type[ArgMax] | type[ArgMin]) -> Convert:
         found = op(axis, c.flag("keepdims", True), last)
         return c.cast(c.add(found, c.x), DType.INT64)
 
+    convert.__doc__ = f"int64 index of the {'largest' if op is ArgMax else 'smallest'} element"
     return convert
 
 
