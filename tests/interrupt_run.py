@@ -18,9 +18,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from tests.small_model import SHAPE
+from tests.training import models
+from tests.training.examples import points
 
 import vknn
 from vknn.runtime import live_objects
@@ -29,7 +32,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 X = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)
 FEEDS = {"data": X}
-KINDS = ("opening", "running", "planning", "streaming", "verifying", "profiling")
+KINDS = (
+    "opening", "running", "planning", "streaming", "verifying", "profiling", "keeping", "training",
+)  # fmt: skip
+EXAMPLES = points(8)
 MOST_WRONG = 5
 
 
@@ -38,6 +44,7 @@ class Work:
 
     def __init__(self, model: str, device: str) -> None:
         self._model, self._device = model, device
+        self._updatable = models.written(models.regressor(), Path(model).parent, "updatable")
         self._size = 0
 
     def session(self) -> vknn.Session:
@@ -70,6 +77,19 @@ class Work:
 
     def verifying(self) -> None:
         vknn.verify(self._model, FEEDS)
+
+    def keeping(self) -> None:
+        """Device tensors, which outlive their session."""
+        with self.session() as session:
+            kept = [session.run(FEEDS, on_device=True)["out"] for _ in range(5)]
+        for tensor in kept:
+            with tensor:
+                np.from_dlpack(tensor)
+
+    def training(self) -> None:
+        with vknn.Session(self._updatable, device=self._device) as session:
+            session.update(EXAMPLES, epochs=2)
+            session.run({"x": EXAMPLES["x"][0]})
 
     def profiling(self) -> None:
         vknn.profile(self._model, FEEDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -196,6 +197,35 @@ def test_an_expansion_and_the_depthwise_convolution_behind_it(precision: str) ->
     check_chained(graph, found, precision)
 
 
+def residual() -> Graph:
+    """An inverted residual block with the sum at its end, and what reads that."""
+    builder = GraphBuilder()
+    x = v = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    for op in (CONV, DEPTHWISE):
+        shape = (CHANNELS, 1, 3, 3) if op.group > 1 else (CHANNELS, CHANNELS, 1, 1)
+        v = builder.add(Fused(op, (RELU,)), v, builder.constant(floats(*shape)))
+    weights = builder.constant(floats(CHANNELS, CHANNELS, 1, 1))
+    v = builder.add(Fused(CONV, (FusedStep(Add(), 0),)), v, weights, x)
+    return builder.finish({"y": builder.add(Mul(), v, v)})
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("made", [lambda: path(CONV, DEPTHWISE, CONV), residual])
+def test_an_inverted_residual_block(made: Callable[[], Graph], precision: str) -> None:
+    graph = made()
+    found = chained(graph)
+    assert [len(op.links) for op in chains(found)] == [3]
+    check_chained(graph, found, precision)
+
+
+def test_where_blocks_are_no_chain_of_three() -> None:
+    """Where what lies between is read elsewhere, where it is switched off, on CPUs."""
+    block = path(CONV, DEPTHWISE, CONV)
+    cases = [chained(path(CONV, DEPTHWISE, CONV, read=True)), chained(block, disabled="inverted")]
+    for found in (*cases, chained(block, dataclasses.replace(DISCRETE, kind="cpu"))):
+        assert all(len(op.links) < 3 for op in chains(found))
+
+
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_projection_multiplies_by_the_gate(precision: str) -> None:
     graph = gated()
@@ -221,7 +251,7 @@ def test_where_expansions_stay_apart() -> None:
 def test_all_of_a_path_is_joined(first: Conv) -> None:
     """Pairs are taken so that no node is left over, whichever kind begins."""
     second = DEPTHWISE if first is CONV else CONV
-    found = chains(chained(path(first, second, first, second)))
+    found = chains(chained(path(first, second, first, second), disabled="inverted"))
     assert [op.links[0].base.group for op in found] == [first.group] * 2  # type: ignore[attr-defined]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.small_model import SHAPE, write_small_model
 
 import vknn
-from small_model import SHAPE, write_small_model
 from vknn.cli import main
 from vknn.profiling import bench, profile
 from vknn.runtime.device_selection import HOST_DEVICES

@@ -70,8 +70,9 @@ def test_bytes_with_gaps(temporary: Path) -> None:
 
 @pytest.mark.parametrize("given", [b"", b"no model at all", b"\x00" * 100])
 def test_what_is_no_model(given: bytes, temporary: Path) -> None:
-    with pytest.raises(vknn.ModelFormatError):
+    with pytest.raises(vknn.ModelFormatError, match="^a model in memory: ") as caught:
         vknn.Session(given, device="numpy")
+    assert caught.value.file is None
     assert os.listdir(temporary) == []
 
 
@@ -87,8 +88,19 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_weights_that_are_left_out(tmp_path: Path) -> None:
     data = write_small_model(tmp_path).read_bytes()
-    with pytest.raises(vknn.ModelFormatError, match="no such weights file"):
+    with pytest.raises(vknn.ModelFormatError, match="^weights in memory: no such weights file"):
         vknn.Session(data, device="numpy")
+
+
+def test_errors_do_not_speak_of_files_that_nobody_wrote(tmp_path: Path, temporary: Path) -> None:
+    path = write_small_model(tmp_path)
+    weights = path.with_suffix(".bin").read_bytes()
+    with pytest.raises(vknn.ModelFormatError, match="^weights in memory, .*truncated"):
+        vknn.Session(path, weights[:40], device="numpy")
+    with vknn.Session(path.read_bytes(), weights, device="numpy") as session:
+        with pytest.raises(vknn.ShapeError, match="^a model in memory: ") as caught:
+            session.run(np.zeros((2, 8, 8), np.float32))
+        assert str(temporary) not in str(caught.value)
 
 
 def test_it_is_not_pickled() -> None:

@@ -125,6 +125,26 @@ def test_source_distribution_holds_what_a_wheel_is_built_from(tmp_path: Path) ->
         assert {str(f.relative_to(source)) for f in files} <= held, folder
 
 
+def test_shaders_are_built_with_what_is_required_for_it() -> None:
+    """pip builds where there is nothing but what [build-system] names: NumPy is not among it."""
+    code = """
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numpy", "rich", "PIL", "google", "flatbuffers"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+text, path = open("setup.py").read(), __import__("os").path.abspath("setup.py")
+scope = {"__file__": path, "__name__": "setup"}
+exec(text.partition("\\nsetup(")[0], scope)
+assert scope["shader_builder"]().build
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_building_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:
     """On a machine whose libshaderc works alone there is always a compiler."""
     path = tmp_path / "bin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -10,18 +11,23 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.coreml_writer import model, session
+from tests.formats.coreml.test_control_flow import copy, loop
 from tests.formats.tflite.test_enums import deciding
 from tests.formats.tflite.test_recurrent import X, rnn
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
 from vknn.formats.ncnn.random_weights import write_random_weights
-from vknn.run_limits import RunLimit, current
+from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.recurrent.rnn import LSTM
+from vknn.run_limits import RunLimit, current, within
 from vknn.runtime.vulkan.core import Core
 
 BACKENDS = [pytest.param("vulkan", marks=pytest.mark.device), "numpy"]
@@ -50,13 +56,33 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Ses
         yield session
 
 
-@pytest.fixture(params=BACKENDS)
-def slow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
-    path = tmp_path / "slow.param"
+def slow_session(folder: Path, device: str) -> vknn.Session:
+    path = folder / "slow.param"
     path.write_text(SLOW)
     write_random_weights(path, path.with_suffix(".bin"))
-    with vknn.Session(path, device=request.param) as session:
+    return vknn.Session(path, device=device)
+
+
+@pytest.fixture(params=BACKENDS)
+def slow(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[vknn.Session]:
+    with slow_session(tmp_path, request.param) as session:
         yield session
+
+
+@pytest.fixture
+def slow_on_device(tmp_path: Path) -> Iterator[vknn.Session]:
+    with slow_session(tmp_path, "vulkan") as session:
+        yield session
+
+
+@contextlib.contextmanager
+def cancelled(session: vknn.Session, seconds: float) -> Iterator[None]:
+    """Cancels the session's run from another thread; what goes on within has to end by that."""
+    timer = threading.Timer(seconds, session.cancel)
+    timer.start()
+    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+        yield
+    timer.join()
 
 
 def feeds_of(go_on: bool) -> dict[str, np.ndarray]:
@@ -72,6 +98,43 @@ def test_a_loop_ends_in_time(endless: vknn.Session) -> None:
     assert current.limit is None
 
 
+@pytest.mark.parametrize("rounds", [30, 3000])
+def test_loops_without_layers_end_in_time(rounds: int) -> None:
+    """No graph runs in these: they are moves of control flow alone, or unrolled as such."""
+    body: list[Any] = []
+    for _ in range(5):
+        body = [loop(body, most=rounds)]
+    with session(model([copy("x", "y"), *body], {"x": (1,)})) as made:
+        start = time.monotonic()
+        with pytest.raises(vknn.RunTimeoutError):
+            made.run({"x": np.float32([3])}, timeout=0.3)
+        assert time.monotonic() - start < 10
+        timer = threading.Timer(0.2, made.cancel)
+        timer.start()
+        with pytest.raises(vknn.RunCancelledError):
+            made.run({"x": np.float32([3])})
+        timer.join()
+
+
+def lstm() -> None:
+    numbers = [np.zeros(d, np.float32) for d in ((50_000, 1, 1), (1, 4, 1), (1, 4, 1))]
+    LSTM().reference(*numbers, None, None, None, None, None)
+
+
+def boxes() -> None:
+    corners = np.float32([[[3 * n, 0, 3 * n + 1, 1] for n in range(5_000)]])
+    op = NonMaxSuppression(max_output=5_000, iou_threshold=0.5, score_threshold=0.0)
+    op.reference(corners, np.ones((1, 1, 5_000), np.float32))
+
+
+@pytest.mark.parametrize("compute", [lstm, boxes])
+def test_long_operators_of_the_host_end_in_time(compute: Callable[[], None]) -> None:
+    limit = RunLimit()
+    limit.start(0.05)
+    with pytest.raises(vknn.RunTimeoutError), within(limit):
+        compute()
+
+
 def test_layers_and_submits_end_in_time(slow: vknn.Session) -> None:
     x = {"data": numbers(*SLOW_SHAPE)}
     with pytest.raises(vknn.RunTimeoutError):
@@ -82,6 +145,18 @@ def test_layers_and_submits_end_in_time(slow: vknn.Session) -> None:
     assert slow.run(small)["out"].shape == (64,)
     if slow.device is not None:
         assert slow.run(x)["out"].shape == (64,)
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+def test_a_quick_run_whose_time_is_over(device: str, tmp_path: Path) -> None:
+    """It ends in time even where the device is done before anybody looks at the time."""
+    feeds = {"data": numbers(*SHAPE)}
+    with vknn.Session(write_small_model(tmp_path), device=device) as session:
+        expected = session.run(feeds)["out"]
+        for on_device in [False, True] * 20:
+            with pytest.raises(vknn.RunTimeoutError):
+                session.run(feeds, timeout=1e-9, on_device=on_device)
+        assert np.array_equal(session.run(feeds, timeout=60)["out"], expected)
 
 
 def test_the_switch_holds_for_whole_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,28 +172,18 @@ def test_the_switch_holds_for_whole_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_cancel_from_another_thread(endless: vknn.Session) -> None:
     endless.cancel()  # nothing is under way
     assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
-    timer = threading.Timer(0.3, endless.cancel)
-    timer.start()
-    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+    with cancelled(endless, 0.3):
         endless.run(feeds_of(True), timeout=60)
-    timer.join()
     assert np.array_equal(endless.run(feeds_of(False))["y"], [1, 2])
 
 
 @pytest.mark.device
-def test_cancel_while_the_device_computes(tmp_path: Path) -> None:
-    path = tmp_path / "slow.param"
-    path.write_text(SLOW)
-    write_random_weights(path, path.with_suffix(".bin"))
+def test_cancel_while_the_device_computes(slow_on_device: vknn.Session) -> None:
     x = {"data": numbers(*SLOW_SHAPE)}
-    with vknn.Session(path, device="vulkan") as session:
-        expected = session.run(x)["out"]
-        timer = threading.Timer(0.05, session.cancel)
-        timer.start()
-        with pytest.raises(vknn.RunCancelledError):
-            [session.run(x) for _ in range(100)]
-        timer.join()
-        assert np.array_equal(session.run(x)["out"], expected)
+    expected = slow_on_device.run(x)["out"]
+    with cancelled(slow_on_device, 0.05):
+        [slow_on_device.run(x) for _ in range(100)]
+    assert np.array_equal(slow_on_device.run(x)["out"], expected)
 
 
 def repeated(x: dict[str, np.ndarray], count: int = 1000) -> Iterator[dict[str, np.ndarray]]:
@@ -182,12 +247,9 @@ def test_the_switch_holds_for_streams(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("go_on", [True, False])
 def test_cancel_of_a_stream(endless: vknn.Session, go_on: bool) -> None:
-    timer = threading.Timer(0.3, endless.cancel)
-    timer.start()
-    with pytest.raises(vknn.RunCancelledError, match="the run was cancelled"):
+    with cancelled(endless, 0.3):
         for _ in endless.stream(repeated(feeds_of(go_on), 10**6)):
             pass
-    timer.join()
     waiting = endless.stream(repeated(feeds_of(False)))
     next(waiting)
     endless.cancel()
@@ -198,19 +260,13 @@ def test_cancel_of_a_stream(endless: vknn.Session, go_on: bool) -> None:
 
 
 @pytest.mark.device
-def test_cancel_of_a_stream_while_the_device_computes(tmp_path: Path) -> None:
-    path = tmp_path / "slow.param"
-    path.write_text(SLOW)
-    write_random_weights(path, path.with_suffix(".bin"))
+def test_cancel_of_a_stream_while_the_device_computes(slow_on_device: vknn.Session) -> None:
     x = {"data": numbers(*SLOW_SHAPE)}
-    with vknn.Session(path, device="vulkan") as session:
-        expected = session.run(x)["out"]
-        timer = threading.Timer(0.05, session.cancel)
-        timer.start()
-        with pytest.raises(vknn.RunCancelledError):
-            list(session.stream(repeated(x)))
-        timer.join()
-        assert [np.array_equal(y["out"], expected) for y in session.stream([x] * 3)] == [True] * 3
+    expected = slow_on_device.run(x)["out"]
+    with cancelled(slow_on_device, 0.05):
+        list(slow_on_device.stream(repeated(x)))
+    for results in slow_on_device.stream([x] * 3):
+        assert np.array_equal(results["out"], expected)
 
 
 @pytest.mark.device

@@ -38,9 +38,10 @@ for them; they may differ from run to run. An initializer that is an input, too,
 - Functions of the file and branches take the place of the nodes that call them; so do the rounds of
   a loop, one after another.
 - An operator means what the newest of its versions says that is not above the imported opset.
-- Shape arithmetic is computed when the graph is built. Where a shape, an axis or a condition depends
-  on data, the graph ends there, and goes on when they are known.
-- int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the host.
+- Shape arithmetic is computed when the graph is built. Where a shape, an axis or a condition
+  depends on data, the graph ends there, and goes on when they are known.
+- int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the
+  host.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
 Known gaps beside operators that are not listed: MaxPool's second output, Dropout and pooling over

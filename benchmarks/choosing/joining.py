@@ -23,8 +23,8 @@ APART = "apart"
 
 @dataclass(eq=False)
 class Joining:
-    """A run of nodes: as a chain, the last of them as one, or all apart, each with the candidates
-    of the lowest estimates.
+    """A run of nodes: as a chain, the last or the first of them as one, or all apart, each with the
+    candidates of the lowest estimates.
 
     Attributes:
         kernels: Those of each way, by the way's name.
@@ -68,6 +68,8 @@ def _joining(choice: ChainChoice, limits: DeviceLimits, options: LoweringOptions
     ways = {APART: longest}
     for run in choice.runs:  # the last nodes of the longest
         ways[_way(run)] = [*longest[: len(longest) - len(run)], choice.chain(run)]
+    if len(longest) == 3 and candidates(lead := choice.chain(longest[:2]), limits, options):
+        ways["chain of 2, then 1"] = [lead, longest[2]]
     kernels, estimates = {}, {}
     for way, nodes in ways.items():
         least = [min(candidates(n, limits, options), key=lambda c: c.cost) for n in nodes]

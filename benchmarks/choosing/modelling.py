@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from vknn.lowering import Layout, lower
-from vknn.lowering.kit.emitter import WeightCache
+from vknn.lowering.kit.weight_cache import WeightCache
 from vknn.plan import Dispatch
 from vknn.profiling import static_analysis as analysis
 from vknn.profiling.modelled import ASSUMPTIONS, ModelledTime, gpu_machine

@@ -7,8 +7,8 @@
 #extension GL_EXT_control_flow_attributes : require
 // The end of a classifier: y = softmax(f(B g(mean(x)) + b)) for each image; the mean or the softmax may
 // be missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
-// SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote.
-// Nobody waits for another, so that any order of the workgroups will do.
+// SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote
+// (common/last_workgroup.glsl).
 // WITHOUT_LAYER: the softmax of f(mean(x)); a workgroup computes `columns` vec4s of the means. m4 and
 // channels are those of x.
 //
@@ -59,17 +59,12 @@ shared vec4 partial[LANES];
 const int ROWS = 1;
 #include "normalization/row_reduce.glsl"
 
-shared int before;
+#include "common/last_workgroup.glsl"
 
 // True in all lanes of the workgroup of an image that is the last to come here.
 bool is_last(int image, int lane) {
-    memoryBarrierBuffer();
-    barrier();
-    int count = 4 * int(gl_NumWorkGroups.y) * p.m4 + image;
-    if (lane == 0) before = atomicAdd(done[count], 1);
-    barrier();
-    memoryBarrierBuffer();
-    return before == int(gl_NumWorkGroups.x) - 1;
+    int images = int(gl_NumWorkGroups.y);
+    return is_last_workgroup(4 * images * p.m4 + image, int(gl_NumWorkGroups.x), lane);
 }
 
 void keep(int at, vec4 v) {

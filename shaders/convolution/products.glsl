@@ -18,7 +18,9 @@
 #define WEIGHT(name, place, q, j) subgroupShuffle(held[((q) * TM + (j)) / 8], ((q) * TM + (j)) % 8)
 #else
 #define HOLD_WEIGHTS(name, place)
+#ifndef WEIGHT  // a kernel may have rows of its own
 #define WEIGHT(name, place, q, j) LOAD4(name, (place) + (q) * TM + (j))
+#endif
 #endif
 
 #if QUANT == 3

@@ -26,7 +26,9 @@ vec4 scaled(vec4 v, vec4 s) { return g(vec4(SCALE_FACTOR(v) * SCALE_FACTOR(s)));
 #define END(v, index, channel) f(v, index, channel)
 #else
 #if ELEM == 0 && !QUANT
+#ifndef EPILOGUE_BINDING
 #define EPILOGUE_BINDING 3
+#endif
 #include "common/epilogue.glsl"
 #endif
 #define HELD_SCALES(name, count, place)

@@ -4,6 +4,11 @@
 #pragma vknn variants ACCESS=0 HALF=1 HALF_SUMS=1
 #pragma vknn variants ACCESS=0 HALF=1 COOPERATIVE=1
 #pragma vknn variants ACCESS=0 HALF=1 DOTS=1,2
+#pragma vknn variants ACCESS=0 SPLIT_K=1
+#pragma vknn variants ACCESS=0 SPLIT_K=1 HALF=1
+#pragma vknn variants ACCESS=0 SPLIT_K=1 HALF=1 HALF_SUMS=1
+#pragma vknn variants ACCESS=0 SPLIT_K=1 HALF=1 COOPERATIVE=1
+#pragma vknn variants ACCESS=0 SPLIT_K=1 HALF=1 DOTS=1,2
 #pragma vknn variants ACCESS=0 SCALED=1
 #pragma vknn variants ACCESS=0 SCALED=1 HALF=1
 #pragma vknn variants ACCESS=0 SCALED=1 HALF=1 HALF_SUMS=1
@@ -16,15 +21,23 @@
 //
 // x, y and w as there; a block of w is as wide as that of a workgroup: TM is BLOCK_N. With DOTS the 4 are
 // for the channels of an output vec4, and w has vec4s of input channels. SCALED: see convolution/scale.glsl.
+// SPLIT_K: the workgroups of a tile share out k (matmul/split_k.glsl).
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 
 INPUT4(0, x);
 INPUT4(1, w);
 OUTPUT4(2, y);
+#ifdef SPLIT_K
+#define SPLIT_K_BINDING 3
+#define EPILOGUE_BINDING 5
+#endif
 #include "convolution/scale.glsl"
 #define COLUMNS_OF w
 #include "matmul/shared_memory_tiles.glsl"
+#ifdef SPLIT_K
+#include "matmul/split_k.glsl"
+#endif
 
 // Spatial axes that taps run over: 2, 3, or 0 where the kernel is one tap and every output pixel
 // reads the input pixel of the same number.
@@ -86,6 +99,16 @@ void next_tap() {
             tap.z += p.dilation_d;
         }
     }
+    distance = (tap.z * p.in_h + tap.y) * p.in_w + tap.x;
+}
+
+// The tap and the channel of vec4 number `first` of k, from where on a part of it reads.
+void find_beginning(int first) {
+    int number = divide(first, p.cg4);
+    channel4 = first - number * p.cg4;
+    int y_ = divide(number, p.kernel_w), z_ = AXES == 3 ? divide(y_, p.kernel_h) : 0;
+    tap = ivec3(number - y_ * p.kernel_w, y_ - z_ * p.kernel_h, z_);
+    tap *= ivec3(p.dilation_w, p.dilation_h, p.dilation_d);
     distance = (tap.z * p.in_h + tap.y) * p.in_w + tap.x;
 }
 
@@ -195,6 +218,11 @@ void main() {
     int id = linear_group();
     if (id >= p.total) return;
     int lane = int(gl_LocalInvocationID.x);
+#ifdef SPLIT_K
+    int part = rest(id, K_PARTS);
+    id = whole_part(id, K_PARTS);
+    int tile = id;
+#endif
     // Lanes beside each other have pixels beside each other: they are stored so.
     int m_ = rest(lane, LANES_M), n_ = whole_part(lane, LANES_M);
     int block = divide(id, p.tiles);
@@ -210,6 +238,12 @@ void main() {
     int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
     int steps = taps * p.cg4;
     int weight = block * (steps * 4 * BLOCK_N);
+    int begin_k = 0, end_k = steps;
+#ifdef SPLIT_K
+    int share = part_of_k(steps);
+    begin_k = part * share;
+    end_k = min(begin_k + share, steps);
+#endif
 
     [[unroll]] for (int i = 0; i < PIXELS; i++) {
         origin[i] = origin_of(min(first + rest(lane, BLOCK_M) + i * LANES, p.pixels - 1));
@@ -221,36 +255,49 @@ void main() {
     weight_place = column_place(lane);
     if (WHOLE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) place[i] += own4 * plane;
+#ifdef SPLIT_K
+        find_beginning(begin_k);
+#endif
         find_pixels();
         // The first step is to the beginning.
-        channel4 = -DEPTH;
-        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] -= DEPTH * plane;
+        channel4 -= DEPTH;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += channel4 * plane;
     } else {
-        k = channel4 = own4;
-        distance = k * plane;
+#ifdef SPLIT_K
+        find_beginning(begin_k);
+#endif
+        k = begin_k + own4;
+        channel4 += own4;
+        distance += channel4 * plane;
         if (AXES != 0) find_tap(plane);
     }
     [[unroll]] for (int j = 0; j < COLS; j++) {
         vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
+#ifdef SPLIT_K
+        if (part > 0) b = vec4(0.0);
+#endif
         [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
     }
 
     begin_products();
-    if (AHEAD != 0) read_tile(lane, 0, steps, plane, weight);
-    for (int k0 = 0; k0 < steps; k0 += DEPTH) {
+    if (AHEAD != 0) read_tile(lane, begin_k, steps, plane, weight);
+    for (int k0 = begin_k; k0 < end_k; k0 += DEPTH) {
         if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
         hold_tile(lane, k0, steps);
 #ifdef COOPERATIVE
-        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * k0 * BLOCK_N);
+        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * begin_k * BLOCK_N);
 #endif
         barrier();
         if (AHEAD != 0) {
-            if (k0 + DEPTH < steps) read_tile(lane, k0 + DEPTH, steps, plane, weight);
+            if (k0 + DEPTH < end_k) read_tile(lane, k0 + DEPTH, steps, plane, weight);
         }
         multiply_held(m_, n_);
         barrier();
     }
     end_products(m_, n_);
+#ifdef SPLIT_K
+    if (!has_all_sums(tile, part, lane)) return;
+#endif
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * BLOCK_N + n_;
     int end = (group + 1) * p.mg4;

@@ -38,7 +38,7 @@ void main() {
     vec4 d = vec4(delta(4 * a, cell), delta(4 * a + 1, cell), delta(4 * a + 2, cell), delta(4 * a + 3, cell));
     vec2 size = anchor.zw - anchor.xy;
     vec2 centre = anchor.xy + p.stride * vec2(cell % p.width, cell / p.width) + 0.5 * size + size * d.xy;
-    vec2 reach = 0.5 * size * m_exp(d).zw;
+    vec2 reach = 0.5 * (size * m_exp(d).zw);
     vec2 last = vec2(LOAD1(info, 1), LOAD1(info, 0)) - 1.0;
     vec4 corners = larger(smaller(vec4(centre - reach, centre + reach), last.xyxy), vec4(0.0));
     STORE4(rows, 2 * at, box_head(0.0, 0.0, corners));

@@ -29,7 +29,7 @@ void main() {
     delta *= variance;
     vec2 size = prior.zw - prior.xy;
     vec2 centre = delta.xy * size + 0.5 * (prior.xy + prior.zw);
-    vec2 reach = 0.5 * m_exp(delta).zw * size;
+    vec2 reach = 0.5 * (m_exp(delta).zw * size);
     vec4 corners = vec4(centre - reach, centre + reach);
     STORE4(rows, 2 * at, box_head(0.0, 0.0, corners));
     STORE4(rows, 2 * at + 1, box_tail(corners));

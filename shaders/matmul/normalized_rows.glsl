@@ -22,17 +22,7 @@ coherent INOUT1I(NORMALIZED_BINDING + 2, done);
 #undef LANES
 #undef ROWS
 
-shared int done_before;
-
-// True in all lanes of the workgroup that is the last of its rows to come here.
-bool is_last_of_rows(int lane) {
-    memoryBarrierBuffer();
-    barrier();
-    if (lane == 0) done_before = atomicAdd(done[gl_WorkGroupID.x], 1);
-    barrier();
-    memoryBarrierBuffer();
-    return done_before == int(gl_NumWorkGroups.y) - 1;
-}
+#include "common/last_workgroup.glsl"
 
 // A lane's vec4 number i of a row; of those behind the row's end, which are a lane's last, the row's last.
 int column_of(int i, int own, int n4) {
@@ -45,7 +35,7 @@ float total_of(vec4 v) { return (v.x + v.y) + (v.z + v.w); }
 // All lanes of a workgroup come here when they have written their part of rows m0 + 0...height - 1 of c, of
 // which there are `m`, each of n4 vec4s that follow one another.
 void normalize_rows(int lane, int m0, int height, int m, int n4) {
-    if (!is_last_of_rows(lane)) return;
+    if (!is_last_workgroup(int(gl_WorkGroupID.x), int(gl_NumWorkGroups.y), lane)) return;
     float inverse = 0.25 / float(n4);
     int own = row_lane(), last = own + (NORM_HELD - 1) * NORM_LANES;
     // As often as the tile has it: compilers would have several rounds' registers beside each other.

@@ -122,7 +122,7 @@ ivec3 a_beside[A_LOADS];  // from the first of four steps of k to the others
 #if B_BY_4 == 0
 ivec3 b_beside[B_ROOM];  // from the first of four columns to the others
 #endif
-FACTOR a_read[A_LOADS], b_read[B_ROOM];
+WAITING a_read[A_LOADS], b_read[B_ROOM];
 
 void find_places(int lane, int m0, int n0, int a_base, int b_base) {
     a_place = a_place_of(lane);
@@ -169,26 +169,26 @@ void read_tile(int k0) {
         int at = a_at[i] + a_step;
 #ifdef EPILOGUE_SCALAR
         ivec3 beside = at + a_beside[i];
-        a_read[i] = FACTOR(LOAD1(a, at), LOAD1(a, beside.x), LOAD1(a, beside.y), LOAD1(a, beside.z));
+        a_read[i] = waiting(FACTOR(LOAD1(a, at), LOAD1(a, beside.x), LOAD1(a, beside.y), LOAD1(a, beside.z)));
 #else
-        a_read[i] = FACTOR(LOAD4(a, at));
+        a_read[i] = waiting(FACTOR(LOAD4(a, at)));
 #endif
     }
     [[unroll]] for (int i = 0; i < B_LOADS; i++) {
         int at = b_at[i] + b_step;
 #if B_BY_4 == 1
-        b_read[i] = FACTOR(LOAD4(b, at));
+        b_read[i] = waiting(FACTOR(LOAD4(b, at)));
 #else
         ivec3 beside = at + b_beside[i];
-        b_read[i] = FACTOR(LOAD1(b, at), LOAD1(b, beside.x), LOAD1(b, beside.y), LOAD1(b, beside.z));
+        b_read[i] = waiting(FACTOR(LOAD1(b, at), LOAD1(b, beside.x), LOAD1(b, beside.y), LOAD1(b, beside.z)));
 #endif
     }
 }
 
 // In place of reading: what was read need not stay in registers then.
 void forget_tile() {
-    [[unroll]] for (int i = 0; i < A_LOADS; i++) a_read[i] = FACTOR(0.0);
-    [[unroll]] for (int i = 0; i < B_LOADS; i++) b_read[i] = FACTOR(0.0);
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) a_read[i] = WAITING(0);
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) b_read[i] = WAITING(0);
 }
 
 // Puts what was read into shared memory; zeros for what the tile before had already, and for what is
@@ -198,16 +198,16 @@ void hold_tile(int lane, int k0) {
         int done = 4 * k0 - begin_of(k0);
         [[unroll]] for (int i = 0; i < A_LOADS; i++) {
             ivec4 k = 4 * a_k4_of(i * LANES + lane) + ivec4(0, 1, 2, 3);
-            FACTOR v = mix(FACTOR(0.0), a_read[i], lessThan(k, ivec4(p.k)));
-            a_read[i] = mix(FACTOR(0.0), v, greaterThanEqual(k, ivec4(done)));
+            FACTOR v = mix(FACTOR(0.0), arrived(a_read[i]), lessThan(k, ivec4(p.k)));
+            a_read[i] = waiting(mix(FACTOR(0.0), v, greaterThanEqual(k, ivec4(done))));
         }
         [[unroll]] for (int i = 0; i < B_LOADS; i++) {
             int k = b_row_of(i * LANES + lane);
-            if (k < done || k >= p.k) b_read[i] = FACTOR(0.0);
+            if (k < done || k >= p.k) b_read[i] = WAITING(0);
         }
     }
-    [[unroll]] for (int i = 0; i < A_LOADS; i++) rows_held[a_place_of(i * LANES) + a_place] = a_read[i];
-    [[unroll]] for (int i = 0; i < B_LOADS; i++) columns_held[b_place_of(i * LANES) + b_place] = b_read[i];
+    [[unroll]] for (int i = 0; i < A_LOADS; i++) rows_held[a_place_of(i * LANES) + a_place] = arrived(a_read[i]);
+    [[unroll]] for (int i = 0; i < B_LOADS; i++) columns_held[b_place_of(i * LANES) + b_place] = arrived(b_read[i]);
 }
 
 void main() {
@@ -227,11 +227,13 @@ void main() {
         hold_tile(lane, k0);
 #if defined(COOPERATIVE) && B_BY_4 == 1
         // A panel is as wide as the tile then.
-        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel + 4 * k0 * BLOCK_N);
+        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel);
 #endif
         barrier();
         if (AHEAD != 0) {
-            if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
+            // READS_ON: behind the last tile, too, of which it is that again.
+            if (READS_ON) read_tile(min(k0 + DEPTH, k4 - DEPTH));
+            else if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
 #ifndef COOPERATIVE
             else forget_tile();
 #endif

@@ -19,6 +19,18 @@
 #define FACTOR vec4
 #endif
 
+// What lanes keep in registers from a round of a loop to the next: words, since compilers keep numbers of 16
+// bits one by one and join pairs of them each round.
+#ifdef COOPERATIVE
+#define WAITING uvec2
+uvec2 waiting(f16vec4 v) { return uvec2(packFloat2x16(v.xy), packFloat2x16(v.zw)); }
+f16vec4 arrived(uvec2 v) { return f16vec4(unpackFloat2x16(v.x), unpackFloat2x16(v.y)); }
+#else
+#define WAITING FACTOR
+#define waiting(v) v
+#define arrived(v) v
+#endif
+
 layout(constant_id = 10) const int ROWS = 4;
 layout(constant_id = 11) const int COLS = 1;
 layout(constant_id = 12) const int LANES_M = 8;
@@ -90,7 +102,14 @@ MATRIX_C products[MATRICES_M * MATRICES_N];
 #ifdef COLUMNS_OF
 const int MATRICES_K = 4 * DEPTH / MATRIX_K;
 MATRIX_B columns_read[MATRICES_K * MATRICES_N];
+// Where the halves of a round's columns begin where that has more bytes than the distance in an instruction of
+// AMD's GPUs reaches. Each moves on by itself, so that compilers cannot make one of them of the other.
+int half_at[2];
+const int HALF_ROUND = MATRICES_K * BLOCK_N * MATRIX_K > 512 ? (MATRICES_K + 1) / 2 : MATRICES_K;
 #endif
+// Products of one matrix are few beside a branch, at whose end compilers move what was read from register to
+// register, and wait for it.
+const bool READS_ON = MATRICES_M * MATRICES_N == 1;
 
 // Where a subgroup's rows and vec4s of columns begin. There may be more subgroups than have work, where
 // they turn out smaller than the device says: these do the last ones' work again, for behind a branch sums and
@@ -104,17 +123,24 @@ bool has_work() { return whole_part(int(gl_SubgroupID), SUBGROUPS_M) < 4 * BLOCK
 
 void begin_products() {
     [[unroll]] for (int i = 0; i < MATRICES_M * MATRICES_N; i++) products[i] = filled(0.0);
+#ifdef COLUMNS_OF
+    half_at[0] = own_column() * MATRIX_K;
+    half_at[1] = half_at[0] + HALF_ROUND * BLOCK_N * MATRIX_K;
+#endif
 }
 
 #ifdef COLUMNS_OF
-// The subgroup's columns of a round, of which the tile's begin at a vec4 (COLUMNS_IN_MEMORY).
+// The subgroup's columns of the next round; the tile's of the first begin at a vec4 (COLUMNS_IN_MEMORY).
 void read_columns(int first) {
-    first += own_column() * MATRIX_K;
     [[unroll]] for (int k = 0; k < MATRICES_K; k++) {
+        int at = half_at[k / HALF_ROUND] + first;
         [[unroll]] for (int j = 0; j < MATRICES_N; j++)
             columns_read[k * MATRICES_N + j] = load_constant_b(
-                COLUMNS_OF[first + (k * 4 * BLOCK_N + j * MATRIX_N) * (MATRIX_K / 4)], COLUMN_MAJOR, MATRIX_K / 4);
+                COLUMNS_OF[at + (k % HALF_ROUND * 4 * BLOCK_N + j * MATRIX_N) * (MATRIX_K / 4)], COLUMN_MAJOR,
+                MATRIX_K / 4);
     }
+    half_at[0] += 4 * DEPTH * BLOCK_N;
+    half_at[1] += 4 * DEPTH * BLOCK_N;
 }
 #endif
 
@@ -164,6 +190,7 @@ void end_products(int m, int n) {
     }
 }
 #else
+const bool READS_ON = false;
 void begin_products() {}
 void end_products(int m, int n) {}
 

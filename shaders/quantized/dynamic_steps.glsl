@@ -4,6 +4,8 @@
 #include "common/extremes.glsl"
 #include "common/mathf.glsl"
 
+#define SMALLEST uintBitsToFloat(0x00800000u)  // 2^-126, the least normal number
+
 struct Steps {
     float size;
     float per_unit;  // steps in 1.0
@@ -21,7 +23,9 @@ float whole_away(float v) {
 Steps steps_of(float low, float high, int rounding) {
     float most = max(high, -low);
     if (isinf(most)) return Steps(M_NAN, 0.0, 0.0, 0.0, 0.0);
-    if (!(most > 0.0)) return Steps(1.0, 0.0, 0.0, 0.0, 0.0);
+    // A step below the normal numbers has no reciprocal.
+    bool there = rounding == 1 ? most >= 127.0 * SMALLEST : high - low >= 255.0 * SMALLEST;
+    if (!there) return Steps(1.0, 0.0, 0.0, 0.0, 0.0);
     if (rounding == 1) return Steps(most / 127.0, 127.0 / most, 0.0, -127.0, 127.0);
     precise float range = high - low;
     precise float size = range / 255.0;

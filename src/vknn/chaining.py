@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from vknn.graph import Graph, Node, Op, Value
 from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused, Mul
 from vknn.ops.matmul import MatMul
@@ -141,6 +142,12 @@ def _expansions(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
         yield readings.run(node, _is_pointwise)
 
 
+def _inverted(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
+    """An inverted residual block: a convolution of a tap, a depthwise one, one of a tap."""
+    if _is_pointwise(node) and node.output_types[0].rank == 4:
+        yield readings.run(node, _is_depthwise, _is_pointwise)
+
+
 def _normalized(readings: _Readings, node: Node) -> Iterator[list[Node] | None]:
     """A product and the LayerNormalization of its rows; others may read the product, too."""
     product = readings.product(node) if isinstance(node.op, LayerNormalization) else None
@@ -163,6 +170,7 @@ _KINDS: dict[str, Callable[[_Readings, Node], Iterator[list[Node] | None]]] = {
     "heads": _heads,
     "separable": _separables,
     "expanded": _expansions,
+    "inverted": _inverted,
     "normalized": _normalized,
     "scaled": _scalings,
 }
@@ -217,6 +225,13 @@ def chain_choices(
         if known := [(run, time) for run, time in saved if time > -math.inf]:
             possible[node] = known
     taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
+    if _lose_to_a_fill(readings, taken, possible, limits, options):
+        possible = {
+            node: apart
+            for node, runs in possible.items()
+            if (apart := [r for r in runs if not _counts(readings, r[0], limits, options)])
+        }
+        taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
     busy = {node for run in taken.values() for node in run}
     return [
         ChainChoice(
@@ -262,6 +277,27 @@ def _best_runs(
         if before is not None:
             ends.pop(before, None)
     return [run for path in ends.values() for run in path.runs()]
+
+
+def _lose_to_a_fill(
+    readings: _Readings,
+    taken: Mapping[Node, list[Node]],
+    possible: Mapping[Node, Sequence[tuple[list[Node], float]]],
+    limits: DeviceLimits,
+    options: LoweringOptions,
+) -> bool:
+    """True where chains count, and save less together than the fill that they share."""
+    counting = [run for run in taken.values() if _counts(readings, run, limits, options)]
+    saved = sum(time for run in counting for r, time in possible[run[-1]] if r == run)
+    return bool(counting) and saved <= machine_of(limits).fill
+
+
+def _counts(
+    readings: _Readings, run: list[Node], limits: DeviceLimits, options: LoweringOptions
+) -> bool:
+    """True where the cheapest kernel of a chain counts workgroups."""
+    found = candidates(readings.joined(run), limits, options)
+    return min(found, key=lambda c: c.cost).counts
 
 
 def _saved(

@@ -121,6 +121,8 @@ class Engine:
                 program, arrays = self._compiled(feeds, wanted)
             if self._state:
                 arrays.update(self._state)
+            if limit.deadline is not None:  # a quick device would be done before anybody looks
+                limit.check()
             # Execute.
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]

@@ -109,6 +109,8 @@ PARTS = {
     "heads": "ends of classifiers (mean, layer, softmax) as one dispatch (GPUs)",
     "separable": "a depthwise convolution and one of a tap behind it as one dispatch (GPUs)",
     "expanded": "a convolution of one tap and a depthwise one behind it as one dispatch (GPUs)",
+    "split-k": "convolutions of few pixels by several workgroups a tile, each a part of k (GPUs)",
+    "inverted": "inverted residual blocks (MobileNet v2) as one dispatch (GPUs)",
     "normalized": "a product and the LayerNormalization of its rows as one dispatch (GPUs)",
     "scaled": "a product with a gate as part of the convolution of one tap behind it (GPUs)",
     "tuning": "choices that `vknn tune` measured (kernels are chosen by estimate)",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from vknn import environment
+from vknn.compile import Target
 from vknn.errors import DeviceError
 from vknn.formats import Model, load
-from vknn.runtime import Device, open_device
+from vknn.lowering import LoweringOptions
+from vknn.runtime import Device, WeightPool, open_device
 from vknn.runtime.device_selection import is_host
+from vknn.runtime.tuning_database import tuning_choices
 
 _warned_without_device = False
 
@@ -33,6 +37,19 @@ def choose_device(selector: str) -> Device | None:
                 f"no Vulkan device, running on NumPy: {error}", RuntimeWarning, stacklevel=4
             )
         return None
+
+
+def kernel_choices(device: Device | None, disabled: Container[str]) -> Mapping[str, str]:
+    """The kernels that were measured as the fastest on a device, where "tuning" is not off."""
+    if device is None or "tuning" in disabled:
+        return {}
+    return tuning_choices(device.snapshot)
+
+
+def new_target(device: Device | None, options: LoweringOptions, limit: int | None) -> Target:
+    """Target of a session: a device or NumPy, with weights and a limit of its own."""
+    pool = WeightPool(device) if device is not None else None
+    return Target(device, options, pool=pool, debug=environment.debug(), memory_limit=limit)
 
 
 def load_and_open(

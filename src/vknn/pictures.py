@@ -221,7 +221,8 @@ def _as_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if rounded.min() < info.min or rounded.max() > info.max:
         raise InputError(
             f"the input takes {dtype} and the picture has values from {array.min():g} to "
-            f"{array.max():g}: (value - mean) / std must be within {info.min} and {info.max}"
+            f"{array.max():g}: (value - mean) / std must be within {info.min} and {info.max}; "
+            f"for all of a picture use --mean {128 if info.min else 0} --std 1"
         )
     return rounded.astype(dtype)
 

@@ -12,17 +12,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vknn import environment, gc_pause, interrupts, session_text
-from vknn.compile import Target
 from vknn.engine import Engine
 from vknn.errors import VknnError
 from vknn.formats import Model, TensorSpec
-from vknn.formats.in_memory import Source, WrittenSources, is_in_memory
+from vknn.formats.in_memory import MODEL, Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
-from vknn.opening import load_and_open
+from vknn.opening import kernel_choices, load_and_open, new_target
 from vknn.output_names import asked, staying
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
-from vknn.runtime import Device, WeightPool, as_tensors, close_all
-from vknn.runtime.tuning_database import tuning_choices
+from vknn.runtime import Device, as_tensors, close_all
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
@@ -108,11 +106,15 @@ class Session:
         try:
             with gc_pause.paused():
                 self.model, self.device = load_and_open(file, second, device)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, VknnError):
+                self._sources.of_memory(error)
             self._sources.close()
             raise
-        self._file, self._trained = "a model in memory", False
-        if not is_in_memory(path):
+        self._file, self._trained = MODEL, False
+        if is_in_memory(path):
+            self.model.file = MODEL
+        else:
             self._file = Path(file).name
         self._opened = {
             "path": os.path.abspath(file), "device": device, "precision": precision,
@@ -122,22 +124,16 @@ class Session:
         try:
             self.precision = usable_precision(precision, self.device, disabled)
             self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
-            pool = WeightPool(self.device) if self.device is not None else None
-            choices: Mapping[str, str] = {}
-            if tuned and self.device is not None and "tuning" not in disabled:
-                choices = tuning_choices(self.device.snapshot)
             options = LoweringOptions(
                 disabled=disabled,
-                choices=choices,
+                choices=kernel_choices(self.device, disabled) if tuned else {},
                 precision=self.precision,
                 arithmetic=self.arithmetic,
             )
-            target = Target(
-                self.device, options, pool=pool, debug=environment.debug(), memory_limit=limit
-            )
+            target = new_target(self.device, options, limit)
             self._engine = Engine(self.model, target, environment.run_timeout())
             self.reset_state()
-            _log.info("%s in %s on %s", self._file, self.precision, session_text.place(self))
+            _log.info("%s in %s on %s", self._file, self.precision, session_text.place(self.device))
         except BaseException:
             own = [self.device] if self.device is not None and self._owns_device else []
             close_all([*own, self._sources])
@@ -352,10 +348,10 @@ class Session:
                     self.device.retire()
 
     def __repr__(self) -> str:
-        return session_text.text(self, self._engine.closed)
+        return session_text.text(self, self._file, self._engine.closed)
 
     def _repr_html_(self) -> str:
-        return session_text.html(self)
+        return session_text.html(self, self._file)
 
     def __enter__(self) -> Session:
         return self
@@ -387,6 +383,11 @@ class Session:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+def engine_of(session: Session) -> Engine:
+    """The inside of a session: for vknn's own tools, which look at programs and graphs."""
+    return session._engine
 
 
 def _opened_again(options: dict[str, Any]) -> Session:

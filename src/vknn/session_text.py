@@ -15,7 +15,6 @@ class Shown(Protocol):
 
     device: Device | None
     precision: str
-    _file: str
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]: ...
@@ -24,14 +23,14 @@ class Shown(Protocol):
     def outputs(self) -> tuple[TensorSpec, ...]: ...
 
 
-def text(session: Shown, closed: bool) -> str:
-    """One line."""
+def text(session: Shown, file: str, closed: bool) -> str:
+    """One line. ``file``: the model's name."""
     inputs, outputs = (", ".join(map(_short, s)) for s in (session.inputs, session.outputs))
-    state = f"{session.precision} on {place(session)}" + (", closed" if closed else "")
-    return f"<vknn.Session {one_line(session._file)}: {inputs} -> {outputs}, {state}>"
+    state = f"{session.precision} on {place(session.device)}" + (", closed" if closed else "")
+    return f"<vknn.Session {one_line(file)}: {inputs} -> {outputs}, {state}>"
 
 
-def html(session: Shown) -> str:
+def html(session: Shown, file: str) -> str:
     """A table of the inputs and outputs."""
     rows = "".join(
         f"<tr><td>{what}</td><td>{escape(s.name)}</td><td>{s.dtype_name}</td>"
@@ -39,14 +38,14 @@ def html(session: Shown) -> str:
         for what, specs in (("input", session.inputs), ("output", session.outputs))
         for s in specs
     )
-    title = f"<b>{escape(session._file)}</b> in {session.precision} on {escape(place(session))}"
+    title = f"<b>{escape(file)}</b> in {session.precision} on {escape(place(session.device))}"
     head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
     return f"<div>{title}<table>{head}{rows}</table></div>"
 
 
-def place(session: Shown) -> str:
+def place(device: Device | None) -> str:
     """Name of the device that runs it, or NumPy."""
-    return session.device.name if session.device is not None else "NumPy"
+    return device.name if device is not None else "NumPy"
 
 
 def _short(spec: TensorSpec) -> str:

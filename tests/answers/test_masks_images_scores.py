@@ -7,7 +7,7 @@ import pytest
 from tests.answers.readings import answered, recipe, same_place
 
 from vknn.answers import Placement
-from vknn.answers.masks import connected
+from vknn.answers.regions import connected
 from vknn.errors import VknnError
 
 

@@ -124,6 +124,20 @@ JOINTS = {
 }  # fmt: skip
 
 
+def test_four_peoples_faces(shared: Path) -> None:
+    """Each face in the picture has a nose, and between its eyes."""
+    found = asked(shared, "openvino/pose-mobilenet_v2_0.5_224.v5-fp16.xml", "face.jpg")
+    assert len(found.found) == len(FACES) == 4
+    for left, top, right, bottom in FACES:
+        inside = []
+        for person in found.found:
+            points = {p.name: p for p in person.points}
+            if left < points["nose"].x < right and top < points["nose"].y < bottom:
+                inside.append(points)
+        (points,) = inside
+        assert points["right eye"].x < points["nose"].x < points["left eye"].x
+
+
 @pytest.mark.parametrize("model", JOINTS)
 def test_a_persons_joints(shared: Path, model: str) -> None:
     found = asked(shared, model, "squat.jpg")

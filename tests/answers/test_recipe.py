@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.small_model import SHAPE, write_small_model
 
-from small_model import SHAPE, write_small_model
 from vknn import Session
 from vknn.answers import Recipe, find_recipe
 from vknn.answers.decoder import DECODERS
@@ -96,18 +96,28 @@ WRONG = [
     ({"task": "keypoints", "decode": {"heatmaps": "o", "skeleton": [[1, 2, 3]]}},
      "skeleton: has 3 items, not 2"),
     ({"task": "keypoints", "decode": {"heatmaps": "o", "skeleton": [[1, "a"]]}},
-     "skeleton.second: is text, not a whole number"),
+     "skeleton: is text, not a whole number"),
     ({"task": "detection", "decode": {"kind": "priors", "boxes": "b", "scores": "s",
                                       "levels": [{"stride": 0, "sizes": [1]}]}},
      r"decode.levels\[0\].stride: is 0"),
     ({"task": "detection", "decode": {"kind": "priors", "boxes": "b", "scores": "s",
                                       "levels": [{"stride": 8, "sizes": [[1, 2, 3]]}]}},
-     r"decode.levels\[0\].sizes.size: has 3 items"),
+     r"decode.levels\[0\].sizes: has 3 items"),
     ({"task": "detection", "decode": {"kind": "yolo", "coder": "v3", "outputs": ["a", "b"],
                                       "levels": [{"stride": 8, "anchors": [4]}]}},
      "decode.outputs: are 2 for 1 levels"),
     ({"task": "detection", "decode": {"kind": "post-process", "outputs": ["a"]}},
      "decode.outputs: are boxes, classes, scores and count"),
+    ({"task": "detection", "decode": {"kind": "priors", "boxes": "b", "scores": "s",
+                                      "levels": []}}, "decode.levels: is empty"),
+    ({"task": "detection", "decode": {"kind": "yolo", "coder": "v5", "outputs": ["a"],
+                                      "levels": [{"stride": 8}]}},
+     r"decode.levels\[0\].anchors: is missing"),
+    ({"task": "detection", "decode": {"kind": "yolo", "coder": "x", "outputs": ["a"],
+                                      "levels": [{"stride": 8, "anchors": [4]}]}},
+     r"decode.levels\[0\].anchors: there are none"),
+    ({"task": "keypoints", "decode": {"kind": "limbs", "heatmaps": "o", "limbs": [[1, 2, 3]]}},
+     "decode.limbs: has 3 items, not 4"),
     ('{"task": "detection", "task": "image"}', "two keys 'task' in an object"),
     ('{"task": ', "is no JSON"),
     ("[" * 200_000, "is no JSON"),

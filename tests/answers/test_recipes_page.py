@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from vknn.answers.decoder import DECODERS
+from vknn.answers.members import Members, key_of
 from vknn.answers.recipe import built_in, read_recipe
+
+
+def subclasses(kind: type) -> set[type]:
+    """The class and all that are derived from it."""
+    return {kind}.union(*map(subclasses, kind.__subclasses__()))
+
 
 PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -35,12 +43,13 @@ def test_every_recipe_that_comes_with_vknn_is_listed() -> None:
 
 
 def test_every_kind_and_key_is_there() -> None:
-    """Keys are what the decoders take by name."""
+    """Keys are the members of decoders and of what is in them, and what recipe.py reads by name."""
     folder = Path(__file__).parents[2] / "src" / "vknn" / "answers"
-    take = "text|texts|choice|number|numbers|whole|flag|items|each|inner|raw"
+    take = "text|texts|choice|number|numbers|whole|flag|each|inner|raw"
     read = rf'(?:{take})\(\s*"(\w+)"'
     keys = {key for path in folder.glob("*.py") for key in re.findall(read, path.read_text())}
-    keys -= {"second"}  # of a pair
+    for kind in subclasses(Members):
+        keys |= {key_of(member) for member in dataclasses.fields(kind)}
     kinds = {kind for kinds in DECODERS.values() for kind in kinds if len(kinds) > 1}
     assert len(keys) > 40
     assert {word for word in keys | kinds if f"`{word}`" not in PAGE} == set()

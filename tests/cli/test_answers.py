@@ -181,6 +181,7 @@ def test_errors(
     assert problem in err
     assert len(err.splitlines()) == 1
     assert Path("a.png").read_bytes() == before
+    assert not Path("o.png").exists()
 
 
 def test_a_recipe_of_vknns_own_that_does_not_fit_is_left_aside(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.small_model import SHAPE, write_small_model
 
-from small_model import SHAPE, write_small_model
 from vknn.cli import main
 from vknn.cli.output import progress
 from vknn.ops.pooling.pool import GlobalAveragePool
@@ -84,7 +85,7 @@ def test_run_prints_the_best_scores(
     capsys: pytest.CaptureFixture[str], model: Path, array: Path, tmp_path: Path
 ) -> None:
     labels = tmp_path / "labels.txt"
-    labels.write_text("zero\none\ntwo\n")
+    labels.write_text("zero\none\ntwo\nthree\n???\n")
     found = run_json(capsys, "run", model, "--input", array, "--labels", labels, "--top", 9)
     (output,) = found["outputs"]
     assert output["name"] == "out"
@@ -293,6 +294,26 @@ def test_progress_goes_to_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> No
         tell(1, 2, "something")
     with progress("x", quiet=True) as tell:
         assert tell is None
+
+
+@pytest.mark.parametrize("command", ["info", "run", "verify", "profile", "bench", "tune"])
+def test_help_speaks_of_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no names of Python's in it: values are N, NAME or FILE, as docs/command-line.md."""
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    out = capsys.readouterr().out
+    assert "('" not in out
+    values = re.findall(r"--([\w-]+) ([A-Z_]+)\b", out)
+    assert {value for _, value in values} <= {"N", "NAME", "NAMES", "FILE", "FOLDER", "FACTOR",
+                                              "SECONDS", "W"}  # fmt: skip
+    assert ("weights", "FILE") in values
+    assert ("device", "NAME") in values
+
+
+def test_what_is_required_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run"])
+    assert capsys.readouterr().err.endswith("arguments are required: model\n")
 
 
 def test_the_module_runs_and_knows_its_commands() -> None:

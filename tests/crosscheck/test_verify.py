@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.small_model import SHAPE, write_small_model
 
 import vknn
-from small_model import SHAPE, write_small_model
 from vknn.crosscheck import VerifyReport
 from vknn.errors import InputError
 from vknn.ops.elementwise import Fused, Relu

@@ -100,6 +100,20 @@ def part_bytes(spec: Constants) -> int:
     return int(16 * (parts - 1) * spec["TN"] * spec["TM"] * lanes)
 
 
+def block_bytes(spec: Constants) -> int:
+    """Of chain/inverted in float32, the most of its variants: a slice, or the parts' sums."""
+    height, width = (
+        (spec[f"TILE_{axis}"] - 1) * spec[f"STRIDE_{axis}"]
+        + (spec[f"KERNEL_{axis}"] - 1) * spec[f"DILATION_{axis}"]
+        + 1
+        for axis in "HW"
+    )
+    tile = spec["TILE_H"] * spec["TILE_W"]
+    columns = -(-spec["M4"] // spec["COLS"]) * spec["COLS"]
+    held = height * width * spec["SLICE"] + tile * (spec["SLICE"] + 1)
+    return int(16 * max(held, spec["PARTS"] * tile * columns))
+
+
 #: Bytes of shared memory that a kernel declares, from its specialization constants.
 SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "pooling/global_shared": lane_bytes(16),
@@ -129,6 +143,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "normalization/layer_norm": row_bytes(4),
     "chain/separable": tile_bytes,
     "chain/expanded": lambda spec: 16 * spec["TM"] * (spec["FIELD_H"] * spec["FIELD_W"] + 1),
+    "chain/inverted": block_bytes,
     "chain/gate": lambda spec: 16 * (spec["INPUTS"] + spec["HIDDEN"] + spec["LANES"]),
     "chain/head": lambda spec: 16 * (spec["INPUTS"] + spec["LANES"]) + 4 * (spec["LANES"] + 1),
     "convolution/conv": part_bytes,

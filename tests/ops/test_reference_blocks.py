@@ -13,9 +13,10 @@ from vknn.graph import DType
 from vknn.ops.common import blocks
 from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.elementwise.activation import Gelu
 from vknn.ops.elementwise.binary import Pow
-from vknn.ops.matmul import MatMul, MatMulInteger
+from vknn.ops.matmul import MatMul, MatMulInteger, QuantizedMatMul
 from vknn.ops.normalization import (
     LRN,
     BatchNormalization,
@@ -29,6 +30,7 @@ from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.resize import QuantizedResize
+from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
 from vknn.ops.reduction import CumSum, ReduceMean, Softmax
 from vknn.ops.sampling.resize import Resize
 
@@ -101,6 +103,15 @@ def _large() -> list[Any]:
         (CumSum(2), [("float32", x)]),
         (ReduceMean((2, 3)), [("float32", x)]),
         (Gelu(), [("float32", row)]),
+        (QuantizedMatMul(), [("float32", (701, 997)), ("float32", (997, 503)), None, None]),
+        (QuantizedMatMul(), [("int8", (701, 997)), ("float32", (997, 503)), ("float32", ()), None]),
+        (
+            DeformConv(**window),
+            [("float32", x), ("float32", (5, 16, 3, 3)), ("float32", (1, 18, 191, 193)), None],
+        ),
+        (RandomNormal((701, 997)), [("int32", (1,))]),
+        (RandomUniform((701, 997)), [("int32", (1,))]),
+        (RandomCategorical(1009), [("float32", (701, 13)), ("int32", (1,))]),
     ]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.small_model import write_small_model
 
-from small_model import write_small_model
 from vknn.errors import VknnError
 from vknn.graph import GraphBuilder, TensorType
 from vknn.ops.detection.yolo import YoloDetection

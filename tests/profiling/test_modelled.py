@@ -12,7 +12,7 @@ from vknn.profiling.invocation import Counts, HotLoop, Tally
 from vknn.profiling.modelled import ASSUMPTIONS, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import AsmLine, inner_loops, lines_of, parsed
 from vknn.profiling.modelled.rdna import kernel_cost
-from vknn.profiling.modelled.times import from_code, from_counts
+from vknn.profiling.modelled.times import from_code, from_counts, of_transfer
 from vknn.runtime.machines import is_rdna
 
 #: As RADV prints it: a loop of two loads, a wait, four multiply-adds, an integer product.
@@ -236,6 +236,15 @@ def with_others(*others: HotLoop) -> ModelledTime:
 
 def test_memory_is_bytes_by_bandwidth() -> None:
     assert timed(60, nbytes=512_000_000).memory == pytest.approx(1000)
+
+
+def test_fills_and_copies_begin_as_dispatches_do() -> None:
+    found = of_transfer(3_000_000, 1, machine(), ASSUMPTIONS)
+    assert found.bound == "memory" and not found.coarse
+    assert found.memory == pytest.approx(3e6 / (machine().bandwidth * 1e3))
+    assert found.overhead == ASSUMPTIONS.dispatch + ASSUMPTIONS.barrier
+    assert found.time == found.memory + found.overhead
+    assert of_transfer(4, 0, machine(), ASSUMPTIONS).overhead == ASSUMPTIONS.dispatch
 
 
 def test_a_workgroup_does_not_draw_the_memory_alone() -> None:

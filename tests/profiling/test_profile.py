@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.small_model import write_small_model
 
 import vknn
-from small_model import write_small_model
 from vknn.errors import VknnError
 from vknn.profiling import Profile
 from vknn.profiling.records import covered

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tests.small_model import SHAPE, write_small_model
 import vknn
 from vknn.cli import main
 from vknn.errors import DeviceError, VknnError
+from vknn.plan import Barrier, Buffer, Copy, DeviceLimits, Fill, Plan, Role
 from vknn.profiling import (
     ASSUMPTIONS,
     HotLoop,
@@ -23,10 +26,12 @@ from vknn.profiling import (
     StaticProfile,
     Tally,
     static,
+    static_analysis,
     static_difference,
 )
 from vknn.profiling.static import NAMES
 from vknn.profiling.static_floors import flags
+from vknn.runtime.executor import Executable
 
 DATA = {"data": np.ones(SHAPE, np.float32)}
 
@@ -208,3 +213,24 @@ def test_difference() -> None:
     assert "2 of 3 dispatches differ" in text and "40 -> 32" in text
     assert "2,048 -> 1,024" in text and "MatMul -> (none)" in text
     assert not static_difference(after, after).changed
+
+
+def test_fills_and_copies_are_entries() -> None:
+    buffers = tuple(Buffer(name, Role.ACTIVATION, 4096 * n, 4096) for n, name in enumerate("ab"))
+    steps = (Fill(0, 0, ("conv",), "counters"), Barrier((0,)), Copy(0, 1, 1024, label="copy"))
+    plan = Plan("plan", buffers, {Role.ACTIVATION: 8192}, steps, (3,), {}, {}, {}, ())
+    executable = cast(Executable, SimpleNamespace(plan=plan))
+    limits = DeviceLimits(name="AMD Radeon RX 6800 (RADV NAVI21)", kind="discrete")
+    fill, copy = static_analysis.entries(executable, [], limits, ASSUMPTIONS)
+    assert (fill.kernel, fill.label, fill.layers) == ("fill", "counters", ("conv",))
+    assert (copy.kernel, copy.flags, copy.not_counted) == ("copy", (), "")
+    assert fill.modelled is not None and copy.modelled is not None
+    assert fill.modelled.overhead == ASSUMPTIONS.dispatch  # nothing stands before it
+    assert copy.modelled.overhead == ASSUMPTIONS.dispatch + ASSUMPTIONS.barrier
+    assert fill.modelled.memory == pytest.approx(2 * copy.modelled.memory)
+    profile = StaticProfile("model", limits.name, (fill, copy))
+    assert profile.time == fill.modelled.time + copy.modelled.time
+    assert profile.violations() == [] and "counters" in str(profile)
+    assert StaticProfile.from_json(profile.to_json()) == profile
+    (unknown, _) = static_analysis.entries(executable, [], DeviceLimits(), ASSUMPTIONS)
+    assert unknown.modelled is None

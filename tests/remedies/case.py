@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.coreml_writer import layer, model
+from tests.small_model import SHAPE, write_small_model
 
 import vknn
-from small_model import SHAPE, write_small_model
 from vknn.cli import main
 from vknn.runtime.snapshot import Snapshot
 

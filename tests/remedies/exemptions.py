@@ -48,7 +48,7 @@ ELSEWHERE = {
     ),
     "the network and its device tensors need {} bytes on the device, more than the limit of {}; "
     "close tensors, or raise memory_limit (VKNN_MEMORY_LIMIT)": (
-        "test_device_tensors.py::test_the_memory_limit_counts_them"
+        "test_device_tensor_lifetimes.py::test_the_memory_limit_counts_them"
     ),
     "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)": (
         "test_memory_budget.py::test_a_session_keeps_to_its_limit"

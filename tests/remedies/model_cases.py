@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from tests.coreml_writer import layer, model, session
 from tests.remedies.case import Case, Place, core_ml
+from tests.small_model import SHAPE
 from tests.tflite_writer import Net
 
 import vknn
-from small_model import SHAPE
 from vknn import tool_inputs
 from vknn.formats import load
 from vknn.graph import GraphBuilder, TensorType
@@ -38,6 +38,22 @@ def shaped(place: Place) -> Path:
     path = place.folder / "shaped.param"
     path.write_text("7767517\n2 2\nInput data 0 1 data\nReLU r 1 1 data y\n")
     return path
+
+
+def weights_elsewhere(place: Place, *argv: object) -> Path:
+    """The weights lie in another folder; the model is shown all the same, with ``argv``."""
+    target = place.folder / "elsewhere" / "net.bin"
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists():
+        place.model.with_suffix(".bin").rename(target)
+    place.command("info", place.model, "--device", "cpu", *argv)
+    return target
+
+
+def named_weights(place: Place) -> None:
+    target = weights_elsewhere(place, "--random-weights")
+    weights_elsewhere(place, "--weights", target)
+    place.run(weights=target, device="cpu")
 
 
 def custom_session(_: Place) -> None:
@@ -97,6 +113,12 @@ def target(place: Place, value: object) -> None:
 
 
 CASES = [
+    Case(
+        "no such weights file (needed for {} of layer {}); weights= (--weights) names one that "
+        "lies elsewhere",
+        weights_elsewhere,
+        named_weights,
+    ),
     Case(
         "a Core ML model has no second file; {} is not needed",
         lambda p: load(core_ml(p), p.model),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.remedies.case import HOST, Case, Place
+from tests.tflite_writer import Net
 
 #: A network whose output nothing explains.
 COPY = "7767517\n2 2\nInput data 0 1 data\nNoop n 1 1 data out\n"
@@ -64,6 +65,21 @@ def without_a_recipe(place: Place) -> None:
     image_of_scores(place, "--recipe", path)
 
 
+def bytes_of(place: Place, dtype: str, *argv: object) -> None:
+    """A picture with white in it for an input of small integers."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (4, 4), 255).save(place.folder / "white.png")
+    image.new("L", (4, 4), 0).save(place.folder / "black.png")
+    net = Net()
+    net.inputs = [net.tensor("x", (1, 4, 4, 1), dtype)]
+    net.outputs = [net.tensor("y", (1, 4, 4, 1), dtype)]
+    net.add("RESHAPE", [0, net.tensor("shape", data=[1, 4, 4, 1], dtype="int32")], [1])
+    model = place.folder / f"{dtype}.tflite"
+    model.write_bytes(net.file())
+    for name in ("white.png", "black.png"):
+        place.command("run", model, place.folder / name, *HOST, *argv)
+
+
 CASES = [
     Case(
         "--draw {} is one file and there are {}: give it a folder",
@@ -84,6 +100,15 @@ CASES = [
         "--draw would write over the picture {}: give another folder",
         lambda p: draw(p, "."),
         lambda p: draw(p, "drawn"),
+    ),
+    Case(
+        "the input takes {} and the picture has values from {} to {}: (value - mean) / std must be "
+        "within {} and {}; for all of a picture use --mean {} --std 1",
+        lambda p: bytes_of(p, "int8"),
+        lambda p: (
+            bytes_of(p, "int8", "--mean", 128, "--std", 1),
+            bytes_of(p, "uint8", "--mean", 0, "--std", 1),
+        ),
     ),
     Case(
         "--draw draws on pictures, and the input is none",

@@ -1,7 +1,8 @@
 """Child process of test_faults.py: sessions whose native calls the layer of fault_layer/ lets fail.
 
-Arguments: the layer's library, a model, the memory path. Cases come as JSON lines [nth, result,
-stays, only] (see ``vknn_faults_arm``), one answer goes out for each, with what was wrong with it.
+Arguments: the layer's library, a folder for models, the memory path, the program
+(fault_programs.py). Cases come as JSON lines [nth, result, stays, only] (see ``vknn_faults_arm``),
+one answer goes out for each, with what was wrong with it.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ import ctypes
 import gc
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.small_model import SHAPE
+from tests.runtime.fault_programs import PROGRAMS, write_models
 
 import vknn
-from vknn.plan import Role
 from vknn.runtime import Device, live_objects, open_device
+from vknn.runtime.vulkan.lifetime import sweep
 from vknn.runtime.vulkan.vk_result import result_error
 
-FEEDS = {"data": np.random.default_rng(5).standard_normal(SHAPE).astype(np.float32)}
+#: Runs a program.
+Use = Callable[[], list[np.ndarray]]
 
 
 class Faults:
@@ -63,37 +68,21 @@ def with_copies(device: Device) -> Device:
     return device
 
 
-def use(model: str, path: str) -> list[np.ndarray]:
-    """All that a session does with native calls: runs, a stream, a profile, and the close.
-
-    And what verify does besides: buffers are read, and the guards between them.
-    """
+def run(program: str, folder: Path, path: str) -> list[np.ndarray]:
+    """The results of a program on a memory path."""
     if path == "copying":
-        with open_device() as device, vknn.Session(model, device=with_copies(device)) as session:
-            return work(session)
-    with vknn.Session(model, device="vulkan") as session:
-        return work(session)
+        with open_device() as device:
+            return PROGRAMS[program](folder, partial(vknn.Session, device=with_copies(device)))
+    return PROGRAMS[program](folder, partial(vknn.Session, device="vulkan"))
 
 
-def work(session: vknn.Session) -> list[np.ndarray]:
-    results = [session.run(FEEDS)["out"]]
-    results += [found["out"] for found in session.stream([FEEDS] * 3)]
-    [executable] = session._engine.program(FEEDS).executables
-    profile = executable.profile(session._engine.encode(FEEDS))
-    executable.check_guards()
-    [output] = [n for n, b in enumerate(executable.plan.buffers) if b.role is Role.OUTPUT]
-    read = executable.read(output).view(np.float32)[: results[0].size]
-    results.append(read.reshape(results[0].shape))
-    return [*results, next(iter(profile.outputs.values())).reshape(results[0].shape)]
-
-
-def case(faults: Faults, model: str, path: str, expected: Any, order: Any) -> dict[str, Any]:
+def case(faults: Faults, use: Use, expected: list[np.ndarray], order: Any) -> dict[str, Any]:
     """What came of one case."""
     nth, result, stays, only = order
     wrong, error = [], ""
     faults.arm(nth, result, stays, only)
     try:
-        found = use(model, path)
+        found = use()
         if not all(np.array_equal(*pair) for pair in zip(found, expected, strict=True)):
             wrong.append("results differ")
     except Exception as failure:
@@ -103,11 +92,15 @@ def case(faults: Faults, model: str, path: str, expected: Any, order: Any) -> di
         del failure
     done = faults.done
     gc.collect()
+    try:
+        sweep()  # whoever opens next would: tensors that were dropped are closed then
+    except Exception as failure:
+        wrong.append(f"what was dropped: {type(failure).__name__}: {failure}")
     if left := {**faults.live(), **{f"vknn's {k}": n for k, n in live_objects().items()}}:
         wrong.append(f"left: {left}")
     faults.arm()
     try:
-        again = use(model, path)
+        again = use()
         if not all(np.array_equal(*pair) for pair in zip(again, expected, strict=True)):
             wrong.append("the next session's results differ")
     except Exception as failure:
@@ -115,18 +108,22 @@ def case(faults: Faults, model: str, path: str, expected: Any, order: Any) -> di
     return {"call": done, "error": error, "wrong": wrong}
 
 
-def main(library: str, model: str, path: str) -> None:
-    use(model, path)  # caches are filled: calls are the same ones from now on
+def main(library: str, folder: str, path: str, program: str) -> None:
+    write_models(Path(folder))
+    use = partial(run, program, Path(folder), path)
+    use()  # caches are filled: calls are the same ones from now on
     faults = Faults(library)
     counts = []
     for _ in range(3):  # where the machine is busy, waits are made of several calls
         faults.arm()
-        expected = use(model, path)
+        expected = use()
         counts.append(faults.calls)
-    print(json.dumps({"calls": min(counts), "left": faults.live()}), flush=True)
+    faults.arm(only="vkAllocateMemory")
+    use()
+    about = {"calls": min(counts), "allocations": faults.calls, "left": faults.live()}
+    print(json.dumps(about), flush=True)
     for line in sys.stdin:
-        answer = case(faults, model, path, expected, json.loads(line))
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(case(faults, use, expected, json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

@@ -236,3 +236,11 @@ def test_limits_repeat_the_snapshot() -> None:
         "storage",
         False,
     )
+
+
+def test_devices_are_shown_in_a_line() -> None:
+    shown = dataclasses.replace(CPU, api_version=(1, 3, 230), driver_info="Mesa 22.3.6")
+    assert repr([shown, VIRTUAL]) == (
+        "[<vulkan:0 llvmpipe (LLVM 15): cpu, Vulkan 1.3.230, llvmpipe Mesa 22.3.6>, "
+        "<vulkan:4 VirtIO: virtual, Vulkan 1.1.0>]"
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from benchmarks.counting.layer import Layer, Unbuildable, built
-from tests.small_model import write_small_model
+from tests.runtime.fault_programs import PROGRAMS
 
 pytestmark = pytest.mark.device
 
@@ -32,6 +32,9 @@ PATHS = {
     "copying": "threads,precompile,unified",
 }
 OUT_OF_MEMORY, LOST = -2, -4
+#: Which call fails (from 1), its VkResult, whether all later ones do, only calls of this function.
+Case = tuple[int, int, bool, str]
+ONCE, FROM_THEN_ON = False, True
 
 
 @functools.cache
@@ -44,18 +47,20 @@ def layer() -> Path | str:
 
 
 class Run:
-    """A child process that runs cases on one memory path, and is started again where it crashes."""
+    """A child process that runs cases of a program on one memory path.
 
-    def __init__(self, path: str, folder: Path) -> None:
+    It is started again where it crashes.
+    """
+
+    def __init__(self, path: str, program: str, folder: Path) -> None:
         found = layer()
         if isinstance(found, str):
             pytest.skip(f"needs the layer of faults: {found}")
-        self._path, self._folder, self._layer = path, folder, found
-        self._model = write_small_model(folder)
+        self._path, self.program, self._folder, self._layer = path, program, folder, found
         self._child: subprocess.Popen[str] | None = None
-        self.calls = self._start()
+        self.calls, self.allocations = self._start()
 
-    def failures(self, cases: Sequence[tuple[int, int, bool, str]]) -> list[str]:
+    def failures(self, cases: Sequence[Case]) -> list[str]:
         """What was wrong with the cases; each has to reach a call that it lets fail."""
         found = []
         for order in cases:
@@ -69,7 +74,7 @@ class Run:
         self._child.stdin.close()  # type: ignore[union-attr]
         self._child.wait(60)
 
-    def _ask(self, order: tuple[int, int, bool, str]) -> dict[str, Any]:
+    def _ask(self, order: Case) -> dict[str, Any]:
         assert self._child is not None
         print(json.dumps(order), file=self._child.stdin, flush=True)
         line = self._child.stdout.readline()  # type: ignore[union-attr]
@@ -79,7 +84,7 @@ class Run:
         self._start()
         return {"call": "", "wrong": [f"the process ended with {code}"]}
 
-    def _start(self) -> int:
+    def _start(self) -> tuple[int, int]:
         environment = {
             **os.environ,
             "VK_ADD_LAYER_PATH": str(self._layer),
@@ -93,7 +98,7 @@ class Run:
         script = str(Path(__file__).with_name("fault_run.py"))
         library = str(self._layer / LAYER.library)
         self._child = subprocess.Popen(
-            [sys.executable, script, library, str(self._model), self._path],
+            [sys.executable, script, library, str(self._folder), self._path, self.program],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -101,12 +106,18 @@ class Run:
         )
         about = json.loads(self._child.stdout.readline())  # type: ignore[union-attr]
         assert about["left"] == {}
-        return int(about["calls"])
+        return int(about["calls"]), int(about["allocations"])
 
 
-@pytest.fixture(scope="module", params=PATHS)
+#: The others copy nothing beside a run: their calls are those without a queue for copies.
+COPYING = ("session", "tensors")
+EACH = [(made, path) for made in PROGRAMS for path in PATHS if path != "copying" or made in COPYING]
+
+
+@pytest.fixture(scope="module", params=EACH, ids="-".join)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    made = Run(request.param, tmp_path_factory.mktemp(request.param))
+    program, path = request.param
+    made = Run(path, program, tmp_path_factory.mktemp(f"{program}-{path}"))
     yield made
     made.stop()
 
@@ -115,27 +126,38 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_some_faults(run: Run) -> None:
     """A few calls of each kind, among them those that once left something behind."""
     cases = [
-        (1, OUT_OF_MEMORY, False, "vkCreateInstance"),
-        (2, -3, False, "vkEnumeratePhysicalDevices"),
-        (1, OUT_OF_MEMORY, False, "vkCreateDevice"),
-        (3, OUT_OF_MEMORY, False, "vkAllocateMemory"),
-        (1, OUT_OF_MEMORY, False, "vkAllocateCommandBuffers"),
-        (1, OUT_OF_MEMORY, True, "vkCreateFence"),
-        (1, OUT_OF_MEMORY, True, "vkWaitForFences"),
-        (1, LOST, False, "vkWaitForFences"),
-        (3, LOST, False, "vkWaitForFences"),
-        (2, OUT_OF_MEMORY, True, "vkQueueSubmit"),
-        (1, OUT_OF_MEMORY, True, "vkGetQueryPoolResults"),
-        (run.calls - 30, OUT_OF_MEMORY, True, ""),
+        (1, OUT_OF_MEMORY, ONCE, "vkCreateInstance"),
+        (2, -3, ONCE, "vkEnumeratePhysicalDevices"),
+        (1, OUT_OF_MEMORY, ONCE, "vkCreateDevice"),
+        (3, OUT_OF_MEMORY, ONCE, "vkAllocateMemory"),
+        (2, OUT_OF_MEMORY, FROM_THEN_ON, "vkAllocateMemory"),
+        (1, OUT_OF_MEMORY, ONCE, "vkAllocateCommandBuffers"),
+        (1, OUT_OF_MEMORY, FROM_THEN_ON, "vkCreateFence"),
+        (1, OUT_OF_MEMORY, FROM_THEN_ON, "vkWaitForFences"),
+        (1, LOST, ONCE, "vkWaitForFences"),
+        (3, LOST, ONCE, "vkWaitForFences"),
+        (2, OUT_OF_MEMORY, FROM_THEN_ON, "vkQueueSubmit"),
+        (run.calls - 30, OUT_OF_MEMORY, FROM_THEN_ON, ""),
     ]
+    if run.program == "session":
+        cases.append((1, OUT_OF_MEMORY, FROM_THEN_ON, "vkGetQueryPoolResults"))
+    assert run.failures(cases) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("stays", [ONCE, FROM_THEN_ON], ids=["once", "from-then-on"])
+@pytest.mark.parametrize("result", [OUT_OF_MEMORY, LOST], ids=["memory", "lost"])
+def test_every_fault(run: Run, result: int, stays: bool) -> None:
+    """All calls, in their order."""
+    cases = [(nth, result, stays, "") for nth in range(1, run.calls + 1)]
     assert run.failures(cases) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("stays", [False, True], ids=["once", "from-then-on"])
-@pytest.mark.parametrize("result", [OUT_OF_MEMORY, LOST], ids=["memory", "lost"])
-def test_every_fault(run: Run, result: int, stays: bool) -> None:
-    """All calls, in their order."""
-    cases = [(nth, result, stays, "") for nth in range(1, run.calls + 1)]
+def test_full_memory(run: Run) -> None:
+    """Nothing can be allocated from some moment on, all else works."""
+    calls = run.allocations
+    cases = [(nth, OUT_OF_MEMORY, FROM_THEN_ON, "vkAllocateMemory") for nth in range(1, calls + 1)]
     assert run.failures(cases) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -168,24 +169,16 @@ def test_streams_and_runs_of_several_threads(request: pytest.FixtureRequest, kin
     device = request.getfixturevalue(kind)
     plan = chain_plan(WEIGHT, submits=(1, 4, 5))
     with Executable(device, plan, shaders=shaders) as executable:
-        errors: list[BaseException] = []
 
         def work(seed: int) -> None:
-            try:
-                if seed % 2:
-                    check_stream(executable, count=11, first=100 * seed)
-                else:
-                    for turn in range(11):
-                        check_chain(executable, 100 * seed + turn)
-            except BaseException as error:
-                errors.append(error)
+            if seed % 2:
+                check_stream(executable, count=11, first=100 * seed)
+            else:
+                for turn in range(11):
+                    check_chain(executable, 100 * seed + turn)
 
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not errors
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
 
 
 def test_closing_while_another_thread_streams(device: Device) -> None:

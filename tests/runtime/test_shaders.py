@@ -191,13 +191,26 @@ def test_a_bad_include_names_its_place(checkout: Path, include: str, message: st
         '#include "{}" // of users',
         '#incl\\\nude "{}"',
         "#include <{}>",
+        '#line 7 "//"/* */\n# /* */ include "{}"',
+        '#line 7 "/*"\n# /**/ include "{}"\n#line 8 "*/"',
+        '#pragma x "/*"\n#include/**/"{}"\n#pragma x "*/"',
+        '#define A "\\"\n# /**/ include "{}"\n#define B "/*"',
+        '#if 0\n"/*\n#endif\n#/**/include "{}"',
     ],
 )
 def test_an_include_in_disguise_is_refused(tmp_path: Path, line: str) -> None:
     secret = tmp_path / "secret.glsl"
     secret.write_text("int secret;\n")
-    with pytest.raises(ShaderError, match="an include must be a line of its own"):
+    refusal = "an include must be a line of its own|no string may have a backslash or a comment's"
+    with pytest.raises(ShaderError, match=refusal):
         modules.compile_glsl(f"#version 450\n{line.format(secret)}\nvoid main() {{}}\n")
+
+
+@pytest.mark.glsl
+@pytest.mark.parametrize("line", ["// \udcff", '#include "a\0b"'])
+def test_what_is_no_text_is_refused(line: str) -> None:
+    with pytest.raises(ShaderError, match=r"custom\.comp"):
+        modules.compile_glsl(f"#version 450\n{line}\nvoid main() {{}}\n")
 
 
 @pytest.mark.glsl

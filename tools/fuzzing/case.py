@@ -20,8 +20,9 @@ import numpy as np
 import vknn
 from fuzzing import coreml, ncnn, openvino, tflite
 from fuzzing.comparing import hold_against
-from fuzzing.corpus import FORMATS, Seed, corpus
+from fuzzing.corpus import Seed, corpus
 from fuzzing.outcome import Outcome
+from fuzzing.reuse import read_once
 from fuzzing.settings import Settings
 from fuzzing.values import damaged
 from vknn.runtime import Device, live_objects
@@ -62,14 +63,15 @@ class Mutation:
 
 
 @functools.lru_cache(maxsize=1)
-def make(
-    seed: int, case: int, formats: tuple[str, ...] = FORMATS, gentle: bool = False
-) -> Mutation:
+def make(case: int, settings: Settings) -> Mutation:
     """The files of a case: the same ones for the same numbers and the same corpus."""
+    seed, gentle = settings.seed, settings.gentle
     rng = random.Random(f"{seed}/{case}")
-    format_ = rng.choice(formats)
+    row = settings.in_a_row
+    common = random.Random(f"{seed}/row {row}/{case // row}") if row > 1 else rng
+    format_ = common.choice(settings.formats)
     seeds = corpus()[format_]
-    first, second = rng.choice(seeds), rng.choice(seeds)
+    first, second = common.choice(seeds), rng.choice(seeds)
     files: Mapping[str, bytes] = first.files()
     done: list[str] = []
     share, share_too = (GENTLE_BYTES, GENTLE_BYTES_TOO) if gentle else (BYTES, BYTES_TOO)
@@ -118,7 +120,7 @@ def described(number: int, settings: Settings) -> Outcome:
     """An outcome that says of a case only what it is."""
     try:
         with _within(MAKING):
-            mutation = make(settings.seed, number, settings.formats, settings.gentle)
+            mutation = make(number, settings)
     except Exception as error:
         outcome = Outcome(number, "", "none")
         outcome.add("no mutation", _trace(error), _place(error))
@@ -131,12 +133,12 @@ def run(number: int, folder: Path, device: Device | None, settings: Settings) ->
     outcome = described(number, settings)
     if outcome.findings:
         return outcome
-    mutation = make(settings.seed, number, settings.formats, settings.gentle)
+    mutation = make(number, settings)
     path = write(mutation, folder)
     before = _of_sessions()
     rng = None if settings.open_only else random.Random(f"{settings.seed}/{number}/inputs")
     try:
-        with _watched(outcome):
+        with _watched(outcome), read_once():
             _use(path, mutation.seed, rng, device, outcome)
     finally:
         for file in folder.iterdir():
@@ -212,7 +214,7 @@ def _use(
         expected = _tried(session, feeds, outcome)
         if device is None:
             return
-        with vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT) as second:
+        with vknn.Session(path, device=device, memory_limit=MEMORY_LIMIT, tuned=False) as second:
             found = _tried(second, feeds, outcome)
             hold_against(expected, found, second, feeds, outcome)
 

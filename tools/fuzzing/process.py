@@ -24,6 +24,7 @@ from typing import IO, Any, NoReturn
 
 from fuzzing import case as cases
 from fuzzing.corpus import FORMATS
+from fuzzing.reuse import keep_modules
 from fuzzing.settings import Settings
 from vknn.errors import DeviceError
 from vknn.runtime import Device, live_objects, open_device
@@ -199,11 +200,13 @@ def _serve(settings: Settings, folder: Path, requests: int, answers: int) -> NoR
 
 
 def _cases(settings: Settings, folder: Path, lines: IO[str], out: IO[str]) -> None:
+    keep_modules()
     device = None if settings.open_only else _device(settings.device)
     print(json.dumps({"device": device.name if device else "NumPy"}), file=out, flush=True)
     most = MOST_GROWTH_OPEN if settings.open_only else MOST_GROWTH
+    now = _memory()[0]
     for line in lines:
-        before = _memory()[0]
+        before = now
         outcome = cases.run(int(line), folder, device, settings)
         now, peak = _memory()
         if peak - before > most:

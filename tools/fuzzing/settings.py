@@ -21,6 +21,8 @@ class Settings:
     open_only: bool = False
     #: Fewer changes in a model, so that more of them can be run.
     gentle: bool = False
+    #: Cases in a row that are made from one model; their pipelines are mostly the same ones.
+    in_a_row: int = 1
     #: A child is replaced after so many cases, so that a case depends on few others.
     per_process: int = 2000
     address_space: int = ADDRESS_SPACE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,9 @@ class Point:
     """A keypoint.
 
     Attributes:
-        x: Pixels from the left edge of the picture.
-        y: Pixels from its upper edge.
-        score: How sure the network is, None where it does not say.
+        x: Pixels from the left edge of the picture; NaN where the point was not found.
+        y: Pixels from its upper edge, likewise.
+        score: How sure the network is, None where it does not say, 0 where it was not found.
         name: Name of the point, None where nothing says it.
     """
 
@@ -23,6 +24,11 @@ class Point:
     y: float
     score: float | None = None
     name: str | None = None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it has a place."""
+        return math.isfinite(self.x) and math.isfinite(self.y)
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,8 @@ class Answer:
         mask: Class of each pixel of the picture, int32 [height, width] (segmentation), else None.
         image: Picture that the network made, uint8 [height, width, 3] in RGB (image), else None.
         skeleton: Pairs of keypoints, as indices, that a line joins.
-        threshold: The lowest score of what was looked for. Keypoints below it are told, so that
-            their numbers keep their meaning, and not drawn.
+        threshold: The lowest score of what was looked for. Keypoints below it, and those that were
+            not found, are told, so that their numbers keep their meaning, and not drawn.
     """
 
     task: str
@@ -140,7 +146,8 @@ def _sentence(thing: Found) -> str:
     text = f"{thing.text} {thing.score:.2f}".strip()
     if thing.box is not None:
         text += " at " + ",".join(f"{side:.0f}" for side in thing.box)
-    return text + (f" with {len(thing.points)} points" if thing.points else "")
+    there = sum(point.is_found for point in thing.points)
+    return text + (f" with {there} points" if there else "")
 
 
 def _thing(thing: Found) -> dict[str, Any]:
@@ -148,8 +155,10 @@ def _thing(thing: Found) -> dict[str, Any]:
     if thing.box is not None:
         made["box"] = [round(side, 2) for side in thing.box]
     if thing.points:
-        made["points"] = [
-            {"name": p.name, "x": round(p.x, 2), "y": round(p.y, 2), "score": p.score}
-            for p in thing.points
-        ]
+        made["points"] = list(map(_point, thing.points))
     return made
+
+
+def _point(point: Point) -> dict[str, Any]:
+    x, y = (round(point.x, 2), round(point.y, 2)) if point.is_found else (None, None)
+    return {"name": point.name, "x": x, "y": y, "score": point.score}

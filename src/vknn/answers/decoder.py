@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from vknn.answers.answer import Answer
-from vknn.answers.fields import Fields
+from vknn.answers.labels import Labels
+from vknn.answers.members import Members
 from vknn.errors import VknnError
 from vknn.pictures import Placement
 
 #: How scores are made of what the network gives.
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 LAYOUTS = ("chw", "hwc")
-
-
-class Labels:
-    """Names of classes: one list for all outputs, or a list for each output."""
-
-    def __init__(self, names: Sequence[str] | Mapping[str, Sequence[str]] = ()) -> None:
-        self._names = names
-
-    def __bool__(self) -> bool:
-        return bool(self._names)
-
-    def of(self, number: int, output: str = "") -> str | None:
-        """The name of a class of an output, or None."""
-        names = self._names
-        known = names.get(output, ()) if isinstance(names, Mapping) else names
-        return (known[number] or None) if 0 <= number < len(known) else None
+UNITS = ("fraction", "pixels")
 
 
 @dataclass(frozen=True)
@@ -49,6 +35,10 @@ class Reading:
     iou: float | None
     most: int
     labels: Labels = field(default_factory=Labels)
+
+    def of_classes(self, count: int, background: int | None = None) -> Reading:
+        """The same with the labels of a network of so many classes."""
+        return replace(self, labels=self.labels.fitted(count, background=background))
 
     def value(self, name: str) -> Any:
         """An output as the model gives it. Raises VknnError where there is none of this name."""
@@ -92,16 +82,12 @@ class Reading:
         )
 
 
-class Decoder(ABC):
+@dataclass(frozen=True, kw_only=True)
+class Decoder(Members, ABC):
     """A way to make answers of outputs. ``task`` and ``kind`` are its names in recipes."""
 
     task: ClassVar[str]
     kind: ClassVar[str]
-
-    @classmethod
-    @abstractmethod
-    def read(cls, fields: Fields) -> Decoder:
-        """The decoder that the fields of a recipe describe. Raises VknnError."""
 
     @abstractmethod
     def decode(self, reading: Reading) -> Answer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.answers import members
 from vknn.answers.answer import Answer, Found, Point
-from vknn.answers.decoder import Reading
+from vknn.answers.decoder import ACTIVATIONS, Decoder, Reading, activated
 from vknn.answers.nms import suppressed
 from vknn.pictures import Placement
 
@@ -36,6 +38,24 @@ class Boxes:
             None if self.classes is None else self.classes[which],
             None if self.points is None else self.points[which],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredBoxes(Decoder):
+    """Base of the decoders of boxes that have a score for each class, and maybe keypoints."""
+
+    activation: str = members.choice(ACTIVATIONS)
+    background: int | None = members.whole(None)
+    points: int = members.whole(0, most=1024)
+    names: tuple[str, ...] = members.texts(())
+
+    def answer(
+        self, corners: np.ndarray, scores: np.ndarray, points: np.ndarray | None, reading: Reading
+    ) -> Answer:
+        """The answer for boxes [n, 4], scores [n, classes] and keypoints [n, k, 2], or None."""
+        numbers, best = best_classes(activated(scores, self.activation), self.background)
+        fitted = reading.of_classes(scores.shape[1], self.background)
+        return answer_of(Boxes(corners, best, numbers, points), fitted, self.names)
 
 
 def best_classes(
@@ -80,6 +100,19 @@ def in_picture(corners: np.ndarray, place: Placement) -> np.ndarray:
     return ends.clip(0, np.array(place.picture, float)).reshape(-1, 4)
 
 
+def points_of(
+    spots: np.ndarray, scores: np.ndarray | None, place: Placement, names: tuple[str, ...]
+) -> tuple[Point, ...]:
+    """Keypoints for places [k, 2] in the input and scores [k]; those not finite are not found."""
+    made = []
+    for index, (x, y) in enumerate(place.to_picture(spots).tolist()):
+        score = None if scores is None else float(scores[index])
+        if not np.isfinite((x, y, score or 0.0)).all():
+            x, y, score = math.nan, math.nan, None if score is None else 0.0
+        made.append(Point(x, y, score, names[index] if index < len(names) else None))
+    return tuple(made)
+
+
 def _thing(
     boxes: Boxes, corners: np.ndarray, index: int, reading: Reading, names: tuple[str, ...]
 ) -> Found:
@@ -87,11 +120,6 @@ def _thing(
     number = None if boxes.classes is None else int(boxes.classes[index])
     points: tuple[Point, ...] = ()
     if boxes.points is not None:
-        places = reading.place.to_picture(boxes.points[index])
-        points = tuple(
-            Point(float(x), float(y), None, names[i] if i < len(names) else None)
-            for i, (x, y) in enumerate(places)
-            if np.isfinite((x, y)).all()
-        )
+        points = points_of(boxes.points[index], None, reading.place, names)
     label = reading.labels.of(number or 0)
     return Found(number, label, float(boxes.scores[index]), (left, top, right, bottom), points)

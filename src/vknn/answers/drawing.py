@@ -48,8 +48,9 @@ def draw(picture: Any, answer: Answer, font: str | os.PathLike[str] | None = Non
         size = (drawn.width * factor, drawn.height * factor)
         drawn = drawn.resize(size, Image.Resampling.NEAREST)
     pen = _Pen(ImageDraw.Draw(drawn), drawn.size, factor, font)
-    for thing in reversed(answer.found):  # the surest on top
-        pen.thing(thing, answer)
+    for index, thing in reversed(list(enumerate(answer.found))):  # the surest on top
+        # People have no class: each has a colour of his own.
+        pen.thing(thing, answer, colour_of(index if thing.box is None else thing.number))
     lines = [(f"{s.text} {s.score:.3g}", colour_of(s.number)) for s in answer.scores]
     lines += [(f"{s.text} {100 * s.share:.1f} %", colour_of(s.number)) for s in answer.shares]
     pen.legend(lines[:_MOST_LINES])
@@ -93,9 +94,8 @@ class _Pen:
         self.width = max(2, side // 250)
         self.font = _font(max(12, side // 40), font)
 
-    def thing(self, thing: Found, answer: Answer) -> None:
+    def thing(self, thing: Found, answer: Answer, colour: Colour) -> None:
         """A box with its label, and keypoints."""
-        colour = colour_of(thing.number)
         if thing.box is not None:
             left, top, right, bottom = (side * self.factor for side in thing.box)
             corners = [left, top, max(left, right - 1), max(top, bottom - 1)]
@@ -106,7 +106,7 @@ class _Pen:
         seen = {
             index: (point.x * self.factor, point.y * self.factor)
             for index, point in enumerate(thing.points)
-            if point.score is None or point.score >= answer.threshold
+            if point.is_found and (point.score is None or point.score >= answer.threshold)
         }
         for first, second in answer.skeleton:
             if first in seen and second in seen:

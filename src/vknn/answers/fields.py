@@ -18,7 +18,8 @@ MAX_BYTES = 1 << 20
 #: No list of a recipe (labels, anchors, points) is longer.
 MAX_ITEMS = 1 << 16
 T = TypeVar("T")
-_MISSING = object()
+#: In the place of a default: the key has to be there.
+REQUIRED: Any = object()
 
 
 class Fields:
@@ -39,6 +40,10 @@ class Fields:
         """Whether the key is there and was not taken yet."""
         return key in self._left
 
+    def names(self) -> tuple[str, ...]:
+        """The keys that were not taken yet."""
+        return tuple(self._left)
+
     def peek(self, key: str) -> Any:
         """The value as JSON gives it, which stays to be taken."""
         return self._left.get(key)
@@ -48,10 +53,10 @@ class Fields:
         if self._left:
             self.fail(next(iter(self._left)), "there is no such key here (docs/recipes.md has all)")
 
-    def raw(self, key: str, default: Any = _MISSING) -> Any:
+    def raw(self, key: str, default: Any = REQUIRED) -> Any:
         """The value as JSON gives it."""
         if key not in self._left:
-            if default is _MISSING:
+            if default is REQUIRED:
                 self.fail(key, "is missing")
             return default
         return self._left.pop(key)
@@ -60,11 +65,11 @@ class Fields:
         value = self.raw(key, default)
         return value if value is default else read(value)  # type: ignore[no-any-return]
 
-    def text(self, key: str, default: Any = _MISSING) -> str:
+    def text(self, key: str, default: Any = REQUIRED) -> str:
         """A string that is not empty."""
         return self._taken(key, default, lambda v: self._text(key, v))
 
-    def choice(self, key: str, choices: Sequence[str], default: Any = _MISSING) -> str:
+    def choice(self, key: str, choices: Sequence[str], default: Any = REQUIRED) -> str:
         """One of several words."""
         found = self.text(key, default)
         if found is not default and found not in choices:
@@ -72,12 +77,12 @@ class Fields:
         return found
 
     def number(
-        self, key: str, default: Any = _MISSING, least: float = -1e9, most: float = 1e9
+        self, key: str, default: Any = REQUIRED, least: float = -1e9, most: float = 1e9
     ) -> float:
         """A finite number from ``least`` to ``most``."""
         return self._taken(key, default, lambda v: self._number(key, v, least, most))
 
-    def whole(self, key: str, default: Any = _MISSING, least: int = 0, most: int = 1 << 16) -> int:
+    def whole(self, key: str, default: Any = REQUIRED, least: int = 0, most: int = 1 << 16) -> int:
         """A whole number from ``least`` to ``most``."""
         return self._taken(key, default, lambda v: self._whole(key, v, least, most))
 
@@ -88,12 +93,12 @@ class Fields:
             self.fail(key, f"is {_kind(value)}, not true or false")
         return value
 
-    def items(self, key: str, default: Any = _MISSING, count: int | None = None) -> list[Any]:
+    def items(self, key: str, default: Any = REQUIRED, count: int | None = None) -> list[Any]:
         """A list, of ``count`` items where that is given."""
         return self._taken(key, default, lambda v: self._list(key, v, count))
 
     def numbers(
-        self, key: str, default: Any = _MISSING, count: int | None = None, least: float = -1e9
+        self, key: str, default: Any = REQUIRED, count: int | None = None, least: float = -1e9
     ) -> tuple[float, ...]:
         """A list of numbers."""
         return self._taken(
@@ -102,17 +107,39 @@ class Fields:
             lambda v: tuple(self._number(key, n, least, 1e9) for n in self._list(key, v, count)),
         )
 
-    def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+    def texts(self, key: str, default: Any = REQUIRED) -> tuple[str, ...]:
         """A list of strings."""
         return self._taken(
             key, default, lambda v: tuple(self._text(key, item) for item in self._list(key, v))
         )
 
-    def inner(self, key: str) -> Fields:
-        """The fields of an object in this one; of an empty one where it is not there."""
-        return Fields(self.raw(key, {}), self._place(key), self.file)
+    def rows(
+        self, key: str, count: int, most: int, default: Any = REQUIRED
+    ) -> tuple[tuple[int, ...], ...]:
+        """A list of lists of ``count`` whole numbers from 0 to ``most``."""
 
-    def each(self, key: str, default: Any = _MISSING) -> list[Fields]:
+        def row(item: Any) -> tuple[int, ...]:
+            return tuple(
+                self._whole(key, number, 0, most) for number in self._list(key, item, count)
+            )
+
+        return self._taken(key, default, lambda v: tuple(map(row, self._list(key, v))))
+
+    def sides(self, key: str) -> tuple[tuple[float, float], ...]:
+        """A list, which is not empty, of [width, height] or of squares' sides."""
+
+        def pair(item: Any) -> tuple[float, float]:
+            ends = self._list(key, item, 2) if isinstance(item, list) else (item, item)
+            width, height = (self._number(key, end, 1e-6, 1e9) for end in ends)
+            return width, height
+
+        return tuple(map(pair, self.items(key))) or self.fail(key, "is empty")
+
+    def inner(self, key: str, default: Any = REQUIRED) -> Fields:
+        """The fields of an object in this one."""
+        return Fields(self.raw(key, default), self._place(key), self.file)
+
+    def each(self, key: str, default: Any = REQUIRED) -> list[Fields]:
         """The fields of each object of a list."""
         found = self.items(key, default)
         return [Fields(v, f"{self._place(key)}[{i}]", self.file) for i, v in enumerate(found)]

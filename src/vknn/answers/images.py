@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.answers import members
 from vknn.answers.answer import Answer, Score
-from vknn.answers.decoder import ACTIVATIONS, LAYOUTS, Decoder, Labels, Reading, activated, decoder
-from vknn.answers.fields import Fields
+from vknn.answers.decoder import ACTIVATIONS, LAYOUTS, Decoder, Reading, activated, decoder
+from vknn.answers.labels import Labels
 from vknn.errors import VknnError
 
 #: Sides of a picture that is made larger or smaller.
@@ -16,7 +17,7 @@ _MOST_SIDE = 1 << 15
 
 
 @decoder("image", "pixels")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pixels(Decoder):
     """A picture of one or three channels: value * ``std`` + ``mean``, from 0 to 255.
 
@@ -24,23 +25,12 @@ class Pixels(Decoder):
     padded input the picture's part is cut out.
     """
 
-    image: str
-    layout: str
-    channels: str
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    scale: float | None
-
-    @classmethod
-    def read(cls, fields: Fields) -> Pixels:
-        return cls(
-            fields.text("image"),
-            fields.choice("layout", LAYOUTS, "chw"),
-            fields.choice("channels", ("rgb", "bgr"), "rgb"),
-            fields.numbers("mean", (0.0,)),
-            fields.numbers("std", (1.0,)),
-            fields.number("scale", None, least=0.01, most=64),
-        )
+    image: str = members.text()
+    layout: str = members.choice(LAYOUTS)
+    channels: str = members.choice(("rgb", "bgr"))
+    mean: tuple[float, ...] = members.numbers((0.0,))
+    std: tuple[float, ...] = members.numbers((1.0,))
+    scale: float | None = members.number(None, least=0.01, most=64)
 
     def decode(self, reading: Reading) -> Answer:
         planes = reading.planes(self.image, self.layout)
@@ -80,16 +70,12 @@ class Pixels(Decoder):
 
 
 @decoder("classification", "scores")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scores(Decoder):
     """Scores of classes. ``outputs``: empty for all that are a vector."""
 
-    outputs: tuple[str, ...]
-    activation: str
-
-    @classmethod
-    def read(cls, fields: Fields) -> Scores:
-        return cls(fields.texts("outputs", ()), fields.choice("activation", ACTIVATIONS, "none"))
+    outputs: tuple[str, ...] = members.texts(())
+    activation: str = members.choice(ACTIVATIONS)
 
     def decode(self, reading: Reading) -> Answer:
         names = self.outputs or tuple(n for n, v in reading.outputs.items() if is_vector(v))
@@ -106,9 +92,10 @@ class Scores(Decoder):
             if not is_vector(value):
                 raise reading.misfit(name, "scores of classes")
             scores = activated(reading.array(name).reshape(-1), self.activation)
+        labels = labels.fitted(len(scores), name)
         order = np.argsort(-scores, kind="stable")[: reading.most]
         return [
-            Score(name, int(i), labels.of(int(i), name), float(scores[i]))
+            Score(name, int(i), labels.of(int(i)), float(scores[i]))
             for i in order
             if not np.isnan(scores[i])
         ]

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from vknn.answers.answer import Answer
-from vknn.answers.decoder import Labels, Reading
+from vknn.answers.decoder import Reading
+from vknn.answers.labels import Labels, read_labels
 from vknn.answers.own import own_recipe
-from vknn.answers.recipe import Recipe, beside, built_in, read_labels
+from vknn.answers.recipe import Recipe, beside, built_in
 from vknn.errors import InputError, VknnError
 from vknn.formats import Model, TensorSpec
 from vknn.pictures import Hint, ImageOptions, Placement, open_picture, picture_array

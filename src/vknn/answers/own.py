@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from vknn.answers.decoder import Decoder, Labels
+from vknn.answers.decoder import Decoder
 from vknn.answers.images import Pixels, Scores
+from vknn.answers.labels import Labels
 from vknn.answers.recipe import MOST, THRESHOLDS, Recipe
 from vknn.answers.rows import DecodedBoxes, DetectionRows, PostProcess
 from vknn.formats import BoxOutputs, Model
@@ -38,7 +39,7 @@ def _boxes(found: BoxOutputs) -> Recipe:
 
 def _centred(boxes: str, scores: str) -> DecodedBoxes:
     """The decoder of boxes as Core ML has them: centre and size in fractions of the picture."""
-    return DecodedBoxes(boxes, scores, "cxcywh", "fraction", "none", None, False, 0, ())
+    return DecodedBoxes(boxes=boxes, scores=scores, format="cxcywh")
 
 
 def _name(decoder: Decoder) -> str:
@@ -52,23 +53,23 @@ def _core_ml(model: Model) -> Decoder | None:
         return _centred("coordinates", "confidence")
     images = [name for name in names if name in model.output_images]
     if images:
-        return Pixels(images[0], "hwc", "rgb", (0.0,), (1.0,), None)
+        return Pixels(image=images[0], layout="hwc")
     classified = tuple(model.class_scores)
-    return Scores(classified, "none") if classified else None
+    return Scores(outputs=classified) if classified else None
 
 
 def _detector(model: Model) -> Decoder | None:
     """Detectors' last layers of ncnn, OpenVINO and TensorFlow Lite."""
     types, outputs = set(model.layer_types), model.outputs
     if _POST_PROCESS in types and len(outputs) == 4:
-        return PostProcess(tuple(spec.name for spec in outputs))
+        return PostProcess(outputs=tuple(spec.name for spec in outputs))
     if len(outputs) != 1:
         return None
     (spec,) = outputs
     if "DetectionOutput" in types and spec.sizes is not None and spec.sizes[-1] == 7:
-        return DetectionRows(spec.name, (1, 2, 3), 0, "xyxy", "fraction")
+        return DetectionRows(rows=spec.name, number=1, score=2, box=3, picture=0)
     if types & _NCNN_ROWS and spec.sizes is None:
-        return DetectionRows(spec.name, (0, 1, 2), None, "xyxy", "fraction")
+        return DetectionRows(rows=spec.name)
     return None
 
 
@@ -80,4 +81,4 @@ def _classifier(model: Model) -> Decoder | None:
     (spec,) = model.outputs
     shape: Any = spec.sizes
     vector = shape is None or sum(side != 1 for side in shape) == 1
-    return Scores((spec.name,), "none") if vector else None
+    return Scores(outputs=(spec.name,)) if vector else None

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 # The decoders register themselves when they are imported.
-from vknn.answers import heads, images, keypoints, masks, rows  # noqa: F401
-from vknn.answers.decoder import DECODERS, LAYOUTS, Decoder, Labels
-from vknn.answers.fields import MAX_BYTES, MAX_ITEMS, Fields, read_json, read_text
-from vknn.errors import VknnError
+from vknn.answers import heads, images, keypoints, masks, people, regions, rows, yolo  # noqa: F401
+from vknn.answers.decoder import DECODERS, LAYOUTS, Decoder
+from vknn.answers.fields import REQUIRED, Fields, read_json
+from vknn.answers.labels import Labels, read_labels
 from vknn.formats import Model, TensorSpec
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
 
@@ -103,11 +103,11 @@ def read_recipe(document: Any, file: str, folder: Path, name: str) -> Recipe:
     fields = Fields(document, "", file)
     task = fields.choice("task", tuple(DECODERS))
     kinds = DECODERS[task]
-    inner = fields.inner("decode")
+    inner = fields.inner("decode", {})
     kind = inner.choice("kind", tuple(kinds), next(iter(kinds)))
     decoder = kinds[kind].read(inner)
     inner.end()
-    input, options = _read_input(fields.inner("input"))
+    input, options = _read_input(fields.inner("input", {}))
     overlap = _DOUBLES.get(kind) if task == "detection" else None
     recipe = Recipe(
         name,
@@ -126,12 +126,9 @@ def read_recipe(document: Any, file: str, folder: Path, name: str) -> Recipe:
 
 def _overlap(fields: Fields, default: float | None) -> float | None:
     """IoU from 0 to 1; null switches suppression off."""
-    if not fields.has("iou"):
-        return default
-    value = fields.raw("iou")
-    return None if value is None else Fields(
-        {"iou": value}, fields.where, fields.file
-    ).number("iou", least=0, most=1)  # fmt: skip
+    if fields.has("iou") and fields.peek("iou") is None:
+        return fields.raw("iou", None)  # type: ignore[no-any-return]
+    return fields.number("iou", default, least=0, most=1)
 
 
 def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
@@ -140,8 +137,7 @@ def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
     if fields.has("size") and (own := fields.peek("size") == "picture"):
         fields.raw("size")
     elif fields.has("size"):
-        sides = Fields({"size": fields.raw("size")}, fields.where, fields.file)
-        width, height = sides.numbers("size", count=2, least=1)
+        width, height = fields.numbers("size", count=2, least=1)
         if max(width, height) > 1 << 15 or width % 1 or height % 1:
             fields.fail("size", "is width and height, whole numbers up to 32768")
         size = int(width), int(height)
@@ -170,31 +166,22 @@ def _read_input(fields: Fields) -> tuple[str | None, ImageOptions]:
 
 def _read_labels(fields: Fields, folder: Path) -> Labels:
     """Labels: a list, the name of a text file, or one of these for each output."""
-    value = fields.raw("labels", [])
-    if isinstance(value, dict):
-        inner = Fields(value, "labels", fields.file)
-        return Labels({key: _label_list(inner, key, folder) for key in tuple(value)})
-    again = Fields({"labels": value}, fields.where, fields.file)
-    return Labels(_label_list(again, "labels", folder))
+    if not isinstance(fields.peek("labels"), dict):
+        return Labels(_label_list(fields, "labels", folder, []))
+    inner = fields.inner("labels")
+    return Labels({key: _label_list(inner, key, folder) for key in inner.names()})
 
 
-def _label_list(fields: Fields, key: str, folder: Path) -> Sequence[str]:
-    value = fields.raw(key)
+def _label_list(fields: Fields, key: str, folder: Path, default: Any = REQUIRED) -> Sequence[str]:
+    value = fields.peek(key)
     if not isinstance(value, str):
-        return Fields({key: value}, fields.where, fields.file).texts(key)
+        return fields.texts(key, default)
+    fields.raw(key)
     inside = folder.resolve()
     path = (inside / value).resolve()
     if not path.is_relative_to(inside) or Path(value).is_absolute():
         fields.fail(key, f"{value!r} leaves the folder of the recipe")
     return read_labels(path)
-
-
-def read_labels(path: Path) -> list[str]:
-    """The labels of a text file, one a line. Raises VknnError."""
-    lines = [line.strip() for line in read_text(path, MAX_BYTES).splitlines()]
-    if len(lines) > MAX_ITEMS:
-        raise VknnError(f"{path} has {len(lines)} lines; at most {MAX_ITEMS} labels are read")
-    return lines
 
 
 def _read_signature(fields: Fields) -> ModelSignature:
@@ -210,11 +197,12 @@ def _read_signature(fields: Fields) -> ModelSignature:
 
 def _read_shapes(fields: Fields, key: str) -> dict[str, tuple[int, ...] | None]:
     """Shapes by name; null: any shape."""
-    given = fields.raw(key)
-    inner = Fields(given, fields._place(key), fields.file)
+    inner = fields.inner(key)
     return {
-        name: None if given[name] is None else tuple(int(n) for n in inner.numbers(name, least=0))
-        for name in given
+        name: None
+        if inner.peek(name) is None
+        else tuple(int(n) for n in inner.numbers(name, least=0))
+        for name in inner.names()
     }
 
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.answers import members
 from vknn.answers.answer import Answer
-from vknn.answers.decoder import ACTIVATIONS, Decoder, Reading, activated, decoder
-from vknn.answers.detections import Boxes, answer_of, best_classes
+from vknn.answers.decoder import UNITS, Decoder, Reading, decoder
+from vknn.answers.detections import Boxes, ScoredBoxes, answer_of
 from vknn.answers.fields import Fields
 from vknn.pictures import Placement
 
 #: How four numbers are a box: corners, corners with y first, a corner or the centre with the size.
 FORMATS = ("xyxy", "yxyx", "xywh", "cxcywh")
-UNITS = ("fraction", "pixels")
 
 
 def corners_of(boxes: np.ndarray, how: str) -> np.ndarray:
@@ -37,37 +37,19 @@ def in_pixels(numbers: np.ndarray, units: str, place: Placement) -> np.ndarray:
 
 
 @decoder("detection", "boxes")
-@dataclass(frozen=True)
-class DecodedBoxes(Decoder):
+@dataclass(frozen=True, kw_only=True)
+class DecodedBoxes(ScoredBoxes):
     """Boxes [n, 4 and more] and scores [n, classes].
 
     Without ``scores`` those stand behind the box in each row; ``transposed``: rows are columns.
     Behind a box there may be ``points`` keypoints, x and y of each.
     """
 
-    boxes: str
-    scores: str | None
-    format: str
-    units: str
-    activation: str
-    background: int | None
-    transposed: bool
-    points: int
-    names: tuple[str, ...]
-
-    @classmethod
-    def read(cls, fields: Fields) -> DecodedBoxes:
-        return cls(
-            fields.text("boxes"),
-            fields.text("scores", None),
-            fields.choice("format", FORMATS, "xyxy"),
-            fields.choice("units", UNITS, "fraction"),
-            fields.choice("activation", ACTIVATIONS, "none"),
-            fields.whole("background", None),
-            fields.flag("transposed", False),
-            fields.whole("points", 0, most=1024),
-            fields.texts("names", ()),
-        )
+    boxes: str = members.text()
+    scores: str | None = members.text(None)
+    format: str = members.choice(FORMATS)
+    units: str = members.choice(UNITS)
+    transposed: bool = members.flag()
 
     def decode(self, reading: Reading) -> Answer:
         rows, least = reading.rows(self.boxes), 4 + 2 * self.points
@@ -81,49 +63,36 @@ class DecodedBoxes(Decoder):
             scores = reading.rows(self.scores, 1)
         if len(scores) != len(rows):
             raise reading.misfit(self.scores or self.boxes, f"scores for {len(rows)} boxes")
-        numbers, best = best_classes(activated(scores, self.activation), self.background)
         corners = corners_of(in_pixels(rows[:, :4], self.units, reading.place), self.format)
         points = None
         if self.points:
             points = in_pixels(rows[:, 4:least], self.units, reading.place)
             points = points.reshape(len(rows), self.points, 2)
-        return answer_of(Boxes(corners, best, numbers, points), reading, self.names)
+        return self.answer(corners, scores, points, reading)
 
 
 @decoder("detection", "rows")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DetectionRows(Decoder):
     """Rows with a class, a score and a box, as the last layers of ncnn and OpenVINO give them.
 
-    ``columns``: which column is the class, the score, and the first of the box. ``picture``: the
-    column with the number of the picture, which is below 0 behind the last row, or None.
+    ``number``, ``score``, ``box``: the columns of the class, the score, and the first of the box.
+    ``picture``: the column with the number of the picture, which is below 0 behind the last row.
     """
 
-    rows: str
-    columns: tuple[int, int, int]
-    picture: int | None
-    format: str
-    units: str
-
-    @classmethod
-    def read(cls, fields: Fields) -> DetectionRows:
-        return cls(
-            fields.text("rows"),
-            (
-                fields.whole("class", 0, most=64),
-                fields.whole("score", 1, most=64),
-                fields.whole("box", 2, most=64),
-            ),
-            fields.whole("picture", None, most=64),
-            fields.choice("format", FORMATS, "xyxy"),
-            fields.choice("units", UNITS, "fraction"),
-        )
+    rows: str = members.text()
+    number: int = members.whole(0, most=64, key="class")
+    score: int = members.whole(1, most=64)
+    box: int = members.whole(2, most=64)
+    picture: int | None = members.whole(None, most=64)
+    format: str = members.choice(FORMATS)
+    units: str = members.choice(UNITS)
 
     def decode(self, reading: Reading) -> Answer:
         rows = reading.rows(self.rows)
         if not rows.size:
             return Answer("detection", reading.place.picture)
-        number, score, box = self.columns
+        number, score, box = self.number, self.score, self.box
         if rows.shape[1] <= max(number, score, box + 3, self.picture or 0):
             raise reading.misfit(self.rows, "columns")
         if self.picture is not None:
@@ -137,21 +106,21 @@ class DetectionRows(Decoder):
 
 
 @decoder("detection", "post-process")
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PostProcess(Decoder):
     """The four outputs of TFLite_Detection_PostProcess.
 
     Boxes (top, left, bottom, right in fractions), classes, scores and the number of boxes.
     """
 
-    outputs: tuple[str, ...]
+    outputs: tuple[str, ...] = members.texts()
 
     @classmethod
     def read(cls, fields: Fields) -> PostProcess:
-        names = fields.texts("outputs")
-        if len(names) != 4:
+        made = super().read(fields)
+        if len(made.outputs) != 4:
             fields.fail("outputs", "are boxes, classes, scores and count: four names")
-        return cls(names)
+        return made
 
     def decode(self, reading: Reading) -> Answer:
         rows = reading.rows(self.outputs[0], 4)

@@ -23,13 +23,16 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument("model", type=Path, nargs="?" if optional else None, help="the model file")
     group = parser.add_argument_group("model and device")
     weights = group.add_mutually_exclusive_group()
-    weights.add_argument("--weights", type=Path, help="the weights file, if not beside the model")
+    weights.add_argument(
+        "--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model"
+    )
     weights.add_argument(
         "--random-weights", action="store_true", help="make up weights (ncnn .param without .bin)"
     )
     group.add_argument(
         "--device",
         default="auto",
+        metavar="NAME",
         help="auto, vulkan, vulkan:1, part of a name, or numpy or cpu (the reference, in NumPy)",
     )
     group.add_argument(
@@ -76,7 +79,7 @@ def add_inputs(parser: argparse.ArgumentParser, random: bool) -> None:
     )
     if random:
         add_shape(group)
-        group.add_argument("--seed", type=int, default=0, help="of random values")
+        group.add_argument("--seed", type=int, default=0, metavar="N", help="of random values (0)")
     add_image_arguments(parser)
 
 
@@ -95,8 +98,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_runs(parser: argparse.ArgumentParser, runs: int, warmup: int) -> None:
-    parser.add_argument("--runs", type=int, default=runs, help=f"runs to time ({runs})")
-    parser.add_argument("--warmup", type=int, default=warmup, help=f"runs before that ({warmup})")
+    for name, count, what in (
+        ("runs", runs, "runs to time"),
+        ("warmup", warmup, "runs before that"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=int, default=count, metavar="N", help=f"{what} ({count})"
+        )
 
 
 @dataclass(frozen=True)

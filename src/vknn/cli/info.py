@@ -19,7 +19,7 @@ from vknn.graph import Graph, format_graph
 from vknn.lowering import format_plan
 from vknn.passes import run_passes
 from vknn.plan import DeviceLimits
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import complete_feeds
 
 _LATER = "planned at run time"
@@ -75,7 +75,7 @@ def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
         if args.plan or args.graph or args.shape or args.coverage:
             raise
         return None
-    return session._engine.graph(feeds)
+    return engine_of(session).graph(feeds)
 
 
 def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:
@@ -86,7 +86,7 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
     if args.plan:
         if session.device is None:
             raise VknnError("--plan needs a Vulkan device to plan for")
-        program = session._engine.program(complete_feeds(session, None, shapes(args, session)))
+        program = engine_of(session).program(complete_feeds(session, None, shapes(args, session)))
         texts["plans"] = [format_plan(plan) for plan in program.plans]
         texts["on host"] = [n.name for n, side in program.placement.items() if side == "host"]
     if graph.continuation is not None:
@@ -106,7 +106,7 @@ def _show_coverage(args: argparse.Namespace, session: Session, graph: Graph | No
     """The layers by type; on a device that allows no more than Vulkan 1.1 where there is none."""
     assert graph is not None
     limits = DeviceLimits() if session.device is None else session.device.limits
-    rows = coverage(graph, session.model.layer_types, limits, session._engine.target.options)
+    rows = coverage(graph, session.model.layer_types, limits, engine_of(session).target.options)
     if args.json:
         write_json({"model": str(args.model), "coverage": [asdict(row) for row in rows]})
         return

@@ -28,12 +28,18 @@ _ARRAYS = (".npy", ".npz")
 
 def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     """The options for images."""
-    group = parser.add_argument_group("images", "(value - mean) / std of values from 0 to 255")
+    group = parser.add_argument_group(
+        "pictures",
+        "(value - mean) / std of values from 0 to 255; what is not given is as the recipe says "
+        "(vknn run), else as in brackets",
+    )
     group.add_argument("--size", type=_size, metavar="WxH", help="size (what the model asks for)")
     group.add_argument("--resize", choices=RESIZES, help="how to get there (stretch)")
-    group.add_argument("--mean", type=_numbers, metavar="N[,N,N]", help="in that order (0)")
-    group.add_argument("--std", type=_numbers, metavar="N[,N,N]", help="in that order (1)")
-    group.add_argument("--channels", choices=ORDERS, help="order of the channels (rgb)")
+    group.add_argument("--mean", type=_numbers, metavar="N[,N,N]", help="of each channel (0)")
+    group.add_argument("--std", type=_numbers, metavar="N[,N,N]", help="of each channel (1)")
+    group.add_argument(
+        "--channels", choices=ORDERS, help="their order, also in --mean and --std (rgb)"
+    )
     group.add_argument("--layout", choices=("chw", "hwc"), help="axes (as the model's input)")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.answers.recipe import read_labels
+from vknn.answers.labels import read_labels
 from vknn.cli.arguments import add_inputs, add_model, opened
 from vknn.cli.asking import Asking, add_answers
 from vknn.cli.complaints import USER_ERROR, complain
@@ -31,13 +31,18 @@ _TOP = 5
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "files", type=Path, nargs="*", metavar="FILE", help="run on each: pictures, arrays, folders"
+        "files",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="run on each: pictures (of animated ones each frame), arrays, folders",
     )
     add_inputs(parser, random=False)
     group = parser.add_argument_group("results")
     group.add_argument("--output", type=Path, metavar="FILE.npz", help="write the outputs here")
     group.add_argument("--top", type=int, metavar="N", help=f"best scores to show ({_TOP})")
-    group.add_argument("--labels", type=Path, help="a text file with a label a line")
+    group.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one a line")
     add_answers(group)
 
 

@@ -89,7 +89,7 @@ class Drawings:
 
     def _path(self, shot: Shot) -> Path:
         if not self.whole:
-            if shot.frame:
+            if shot.frame is not None:
                 raise InputError(
                     f"{shot.path} has several frames and --draw {self.target} is one file: "
                     "give it a folder"

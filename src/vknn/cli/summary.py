@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from vknn.answers.labels import Labels
+
 #: Outputs of at most this many elements along one axis are shown as scores.
 MAX_SCORES = 1 << 20
 
@@ -45,7 +47,8 @@ def summary(name: str, value: Any, top: int, labels: Sequence[str] | None) -> di
     if array.ndim == 0 and array.dtype.kind in "US":
         found["value"] = str(array)
     if _is_scores(array):
-        found["top"] = _best(array.reshape(-1), top, labels)
+        fitted = Labels(labels or ()).fitted(array.size)
+        found["top"] = _best(array.reshape(-1), top, fitted)
     return found
 
 
@@ -53,14 +56,10 @@ def _is_scores(array: np.ndarray) -> bool:
     return array.dtype.kind in "fiu" and 1 < array.size == max(array.shape) <= MAX_SCORES
 
 
-def _best(scores: np.ndarray, count: int, labels: Sequence[str] | None) -> list[dict[str, Any]]:
+def _best(scores: np.ndarray, count: int, labels: Labels) -> list[dict[str, Any]]:
     # Stable, so that equal scores come in order of their index; NaN last.
     order = np.argsort(-scores.astype(np.float64), kind="stable")[: max(0, count)]
-    known = labels or ()
-    return [
-        {"index": int(i), "score": float(scores[i]), "label": known[i] if i < len(known) else None}
-        for i in order
-    ]
+    return [{"index": int(i), "score": float(scores[i]), "label": labels.of(int(i))} for i in order]
 
 
 def statistics(rows: Sequence[dict[str, Any]]) -> Table:

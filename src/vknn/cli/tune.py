@@ -13,7 +13,9 @@ from vknn.tuning import tune
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser, random=True)
-    parser.add_argument("--runs", type=int, default=5, help="runs of each kernel to time (5)")
+    parser.add_argument(
+        "--runs", type=int, metavar="N", default=5, help="runs of each kernel to time (5)"
+    )
     parser.add_argument(
         "--timeout",
         type=float,

@@ -16,17 +16,22 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser, random=True)
     group = parser.add_argument_group("checks")
+    usual = []
+    for (precision, arithmetic), share in CUMULATIVE.items():
+        also = "" if arithmetic == "fp32" else f" with arithmetic {arithmetic}"
+        usual.append(f"{share:g} in {precision}{also}")
     group.add_argument(
         "--tolerance",
         type=float,
+        metavar="N",
         help="error allowed to one operator, relative to what it accumulates "
         "(what its arithmetic explains)",
     )
     group.add_argument(
         "--cumulative-tolerance",
         type=float,
-        help="error allowed to any value, relative to its largest element "
-        f"({', '.join(f'{share:g} in {name}' for name, share in CUMULATIVE.items())})",
+        metavar="N",
+        help=f"error allowed to any value, relative to its largest element ({', '.join(usual)})",
     )
     group.add_argument(
         "--before-passes", action="store_true", help="check the graph as it was read"

@@ -25,7 +25,7 @@ from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.graph import Continuation, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
@@ -91,7 +91,8 @@ def verify(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        graph = session._engine.program(feeds).graph if passes else session._engine.graph(feeds)
+        engine = engine_of(session)
+        graph = engine.program(feeds).graph if passes else engine.graph(feeds)
         share = CUMULATIVE[session.precision, session.arithmetic]
         share = share if cumulative_tolerance is None else cumulative_tolerance
         check = _Check(session, graph, feeds, tolerance, share, progress, passes)
@@ -114,7 +115,7 @@ class _Check:
     stages: int = 0
 
     def report(self, model: str) -> VerifyReport:
-        arrays = self.session._engine.encode(self.feeds)
+        arrays = engine_of(self.session).encode(self.feeds)
         results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
         return VerifyReport(model, device, tuple(self.rows), self._outputs(results), self.arrays)
@@ -158,7 +159,7 @@ class _Check:
         """A graph as it is run, or as it was read where that is asked for."""
         if not self.passes:
             return graph
-        target = self.session._engine.target
+        target = engine_of(self.session).target
         with contextlib.closing(compile_graph(graph, target)) as program:
             return program.graph
 
@@ -186,7 +187,7 @@ class _Check:
         results = {f"{i}": v for i, v in enumerate(values)}
         whole = Graph(graph.inputs, results, graph.nodes, graph.name)
         self._tell(0, graph, "all operators in a row")
-        target = self.session._engine.target
+        target = engine_of(self.session).target
         with contextlib.closing(compile_graph(whole, target, passes=False)) as program:
             outputs = program.run(feeds)
             return {results[name]: array for name, array in outputs.items()}, program.placement
@@ -255,7 +256,7 @@ class _Check:
         types = {v: TensorType.of(known[v]) for v in present}
         names = {f"{i}": v for i, v in enumerate(node.outputs)}
         graph = refine([node], types, names)
-        target = self.session._engine.target
+        target = engine_of(self.session).target
         with contextlib.closing(compile_graph(graph, target, passes=False)) as program:
             side = program.placement[graph.nodes[0]]
             if side == "host":
@@ -280,7 +281,8 @@ class _Check:
     def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, ArrayComparison], ...]:
         """The outputs of a plain run, compared: the only run here whose tensors share memory."""
         found = []
-        actual = {name: np.asarray(a) for name, a in self.session._engine.run(self.feeds).items()}
+        plain = engine_of(self.session).run(self.feeds)
+        actual = {name: np.asarray(a) for name, a in plain.items()}
         for name, result in actual.items():
             if result.dtype.kind not in "fiubc":
                 continue  # a label

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from vknn.errors import ModelFormatError
+from vknn.errors import ModelFormatError, UnsupportedLayerError, VknnError
 
 #: A path, the contents of a file, or an open file.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -21,6 +21,10 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 def is_in_memory(source: object) -> bool:
     """Whether it is contents, or an open file, and not a path."""
     return isinstance(source, (bytes, bytearray, memoryview)) or hasattr(source, "read")
+
+
+#: What is in memory, in the words of messages.
+MODEL, WEIGHTS = "a model in memory", "weights in memory"
 
 
 class WrittenSources:
@@ -34,6 +38,18 @@ class WrittenSources:
     def in_memory(self) -> bool:
         """Whether anything was."""
         return self._folder is not None
+
+    def of_memory(self, error: VknnError) -> VknnError:
+        """The error with what is in memory called so, and not by the files that nobody wrote."""
+        if self._folder is None:
+            return error
+        folder = Path(self._folder.name)
+        for path, name in ((folder / "weights", WEIGHTS), (folder / "model.bin", WEIGHTS),
+                           (folder / "model", MODEL)):  # fmt: skip
+            error.args = tuple(str(part).replace(str(path), name) for part in error.args)
+        if isinstance(error, ModelFormatError | UnsupportedLayerError) and error.file is not None:
+            error.file = None
+        return error
 
     def close(self) -> None:
         """Removal of the folder; may be called twice."""

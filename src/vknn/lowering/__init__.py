@@ -4,9 +4,9 @@ from vknn.lowering.assemble.check import PlanError, check_plan
 from vknn.lowering.assemble.plan_text import format_plan
 from vknn.lowering.choose.candidates import candidates
 from vknn.lowering.kernels import import_common
-from vknn.lowering.kit.emitter import WeightCache
 from vknn.lowering.kit.layouts import Layout
 from vknn.lowering.kit.problem import LoweringOptions
+from vknn.lowering.kit.weight_cache import WeightCache
 from vknn.lowering.lower import lower
 
 __all__ = [

@@ -17,7 +17,7 @@ from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
 from vknn.lowering.kernels.movement.rule import repack
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.counters import Counters
-from vknn.lowering.kit.emitter import Emitter, Ref, WeightCache, holds_floats
+from vknn.lowering.kit.emitter import Emitter, Ref
 from vknn.lowering.kit.layouts import (
     Layout,
     element_bytes,
@@ -28,6 +28,7 @@ from vknn.lowering.kit.layouts import (
 )
 from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import LoweringOptions, Problem
+from vknn.lowering.kit.weight_cache import WeightCache, holds_floats
 from vknn.ops.elementwise import Fused
 from vknn.ops.movement.shape import Identity
 from vknn.plan import DeviceLimits, Fill, Plan, Role

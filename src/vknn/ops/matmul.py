@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Fusion, Op, Shape, TensorType, attributes
-from vknn.ops.common.blocks import blocks, in_blocks
+from vknn.ops.common.blocks import blocks, in_blocks, places
 from vknn.ops.common.checks import (
     arguments,
     broadcast,
@@ -191,7 +191,7 @@ class RoundBlocks(Op):
         parts = np.pad(x, rest).reshape(*x.shape[:-1], -1, self.size)
         with np.errstate(all="ignore"):
             whole, scale = _quantized(parts, (-1,))
-            y = (whole / scale).reshape(*x.shape[:-1], width + rest[-1][1])
+            y = (whole.astype(np.float64) / scale).reshape(*x.shape[:-1], width + rest[-1][1])
         return (y[..., :width].astype(x.dtype),)
 
 
@@ -204,13 +204,23 @@ def _part(scale: Any, axis: int, part: slice) -> Any:
 
 
 def _quantized(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """x as integers, and the scales that it was multiplied by, shared along ``axes``."""
-    x = x.astype(np.float32)
-    most = np.abs(x).max(axis=axes, keepdims=True, initial=0)
+    """x as int8, and the scales that it was multiplied by, float32, shared along ``axes``."""
+    most = _most(x, axes)
     scale = np.where(most == 0, np.float32(1), np.float32(127) / most).astype(np.float32)
-    scaled = (x * scale).astype(np.float64)
-    whole = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
-    return np.clip(np.nan_to_num(whole), -127, 127), scale
+    whole = np.empty(x.shape, np.int8)
+    for place in places(x.shape, 40):
+        shared = np.broadcast_to(scale, x.shape)[place]
+        scaled = (x[place].astype(np.float32) * shared).astype(np.float64)
+        rounded = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+        whole[place] = np.clip(np.nan_to_num(rounded), -127, 127)
+    return whole, scale
+
+
+def _most(x: Any, axes: tuple[int, ...]) -> Any:
+    """The greatest magnitudes along axes, which are kept; NaN where there is one."""
+    high = x.max(axis=axes, keepdims=True, initial=0)
+    low = x.min(axis=axes, keepdims=True, initial=0)
+    return np.maximum(high, -low).astype(np.float32)
 
 
 def product_shape(

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require, require_dtype, require_float
 
 _ROUNDS = 10
@@ -47,10 +48,13 @@ def key_of(seed: int) -> tuple[int, int]:
     return seed & _WORD, (seed >> 32) & _WORD
 
 
-def words(count: int, seed: int, draw: np.ndarray) -> np.ndarray:
-    """Random words of so many elements: uint32 [ceil(count / 4), 4]. ``draw``: int32 (1,)."""
+def words(count: int, seed: int, draw: np.ndarray, first: int = 0) -> np.ndarray:
+    """Random words of so many elements, from the block ``first`` on: uint32 [ceil(count / 4), 4].
+
+    ``draw``: int32 (1,).
+    """
     counters = np.zeros((-(-count // 4), 4), np.uint32)
-    counters[:, 0] = np.arange(len(counters), dtype=np.uint32)
+    counters[:, 0] = np.arange(first, first + len(counters), dtype=np.uint32)
     counters[:, 1] = draw.astype(np.uint32)
     return philox(counters, key_of(seed))
 
@@ -68,13 +72,18 @@ class _Draw(Op):
         require(min(self.shape, default=0) >= 0, f"{self.type_name}: {self.shape} is no shape")
         return (TensorType(self.shape),)
 
-    def _words(self, inputs: tuple[np.ndarray | None, ...]) -> np.ndarray:
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (draw,) = arguments(self, inputs, 1)
-        return words(math.prod(self.shape), self.seed, draw)
+        result = np.empty(math.prod(self.shape), np.float32)
+        for part in blocks(-(-len(result) // 4), 512):
+            kept = result[4 * part.start : 4 * part.stop]
+            found = words(len(kept), self.seed, draw, part.start)
+            kept[:] = self._numbers(found).reshape(-1)[: len(kept)]
+        return (result.reshape(self.shape),)
 
-    def _shaped(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
-        flat = numbers.reshape(-1)[: math.prod(self.shape)]
-        return (flat.astype(np.float32).reshape(self.shape),)
+    def _numbers(self, found: np.ndarray) -> np.ndarray:
+        """The number that each random word makes; of some ops two make two."""
+        raise NotImplementedError
 
 
 def _check_draw(op: Op, draw: TensorType) -> None:
@@ -104,10 +113,10 @@ class RandomUniform(_Draw):
         low, high = np.float32(self.low), np.float32(self.high)
         return float(np.nextafter(high, low))
 
-    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    def _numbers(self, found: np.ndarray) -> np.ndarray:
         low, high = np.float32(self.low), np.float32(self.high)
-        numbers = fractions(self._words(inputs)) * (high - low) + low
-        return self._shaped(np.minimum(numbers, np.float32(self.largest())))
+        numbers = fractions(found) * (high - low) + low
+        return np.minimum(numbers, np.float32(self.largest()))
 
 
 @attributes
@@ -126,12 +135,12 @@ class RandomNormal(_Draw):
         require(good, f"RandomNormal: mean {self.mean}, deviation {self.deviation}")
         return super().infer(*inputs)
 
-    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        numbers = fractions(self._words(inputs)).astype(np.float64).reshape(-1, 2)
+    def _numbers(self, found: np.ndarray) -> np.ndarray:
+        numbers = fractions(found).astype(np.float64).reshape(-1, 2)
         radius = np.sqrt(-2.0 * np.log(numbers[:, 0] + 2.0**-BITS))
         angle = 2.0 * np.pi * numbers[:, 1]
         pairs = radius[:, None] * np.stack((np.cos(angle), np.sin(angle)), axis=1)
-        return self._shaped(pairs * self.deviation + self.mean)
+        return pairs * self.deviation + self.mean
 
 
 @attributes
@@ -149,9 +158,8 @@ class RandomBernoulli(_Draw):
         """Count of the 2^24 numbers that give 1."""
         return math.ceil(self.probability * 2**BITS)
 
-    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
-        found = self._words(inputs) >> np.uint32(32 - BITS)
-        return self._shaped(found < self.below())
+    def _numbers(self, found: np.ndarray) -> np.ndarray:
+        return (found >> np.uint32(32 - BITS)) < self.below()
 
 
 @attributes
@@ -179,10 +187,15 @@ class RandomCategorical(Op):
         *lead, classes = weights.shape
         rows = weights.reshape(math.prod(lead), classes).astype(np.float32)
         sums = np.add.accumulate(rows, axis=1, dtype=np.float32)
-        count = len(rows) * self.samples
-        parts = fractions(words(count, self.seed, draw)).reshape(-1)[:count]
-        chosen = np.zeros((len(rows), self.samples), np.int32)
-        for row, (total, part) in enumerate(zip(sums, parts.reshape(chosen.shape), strict=True)):
-            place = np.searchsorted(total, part * total[-1], "right")
-            chosen[row] = np.minimum(place, classes - 1)
+        chosen = np.zeros(len(rows) * self.samples, np.int32)
+        for part in blocks(len(chosen), 64):
+            before = part.start % 4  # words of the first block that belong to the part before
+            found = words(part.stop - part.start + before, self.seed, draw, part.start // 4)
+            parts = fractions(found).reshape(-1)[before:]
+            for row in range(part.start // self.samples, -(-part.stop // self.samples)):
+                begin = max(row * self.samples, part.start)
+                end = min((row + 1) * self.samples, part.stop)
+                drawn = parts[begin - part.start : end - part.start] * sums[row, -1]
+                place = np.searchsorted(sums[row], drawn, "right")
+                chosen[begin:end] = np.minimum(place, classes - 1)
         return (chosen.reshape(*lead, self.samples),)

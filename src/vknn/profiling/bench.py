@@ -20,7 +20,7 @@ from vknn.opening import choose_device
 from vknn.ops.detection.order import in_order_of
 from vknn.profiling.peer import NcnnPeer
 from vknn.rich_text import text_of
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
 Path = str | os.PathLike[str]
@@ -196,7 +196,7 @@ def bench(
             cold=cold,
             memory=opened.memory_peak if opened is not None else None,
             peer=Series(other.name, tuple(theirs[warmup:])) if other else None,
-            difference=difference(session._engine.graph(feeds), outputs, expected)
+            difference=difference(engine_of(session).graph(feeds), outputs, expected)
             if expected
             else None,
         )
@@ -234,7 +234,7 @@ def _first_run(
     session: Session, feeds: Mapping[str, np.ndarray], cold: dict[str, float]
 ) -> dict[str, np.ndarray]:
     begin = time.perf_counter()
-    program = session._engine.program(feeds)
+    program = engine_of(session).program(feeds)
     compiled = time.perf_counter()
     outputs = session.run(feeds)
     first = time.perf_counter() - compiled

@@ -20,7 +20,7 @@ from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
 from vknn.rich_text import text_of
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
@@ -210,7 +210,7 @@ def profile(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program, encoded = session._engine.program(feeds), session._engine.encode(feeds)
+        program, encoded = engine_of(session).program(feeds), engine_of(session).encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
         timed: list[TimedRun] = []
         plain: list[float] = []

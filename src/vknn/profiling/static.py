@@ -28,7 +28,7 @@ from vknn.profiling.static_floors import violations
 from vknn.profiling.static_tables import counts_table, driver_table
 from vknn.rich_text import text_of
 from vknn.runtime.pipeline_statistics import FEATURE
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, opened
 
 __all__ = ["NAMES", "StaticEntry", "StaticProfile", "static"]
@@ -156,12 +156,14 @@ def static(
                 f"{limits.name} does not say what its compiler made of shaders "
                 "(VK_KHR_pipeline_executable_properties)"
             )
-        program = session._engine.program(complete_feeds(session, inputs, shapes))
+        program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
-        made = [c for x in executables for c in analysis.compiled(x, limits, texts=isa is not None)]
+        made = [(x, analysis.compiled(x, limits, texts=isa is not None)) for x in executables]
         if isa is not None:
-            _write_texts(Path(isa), made)
-        entries = tuple(analysis.entry(c, limits, assumptions) for c in made)
+            _write_texts(Path(isa), [compiled for _, own in made for compiled in own])
+        entries = tuple(
+            entry for x, own in made for entry in analysis.entries(x, own, limits, assumptions)
+        )
         name = program.graph.name if isinstance(model, Session) else str(model)
         return StaticProfile(name, limits.name, entries, str(assumptions))
 

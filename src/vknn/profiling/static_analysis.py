@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vknn.plan import Barrier, DeviceLimits, Dispatch, Plan
+from vknn.plan import Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan
 from vknn.profiling.invocation import Counts, NotCounted, TargetSizes, counts
 from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, gpu_machine
 from vknn.profiling.modelled.assembly import FORM
 from vknn.profiling.modelled.rdna import kernel_cost
-from vknn.profiling.modelled.times import from_code, from_counts
+from vknn.profiling.modelled.times import from_code, from_counts, of_transfer
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.profiling.static_floors import flags, waves_in_flight
 from vknn.runtime.executor import Executable
@@ -45,6 +45,49 @@ def compiled(executable: Executable, limits: DeviceLimits, *, texts: bool) -> li
         dispatches, executable.modules(), pipelines, _barriers(executable.plan), strict=True
     )
     return [Compiled(*part) for part in parts]
+
+
+def entries(
+    executable: Executable,
+    made: Sequence[Compiled],
+    limits: DeviceLimits,
+    assumptions: Assumptions,
+) -> list[StaticEntry]:
+    """Entries of a plan's dispatches (``made``), fills and copies, in its order."""
+    plan, found, dispatches = executable.plan, [], iter(made)
+    for step, barriers in _commands(plan):
+        if isinstance(step, Dispatch):
+            found.append(entry(next(dispatches), limits, assumptions))
+        else:
+            found.append(_transfer(plan, step, barriers, limits, assumptions))
+    return found
+
+
+def _transfer(
+    plan: Plan, step: Fill | Copy, barriers: int, limits: DeviceLimits, assumptions: Assumptions
+) -> StaticEntry:
+    """Entry of a fill or copy, which the driver's compiler has no part in."""
+    machine = gpu_machine(limits)
+    fills = isinstance(step, Fill)
+    nbytes = plan.buffers[step.buffer].nbytes if isinstance(step, Fill) else 2 * step.nbytes
+    modelled = None if machine is None else of_transfer(nbytes, barriers, machine, assumptions)
+    none: dict[str, int | None] = dict.fromkeys(NAMES)
+    return StaticEntry(
+        step.nodes,
+        "fill" if fills else "copy",
+        step.label,
+        (0, 0, 0),
+        (0, 0, 0),
+        0,
+        None,
+        statistics={},
+        counts=None,
+        hot=None,
+        not_counted="",
+        modelled=modelled,
+        flags=(),
+        **none,
+    )
 
 
 def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) -> StaticEntry:
@@ -122,15 +165,19 @@ def _held(
 
 
 def _barriers(plan: Plan) -> list[int]:
-    """Barriers before each dispatch, since the dispatch before it."""
-    found, open_ = [], 0
+    """Barriers before each dispatch, since the command before it."""
+    return [barriers for step, barriers in _commands(plan) if isinstance(step, Dispatch)]
+
+
+def _commands(plan: Plan) -> Iterator[tuple[Dispatch | Fill | Copy, int]]:
+    """The commands, each with the barriers between it and the one before it."""
+    barriers = 0
     for step in plan.steps:
         if isinstance(step, Barrier):
-            open_ += 1
-        elif isinstance(step, Dispatch):
-            found.append(open_)
-            open_ = 0
-    return found
+            barriers += 1
+        else:
+            yield step, barriers
+            barriers = 0
 
 
 def _number(statistics: Mapping[str, float], names: Sequence[str]) -> int | None:

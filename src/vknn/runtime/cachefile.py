@@ -8,9 +8,12 @@ import os
 import struct
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vknn.runtime import trusted_file
-from vknn.runtime.snapshot import Snapshot
+
+if TYPE_CHECKING:  # setup.py compiles the shaders by this module, where there is no NumPy yet
+    from vknn.runtime.snapshot import Snapshot
 
 MAGIC = b"VKNNPC1\n"
 _HEADER = struct.Struct("<8sQ32s")  # magic, bytes of data, their SHA-256

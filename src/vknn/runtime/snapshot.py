@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from vknn.plan import CooperativeMatrix
 
@@ -98,8 +98,8 @@ class Snapshot:
     driver_name: str = ""
     driver_info: str = ""
     driver_version: int = 0
-    uuid: bytes = field(default=bytes(16), repr=False)
-    extensions: frozenset[str] = field(default=frozenset(), repr=False)
+    uuid: bytes = bytes(16)
+    extensions: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     memory_types: tuple[MemoryType, ...] = ()
     heaps: tuple[int, ...] = ()
@@ -118,12 +118,18 @@ class Snapshot:
     max_allocation: int = 1 << 30
     non_coherent_atom: int = 256
     timestamp_period: float = 1.0
-    pipeline_cache_uuid: bytes = field(default=bytes(16), repr=False)
+    pipeline_cache_uuid: bytes = bytes(16)
     cooperative: tuple[CooperativeMatrix, ...] = ()
     unit_count: int = 0
     unit_lanes: int = 0
     unit_subgroups: int = 0
     is_null: bool = False
+
+    def __repr__(self) -> str:
+        """In a line what tells devices apart; the attributes have the rest."""
+        version = ".".join(map(str, self.api_version))
+        told = (self.kind, f"Vulkan {version}", f"{self.driver_name} {self.driver_info}".strip())
+        return f"<vulkan:{self.index} {self.name}: {', '.join(filter(None, told))}>"
 
     @property
     def compute_family(self) -> int | None:

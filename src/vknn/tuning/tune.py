@@ -13,7 +13,7 @@ from vknn.graph import Node
 from vknn.program import Program
 from vknn.runtime import Device
 from vknn.runtime.tuning_database import FAILED, TuningEntry, database_file, store, tuning_choices
-from vknn.session import Session
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 from vknn.tuning.jobs import Contest, Job, find_jobs
 from vknn.tuning.report import TuneReport, TuneRow
@@ -71,10 +71,10 @@ def tune(
     ) as session:
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
-        program = session._engine.program(feeds)
+        program = engine_of(session).program(feeds)
         if not all(node.is_static for node in program.graph.nodes):
             session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
-        jobs = find_jobs(_static_nodes(program), device_.limits, session._engine.target.options)
+        jobs = find_jobs(_static_nodes(program), device_.limits, engine_of(session).target.options)
         name = program.graph.name if isinstance(model, Session) else str(model)
         return tune_jobs(
             jobs, device_, name, runs=runs, timeout=timeout, seed=seed, progress=progress

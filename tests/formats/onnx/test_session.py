@@ -98,7 +98,7 @@ def test_an_operator_means_what_its_opset_says(tmp_path: Path) -> None:
             assert np.allclose(session.run({"x": cube})["y"], expected, atol=1e-6)
     legacy = simple(node("Add", "x w", broadcast=1, axis=0), opset=6, w=np.float32([10, 20]))
     with opened(legacy, tmp_path) as session:
-        assert np.array_equal(session.run({"x": X})["y"], X + [[10], [20]])
+        assert np.array_equal(session.run({"x": X})["y"], X + np.float32([[10], [20]]))
     with (
         pytest.raises(ShapeError, match="broadcast"),
         opened(
@@ -118,7 +118,8 @@ def _shape_arithmetic() -> Any:
         node("Mul", "hwf half", "h2"), node("Floor", "h2", "h3"), node("Cast", "h3", "h4", to=7),
         node("Slice", "s zeros two", "nc"), node("Concat", "nc h4", "sizes", axis=0),
         node("Resize", "x - - sizes", "z", mode="linear"),
-        node("Equal", "sizes minus4", "eq"), node("ConstantOfShape", "four", "ones", value=np.int64([1])),
+        node("Equal", "sizes minus4", "eq"),
+        node("ConstantOfShape", "four", "ones", value=np.int64([1])),
         node("Where", "eq ones sizes", "wh"), node("Expand", "one wh", "e"),
         node("Range", "zero n step", "r"),
     ]  # fmt: skip

@@ -134,7 +134,7 @@ def test_spellings(backend: str, tmp_path: Path) -> None:
     new = {"kernel": (2, 3), "output": 6}
     y = convolved(x, w, bias, 1, ((0, 0), (0, 0)), 1)
     many.add("convolution", [x], y, new, blobs)
-    many.add("Convolution", [x], y, {"kernel": "2, 3"}, blobs)
+    many.add("Convolution", [x], y, {"kernel": "2, 3", "output": 6}, blobs)
     many.add("Convolution", [x, Fixed(w), Fixed(bias)], y, new)
     many.add("Convolution", [x, w, bias], y, new)
     many.add("Convolution", [x, w], y, new, {"biases": bias})
@@ -353,7 +353,8 @@ def test_contradictions(tmp_path: Path) -> None:
     ):  # fmt: skip
         refuse(tmp_path, "Convolution", [x], shape, {**good, **wrong}, match, blobs=w)
     refuse(tmp_path, "Convolution", [x], shape, good, "weights")
-    refuse(tmp_path, "Convolution", [x], shape, {"output": 2}, "kernel", blobs=w)
+    empty = {"kernel": "", "output": 2}
+    refuse(tmp_path, "Convolution", [x], shape, empty, "kernel", blobs=w)
     refuse(tmp_path, "Convolution", [x], [(1, 2, 5, 4)], good, "shape", blobs=w)
     refuse(tmp_path, "Convolution", [x], shape, good, "biases", blobs={**w, "biases": made(3)})
     large = {"kernel": (9, 1), "output": 2}

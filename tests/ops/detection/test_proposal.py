@@ -47,6 +47,14 @@ def test_nothing_large_enough() -> None:
     check_op(dataclasses.replace(OP, min_size=100.0), *scene(4, 5), access=("storage",))
 
 
+def test_a_box_whose_size_overflows() -> None:
+    """Half of it does not."""
+    scores, deltas, info = scene(1, 2, 1)
+    deltas[0, 1], deltas[0, 3] = 2.0, 0.6
+    op = dataclasses.replace(OP, anchors=((0.0, 0.0, 12.0, 3e38),), min_size=0.0)
+    check_op(op, scores, deltas, info, access=("storage",))
+
+
 def test_more_than_the_loops_of_a_lane_take() -> None:
     x = scene(6, 7)
     check_op(OP, *x, access=("storage",), max_loop_rounds=40)

@@ -88,6 +88,15 @@ def test_nothing_found_and_everything_kept() -> None:
     check_op(detector(3, confidence_threshold=-1.0, nms_threshold=2.0, keep_top_k=99), *x)
 
 
+def test_a_box_whose_size_overflows() -> None:
+    """Half of it does not."""
+    location, scores, priors = scene(7, 3)
+    priors[0, [9, 11]] = -1e38, 2e38
+    location[0, 11] = 3.0
+    scores[0, 6:9] = 2.0
+    check_op(detector(3), location, scores, priors, access=("storage",))
+
+
 def test_equal_scores_keep_the_order_of_class_and_box() -> None:
     location, confidence, priors = scene(9, 3)
     confidence[:] = np.repeat([[0.5, 0.6, 0.7]], 9, axis=1)

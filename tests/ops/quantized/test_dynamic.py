@@ -30,6 +30,22 @@ def test_rows_of_one_sign_and_of_zeros(rounding: str) -> None:
     check_op(DynamicRound(rounding), x, precision="fp16")
 
 
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("rounding", ["symmetric", "asymmetric"])
+def test_rows_of_the_smallest_and_largest_numbers(rounding: str, counts: bool) -> None:
+    x = np.array([[0.9, -0.25, 0.5, 0.0, 1.0]], np.float32)
+    sizes = [1e-45, 1e-39, 2e-38, 4e-37, 1.4e-36, 1.6e-36, 2.3e-36, 3e-36, 1e-30, 1e38, 3e38]
+    check_op(DynamicRound(rounding, counts=counts), x * np.array(sizes, np.float32)[:, None])
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("rounding", ["symmetric", "asymmetric"])
+def test_a_row_whose_step_is_no_normal_number_is_zero(rounding: str) -> None:
+    x = np.array([[1e-45, 0.0], [1e-36, 5e-37], [4e-36, 0.0]], np.float32)
+    (y,) = DynamicRound(rounding).reference(x)
+    np.testing.assert_allclose(y, [[0.0, 0.0], [0.0, 0.0], [4e-36, 0.0]], rtol=1e-6)
+
+
 @pytest.mark.host
 def test_symmetric_by_hand() -> None:
     # 127 levels for 254: steps of 2, halves away from zero; the row of zeros stays zero.

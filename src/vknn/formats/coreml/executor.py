@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.formats.coreml import control_flow
 from vknn.formats.coreml.control_flow import LoopFrame, Stack
@@ -156,6 +157,7 @@ class _Executor:
         while self.stack:
             top = self.stack[-1]
             if isinstance(top, LoopFrame) and not top.tested:
+                run_limits.check()  # a loop without layers runs no graph, which would look
                 self._check_progress(top)
             moved = control_flow.step(self.stack, self._known)
             if moved == self.stack:

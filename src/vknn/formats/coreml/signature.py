@@ -7,6 +7,7 @@ program; the description's own fields tell them apart.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 
 _VERSION_TAG, _DESCRIPTION_TAG = 0x08, 0x12
@@ -18,11 +19,11 @@ _FEATURE_FIELDS = frozenset({1, 2, 3})
 _BYTES = 2
 
 
-class _Damaged(ValueError):
-    pass
+class Damaged(ValueError):
+    """The bytes are no field."""
 
 
-class _Cut(ValueError):
+class Cut(ValueError):
     """The bytes at hand end here, and are valid up to here."""
 
 
@@ -34,15 +35,15 @@ def looks_like_model(head: bytes) -> bool:
     if head[2] != _DESCRIPTION_TAG:
         return False
     try:
-        length, place = _varint(head, 3)
+        length, place = varint(head, 3)
         inner = _fields(head, place, place + length, _DESCRIPTION_FIELDS)
         for number, start, end in inner:
             if number in (1, 10):
                 for _ in _fields(head, start, end, _FEATURE_FIELDS):
                     pass
-    except _Cut:
+    except Cut:
         return True
-    except _Damaged:
+    except Damaged:
         return False
     return True
 
@@ -52,23 +53,23 @@ def _fields(
 ) -> Iterator[tuple[int, int, int]]:
     """(number, start, end) of the fields of a message, as far as ``data`` goes."""
     while place < end:
-        tag, place = _varint(data, place)
-        length, place = _varint(data, place)
+        tag, place = varint(data, place)
+        length, place = varint(data, place)
         if tag & 7 != _BYTES or tag >> 3 not in known or place + length > end:
-            raise _Damaged
+            raise Damaged
         yield tag >> 3, place, place + length
         place += length
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number, and the place behind it."""
+def varint(data: bytes | mmap.mmap, place: int) -> tuple[int, int]:
+    """A number, and the place behind it. Raises Cut and Damaged."""
     value = 0
     for shift in range(0, 64, 7):
         if place >= len(data):
-            raise _Cut
+            raise Cut
         byte = data[place]
         place += 1
         value |= (byte & 127) << shift
         if byte < 128:
             return value, place
-    raise _Damaged
+    raise Damaged

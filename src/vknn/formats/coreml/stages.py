@@ -28,7 +28,7 @@ from vknn.ops.movement.shape import Reshape
 
 #: Iterations of loops that one graph unrolls; longer loops run a graph for each iteration.
 MAX_UNROLLED = 32
-#: The most layers of unrolled loops in one graph.
+#: The most layers and rounds of unrolled loops in one graph.
 _MAX_COPIES = 2000
 
 COUNTER_TYPE = TensorType((1,), DType.INT32)
@@ -116,8 +116,10 @@ class Stage:
         while stack:
             self.stack = stack
             top = stack[-1]
-            if isinstance(top, LoopFrame) and not top.tested and self._too_long(top):
-                raise Undecided
+            if isinstance(top, LoopFrame) and not top.tested:
+                if self._too_long(top):
+                    raise Undecided
+                self._copies += 1  # rounds of loops without layers take time, too
             moved = control_flow.step(stack, self._known)
             if moved == stack:
                 break

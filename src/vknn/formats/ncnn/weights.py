@@ -108,7 +108,8 @@ class BinReader:
         if start + padded > self._data.size:
             if self._missing:
                 raise ModelFormatError(
-                    f"no such weights file (needed for {spec.name} of layer {layer!r})",
+                    f"no such weights file (needed for {spec.name} of layer {layer!r}); weights= "
+                    "(--weights) names one that lies elsewhere",
                     file=str(self._path),
                 )
             raise self._error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import struct
 import typing
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from vknn.errors import ShapeError
 from vknn.formats.ncnn.binary_reader import END, STRING_KEY
 from vknn.formats.ncnn.custom import known_type
 from vknn.formats.ncnn.loader import find_types
-from vknn.formats.ncnn.params import float_element
+from vknn.formats.ncnn.params import Params, float_element
 from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
 from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
@@ -106,18 +107,22 @@ def blob_indices(net: NetRecord) -> dict[str, int]:
     return {name: index for index, name in enumerate(named)}
 
 
-def _float_ids(layer: LayerRecord) -> set[int]:
+def _float_ids(layer: LayerRecord) -> frozenset[int]:
     """Ids of the parameters that the layer reads as floats, whatever the records hold."""
     type_ = known_type(layer.type)
-    if type_ is None:
-        return set()
-    kinds = typing.get_type_hints(type_.params)
-    return {
+    return frozenset() if type_ is None else _floats_among(typing.cast("type", type_.params))
+
+
+@functools.cache
+def _floats_among(params: type[Params]) -> frozenset[int]:
+    """Ids of the parameters of a layer type that are floats."""
+    kinds = typing.get_type_hints(params)
+    return frozenset(
         field.metadata["id"]
-        for field in dataclasses.fields(type_.params)
+        for field in dataclasses.fields(params)
         if "id" in field.metadata
         and float in (kinds[field.name], *typing.get_args(kinds[field.name]))
-    }
+    )
 
 
 def _typed(value: ParamValue, floats: bool) -> ParamValue:

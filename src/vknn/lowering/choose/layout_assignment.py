@@ -86,6 +86,18 @@ class _Assignment:
         )
         return candidate.cost + repacks - self.parts.saved_around(node, self.choice)
 
+    def total(self) -> float:
+        """Cost of all candidates that are chosen, of repacks, and of the fill of counters."""
+        costs = sum(c.cost for c in self.choice.values())
+        repacks = sum(
+            repack_cost(v, self.layout_of(v), want, self.machine)
+            for v in {*self.producer, *self.readers}
+            for want in self.needed(v)
+        )
+        fill = self.machine.fill if any(c.counts for c in self.choice.values()) else 0.0
+        saved = sum(self.parts.saved(node, self.choice) for node in self.choice)
+        return costs + repacks + fill - saved
+
     def best(self, node: Node) -> Candidate:
         offers = self.options[node]
         if len(offers) == 1:
@@ -119,6 +131,19 @@ def assign(
     """
     if not together:
         return {node: min(offers, key=lambda c: c.cost) for node, offers in options.items()}
+    found = _assigned(graph, options, machine)
+    if any(c.counts for c in found.choice.values()):
+        # One fill clears the counters of all nodes: it has to pay for all that count together.
+        plain = {n: [c for c in offers if not c.counts] or offers for n, offers in options.items()}
+        without = _assigned(graph, plain, machine)
+        found = min(found, without, key=lambda state: state.total())
+    return found.choice
+
+
+def _assigned(
+    graph: Graph, options: Mapping[Node, Sequence[Candidate]], machine: Machine
+) -> _Assignment:
+    """The cheapest candidates that are found, whatever counters cost."""
     options = {node: _distinct(offers) for node, offers in options.items()}
     state = _Assignment(graph, options, machine)
     for node in graph.nodes:
@@ -136,4 +161,4 @@ def assign(
             changed |= better
         if not changed:
             break
-    return state.choice
+    return state

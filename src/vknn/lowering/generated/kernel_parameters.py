@@ -51,6 +51,18 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
         "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
+    "chain/inverted": (
+        "tiles_w tiles total slices middle channels in_h in_w out_h out_w pad_h pad_w "
+        "first_bias depthwise depthwise_bias last last_bias",
+        "LANES=10 SLICE=11 X4=12 M4=13 TILE_H=14 TILE_W=15 KERNEL_H=16 KERNEL_W=17 "
+        "STRIDE_H=18 STRIDE_W=19 DILATION_H=20 DILATION_W=21 FIRST_PIXELS=22 FIRST_COLS=23 "
+        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BYTES_UNSIGNED?=98 "
+        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
+        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
+        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
+        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
+        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+    ),
     "chain/separable": (
         "pixels tiles total c4 m4 blocks channels_in channels in_h in_w out_w stride_h "
         "stride_w dilation_h dilation_w pad_h pad_w bias depthwise depthwise_bias",
@@ -168,11 +180,12 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 DEPTH=14 A_STRIDE=15 B_STRIDE=16 AXES=17 "
         "WRAPS=18 AHEAD=19 MATRIX_M?=20 MATRIX_N?=21 MATRIX_K?=22 MATRICES_M?=23 "
         "MATRICES_N?=24 TAPS_W=25 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 "
-        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
-        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
-        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
-        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
-        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "K_PARTS?=33 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 "
+        "ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 "
+        "ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 "
+        "ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 "
+        "ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 "
+        "ep_mode_5?=123",
     ),
     "convolution/winograd_input": (
         "total tiles tiles_image tiles_w c4 in_h in_w pad_h pad_w place_step",
@@ -529,9 +542,9 @@ KERNELS: dict[str, tuple[str, str]] = {
         "LANES=10 ROWS=11 BYTES_UNSIGNED?=98",
     ),
     "normalization/lrn": (
-        "total c4 channels depth height width before_c after_c before_d after_d before_h "
-        "after_h before_w after_w alpha:float beta:float bias:float",
-        "BYTES_UNSIGNED?=98",
+        "total c4 channels depth height width before_d after_d before_h after_h before_w "
+        "after_w alpha:float beta:float bias:float",
+        "BEFORE_C=10 AFTER_C=11 SPATIAL=12 QUARTERS=13 BYTES_UNSIGNED?=98",
     ),
     "normalization/moments": (
         "rows parts share:float epsilon:float",

@@ -36,6 +36,8 @@ class Candidate:
     whose buffer output 0 may take over (each element is read by the lane that writes it).
     ``parts``: one for each input of an op that joins; a producer may write its part in place, which
     saves the part's cost (``cost`` is that of copying all), and ``emit`` then leaves it out.
+    ``counts``: workgroups count in words of :attr:`Emitter.counters`, for which the plan has one
+    fill, whose time is in none of the costs.
     """
 
     name: str
@@ -47,3 +49,4 @@ class Candidate:
     view_offset: int = 0
     inplace: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
+    counts: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -13,19 +12,15 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType
+from vknn.lowering.kit.epilogue import epilogue_constants
 from vknn.lowering.kit.grid_loop import Grid
-from vknn.lowering.kit.layouts import buffer_bytes, element_bytes, narrowed
+from vknn.lowering.kit.layouts import buffer_bytes, element_bytes
 from vknn.lowering.kit.parameters import Number, Push, Spec, parameters_of
-from vknn.lowering.kit.problem import Epilogue, LoweringOptions, Problem
+from vknn.lowering.kit.problem import LoweringOptions, Problem
+from vknn.lowering.kit.weight_cache import WeightCache, holds_floats
 from vknn.plan import Access, Binding, Command, Copy, Dispatch, Fill, Role, TexelFormat, View
 
 ACCESS_MODES = {"storage": (0, View.STORAGE), "texel": (1, View.TEXEL), "image": (2, View.IMAGE)}
-#: dtypes of packed floats of 16 bits: float16, and the bits of bfloat16.
-_HALVES = (np.float16, np.uint16)
-EPILOGUE_STEPS = 6
-_STEP_CONSTANTS = [
-    (f"ep_code_{n}", f"ep_a_{n}", f"ep_b_{n}", f"ep_mode_{n}") for n in range(EPILOGUE_STEPS)
-]
 
 
 @dataclass(eq=False)
@@ -115,29 +110,6 @@ def update(ref: Ref) -> BoundBuffer:
 
 
 @dataclass(eq=False)
-class WeightCache:
-    """Packed weights by their key and source arrays; shared by the plans of a program.
-
-    Keeps a reference to each source array, so that an id is never reused while it is a key.
-    """
-
-    _entries: dict[tuple[object, ...], tuple[np.ndarray, tuple[np.ndarray, ...]]] = field(
-        default_factory=dict
-    )
-
-    def get(
-        self, key: str, sources: tuple[np.ndarray, ...], make: Callable[[], np.ndarray]
-    ) -> np.ndarray:
-        full_key = (key, *(id(s) for s in sources))
-        if full_key not in self._entries:
-            packed = np.ascontiguousarray(make())
-            if packed.dtype.itemsize != 4 and packed.dtype not in _HALVES:
-                raise ValueError(f"packed weight {key!r} has dtype {packed.dtype}, not 32 bits")
-            self._entries[full_key] = (packed, sources)
-        return self._entries[full_key][0]
-
-
-@dataclass(eq=False)
 class Emitter:
     """Collector of one node's dispatches. Inputs and outputs lie in the candidate's layouts.
     ``placed``: inputs in output 0 already, where ``Candidate.parts`` wants them. ``counters``:
@@ -176,12 +148,8 @@ class Emitter:
         Floats are stored as the plan's precision says, or with ``single`` as float32 always: for
         tables and statistics, which a shader declares with suffix S.
         """
-        precision = self.problem.options.precision
-        if self.half and not single:
-            narrow = functools.partial(_made_narrow, make, precision)
-            data = self.weights.get(f"{key} {precision}", sources, narrow)
-        else:
-            data = self.weights.get(key, sources, make)
+        precision = self.problem.options.precision if self.half and not single else "fp32"
+        data = self.weights.get(key, sources, make, precision)
         is_float, nbytes = holds_floats(data), buffer_bytes(data.size, data.itemsize)
         name, width = f"{self.label}.{key}", data.itemsize
         return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=width)
@@ -351,17 +319,6 @@ def _pack_sequence(kernel: str, push: Sequence[Number]) -> bytes:
         raise ShapeError(f"{kernel}: {list(push)} do not fit 32 bits") from error
 
 
-def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
-    """Specialization constants of an epilogue, as shaders/common/epilogue.glsl names them."""
-    if len(epilogue.steps) > EPILOGUE_STEPS:
-        raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
-    constants: dict[str, Number] = {}
-    for (code, a, b, mode), step in zip(_STEP_CONSTANTS, epilogue.steps, strict=False):
-        constants[code], constants[mode] = step.code, step.mode
-        constants[a], constants[b] = float(step.a), float(step.b)
-    return constants
-
-
 def _binding(index: int, bound: BoundBuffer, mode: str, options: LoweringOptions) -> Binding:
     view = ACCESS_MODES[mode][1] if bound.access is Access.READ else View.STORAGE
     if view is View.IMAGE and bound.ref.half and bound.texels == 1:
@@ -389,12 +346,3 @@ _FORMATS = {
     ("int", 4): TexelFormat.RGBA32_SINT,
     ("bytes", 4): TexelFormat.R32_SINT,
 }
-
-
-def holds_floats(packed: np.ndarray) -> bool:
-    """True where packed bytes are floats: of integers none has 16 bits, so that bfloat16 has."""
-    return packed.dtype.kind == "f" or packed.dtype == np.uint16
-
-
-def _made_narrow(make: Callable[[], np.ndarray], precision: str) -> np.ndarray:
-    return narrowed(make(), precision)

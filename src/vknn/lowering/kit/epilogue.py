@@ -9,6 +9,7 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
 from vknn.lowering.kit.opcodes import BINARY, GELU_TANH, UNARY
+from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import Epilogue, EpilogueStep, LoweringOptions, Problem
 from vknn.ops import elementwise as ew
 from vknn.ops.quantized.arithmetic import QuantizedBinary
@@ -16,6 +17,12 @@ from vknn.plan import DeviceLimits
 
 # EpilogueStep.mode, as shaders/common/epilogue.glsl reads it.
 SCALAR_MODE, OPERAND_MODE, CHANNEL_FLAG, REVERSE_FLAG = 1, 2, 16, 32
+
+#: Steps that a shader has specialization constants for, by the names of these.
+EPILOGUE_STEPS = 6
+_STEP_CONSTANTS = [
+    (f"ep_code_{n}", f"ep_a_{n}", f"ep_b_{n}", f"ep_mode_{n}") for n in range(EPILOGUE_STEPS)
+]
 
 #: Unary operators of a few instructions; the others take divisions, roots or exponentials.
 _CHEAP = (
@@ -31,6 +38,17 @@ def epilogue_work(epilogue: Epilogue) -> float:
     """Instructions of a GPU's lane for an element's steps, those of a few not counted."""
     unary = [step for step in epilogue.steps if step.mode == 0]
     return _DEAR * sum(step.code not in _CHEAP_CODES for step in unary)
+
+
+def epilogue_constants(epilogue: Epilogue) -> dict[str, Number]:
+    """Specialization constants of an epilogue, as shaders/common/epilogue.glsl names them."""
+    if len(epilogue.steps) > EPILOGUE_STEPS:
+        raise ValueError(f"an epilogue has {len(epilogue.steps)} steps, room for {EPILOGUE_STEPS}")
+    constants: dict[str, Number] = {}
+    for (code, a, b, mode), step in zip(_STEP_CONSTANTS, epilogue.steps, strict=False):
+        constants[code], constants[mode] = step.code, step.mode
+        constants[a], constants[b] = float(step.a), float(step.b)
+    return constants
 
 
 def unary_step(op: Op) -> EpilogueStep:

@@ -11,6 +11,8 @@ from vknn.plan import ComputeUnits, DeviceLimits
 
 #: Waves of a SIMD where nothing tells, as static profiles assume.
 _UNTOLD_WAVES = 8
+#: A dispatch that stands behind no barrier, by one with its barrier.
+_WITHOUT_BARRIER = 3 / 8
 #: Part of what goes on beside something longer that counts all the same.
 _HIDDEN = 0.03
 
@@ -58,6 +60,12 @@ class Machine:
     converts: bool = False
     registers: float = 1.0
     half: float = 0.625
+
+    @property
+    def fill(self) -> float:
+        """A fill of counters: a transfer, which begins no sooner than a dispatch without a barrier
+        does (3/8 of one with its barrier, as static profiles assume)."""
+        return max(self.copy, _WITHOUT_BARRIER * self.dispatch)
 
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""

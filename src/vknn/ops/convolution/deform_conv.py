@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Fusion, Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import (
     arguments,
     fits,
@@ -61,22 +65,36 @@ class DeformConv(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, w, offset, bias, mask = arguments(self, inputs, 3, optional=2)
-        n, _, *out = offset.shape
-        group, (kh, kw) = self.group, w.shape[2:]
-        y = np.zeros((n, group, w.shape[0] // group, int(np.prod(out))))
-        weights = w.astype(np.float64).reshape(group, w.shape[0] // group, -1, kh * kw)
-        shifts = offset.reshape(n, self.offset_group, kh * kw, 2, *out)
-        factors = None if mask is None else mask.reshape(n, self.offset_group, kh * kw, *out)
+        y = np.empty((offset.shape[0], w.shape[0], *offset.shape[2:]), x.dtype)
+        # What is gathered for a row of a result, in float64: pixels, their shares, and sums.
+        row = 8 * offset.shape[3] * (4 * x.shape[1] + 16 * self.offset_group + 2 * w.shape[0])
         with np.errstate(all="ignore"):
-            for tap in range(kh * kw):
-                samples = self._sample(x, divmod(tap, kw), shifts[:, :, tap])
-                if factors is not None:
-                    samples = samples * factors[:, :, tap, None].astype(np.float64)
-                y += weights[..., tap] @ samples.reshape(n, group, -1, y.shape[-1])
-            y = y.reshape(n, w.shape[0], *out)
-            if bias is not None:
-                y += bias.astype(np.float64).reshape(-1, 1, 1)
-            return (y.astype(x.dtype),)
+            for image in range(len(y)):
+                for rows in blocks(y.shape[2], row):
+                    shifts, factors = (
+                        None if t is None else t[image, :, rows] for t in (offset, mask)
+                    )
+                    sums = self._sums(x[image], w, shifts, factors, rows.start)
+                    if bias is not None:
+                        sums += bias.astype(np.float64).reshape(-1, 1, 1)
+                    y[image, :, rows] = sums
+        return (y,)
+
+    def _sums(
+        self, x: np.ndarray, w: np.ndarray, offset: Any, mask: np.ndarray | None, first: int
+    ) -> np.ndarray:
+        """Sums of rows of one image's results, from the row ``first`` on: float64 [M, rows, OW]."""
+        group, (kh, kw), out = self.group, w.shape[2:], offset.shape[1:]
+        y = np.zeros((group, w.shape[0] // group, math.prod(out)))
+        weights = w.astype(np.float64).reshape(group, w.shape[0] // group, -1, kh * kw)
+        shifts = offset.reshape(self.offset_group, kh * kw, 2, *out)
+        factors = None if mask is None else mask.reshape(self.offset_group, kh * kw, *out)
+        for tap in range(kh * kw):
+            samples = self._sample(x, divmod(tap, kw), shifts[:, tap], first)
+            if factors is not None:
+                samples *= factors[:, tap, None]
+            y += weights[..., tap] @ samples.reshape(group, -1, y.shape[-1])
+        return y.reshape(w.shape[0], *out)
 
     def _check_channels(self, x: TensorType, w: TensorType) -> None:
         group, parts = self.group, self.offset_group
@@ -88,17 +106,20 @@ class DeformConv(Op):
                 f"and {parts} offset group(s) takes"
             )
 
-    def _sample(self, x: np.ndarray, tap: tuple[int, int], shift: np.ndarray) -> np.ndarray:
-        """x [N, C, H, W] at the places of a tap, ``shift`` [N, offset_group, 2, OH, OW]: float64
-        [N, offset_group, C / offset_group, OH, OW]."""
-        n, _, *sizes = x.shape
-        places = [self._places(axis, tap[axis], shift[:, :, axis]) for axis in (0, 1)]
+    def _sample(
+        self, x: np.ndarray, tap: tuple[int, int], shift: np.ndarray, first: int
+    ) -> np.ndarray:
+        """x [C, H, W] at the places of a tap, ``shift`` [offset_group, 2, rows, OW]: float64
+        [offset_group, C / offset_group, rows, OW]."""
+        sizes = x.shape[1:]
+        begin = (first, 0)
+        places = [self._places(axis, tap[axis], shift[:, axis], begin[axis]) for axis in (0, 1)]
         inside = np.ones(places[0].shape, bool)
         for place, size in zip(places, sizes, strict=True):
             inside &= (place >= 0 if self.clamped else place > -1) & (place < size)
         places = [np.where(inside, place, 0) for place in places]
-        planes = x.reshape(n, self.offset_group, -1, *sizes).astype(np.float64)
-        total = np.zeros((n, self.offset_group, planes.shape[2], *shift.shape[3:]))
+        planes = x.reshape(self.offset_group, -1, *sizes)
+        total = np.zeros((self.offset_group, planes.shape[1], *shift.shape[2:]))
         if self.clamped:
             sized = zip(places, sizes, strict=True)
             places = [np.minimum(place, np.float32(size - 1)) for place, size in sized]
@@ -106,10 +127,10 @@ class DeformConv(Op):
             total += _corner(planes, corner, places, inside)
         return total
 
-    def _places(self, axis: int, tap: int, shift: np.ndarray) -> np.ndarray:
-        """Places of a tap along an axis, for every output."""
-        start = np.arange(shift.shape[2 + axis]) * self.strides[axis] - self.pads[axis]
-        start = (start + tap * self.dilations[axis]).astype(np.float32)
+    def _places(self, axis: int, tap: int, shift: np.ndarray, first: int) -> np.ndarray:
+        """Places of a tap along an axis, for outputs from ``first`` on."""
+        start = np.arange(first, first + shift.shape[1 + axis]) * self.strides[axis]
+        start = (start - self.pads[axis] + tap * self.dilations[axis]).astype(np.float32)
         return shift.astype(np.float32) + start.reshape((-1, 1) if axis == 0 else -1)
 
 
@@ -118,7 +139,7 @@ def _corner(
 ) -> np.ndarray:
     """The share of one of the four pixels around each place; 0 for pixels outside."""
     share, seen, at = np.ones(inside.shape), inside.copy(), []
-    for step, place, size in zip(corner, places, planes.shape[3:], strict=True):
+    for step, place, size in zip(corner, places, planes.shape[2:], strict=True):
         low = np.floor(place)
         rest = place.astype(np.float64) - low
         share *= rest if step else 1.0 - rest
@@ -126,7 +147,7 @@ def _corner(
         seen &= (index >= 0) & (index < size)
         at.append(index)
     rows, columns = (np.where(seen, index, 0) for index in at)
-    images, groups = np.ogrid[: planes.shape[0], : planes.shape[1]]
-    found = planes[images[..., None, None], groups[..., None, None], :, rows, columns]
-    found = np.moveaxis(found, -1, 2) * share[:, :, None]
-    return np.where(seen[:, :, None], found, 0.0)
+    groups = np.arange(planes.shape[0])
+    found = planes[groups[:, None, None], :, rows, columns]
+    found = np.moveaxis(found, -1, 1) * share[:, None]
+    return np.where(seen[:, None], found, 0.0)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
 
@@ -66,6 +67,7 @@ class NonMaxSuppression(Op):
         which: list[int] = []
         best: list[float] = []
         while len(which) < self.max_output and alive.any():
+            run_limits.check()
             index = int(np.argmax(np.where(alive, left, -np.inf)))
             which.append(index)
             best.append(float(left[index]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
@@ -133,6 +134,7 @@ def suppress(
             continue
         if limit is not None and len(kept) >= limit:
             break
+        run_limits.check()
         kept.append(index)
         sides = np.minimum(high, high[index]) - np.maximum(low, low[index])
         apart = (sides + more if products else sides) < 0

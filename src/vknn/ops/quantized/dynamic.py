@@ -26,6 +26,7 @@ class DynamicRound(Op):
     with 8-bit weights round their input so (TensorFlow Lite's SymmetricQuantizeFloats and
     AsymmetricQuantizeFloats).
 
+    A row whose step is below the smallest normal float32 counts as zeros.
     A NaN or an infinity makes NaN of its whole row: the step is NaN, the numbers of steps are 0.
 
     ``counts``: three outputs instead: the elements as numbers of steps; for each row (the axes from
@@ -65,8 +66,12 @@ def rounded(rows: Any, rounding: str) -> Any:
     if rounding == "none":
         return rows
     whole, size, _ = _in_steps(rows, rounding)
-    return whole * size
+    with np.errstate(invalid="ignore"):  # a range beyond float32: 0 steps of infinity
+        return whole * size
 
+
+#: The least step: what is below float32's normal numbers is 0 on devices, and has no reciprocal.
+_SMALLEST = np.finfo(np.float32).tiny
 
 #: Elements as numbers of steps; step and zero point of each row.
 _Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -82,7 +87,7 @@ def _in_steps(rows: Any, rounding: str) -> _Steps:
 
 def _symmetric(rows: np.ndarray) -> _Steps:
     largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0)
-    there = largest > 0
+    there = largest >= 127 * _SMALLEST
     whole = np.clip(_away(rows * (np.float32(127) / largest)), -127, 127)
     size = np.where(there, largest.astype(np.float64) / 127, 1.0)
     return np.where(there, whole, 0.0), size, np.zeros_like(size)
@@ -97,7 +102,7 @@ def _asymmetric(rows: np.ndarray) -> _Steps:
     zero = _away(np.clip(np.where(nearer, from_low, from_high), -128, 127))
     size = step.astype(np.float32)
     whole = np.clip(_away(rows * (np.float32(1) / size)) + zero, -128, 127) - zero
-    there = high > low
+    there = high - low >= 255 * _SMALLEST
     size = np.where(there, size.astype(np.float64), 1.0)
     return np.where(there, whole, 0.0), size, np.where(there, zero, 0.0)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.quantized import fixed_point as fp
@@ -131,6 +132,7 @@ class IntegerLSTM(Op):
         h, c = wide[5], wide[6]
         y = np.zeros((s.steps, s.batch, s.outputs), np.int64)
         for t in range(s.steps):
+            run_limits.check()
             h, c = self._step(s, wide, tables, steps[t], h, c)
             y[t] = h
         y = y if self.layout == 0 else y.swapaxes(0, 1)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require, require_dtype, require_float
 from vknn.ops.quantized.dynamic import ROUNDINGS, rounded
@@ -164,6 +165,7 @@ class Recurrent(Op):
                 products = x @ w[d].T + self._input_bias(given, d)  # type: ignore[index]
                 h, c = last_h[d], last_c[d]
                 for t in range(s.steps)[:: -1 if self.backwards(d) else 1]:
+                    run_limits.check()
                     h, c = self._step(given, d, products[t], h, c)
                     y[t, d] = h
                 last_h[d], last_c[d] = h, c

@@ -101,6 +101,18 @@ def from_code(
     return _timed(_Cycles(units, latency, rounds, share), work, machine, assumptions)
 
 
+def of_transfer(
+    nbytes: int, barriers: int, machine: GpuMachine, assumptions: Assumptions
+) -> ModelledTime:
+    """Modelled time of a fill or copy that reads and writes so many bytes.
+
+    It begins as a dispatch does, and no kernel is faster than the memory.
+    """
+    memory = nbytes / (machine.bandwidth * 1e3)
+    overhead = assumptions.dispatch + barriers * assumptions.barrier
+    return ModelledTime(memory + overhead, 0.0, 0.0, memory, overhead, "memory", 0, None, False)
+
+
 def _adding_rounds(cost: KernelCost, counts: Counts) -> float:
     """Rounds of a loop that only adds: by the bytes of loops without multiply-adds.
 

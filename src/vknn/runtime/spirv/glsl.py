@@ -24,7 +24,8 @@ INSTALLED = PACKAGE / "_spirv"
 Variant = tuple[tuple[str, str], ...]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+#: Strings, in which marks of comments are none, and comments.
+_STRING_OR_COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LEFT = re.compile(r"^\s*#\s*include\b", re.MULTILINE)
 _VERSION = re.compile(r"^\s*#\s*version\b")
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+vknn\b(.*)$")
@@ -62,6 +63,10 @@ def read_kernel(root: Path, kernel: str) -> str:
 
 def expand(text: str, name: str, root: Path) -> str:
     """``text`` with every ``#include "x"`` replaced by the file ``root``/x, and no vknn pragma."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ShaderError(f"{name}: this is no text: {error}") from None
     lines = _expand(text, name, root, ())
     version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
     if version is None:
@@ -77,7 +82,16 @@ def _check_no_include(expanded: str, name: str) -> None:
 
     Comments and continued lines may stand in one, which the compiler reads through.
     """
-    if _LEFT.search(_COMMENT.sub(" ", expanded.replace("\\\n", ""))):
+
+    def without_comment(found: re.Match[str]) -> str:
+        """A space for a comment; a string as it is, whose end must be plain to all compilers."""
+        if not found[0].startswith('"'):
+            return " "
+        if any(mark in found[0] for mark in ("\\", "/*", "*/")):
+            raise ShaderError(f"{name}: no string may have a backslash or a comment's mark in it")
+        return found[0]
+
+    if _LEFT.search(_STRING_OR_COMMENT.sub(without_comment, expanded.replace("\\\n", ""))):
         raise ShaderError(f'{name}: an include must be a line of its own: #include "file"')
 
 
@@ -113,7 +127,7 @@ def _read_include(root: Path, target: str, place: str) -> str:
     try:
         with open(f"{root}/{target}", encoding="utf-8") as file:
             return file.read()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a name, or contents, that are no text
         raise ShaderError(f"{place}: include {target!r} is not in {root}") from None
 
 

@@ -175,7 +175,8 @@ def _fits(limits: DeviceLimits, head: Head) -> bool:
 
 
 def _cost(problem: Problem, head: Head) -> float:
-    """Microseconds: weights from memory, beside the work of waves and what these wait for."""
+    """Microseconds: weights from memory, beside the work of waves and what these wait for, and the
+    fill of the counters."""
     machine, lanes = problem.machine, head.lanes
     size = 2 if problem.options.half else 4
     rows = 0 if head.layer is None else ceil_div(head.layer.k4, lanes // head.columns)
@@ -195,7 +196,8 @@ def _cost(problem: Problem, head: Head) -> float:
     own = size * (head.weights / head.groups + 4 * head.pooled * head.pixels)
     crowd = max(1.0, head.batch * head.groups * lanes / machine.lanes)
     busy = max(busy, crowd * machine.drawn(own))
-    return machine.dispatch + machine.beside(busy, moved)
+    fill = 0.0 if head.softmax is None else machine.fill
+    return machine.dispatch + machine.beside(busy, moved) + fill
 
 
 #: Instructions of a lane: outside of loops, of a row of the layer, of a vec4 of the mean and of a

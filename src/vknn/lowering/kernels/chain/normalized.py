@@ -40,7 +40,7 @@ def normalized_candidates(problem: Problem, links: Sequence[Link]) -> list[Candi
         emit = functools.partial(_emit, product=product, emit=candidate.emit, keeps=keeps)
         outputs = (Layout.LINEAR,) * len(problem.outputs)
         name = f"normalized-{candidate.name}"
-        found.append(Candidate(name, inputs, outputs, emit, candidate.cost))
+        found.append(Candidate(name, inputs, outputs, emit, candidate.cost, counts=True))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vknn.lowering.kernels.chain.expanded import expanded_candidates
 from vknn.lowering.kernels.chain.gate import gate_candidates
 from vknn.lowering.kernels.chain.head import head_candidates
+from vknn.lowering.kernels.chain.inverted import inverted_candidates
 from vknn.lowering.kernels.chain.links import links_of
 from vknn.lowering.kernels.chain.normalized import normalized_candidates
 from vknn.lowering.kernels.chain.scaled import scaled_candidates
@@ -25,6 +26,6 @@ def chain(problem: Problem) -> list[Candidate]:
         return normalized_candidates(problem, links)
     families = (
         *(gate_candidates, head_candidates, separable_candidates, expanded_candidates),
-        *(normalized_candidates, scaled_candidates),
+        *(inverted_candidates, normalized_candidates, scaled_candidates),
     )
     return [found for family in families for found in family(problem, links)]

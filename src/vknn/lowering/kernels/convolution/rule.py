@@ -12,6 +12,7 @@ from vknn.lowering.kernels.convolution.register_tiles import tiled_candidates
 from vknn.lowering.kernels.convolution.row import row_candidates
 from vknn.lowering.kernels.convolution.shape import conv_shape
 from vknn.lowering.kernels.convolution.shared_memory import shared_candidates
+from vknn.lowering.kernels.convolution.split_k import split_k_candidates
 from vknn.lowering.kernels.convolution.winograd import winograd_candidates
 from vknn.lowering.kernels.quantized.plain_sums import as_quantized, with_plain_inputs
 from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, is_quantized
@@ -56,6 +57,7 @@ def _candidates(problem: Problem) -> list[Candidate]:
     return [
         *tiled_candidates(problem, shape),
         *shared_candidates(problem, shape),
+        *split_k_candidates(problem, shape),
         *cooperative_byte_candidates(problem, shape),
         *row_candidates(problem, shape),
         *depthwise_candidates(problem, shape),

@@ -27,6 +27,7 @@ from vknn.lowering.kernels.matmul.cooperative_tiles import (
     with_columns_in_memory,
 )
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile, with_dots
+from vknn.lowering.kernels.matmul.split_k import SplitK, SplitSums
 from vknn.lowering.kernels.matmul.workgroup_tiles import shared_memory_tiles
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
@@ -48,6 +49,17 @@ def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     return [_candidate(problem, shape, t) for t in found if fits_shared(problem, shape, t)]
 
 
+def group_count(shape: ConvShape, tile: SharedMemoryTile) -> int:
+    """Workgroups, one a tile of the result."""
+    blocks = weight_blocks(shape, tile.width).count
+    return ceil_div(shape.pixels, tile.height) * blocks * shape.batch
+
+
+def steps_of_k(shape: ConvShape) -> int:
+    """vec4s of k: taps times vec4s of a group's input channels."""
+    return shape.taps * ceil_div(shape.group_in, 4)
+
+
 def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
     """Tiles that suit the sizes."""
     found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
@@ -58,22 +70,11 @@ def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
     return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
-def _groups(shape: ConvShape, tile: SharedMemoryTile) -> int:
-    return (
-        ceil_div(shape.pixels, tile.height) * weight_blocks(shape, tile.width).count * shape.batch
-    )
-
-
-def _steps(shape: ConvShape) -> int:
-    """vec4s of k: taps times vec4s of a group's input channels."""
-    return shape.taps * ceil_div(shape.group_in, 4)
-
-
 def fits_shared(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
     """True where the device allows the dispatch and the packed weights."""
-    loops = fits_loops(problem.limits, ceil_div(_steps(shape), tile.depth))
+    loops = fits_loops(problem.limits, ceil_div(steps_of_k(shape), tile.depth))
     blocks = weight_blocks(shape, tile.width)
-    return loops and allows_packed(problem, blocks, _groups(shape, tile))
+    return loops and allows_packed(problem, blocks, group_count(shape, tile))
 
 
 def _candidate(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> Candidate:
@@ -90,13 +91,18 @@ def shared_cost(
     moved: int,
     epilogue: float = 0.0,
     scaled: float = 0.0,
+    split: SplitK | None = None,
 ) -> float:
     """Microseconds of the dispatch, estimated.
 
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
-    ``scaled``: instructions of a round that multiply x by a scale.
+    ``scaled``: instructions of a round that multiply x by a scale. ``split``: of k.
     """
-    machine, groups, steps = problem.machine, _groups(shape, tile), _steps(shape)
+    machine, groups, steps = problem.machine, group_count(shape, tile), steps_of_k(shape)
+    ending = 0.0
+    if split is not None:
+        ending, moved = split.cost(machine, tile, groups), moved + split.moved(tile, groups)
+        groups, steps = groups * split.parts, split.share(tile, steps)
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
     waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
@@ -105,7 +111,7 @@ def shared_cost(
     if machine.scalar:
         elements = 4 * tile.rows * tile.cols * epilogue
         busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
-    return machine.dispatch + machine.beside(busy, moved)
+    return machine.dispatch + machine.beside(busy + ending, moved)
 
 
 def _is_whole(shape: ConvShape, tile: SharedMemoryTile) -> bool:
@@ -151,18 +157,24 @@ def emit_shared(
     label: str | None = None,
     with_steps: bool = True,
     scale: InputScale = UNSCALED,
+    split: SplitSums | None = None,
 ) -> None:
     """A dispatch of shared.comp on x, packed weights and y (``buffers``)."""
     x, weights, y = buffers
-    groups = _groups(shape, tile)
+    groups = group_count(shape, tile) * (1 if split is None else split.parts)
+    parts = [] if split is None else split.bindings
     emitter.dispatch(
         "convolution/shared",
-        [read4(x), read4(weights), write(y), *scale.bindings],
+        [read4(x), read4(weights), write(y), *scale.bindings, *parts],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec={**_constants(shape, tile), **scale.steps},
-        defines={**tile.defines(emitter.problem.half_sums), **scale.defines},
+        spec={**_constants(shape, tile), **scale.steps, **({} if split is None else split.spec)},
+        defines={
+            **tile.defines(emitter.problem.half_sums),
+            **scale.defines,
+            **({} if split is None else split.defines),
+        },
         epilogue=1,
         with_steps=with_steps,
         access="storage",

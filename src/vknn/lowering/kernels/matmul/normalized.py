@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from vknn.lowering.kernels.matmul import rule
+from vknn.lowering.kernels.matmul.forms import candidate_of, forms, has_separate_bias
 from vknn.lowering.kernels.matmul.gemm import fits_device, make_gemm
 from vknn.lowering.kernels.matmul.normalized_rows import RowNorm
 from vknn.lowering.kernels.matmul.product_weights import of_matmul
@@ -22,18 +22,19 @@ def normalized(problem: Problem, rows: RowNorm) -> list[Candidate]:
     op, a, b = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMul)
     gemm, weights = make_gemm(a.dims, b.dims, op.transpose_a, op.transpose_b), of_matmul(problem)
-    separate = rule._has_bias(problem) and not rule._packs_bias(weights)
-    if gemm is None or weights is None or separate or gemm.batch or gemm.n != 4 * rows.n4:
+    if gemm is None or weights is None or gemm.batch or gemm.n != 4 * rows.n4:
+        return []
+    if has_separate_bias(problem, weights):
         return []
     if not gemm.a_by_vec4 or not fits_device(gemm, problem.limits):
         return []
     found = []
-    for place, plain in enumerate(rule._forms(problem, gemm, weights)):
+    for place, plain in enumerate(forms(problem, gemm, weights)):
         form = replace(plain, normal=rows)
         lanes = form.row_lanes
         if lanes is not None and form.fits:
-            candidate = rule._candidate(form, place)
-            tile, groups = form.shared or form.wide, math.prod(form._groups())
+            candidate = candidate_of(form, place)
+            tile, groups = form.shared or form.wide, math.prod(form.groups())
             assert tile is not None
             more = lanes.cost(problem.machine, groups, tile.lanes)
             found.append(replace(candidate, cost=candidate.cost + more))

@@ -54,6 +54,7 @@ def _emit_lrn(emitter: Emitter) -> None:
             "beta": float(op.beta),
             "bias": float(op.bias),
         },
+        spec=_spec(op, x),
         flops=4 * x.size,
     )
 
@@ -67,8 +68,19 @@ def _reach(op: LRN, x: TensorType) -> list[tuple[int, int]]:
     return kept
 
 
+def _spec(op: LRN, x: TensorType) -> dict[str, int]:
+    """Specialization constants of lrn.comp."""
+    (before, after), *spatial = _reach(op, x)
+    return {
+        "BEFORE_C": before,
+        "AFTER_C": after,
+        "SPATIAL": int(any(map(any, spatial))),
+        "QUARTERS": {0.5: 2, 0.75: 3}.get(op.beta, 0),
+    }
+
+
 def _reach_push(op: LRN, x: TensorType) -> dict[str, int]:
-    named = list(zip("cdhw", _reach(op, x), strict=True))
+    named = list(zip("dhw", _reach(op, x)[1:], strict=True))
     before = {f"before_{axis}": b for axis, (b, _) in named}
     return before | {f"after_{axis}": a for axis, (_, a) in named}
 

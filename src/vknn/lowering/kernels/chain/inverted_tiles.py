@@ -1,0 +1,327 @@
+"""Tiles of inverted residual blocks as one dispatch, and what they are estimated to take.
+
+Instructions, waits and bytes are counted as static profiles count them (docs/null-devices.md).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from vknn.lowering.kernels.convolution.shape import ConvShape
+from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK
+from vknn.lowering.kit.layouts import ceil_div
+from vknn.lowering.kit.machine import Machine, machine_of
+from vknn.plan import DeviceLimits
+
+#: Lanes of a workgroup and vec4s of a slice of the channels between.
+SIZES = ((64, 8), (128, 8), (256, 8), (256, 16), (256, 32), (512, 32))
+#: Vec4s of channels of a lane, and pixels of it in the last convolution.
+COLS, PIXELS = (1, 2), (1, 2, 4, 6)
+#: Most vec4s of sums of a lane in a convolution, and most in the first one and in both on GCN, on
+#: RDNA, there of float32 in workgroups of 256 lanes and in smaller ones, and elsewhere. With more,
+#: registers leave fewer waves than the floors of docs/null-devices.md.
+MOST_SUMS = 10
+_GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
+#: Most pixels of a lane in the first convolution, of a tile, and of its sides.
+MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
+#: Most part of the shared memory that a workgroup takes: others are to run beside it.
+_SHARE = 0.5
+#: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV and
+#: below 32 KB with NVK, where each takes 16 bytes.
+MOST_INSTRUCTIONS = 1900, 1250
+#: Registers for what is loaded together.
+_LOADED = 48
+#: Instructions beside products and activations: of a vec4 of sums of the first convolution, of a
+#: round of the depthwise one and of a slice, by RADV's machine code for RDNA 2 (``vknn profile
+#: --static --isa`` on the null device navi21), and where none is read; for the place of a load.
+_BESIDE_SCALAR, _BESIDE, _PLACE = (20.0, 14.0, 40.0), (8.0, 6.0, 16.0), 0.75
+#: Instructions outside of all loops, and waits.
+_OUTSIDE, _OUTSIDE_WAITS = 150.0, 4.0
+#: Instructions that make floats of a vec4 of float16 where products do not take it as it is.
+_CONVERTED = 4.0
+#: Waves that a SIMD has registers for.
+_HELD = 8
+#: Shared memory of a compute unit, and SIMDs that have it.
+_UNIT_SHARED, _UNIT_SIMDS = 1 << 16, 2
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A workgroup's lanes, and what each has in the first and the last convolution.
+
+    ``parts``: of a slice, each of which other lanes multiply in the last convolution.
+    """
+
+    count: int
+    first_pixels: int
+    first_cols: int
+    pixels: int
+    cols: int
+    parts: int
+
+    @property
+    def first_sums(self) -> int:
+        """Vec4s of sums in the first convolution."""
+        return self.first_pixels * self.first_cols
+
+    @property
+    def sums(self) -> int:
+        """Vec4s of sums in the last convolution."""
+        return self.pixels * self.cols
+
+
+@dataclass(frozen=True)
+class InvertedTile:
+    """A tile of ``height`` x ``width`` pixels of the result, and ``slice`` vec4s between.
+
+    ``field``: pixels that it reads. ``steps``: vec4s of x whose products stand in a loop's round.
+    ``kind``: "tile" multiplies in float32, "half" in float16, "dots" adds products of float16 in
+    pairs. ``loaded``: registers of a vec4 of weights.
+    """
+
+    lanes: Lanes
+    slice: int
+    height: int
+    width: int
+    field: int
+    steps: int
+    kind: str
+    loaded: int
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the tile."""
+        return self.height * self.width
+
+    @property
+    def rounds(self) -> int:
+        """Pixels of a lane in the depthwise convolution."""
+        return ceil_div(self.pixels * self.slice, self.lanes.count)
+
+    @property
+    def own(self) -> float:
+        """Vec4s of a slice of a lane in the last convolution."""
+        return self.slice / self.lanes.parts
+
+    @property
+    def ahead(self) -> int:
+        """Vec4s of x whose loads stand together."""
+        each = self.lanes.first_pixels + 4 * self.lanes.first_cols
+        return max(1, _LOADED // (each * self.loaded))
+
+    @property
+    def last_ahead(self) -> int:
+        """Vec4s of a slice whose loads stand together."""
+        return max(1, _LOADED // ((self.lanes.pixels + 4 * self.lanes.cols) * self.loaded))
+
+    def row(self, m4: int) -> int:
+        """Vec4s of a row of the last convolution's weights."""
+        return ceil_div(m4, self.lanes.cols) * self.lanes.cols
+
+    def shared_bytes(self, m4: int) -> int:
+        """Shared memory of a workgroup."""
+        held = self.field * self.slice + self.pixels * (self.slice + 1)
+        sums = 16 * self.lanes.parts * self.pixels * self.row(m4)
+        return max((16 if self.kind == "tile" else 8) * held, sums)
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        return f"inverted-{self.kind}{self.lanes.count}x{self.slice}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """Work of a lane for a slice: instructions of products and besides, loads from buffers, vec4s
+    from shared memory."""
+
+    products: float
+    others: float
+    loads: float
+    held: float
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a block: vec4s of channels of x, between and of y, the depthwise convolution.
+
+    ``epilogues``: instructions for an element of each convolution's activation. ``half``: whether
+    tensors have 16 bits.
+    """
+
+    x4: int
+    middle4: int
+    m4: int
+    depthwise: ConvShape
+    epilogues: tuple[float, ...]
+    half: bool
+
+    def tiles(self, tile: InvertedTile) -> tuple[int, int]:
+        """Tiles below and beside each other in an image."""
+        _, height, width = self.depthwise.size_out
+        return ceil_div(height, tile.height), ceil_div(width, tile.width)
+
+    def groups(self, tile: InvertedTile) -> int:
+        """Workgroups."""
+        down, across = self.tiles(tile)
+        return self.depthwise.batch * down * across
+
+    def slices(self, tile: InvertedTile) -> int:
+        """Slices of the channels between."""
+        return ceil_div(self.middle4, tile.slice)
+
+    def numbers(self, tile: InvertedTile) -> int:
+        """Vec4s of packed weights and biases."""
+        row = tile.row(self.m4)
+        each = 4 * self.x4 + 4 * row + self.depthwise.taps + 2
+        return self.slices(tile) * tile.slice * each + row
+
+    def work(self, machine: Machine, tile: InvertedTile) -> Work:
+        """Work of a lane for a slice."""
+        lanes, taps, (g, h, _) = tile.lanes, self.depthwise.taps, self.epilogues
+        product = {"tile": 1.0, "dots": DOT_WORK}.get(tile.kind, machine.half)
+        products = 16 * product * (self.x4 * lanes.first_sums + tile.own * lanes.sums)
+        of_sum, of_round, of_slice = _BESIDE_SCALAR if machine.scalar else _BESIDE
+        others = (4 * g + of_sum) * lanes.first_sums + of_slice
+        others += tile.rounds * (4 * taps + 4 * h + of_round)
+        weights = 4 * (self.x4 * lanes.first_cols + tile.own * lanes.cols) + taps
+        loads = weights + self.x4 * lanes.first_pixels
+        return Work(products, others, loads, tile.rounds * taps + tile.own * lanes.pixels)
+
+    def code(self, machine: Machine, tile: InvertedTile) -> float:
+        """Instructions of the kernel."""
+        work, rest = self.work(machine, tile), self.x4 % tile.steps
+        together = (tile.steps + rest) / self.x4  # of the first convolution's steps
+        last = tile.own * tile.lanes.sums
+        own = last / (last + self.x4 * tile.lanes.first_sums)
+        part = own + (1 - own) * together
+        converted = _CONVERTED if converts(machine, tile.kind, self.half) else 0.0
+        return part * (work.products + (2 + converted) * work.loads) + work.others + 2 * work.held
+
+    def time(self, machine: Machine, tile: InvertedTile) -> float:
+        """Microseconds of all workgroups, apart from the dispatch and its bytes."""
+        lanes, groups, slices = tile.lanes, self.groups(tile), self.slices(tile)
+        each, waits = self._slice(machine, tile)
+        ends = ceil_div(tile.pixels * self.m4, lanes.count)
+        each = slices * each + ends * (10 + 8 * lanes.parts + 4 * self.epilogues[2]) + _OUTSIDE
+        waits = slices * waits + ends + _OUTSIDE_WAITS
+        room = max(1, _UNIT_SHARED // tile.shared_bytes(self.m4))
+        held = min(machine.held(_HELD), room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS)
+        busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
+        drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
+        return max(busy, drawn * max(1.0, groups * 4 / machine.simds))
+
+    def _slice(self, machine: Machine, tile: InvertedTile) -> tuple[float, float]:
+        """Instructions of a lane for a slice, and waits."""
+        work, lanes = self.work(machine, tile), tile.lanes
+        if not machine.scalar:
+            rounds = ceil_div(self.x4, tile.steps)
+            return work.products + work.others + work.loads + work.held, rounds
+        instructions = work.products + work.others + _PLACE * work.loads
+        if converts(machine, tile.kind, self.half):
+            instructions += _CONVERTED * work.loads
+        # Of caches and of shared memory, in the time of an instruction.
+        by_cache = work.loads * (4 if self.half else 8) * (2 if machine.converts else 1)
+        by_shared = work.held * (8 if tile.kind == "tile" else 4)
+        waits = 1 + ceil_div(self.x4, tile.ahead)
+        waits += ceil_div(tile.slice, lanes.parts * tile.last_ahead)
+        return max(instructions, by_cache, by_shared), waits
+
+
+def converts(machine: Machine, kind: str, half: bool) -> bool:
+    """True where float16 takes instructions and registers to become float32."""
+    return half and kind == "tile" and (machine.converts or not machine.scalar)
+
+
+@functools.lru_cache(maxsize=256)
+def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedTile, ...]:
+    """For each size of workgroups the tile of the least estimate that the device allows."""
+    machine = machine_of(limits)
+    loaded = 2 if sizes.half and not converts(machine, kind, sizes.half) else 4
+    found = []
+    for count, width in SIZES:
+        if count > min(limits.max_group_invocations, limits.max_group_size[0]):
+            continue
+        tiles = (
+            lean
+            for tile in _tiles(sizes, count, width, kind, loaded)
+            if tile.shared_bytes(sizes.m4) <= _SHARE * limits.shared_memory
+            and _has_registers(machine, tile)
+            and (lean := _lean(machine, sizes, tile))
+        )
+        best = min(tiles, key=lambda tile: sizes.time(machine, tile), default=None)
+        if best is not None:
+            found.append(best)
+    return tuple(found)
+
+
+def _has_registers(machine: Machine, tile: InvertedTile) -> bool:
+    lanes = tile.lanes
+    if not machine.scalar:
+        first, both = _ELSEWHERE
+    elif machine.converts:
+        first, both = _GCN
+    elif tile.loaded < 4:
+        first, both = _RDNA
+    else:
+        first, both = _RDNA_WIDE if lanes.count >= 256 else _RDNA_SMALL
+    return lanes.first_sums <= first and lanes.first_sums + lanes.sums <= both
+
+
+def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | None:
+    """The tile with as many steps as the code has room for; None where it has not for one.
+
+    On AMD's GPUs with all: a loop inside of that over slices waits once a round.
+    """
+    loops = 1 if machine.scalar else sizes.x4
+    for steps in dict.fromkeys(ceil_div(sizes.x4, rounds) for rounds in range(1, loops + 1)):
+        lean = replace(tile, steps=steps)
+        if sizes.code(machine, lean) <= MOST_INSTRUCTIONS[not machine.scalar]:
+            return lean
+    return None
+
+
+def _tiles(sizes: Sizes, count: int, width: int, kind: str, loaded: int) -> Iterator[InvertedTile]:
+    """Tiles whose fields and sums the lanes of a workgroup hold."""
+    _, down, across = sizes.depthwise.size_out
+    sides = ((height, beside) for height in _sides(down) for beside in _sides(across))
+    for height, beside in sides:
+        if height > beside and beside < across:
+            continue
+        pixels = height * beside
+        field = _field(sizes.depthwise, 1, height) * _field(sizes.depthwise, 2, beside)
+        if pixels <= MOST_TILE:
+            for lanes in _lanes(count, width, field, pixels, sizes.m4):
+                yield InvertedTile(lanes, width, height, beside, field, sizes.x4, kind, loaded)
+
+
+def _lanes(count: int, width: int, field: int, pixels: int, m4: int) -> Iterator[Lanes]:
+    """What a workgroup's lanes may have of a field and a tile of so many pixels.
+
+    Of what they may have in the last convolution two that take the least for a slice.
+    """
+    lasts = []
+    for own, cols in ((own, cols) for own in PIXELS for cols in COLS):
+        lanes = ceil_div(pixels, own) * ceil_div(m4, cols)
+        if lanes <= count and own <= pixels and own * cols <= MOST_SUMS:
+            parts = min(width, 1 << (count // lanes).bit_length() - 1)
+            lasts.append(((8 * own * cols + 4 * cols + own) / parts, own, cols, parts))
+    lasts.sort()
+    for cols in COLS:
+        first = ceil_div(field, count * cols // width)
+        if first <= MOST_PIXELS and first * cols <= MOST_SUMS:
+            for _, own, own_cols, parts in lasts[:2]:
+                yield Lanes(count, first, cols, own, own_cols, parts)
+
+
+@functools.cache
+def _sides(size: int) -> list[int]:
+    """Sides of tiles that divide an axis into different numbers of them."""
+    return sorted({side for n in range(1, size + 1) if (side := ceil_div(size, n)) <= MOST_SIDE})
+
+
+def _field(shape: ConvShape, axis: int, tile: int) -> int:
+    """Pixels along an axis of the input that a tile reads, with those outside of the image."""
+    return (tile - 1) * shape.strides[axis] + (shape.kernel[axis] - 1) * shape.dilations[axis] + 1
