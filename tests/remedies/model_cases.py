@@ -140,7 +140,8 @@ CASES = [
         lambda p: load(tflite(p)),
     ),
     Case(
-        "the files with an ONNX model's weights are found by themselves, beside it; {} is not needed",
+        "the files with an ONNX model's weights are found by themselves, beside it; {} is not "
+        "needed",
         lambda p: load(onnx(p), p.model),
         lambda p: load(onnx(p)),
     ),

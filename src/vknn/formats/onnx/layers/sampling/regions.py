@@ -7,6 +7,7 @@ from vknn.formats.onnx.layers.common.windows import window
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
 from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.convolution.im2col import Col2Im
 from vknn.ops.movement.shape import Concat
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.sampling.grid_sample import GridSample
@@ -64,3 +65,17 @@ def max_roi_pool(c: Context) -> Value:
     height, width = c.int_list("pooled_shape", count=2)
     op = MaxRoiPool((height, width), c.float("spatial_scale", 1.0))
     return c.add(op, c.x, c.value(1))
+
+
+@operator("Col2Im", 18, inputs=3)
+def col2im(c: Context) -> Value:
+    """Sums of columns at their places in an image"""
+    image, block = c.ints(1, "image_shape"), c.ints(2, "block_shape")
+    if len(image) != 2 or len(block) != 2:
+        c.refuse(f"{len(image)} spatial axes")
+    strides, dilations = c.int_list("strides", (1, 1), 2), c.int_list("dilations", (1, 1), 2)
+    pads = c.int_list("pads", (0,) * 4, 4)
+    op = Col2Im(
+        (block[0], block[1]), tuple(strides), tuple(pads), tuple(dilations), (image[0], image[1])
+    )
+    return c.add(op, c.x)
