@@ -28,6 +28,7 @@ from fuzzing.comparing import Elements, hold_against  # noqa: E402
 from fuzzing.corpus import FORMATS, SHARED  # noqa: E402
 from fuzzing.outcome import Outcome  # noqa: E402
 from fuzzing.overflow import overflowed  # noqa: E402
+from fuzzing.reuse import read_once  # noqa: E402
 from fuzzing.settings import Settings  # noqa: E402
 
 needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"needs the test data in {SHARED}")
@@ -185,6 +186,27 @@ def test_disagreements_are_found(tmp_path: Path) -> None:
         assert not outcome.findings
         hold_against(right, vknn.ShapeError("no"), session, feeds, outcome)
     assert [finding["kind"] for finding in outcome.findings] == ["disagreement"]
+
+
+@pytest.mark.device
+def test_both_sessions_of_a_file_read_it_once(tmp_path: Path) -> None:
+    path, feeds = write_small_model(tmp_path), {"data": np.ones(SHAPE, np.float32)}
+    device = vknn.open_device("auto")
+    try:
+        with read_once(), vknn.Session(path, device="numpy") as first:
+            right = first.run(feeds)
+            with vknn.Session(path, device=device) as second:
+                found = second.run(feeds)
+                assert second.model is first.model
+                assert second.device is device
+        with vknn.Session(path, device=device) as third:
+            assert third.model is not first.model
+            again = third.run(feeds)
+    finally:
+        device.close()
+    for name in right:
+        np.testing.assert_allclose(found[name], right[name], rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(found[name], again[name])
 
 
 @pytest.mark.host

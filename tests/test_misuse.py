@@ -14,6 +14,8 @@ from tests.small_model import SHAPE, write_small_model
 
 import vknn
 from vknn import formats
+from vknn.answers.looking import find_recipe
+from vknn.answers.recipe import Recipe
 
 ARRAY = np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
 
@@ -84,6 +86,46 @@ def test_a_model_beyond_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Path, "read_bytes", exhausted)
     with pytest.raises(vknn.OutOfMemoryError, match=r"small\.param: host memory is exhausted"):
         formats.load(path)
+
+
+def test_names_too_long_for_files(path: Path, tmp_path: Path) -> None:
+    long = "x" * 5000
+    for given in ((long,), (path, long)):
+        with pytest.raises(vknn.ModelFormatError, match="xxx: cannot be read: File name too long"):
+            vknn.Session(*given, device="numpy")
+    with pytest.raises(vknn.VknnError, match="xxx: no such file"):
+        Recipe.load(long)
+    whole = tmp_path / ("y" * 249 + ".param")  # none is left for ".recipe.json"
+    path.rename(whole)
+    with vknn.Session(whole, path.with_suffix(".bin"), device="numpy") as session:
+        found = find_recipe(session, whole)
+    assert found is not None
+    assert not found[1]
+
+
+@pytest.mark.parametrize("given", [None, 5, b"cpu", []], ids=repr)
+def test_what_names_no_device(given: object, path: Path) -> None:
+    with pytest.raises(vknn.DeviceError, match=r"device=.*: expected text, such as 'vulkan'"):
+        vknn.Session(path, device=given)  # type: ignore[arg-type]
+    with pytest.raises(vknn.DeviceError, match="expected text"):
+        vknn.open_device(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [None, 5, "data", {"data": ARRAY}], ids=["None", "5", "s", "{}"])
+def test_a_stream_of_one(given: object, path: Path) -> None:
+    with (
+        vknn.Session(path, device="numpy") as session,
+        pytest.raises(vknn.InputError, match="a stream takes an iterable of inputs, a dict for"),
+    ):
+        list(session.stream(given))  # type: ignore[arg-type]
+
+
+def test_only_updatable_models_are_trained(path: Path) -> None:
+    with (
+        vknn.Session(path, device="numpy") as session,
+        pytest.raises(vknn.VknnError, match=r"small\.param: only updatable Core ML models"),
+    ):
+        session.update([])
 
 
 def test_a_session_is_not_copied(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.formats.ncnn.nets import net, write
-from tests.helpers import single_op_graph
+from tests.helpers import single_op_graph, skip_without_half
 from tests.lowering.op_cases import FAMILIES
 from tests.ops.test_special_values import FINITE
+from tests.training import models
+from tests.training.examples import points
 
 import vknn
 from vknn import reference
@@ -45,6 +48,32 @@ def test_sessions(device: str, tmp_path: Path) -> None:
     with vknn.Session(path, device=device) as session:
         found = session.run({"x": x})["z"]
     assert np.isnan(found[0, [0, 4]]).all()
+
+
+@pytest.mark.parametrize("device", [pytest.param("vulkan", marks=pytest.mark.device), "numpy"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, 3e38, 1e300, 1e-320])
+def test_conversions_of_inputs(device: str, number: float, tmp_path: Path) -> None:
+    path = write(tmp_path, net("Input i 0 1 x", "UnaryOp n 1 1 x y 0=1"))
+    for precision in ("fp32",) if device == "numpy" else ("fp32", "fp16", "bf16"):
+        if precision != "fp32":
+            skip_without_half()
+        with vknn.Session(path, device=device, precision=precision) as session:
+            session.run({"x": np.array([[number, 1.0]])})
+            vknn.verify(session, {"x": np.array([[number, 1.0]])}).to_json()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 3e38, 1e300, 1e-320])
+@pytest.mark.parametrize("where", ["x", "y_true"])
+def test_training(number: float, where: str, tmp_path: Path) -> None:
+    data = {name: array.astype(np.float64) for name, array in points(5).items()}
+    data[where][0] = number
+    path = models.written(models.regressor(), tmp_path)
+    with vknn.Session(path, device="numpy") as session:
+        losses: list[float] = []
+        with contextlib.suppress(vknn.VknnError):  # the loss is infinite
+            losses = list(session.update(data, epochs=1).losses)
+    assert losses or number != 1e-320
+    assert np.isfinite(losses).all()
 
 
 def _special(array: np.ndarray | None) -> np.ndarray | None:

@@ -83,6 +83,10 @@ def test_wheel_holds_every_module_of_every_kernel(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "tools/", "shaders/"))]
 
 
+def test_wheel_is_for_all_platforms(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+
+
 def test_wheel_holds_the_recipes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:
         names = set(contents.namelist())

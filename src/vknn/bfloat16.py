@@ -21,5 +21,5 @@ def floats_of(bits: np.ndarray) -> np.ndarray:
 
 def rounded(array: np.ndarray) -> np.ndarray:
     """Floats to the nearest bfloat16, in the array's own dtype."""
-    with np.errstate(over="ignore"):  # of float64
+    with np.errstate(all="ignore"):  # of float64
         return floats_of(bits_of(array)).astype(array.dtype)

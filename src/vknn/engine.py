@@ -153,7 +153,7 @@ class Engine:
         with some inputs is raised where their results would come, behind those before them.
         ``timeout``: seconds for each result; what the device then still does is not waited for.
         """
-        source, failure = iter(inputs), None
+        source, failure = _each(inputs), None
         seconds = self.timeout if timeout is None else checked_seconds(timeout)
         runs = StreamedRuns(self._streamed, self.lock, seconds)
         self._stream_limits.append(runs.limit)
@@ -365,6 +365,16 @@ class Engine:
         values = {n: np.asarray(on_host(n, feeds[n], reason)) for n in decisive}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
         return types, values
+
+
+def _each(inputs: Any) -> Iterator[Any]:
+    """The inputs of a stream, one by one; raises InputError for what is one of them, or nothing."""
+    if isinstance(inputs, Iterable) and not isinstance(inputs, Mapping | str | bytes):
+        return iter(inputs)
+    raise InputError(
+        "a stream takes an iterable of inputs, a dict for each run, "
+        f"not a single {type(inputs).__name__}"
+    )
 
 
 def _filled(type_: TensorType, number: float) -> np.ndarray:

@@ -1,10 +1,14 @@
-"""Errors of files that say which file."""
+"""Files that users name: errors that say which file, and files that are replaced as a whole."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 
 @contextmanager
@@ -16,3 +20,43 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.filename is None and error.errno is not None:
             error.filename = os.fspath(path)
         raise
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes the place of ``path`` at the end of the block.
+
+    After an error there is what was there before: a full disk takes no model away. What is no plain
+    file (a device, a pipe), or lies in a folder where no file can be made, is written to itself.
+    """
+    target = os.path.realpath(path)  # a link stays one
+    with named(path):
+        temporary = None if _is_special(target) else _beside(target)
+        if temporary is None:
+            with open(path, "wb") as file:
+                yield file
+            return
+        try:
+            with open(temporary, "wb") as file:
+                yield file
+            if os.path.exists(target):
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def _is_special(path: str) -> bool:
+    return os.path.lexists(path) and not os.path.isfile(path)
+
+
+def _beside(path: str) -> str | None:
+    """A new file beside ``path``, or None where there can be none but ``path`` can be written."""
+    temporary = os.path.join(os.path.dirname(path), f".vknn-{secrets.token_hex(8)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError:
+        return None
+    return temporary

@@ -202,13 +202,3 @@ def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> 
     op = Conv((1, 1), (0,) * 4, (1, 1))
     (bound,) = allowances(op, [x, w], op.reference(x, w))
     assert (bound.allowed > UNIT).all()
-
-
-@pytest.mark.parametrize("op", [Conv((1, 1), (0,) * 4, (1, 1)), MatMul()], ids=["conv", "matmul"])
-def test_a_result_whose_magnitude_overflows_has_a_tolerance(op: Op) -> None:
-    """Terms that cancel to a float32, where their absolute values add up to none."""
-    x, w = np.float32([3e38, 1e38]), np.float32([0.9, -0.9])
-    shapes = [(1, 2, 1, 1)] * 2 if isinstance(op, Conv) else [(1, 2), (2, 1)]
-    inputs = [a.reshape(shape) for a, shape in zip((x, w), shapes, strict=True)]
-    (bound,) = allowances(op, inputs, op.reference(*inputs))
-    assert UNIT < bound.allowed.item() / 3.6e38 < 100 * UNIT

@@ -114,7 +114,7 @@ def activated(array: np.ndarray, how: str, axis: int = -1) -> np.ndarray:
     """Scores of what a network gives: as it is, 1 / (1 + e^-x), or softmax along an axis."""
     if how == "none":
         return array
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         if how == "sigmoid":
             return 1 / (1 + np.exp(-array))
         raised = np.exp(array - array.max(axis=axis, keepdims=True))

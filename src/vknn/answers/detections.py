@@ -77,7 +77,7 @@ def answer_of(boxes: Boxes, reading: Reading, names: tuple[str, ...] = ()) -> An
 
     Boxes that are not finite, that have no area or that lie beside the picture are left out.
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         real = np.isfinite(boxes.corners).all(axis=1) & np.isfinite(boxes.scores)
         boxes = boxes.take(np.flatnonzero(real & (boxes.scores >= reading.threshold)))
     order = np.argsort(-boxes.scores, kind="stable")[:MOST_CANDIDATES]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -186,8 +187,10 @@ def read_json(path: Path, most: int = MAX_BYTES) -> Any:
 def read_text(path: Path, most: int) -> str:
     """The text of a regular file of at most ``most`` bytes. Raises VknnError."""
     try:
-        if not path.is_file():  # a pipe would wait for a writer, for ever
-            raise VknnError(f"{path}: {'this is no file' if path.exists() else 'no such file'}")
+        if not os.path.isfile(path):  # a pipe would wait for a writer, for ever
+            raise VknnError(
+                f"{path}: {'this is no file' if os.path.exists(path) else 'no such file'}"
+            )
         with path.open("rb") as file:
             data = file.read(most + 1)
     except (OSError, ValueError) as error:

@@ -87,7 +87,7 @@ class Priors(ScoredBoxes):
         if self.coder == "pixels":
             return np.concatenate([priors[:, :2] + moves[:, :2], moves[:, 2:4]], axis=1)
         centres = priors[:, :2] + self.variances[0] * moves[:, :2] * priors[:, 2:]
-        with np.errstate(over="ignore"):  # what is not finite is left out
+        with np.errstate(all="ignore"):  # what is not finite is left out
             sizes = priors[:, 2:] * np.exp(self.variances[1] * moves[:, 2:4])
         return np.concatenate([centres, sizes], axis=1)
 

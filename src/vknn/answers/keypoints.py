@@ -86,7 +86,7 @@ class Maps(Keypoints):
         if planes.shape != (2 * count, *maps.shape[1:]):
             raise reading.misfit(name, f"2 x {count} maps of {maps.shape[2]}x{maps.shape[1]}")
         moves = planes.reshape(2, count, *maps.shape[1:])
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.where(np.abs(moves) < _FARTHEST, moves, np.nan)
 
 
@@ -106,7 +106,7 @@ def between_cells(maps: np.ndarray, places: np.ndarray) -> np.ndarray:
     """
     made = places + 0.5
     height, width = maps.shape[1:]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         for index, (x, y) in enumerate(places.tolist()):
             plane = maps[index]
             if 0 < x < width - 1:

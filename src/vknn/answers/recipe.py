@@ -239,7 +239,7 @@ def beside(model: Path) -> Path | None:
     stem = model.name.removesuffix(".bin").rpartition(".")[0] or model.name
     for name in (model.name, stem):
         path = model.with_name(f"{name}.recipe.json")
-        if path.exists():
+        if os.path.exists(path):  # False for a name that is too long, too
             return path
     return None
 

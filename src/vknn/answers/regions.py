@@ -29,7 +29,7 @@ class Regions(Decoder):
 
     def decode(self, reading: Reading) -> Answer:
         plane = reading.planes(self.map, self.layout)[0]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             numbers, count = connected(plane > self.level)
         boxes, scores = [], []
         for left, top, right, bottom, mean in region_boxes(numbers, count, plane):

@@ -88,7 +88,7 @@ class Yolo(Decoder):
     def _corners(self, rows: np.ndarray, grid: np.ndarray) -> np.ndarray:
         """Corners for rows, of v3 and v5 behind their sigmoids, and for cell, stride and anchor."""
         cell, stride, anchors = grid[:, :2], grid[:, 2:3], grid[:, 3:]
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             if self.coder == "v5":
                 centres, sizes = 2 * rows[:, :2] - 0.5 + cell, anchors * (2 * rows[:, 2:4]) ** 2
             else:

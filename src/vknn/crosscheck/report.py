@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison
-from vknn.named_files import named
+from vknn.named_files import replacing
 from vknn.rich_text import text_of
 
 
@@ -120,7 +120,7 @@ class VerifyReport:
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""
-        with named(path), open(path, "wb") as file:
+        with replacing(path) as file:
             np.savez_compressed(file, **{_key(k): v for k, v in self.arrays.items()})  # type: ignore[arg-type]
 
     def table(self, failures_only: bool = False) -> Table:

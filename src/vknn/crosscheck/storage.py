@@ -43,7 +43,7 @@ def rounded(array: np.ndarray | None, precision: str = "fp16") -> np.ndarray | N
         return array
     if precision == "bf16":
         return bfloat16.rounded(array)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return array.astype(np.float16).astype(array.dtype)
 
 

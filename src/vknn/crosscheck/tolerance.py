@@ -156,6 +156,8 @@ def _single(
     sums: float = 0.0,
 ) -> Allowance:
     rule = _RULES.get(type(op))
+    if not y.size:
+        return Allowance(np.zeros(y.shape), np.zeros(y.shape))
     if rule is None:
         return _elementwise(op, inputs, y, index, unit, tolerance)
     magnitude, factor = rule(op, inputs, y)

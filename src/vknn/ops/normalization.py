@@ -77,6 +77,8 @@ class LayerNormalization(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale, bias = arguments(self, inputs, 1, optional=2)
         axes = tuple(range(normal_axis(self, self.axis, x.ndim), x.ndim))
+        if not x.size:  # nothing has no mean
+            return (x.copy(),)
         with np.errstate(all="ignore"):
             y = x - x.mean(axis=axes, dtype=np.float64, keepdims=True)
             y /= np.sqrt(np.mean(y * y, axis=axes, keepdims=True) + self.epsilon)
@@ -157,6 +159,8 @@ def _grouped(
 ) -> np.ndarray:
     """x normalised over its spatial axes and each of ``groups`` runs of channels, then affine."""
     x, scale, bias = arguments(op, inputs, 1, optional=2)
+    if not x.size:
+        return x.copy()
     each = x.shape[1] // groups
     rows = x.reshape(x.shape[0], groups, each, math.prod(x.shape[2:]))
     affine = [None if v is None else v.reshape(groups, each, 1) for v in (scale, bias)]
@@ -256,6 +260,8 @@ class MeanVarianceNormalization(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         axes = normal_axes(self, self.axes, x.ndim)
+        if not x.size:
+            return (x.copy(),)
         with np.errstate(all="ignore"):
             y = x - x.mean(axis=axes, dtype=np.float64, keepdims=True)
             if self.normalize_variance:

@@ -109,7 +109,7 @@ def _affine(node: Node) -> _Affine | None:
 
 
 def _has_float32(values: np.ndarray) -> bool:
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return bool(np.isfinite(values.astype(np.float32)).all())
 
 

@@ -45,7 +45,7 @@ class DeviceArray:
         array = self.memory.read(self.nbytes).view(self.storage).reshape(self.shape)
         if self.is_bfloat16:
             array = bfloat16.floats_of(array)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return array.astype(self.dtype, copy=False)
 
     def unfit(self, core: Core, port: Port) -> str | None:

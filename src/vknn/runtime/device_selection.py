@@ -32,7 +32,15 @@ def rejection(snapshot: Snapshot, null_device: bool = False) -> str | None:
 
 
 def is_host(selector: str) -> bool:
-    """Whether a selector means the NumPy reference, whatever the devices are called."""
+    """Whether a selector means the NumPy reference, whatever the devices are called.
+
+    Raises DeviceError for what is no text.
+    """
+    if not isinstance(selector, str):
+        raise DeviceError(
+            f"device={selector!r}: expected text, such as 'vulkan', 'numpy' or a part of a "
+            "device's name, or an open Device"
+        )
     return selector.strip().lower() in HOST_DEVICES
 
 

@@ -166,7 +166,7 @@ class HostIO:
     def store(self, feeds: Mapping[str, Any]) -> None:
         """Copy of inputs in, all or some of them, converted to the device's dtypes."""
         if self._narrows:  # numbers beyond float16's range become infinite, without a warning
-            with np.errstate(over="ignore"):  # errstate takes longer than a small copy
+            with np.errstate(all="ignore"):  # errstate takes longer than a small copy
                 self._copy_in(feeds)
         else:
             self._copy_in(feeds)

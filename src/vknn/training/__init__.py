@@ -47,4 +47,5 @@ def _task(model: Model, target: Target) -> Task:
         return CoremlTask(model)
     if isinstance(model, PipelineModel):
         return PipelineTask(model, target)
-    raise VknnError("only updatable Core ML models can be trained")
+    file = f"{model.file}: " if model.file is not None else ""
+    raise VknnError(f"{file}only updatable Core ML models can be trained")

@@ -92,4 +92,5 @@ def _numbers(value: Any, where: str) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{where} takes numbers, not {array.dtype}")
-    return np.ascontiguousarray(array, np.float32).reshape(-1)
+    with np.errstate(all="ignore"):  # what has no float32 makes the loss infinite, which is told
+        return np.ascontiguousarray(array, np.float32).reshape(-1)

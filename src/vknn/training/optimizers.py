@@ -70,7 +70,7 @@ class Adam(Optimizer):
             mean = _blend(self.beta1, mean, gradient)
             square = _blend(self.beta2, square, gradient * gradient)
             self._moments[name] = mean, square
-            with np.errstate(invalid="ignore", divide="ignore"):
+            with np.errstate(all="ignore"):
                 moved = mean / (np.sqrt(square) / root + np.float32(self.eps))
             weights[name][...] -= rate * moved
 

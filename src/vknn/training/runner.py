@@ -178,8 +178,10 @@ def _split(array: np.ndarray, axis: int | None, count: int) -> list[np.ndarray]:
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     if a.shape != b.shape:
         return False
-    scale = max(float(np.abs(b).max(initial=0.0)), 1e-30)
-    return bool(np.allclose(a, b, rtol=0, atol=_SAME * scale, equal_nan=True))
+    size = np.abs(b)
+    scale = max(float(size.max(initial=0.0, where=np.isfinite(size))), 1e-30)
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(a, b, rtol=0, atol=_SAME * scale, equal_nan=True))
 
 
 def _check_target(kind: str, target: Any, width: int, place: str) -> None:

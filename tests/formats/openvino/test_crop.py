@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.formats.openvino.many import BACKENDS, Fixed, Many, fixed, refuse
 
+from vknn.errors import ModelFormatError
 from vknn.session import Session
 
 DTYPES = (np.float32, np.int32, np.uint8, np.int64)
@@ -163,7 +164,8 @@ def test_refused(tmp_path: Path) -> None:
     crop = {"axis": 2, "offset": 3}
     refuse(tmp_path, "Crop", [x], [(2, 3, 2)], crop | {"dim": 2}, "keeps 3 to 5 of 4")
     refuse(tmp_path, "Crop", [x], [(2, 3, 2)], crop | {"offset": "1,2", "dim": 2}, "for 1 axes")
-    refuse(tmp_path, "Crop", [x], [(2, 3, 2)], {"axis": 2, "dim": 2}, "no offset")
+    without = {"axis": 2, "dim": 2}
+    refuse(tmp_path, "Crop", [x], [(2, 3, 2)], without, "no offset", ModelFormatError)
     refuse(tmp_path, "Crop", [x], [(2, 3, 2)], {"axis": 5, "offset": 0, "dim": 2}, "axis 5")
     both = {"axis": "1,-2", "offset": "0,0", "dim": "1,1"}
     refuse(tmp_path, "Crop", [x], [(2, 1, 4)], both, "twice")

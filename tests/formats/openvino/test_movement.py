@@ -176,7 +176,9 @@ def test_refused(tmp_path: Path) -> None:
     wide = {"pads_begin": (0, 0, 5), "pads_end": (0, 0, 0), "pad_mode": "symmetric"}
     refuse(tmp_path, "Pad", [x], [(2, 3, 9)], wide, "mirrors 5 of 4")
     refuse(tmp_path, "Pad", [x], [(2, 3, 8)], {**pads, "pad_mode": "wrap"}, "not one of")
-    refuse(tmp_path, "Pad", [x], [(2, 3, 8)], {"pads_begin": "0,1"}, "for 3 axes")
+    refuse(tmp_path, "Pad", [x], [(2, 3, 8)], {**pads, "pads_begin": "0,1"}, "for 3 axes")
+    half = {"pads_begin": (0, 0, 4)}
+    refuse(tmp_path, "Pad", [x], [(2, 3, 8)], half, "has no pads_end", ModelFormatError)
     negative = {"pads_begin": (0, 0, -1), "pads_end": (0, 0, 0)}
     refuse(tmp_path, "Pad", [x], [(2, 3, 3)], negative, "negative")
     refuse(tmp_path, "ShuffleChannels", [x], [(2, 3, 4)], {"group": 2}, "do not divide")

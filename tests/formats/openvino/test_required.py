@@ -12,7 +12,7 @@ from vknn.errors import ModelFormatError
 from vknn.formats.openvino import layers as _layers  # noqa: F401 (registers the layers)
 from vknn.formats.openvino.reader import parse_net
 from vknn.formats.openvino.registry import layer_type, layer_types
-from vknn.formats.openvino.required import required_attributes
+from vknn.formats.openvino.required import missing_attributes, required_attributes
 from vknn.formats.openvino.validation import check_layers
 from vknn.session import Session
 
@@ -57,3 +57,11 @@ def test_the_table_is_of_the_notation() -> None:
     assert len(CASES) > 60
     for name, spellings in CASES:
         assert spellings.split("|")[0] in notation[name], name
+
+
+def test_ports_instead_of_attributes() -> None:
+    """Pads are attributes, or inputs as in later versions of the format."""
+    assert missing_attributes("Pad", {}, 1) == ["pads_begin", "pads_end"]
+    assert missing_attributes("Pad", {}, 2) == ["pads_end"]
+    assert missing_attributes("Pad", {}, 3) == []
+    assert missing_attributes("Pad", {"pads_end": "1"}, 2) == []

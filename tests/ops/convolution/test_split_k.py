@@ -245,7 +245,7 @@ def test_offered_for_idle_gpus_with_room() -> None:
     assert not splits(dataclasses.replace(GPU, max_storage_buffers=5), 7, 7)
     assert not splits(GPU, 7, 7, disabled="split-k")
     assert splits(GPU, 7, 7, channels=3) == ["splitk2-shared32x32"]  # three rounds of k
-    assert not splits(GPU, 199, 197, channels=32)  # enough waves
+    assert not splits(GPU, 299, 297, channels=32)  # enough waves
     few = dataclasses.replace(GPU, compute_units=ComputeUnits(2, 64, 1.0))
     assert not splits(few, 7, 7)
     raven = dataclasses.replace(GPU, vendor_id=0x1002, name="RAVEN", subgroup_size=64)

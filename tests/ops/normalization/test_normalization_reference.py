@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from reference_helper import check, data, f32, i32, refuses
+from vknn.crosscheck import allowances
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType
 from vknn.ops.normalization import (
@@ -162,3 +163,26 @@ REFUSED = [
 @pytest.mark.parametrize(("op", "types", "words"), REFUSED, ids=lambda v: str(v)[:40])
 def test_infer_refuses(op: Op, types: list[TensorType], words: str) -> None:
     refuses(op, *types, match=words)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(2, 3, 0), (2, 0, 3), (0, 3, 5)], ids=str)
+@pytest.mark.parametrize(
+    "op",
+    [
+        LayerNormalization(),
+        LayerNormalization(1),
+        GroupNormalization(1),
+        InstanceNormalization(),
+        MeanVarianceNormalization((1, 2)),
+        NormalizeL2((2,)),
+        RMSNormalization(),
+    ],
+    ids=repr,
+)
+def test_nothing_is_normalised_without_a_warning(op: Op, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, np.float32)
+    (y,) = op.reference(x)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    (bound,) = allowances(op, [x], [y])
+    assert np.broadcast_shapes(bound.allowed.shape, shape) == shape

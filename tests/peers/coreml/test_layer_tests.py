@@ -24,6 +24,8 @@ LEFT_OUT = {
     "test_topk_cpu": "takes the order of equal numbers from an unstable sort",
     "test_random_normal_like_cpu": "draws a hundred million numbers",
     "test_conv3d_cpu_slow": "takes longer than a test may",
+    "test_dyn_weight_conv2d_stress": "has batches of 512 MiB, more than many devices bind",
+    "test_static_weight_conv2d_stress": "has batches of 512 MiB, more than many devices bind",
 }
 
 

@@ -82,7 +82,7 @@ class ArrayInput(Input):
         if array.dtype.kind not in "fiub":
             raise InputError(f"input {self.name!r} takes numbers, not {array.dtype}")
         shape = self.mapped(array.shape)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return np.ascontiguousarray(array, np.float32).reshape(shape)
 
     def feature_type(self, type: TensorType) -> TensorType:

@@ -26,7 +26,7 @@ from vknn.formats.coreml.stages import COUNTER_TYPE, NetworkSource
 from vknn.formats.coreml.validation import check_blobs, check_layers
 from vknn.formats.model import Model
 from vknn.graph import Graph, GraphBuilder, TensorType
-from vknn.named_files import named
+from vknn.named_files import replacing
 
 
 class FeatureModel(Model):
@@ -66,8 +66,8 @@ class FeatureModel(Model):
 
     def save(self, path: Path) -> None:
         """Writing of a .mlmodel with the present weights."""
-        with named(path):
-            path.write_bytes(self.message.SerializeToString())
+        with replacing(path) as file:
+            file.write(self.message.SerializeToString())
 
 
 class CoremlModel(FeatureModel):

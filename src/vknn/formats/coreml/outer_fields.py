@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from vknn.errors import ModelFormatError
-from vknn.formats.coreml.signature import Cut, Damaged, varint
+from vknn.formats.coreml.signature import Cut, DamagedMessage, varint
 
 #: What protocol buffers allow to a message.
 MAX_BYTES = (1 << 31) - 1
@@ -53,7 +53,7 @@ def _wrong_place(data: mmap.mmap) -> int | None:
             return None
         try:
             behind = _behind(data, place)
-        except (Cut, Damaged):
+        except (Cut, DamagedMessage):
             return place
         if behind > len(data):
             return place
@@ -62,11 +62,11 @@ def _wrong_place(data: mmap.mmap) -> int | None:
 
 
 def _behind(data: mmap.mmap, place: int) -> int:
-    """The end of the field at ``place``. Raises Cut and Damaged."""
+    """The end of the field at ``place``. Raises Cut and DamagedMessage."""
     tag, place = varint(data, place)
     wire = tag & 7
     if tag >> 3 == 0 or wire not in (_VARINT, _BYTES, *_FIXED):
-        raise Damaged  # groups are none either: version 3 has none
+        raise DamagedMessage  # groups are none either: version 3 has none
     if wire in _FIXED:
         return place + _FIXED[wire]
     value, place = varint(data, place)

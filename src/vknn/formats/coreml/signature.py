@@ -19,7 +19,7 @@ _FEATURE_FIELDS = frozenset({1, 2, 3})
 _BYTES = 2
 
 
-class Damaged(ValueError):
+class DamagedMessage(ValueError):
     """The bytes are no field."""
 
 
@@ -43,7 +43,7 @@ def looks_like_model(head: bytes) -> bool:
                     pass
     except Cut:
         return True
-    except Damaged:
+    except DamagedMessage:
         return False
     return True
 
@@ -56,13 +56,13 @@ def _fields(
         tag, place = varint(data, place)
         length, place = varint(data, place)
         if tag & 7 != _BYTES or tag >> 3 not in known or place + length > end:
-            raise Damaged
+            raise DamagedMessage
         yield tag >> 3, place, place + length
         place += length
 
 
 def varint(data: bytes | mmap.mmap, place: int) -> tuple[int, int]:
-    """A number, and the place behind it. Raises Cut and Damaged."""
+    """A number, and the place behind it. Raises Cut and DamagedMessage."""
     value = 0
     for shift in range(0, 64, 7):
         if place >= len(data):
@@ -72,4 +72,4 @@ def varint(data: bytes | mmap.mmap, place: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, place
-    raise Damaged
+    raise DamagedMessage

@@ -97,7 +97,7 @@ class NcnnModel(Model):
             return _as_int32(name, array)[None]
         if array.dtype == dtype.numpy and array.flags.c_contiguous:
             return array[None]  # the common case; entering errstate would double its time
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return np.ascontiguousarray(array, dtype=dtype.numpy)[None]
 
     def decode(self, name: str, array: np.ndarray) -> np.ndarray:

@@ -161,7 +161,7 @@ class _Parser:
             return self.to_int(text, what, start, layer)
         if len(text) > _MAX_VALUE or not _FLOAT.match(text):
             raise self.error(f"{what}: {text[:40]!r} is not a finite number", start, layer)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             value = float(np.float32(float(text)))
         if not np.isfinite(value):
             raise self.error(f"{what}: {text} does not fit into a float", start, layer)

@@ -68,7 +68,10 @@ class BinReader:
         """Maps the file; without ``required`` a missing file counts as empty."""
         self._path = path
         self.position = 0
-        self._missing = not path.exists()
+        try:
+            self._missing = not path.exists()
+        except OSError as error:  # no name of a file, or in a folder that cannot be searched
+            raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error
         if self._missing and required:
             raise ModelFormatError("no such weights file", file=str(path))
         self._data = self._map()

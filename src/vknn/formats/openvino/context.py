@@ -80,7 +80,7 @@ class Context(LayerContext, AttributeReader):
         """The data of an input as integers, flattened. Raises Malformed for fractions."""
         array = self.data(number).reshape(-1)
         if array.dtype.kind not in "iub":
-            with np.errstate(invalid="ignore"):
+            with np.errstate(all="ignore"):
                 whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) < 2**31)
             self.require(bool(whole.all()), f"{what} must be integers")
         return [int(v) for v in array]

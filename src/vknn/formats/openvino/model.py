@@ -72,7 +72,7 @@ class OpenvinoModel(Model):
             return np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind not in "fiub":
             raise InputError(f"input {name!r} takes {wanted}, not {array.dtype}")
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             converted = array.astype(wanted)
         if wanted.kind != "f" and not np.array_equal(converted, array):
             raise InputError(

@@ -2,8 +2,8 @@
 
 Some repeat what ports and blobs say (``output``, ``out-size``, ``hidden_size``, ``input``). Left
 out are attributes that the notation calls required and OpenVINO has a default for, as
-``pool-method`` and ``power``, and those of Crop, which say of which kind it is; its converter asks
-for them.
+``pool-method`` and ``power``. Of Crop one is enough to say of which kind it is; its converter asks
+for the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "BinaryConvolution": (_KERNEL, "output", "input"),
     "Clamp": ("min", "max"),
     "Convolution": (_KERNEL, "output"),
+    "Crop": ("offset|crop_begin|crop_end",),
     "Deconvolution": (_KERNEL, "output"),
     "DeformableConvolution": (_KERNEL, "output"),
     "DetectionOutput": ("num_classes", "nms_threshold"),
@@ -32,6 +33,7 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "Norm": ("alpha", "beta", "local-size|local_size"),
     "Normalize": ("eps",),
     "OneHot": ("depth",),
+    "Pad": ("pads_begin", "pads_end"),
     "Permute": ("order",),
     "Pooling": (f"{_KERNEL}|global_pool|global-pool|global_pooling",),
     "PriorBox": ("offset",),
@@ -52,6 +54,8 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "TopK": ("mode", "sort"),
     "Unique": ("sorted", "return_inverse", "return_counts"),
 }  # fmt: skip
+#: Layer type -> attributes that an input port of this number may give instead.
+_PORTS = {"Pad": {"pads_begin": 1, "pads_end": 2}}
 
 
 def required_attributes(type_: str) -> tuple[str, ...]:
@@ -59,7 +63,9 @@ def required_attributes(type_: str) -> tuple[str, ...]:
     return _REQUIRED.get(type_, ())
 
 
-def missing_attributes(type_: str, attributes: Mapping[str, str]) -> list[str]:
-    """Required attributes, in their first spelling, that are not among ``attributes``."""
+def missing_attributes(type_: str, attributes: Mapping[str, str], ports: int) -> list[str]:
+    """Required attributes, in their first spelling, that neither ``attributes`` nor ports give."""
+    given, instead = attributes.keys(), _PORTS.get(type_, {})
     spellings = [names.split("|") for names in required_attributes(type_)]
-    return [names[0] for names in spellings if attributes.keys().isdisjoint(names)]
+    missing = [names[0] for names in spellings if given.isdisjoint(names)]
+    return [name for name in missing if ports <= instead.get(name, ports)]

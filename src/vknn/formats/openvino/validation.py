@@ -50,7 +50,7 @@ def check_layers(net: Net, file: str | None = None) -> None:
             unknown.append(f"{layer.type} (layer {layer.name!r})")
         elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
             raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
-        elif missing := missing_attributes(found.name, layer.attributes):
+        elif missing := missing_attributes(found.name, layer.attributes, len(layer.inputs)):
             problem = f"{layer.type} has no {' and no '.join(missing)}, which it must have"
             raise ModelFormatError(problem, file=file, layer=layer.name)
     if unknown:

@@ -114,7 +114,7 @@ class TfliteModel(Model):
             return _strings(name, array)
         if array.dtype.kind not in "fiub":
             raise InputError(f"input {name!r} takes {record.dtype.value}, not {array.dtype}")
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             converted = array.astype(wanted)
         if not record.dtype.is_float and not np.array_equal(converted, array):
             raise InputError(

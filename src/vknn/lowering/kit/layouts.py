@@ -113,7 +113,7 @@ def narrowed(packed: np.ndarray, precision: str) -> np.ndarray:
         return packed
     if precision == "bf16":
         return bfloat16.bits_of(packed)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return packed.astype(np.float16)
 
 

@@ -94,7 +94,7 @@ class FloatRescale(Op):
     @in_blocks()
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             scaled = x.astype(np.float32) * np.float32(self.scale) + np.float32(self.bias)
         whole = fp.round_half_away(np.clip(scaled, -_FAR, _FAR)).astype(np.int64) + self.zero_out
         return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)

@@ -66,7 +66,7 @@ def rounded(rows: Any, rounding: str) -> Any:
     if rounding == "none":
         return rows
     whole, size, _ = _in_steps(rows, rounding)
-    with np.errstate(invalid="ignore"):  # a range beyond float32: 0 steps of infinity
+    with np.errstate(all="ignore"):  # a range beyond float32: 0 steps of infinity
         return whole * size
 
 

@@ -19,7 +19,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 def fingerprint64(keys: np.ndarray) -> np.ndarray:
     """uint64 [n] of keys, uint8 [n, length]."""
     length = keys.shape[1]
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         if length <= 16:
             return _to_16(keys, length)
         if length <= 32:

@@ -49,7 +49,7 @@ class Inverted:
 
     @functools.cached_property
     def sizes(self) -> Sizes:
-        """What tiles are chosen by."""
+        """Sizes that tiles are chosen by."""
         first, depthwise, last = self.shapes
         work = tuple(epilogue_work(link.problem.epilogue) for link in self.links)
         half = self.links[0].problem.options.half

@@ -48,7 +48,7 @@ _UNIT_SHARED, _UNIT_SIMDS = 1 << 16, 2
 
 
 @dataclass(frozen=True)
-class Lanes:
+class BlockLanes:
     """A workgroup's lanes, and what each has in the first and the last convolution.
 
     ``parts``: of a slice, each of which other lanes multiply in the last convolution.
@@ -81,7 +81,7 @@ class InvertedTile:
     pairs. ``loaded``: registers of a vec4 of weights.
     """
 
-    lanes: Lanes
+    lanes: BlockLanes
     slice: int
     height: int
     width: int
@@ -133,7 +133,7 @@ class InvertedTile:
 
 
 @dataclass(frozen=True)
-class Work:
+class SliceWork:
     """Work of a lane for a slice: instructions of products and besides, loads from buffers, vec4s
     from shared memory."""
 
@@ -178,7 +178,7 @@ class Sizes:
         each = 4 * self.x4 + 4 * row + self.depthwise.taps + 2
         return self.slices(tile) * tile.slice * each + row
 
-    def work(self, machine: Machine, tile: InvertedTile) -> Work:
+    def work(self, machine: Machine, tile: InvertedTile) -> SliceWork:
         """Work of a lane for a slice."""
         lanes, taps, (g, h, _) = tile.lanes, self.depthwise.taps, self.epilogues
         product = {"tile": 1.0, "dots": DOT_WORK}.get(tile.kind, machine.half)
@@ -188,7 +188,7 @@ class Sizes:
         others += tile.rounds * (4 * taps + 4 * h + of_round)
         weights = 4 * (self.x4 * lanes.first_cols + tile.own * lanes.cols) + taps
         loads = weights + self.x4 * lanes.first_pixels
-        return Work(products, others, loads, tile.rounds * taps + tile.own * lanes.pixels)
+        return SliceWork(products, others, loads, tile.rounds * taps + tile.own * lanes.pixels)
 
     def code(self, machine: Machine, tile: InvertedTile) -> float:
         """Instructions of the kernel."""
@@ -237,7 +237,7 @@ def converts(machine: Machine, kind: str, half: bool) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedTile, ...]:
-    """For each size of workgroups the tile of the least estimate that the device allows."""
+    """Tiles of the least estimate that the device allows, one for each size of workgroups."""
     machine = machine_of(limits)
     loaded = 2 if sizes.half and not converts(machine, kind, sizes.half) else 4
     found = []
@@ -297,7 +297,7 @@ def _tiles(sizes: Sizes, count: int, width: int, kind: str, loaded: int) -> Iter
                 yield InvertedTile(lanes, width, height, beside, field, sizes.x4, kind, loaded)
 
 
-def _lanes(count: int, width: int, field: int, pixels: int, m4: int) -> Iterator[Lanes]:
+def _lanes(count: int, width: int, field: int, pixels: int, m4: int) -> Iterator[BlockLanes]:
     """What a workgroup's lanes may have of a field and a tile of so many pixels.
 
     Of what they may have in the last convolution two that take the least for a slice.
@@ -313,7 +313,7 @@ def _lanes(count: int, width: int, field: int, pixels: int, m4: int) -> Iterator
         first = ceil_div(field, count * cols // width)
         if first <= MOST_PIXELS and first * cols <= MOST_SUMS:
             for _, own, own_cols, parts in lasts[:2]:
-                yield Lanes(count, first, cols, own, own_cols, parts)
+                yield BlockLanes(count, first, cols, own, own_cols, parts)
 
 
 @functools.cache
