@@ -26,7 +26,11 @@ LAYERS = {path.parent.name: path for path in (ROOT / "src" / "vknn" / "formats")
 #: Names in the formats' folders of layers that are no families.
 OF_FORMATS = {
     "common",  # what families of a format share
+    "contrib",  # onnxruntime's own operators, of several families
     "control",  # loops and branches: subgraphs, not ops
+    "legacy",  # retired operators of ONNX, of several families
+    "losses",  # written with elementwise ops, gathers and sums
+    "sequences",  # lists of values: they exist only while a graph is built
     "signal",  # spectrograms and windows: written as convolutions and products
     "sources",  # inputs and constants: values of the graph, not ops
 }

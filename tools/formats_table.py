@@ -49,7 +49,8 @@ INTRODUCTION = """\
 Every layer of the four specifications and [the operators](ops.md) that it becomes, in all its kinds
 together. A model's own layers, and where they run, shows `vknn info MODEL --coverage`. What of each
 format is supported stands on the pages of [ncnn](ncnn.md), [TensorFlow Lite](tflite.md),
-[Core ML](coreml.md) and [OpenVINO IR](openvino.md).
+[Core ML](coreml.md) and [OpenVINO IR](openvino.md). ONNX's operators have the graph's names and
+stand on [a page of their own](onnx.md).
 
 A dash: nothing is left to compute when shapes are known, as of inputs, constants and shapes, or the
 layer decides what is computed next.

@@ -79,7 +79,10 @@ class InputEncoder:
         Arrays on a device stay there where the graph takes them as they are but for the shape.
         """
         self._model.check_names(feeds)
-        return {s.name: self._encoded(s.name, feeds[s.name]) for s in self._model.inputs}
+        names = [s.name for s in self._model.inputs if s.name in feeds]
+        if len(names) < len(feeds):  # those that may be left out, and parts of sequences
+            names += sorted(feeds.keys() - set(names))
+        return {name: self._encoded(name, feeds[name]) for name in names}
 
     def remember(self, feeds: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Note of what :meth:`encode` made of these, where that depends on their types alone."""

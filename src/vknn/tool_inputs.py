@@ -83,9 +83,9 @@ def needed_inputs(session: Session, given: Container[str] = ()) -> list[TensorSp
 
 def likely_shape(session: Session, spec: TensorSpec) -> tuple[int | None, ...] | None:
     """The shape of an input, or where some of it is free the one that the file suggests."""
-    if spec.shape is not None and None not in spec.shape:
-        return spec.shape
-    return session.model.shape_hints.get(spec.name, spec.shape)
+    if spec.sizes is not None and None not in spec.sizes:
+        return spec.sizes
+    return session.model.shape_hints.get(spec.name, spec.sizes)
 
 
 def random_array(

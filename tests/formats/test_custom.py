@@ -148,8 +148,10 @@ def test_names_are_taken_once() -> None:
     register(replace=True)
     with pytest.raises(ValueError, match="layer Clip is there already"):
         vknn.register_layer("ncnn", "Clip", shape=min, compute=max)
-    with pytest.raises(ValueError, match="no format 'onnx'"):
-        vknn.register_layer("onnx", "Mine", shape=min, compute=max)
+    with pytest.raises(ValueError, match="no format 'torch'"):
+        vknn.register_layer("torch", "Mine", shape=min, compute=max)
+    with pytest.raises(ValueError, match="layer Relu is there already"):
+        vknn.register_layer("onnx", "Relu", shape=min, compute=max)
 
 
 def test_a_layer_of_vknns_own_is_replaced(tmp_path: Path) -> None:

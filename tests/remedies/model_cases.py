@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests import onnx_writer
 from tests.coreml_writer import layer, model, session
 from tests.remedies.case import Case, Place, core_ml
 from tests.small_model import SHAPE
@@ -20,7 +21,7 @@ from vknn.ops.indexing.topk import TopK
 from vknn.training.coreml_targets import Targets
 from vknn.training.task import CROSS_ENTROPY, Loss
 
-FORMATS = ("ncnn", "tflite", "coreml", "openvino")
+FORMATS = ("ncnn", "tflite", "coreml", "openvino", "onnx")
 LONE_ACTIVATION = {"data": np.ones((2, 3, 4), np.float32)}
 
 
@@ -31,6 +32,15 @@ def tflite(place: Place) -> Path:
     path = place.folder / "net.tflite"
     path.write_bytes(net.file())
     return path
+
+
+def onnx(place: Place) -> Path:
+    return onnx_writer.save(onnx_writer.simple(onnx_writer.node("Relu", "x")), place.folder)
+
+
+def run_onnx(place: Place, array: np.ndarray) -> None:
+    with vknn.Session(onnx(place), device="cpu") as opened:
+        opened.run({"x": array})
 
 
 def shaped(place: Place) -> Path:
@@ -130,13 +140,24 @@ CASES = [
         lambda p: load(tflite(p)),
     ),
     Case(
+        "the files with an ONNX model's weights are found by themselves, beside it; {} is not "
+        "needed",
+        lambda p: load(onnx(p), p.model),
+        lambda p: load(onnx(p)),
+    ),
+    Case(
+        "input {} takes {}, not {}; dtypes are never cast: use astype on the array",
+        lambda p: run_onnx(p, np.ones((2, 3))),
+        lambda p: run_onnx(p, np.ones((2, 3)).astype(np.float32)),
+    ),
+    Case(
         "{}: the custom layer {} is not registered",
         custom_session,
         lambda p: registered(lambda: custom_session(p)),
     ),
     Case(
         "register_layer: no format {}; known: {}",
-        lambda p: registered(lambda: None, "onnx"),
+        lambda p: registered(lambda: None, "torch"),
         lambda p: [registered(lambda: None, format) for format in FORMATS],
         ValueError,
     ),

@@ -63,7 +63,7 @@ def picture_input(
 
 def input_hint(session: Session, spec: TensorSpec) -> Hint:
     """The shape of an input as far as it is known; a free side of a picture is not 1."""
-    hint, declared = likely_shape(session, spec), spec.shape
+    hint, declared = likely_shape(session, spec), spec.sizes
     if hint is None or declared is None or len(declared) != len(hint):
         return hint
     # TensorFlow Lite's files say 1 for every axis that is free.
@@ -75,7 +75,7 @@ def input_hint(session: Session, spec: TensorSpec) -> Hint:
 
 def in_batch(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
     """The array with a batch axis of 1 where that is all it lacks, as pictures do."""
-    shape = spec.shape
+    shape = spec.sizes
     lacks = shape is not None and len(shape) == array.ndim + 1 and shape[0] in (1, None)
     return array[None] if lacks else array
 

@@ -66,9 +66,9 @@ def _detector(model: Model) -> Decoder | None:
     if len(outputs) != 1:
         return None
     (spec,) = outputs
-    if "DetectionOutput" in types and spec.shape is not None and spec.shape[-1] == 7:
+    if "DetectionOutput" in types and spec.sizes is not None and spec.sizes[-1] == 7:
         return DetectionRows(rows=spec.name, number=1, score=2, box=3, picture=0)
-    if types & _NCNN_ROWS and spec.shape is None:
+    if types & _NCNN_ROWS and spec.sizes is None:
         return DetectionRows(rows=spec.name)
     return None
 
@@ -79,6 +79,6 @@ def _classifier(model: Model) -> Decoder | None:
     if not ends or len(model.outputs) != 1:
         return None
     (spec,) = model.outputs
-    shape: Any = spec.shape
+    shape: Any = spec.sizes
     vector = shape is None or sum(side != 1 for side in shape) == 1
     return Scores(outputs=(spec.name,)) if vector else None

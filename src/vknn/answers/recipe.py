@@ -214,7 +214,7 @@ def _same(
     """Whether these are the names, and the shapes as far as both sides say them."""
     if wanted.keys() != {spec.name for spec in specs}:
         return False
-    shapes = {s.name: s.shape for s in specs}
+    shapes = {s.name: s.sizes for s in specs}
     for name, shape in wanted.items():
         known = shapes[name]
         if known is None or None in known:

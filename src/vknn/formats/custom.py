@@ -55,9 +55,9 @@ def register_layer(
     own has an example for each format.
 
     Args:
-        format: "ncnn", "tflite", "coreml" or "openvino".
+        format: "ncnn", "tflite", "coreml", "openvino" or "onnx".
         name: The layer's type in the file; ``className`` in Core ML, ``custom_code`` in TensorFlow
-            Lite.
+            Lite, "domain::operator" in ONNX.
         shape: ``shape(shapes, options)`` gives the shape of the output, from those of the inputs; a
             list of shapes for several outputs.
         compute: ``compute(arrays, weights, options)`` gives the output's array, with NumPy; a list

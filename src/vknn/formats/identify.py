@@ -52,11 +52,8 @@ def identify_directory(name: str) -> str:
 def remedy(head: bytes, name: str) -> str:
     """A sentence on how to get a model that vknn reads from this file; empty for other files."""
     suffix = name.lower().rpartition(".")[2]
-    if identify(head) == _ONNX or suffix == "onnx":
-        return (
-            "convert it: `pnnx model.onnx` writes an ncnn model, `onnx2tf -i model.onnx` a "
-            "TensorFlow Lite one"
-        )
+    if suffix == "onnx":
+        return "it is no ONNX model either: fetch or export it again"
     zipped = head.startswith(b"PK\x03\x04")
     if head.startswith(_OLD_PYTORCH) or (zipped and suffix in ("pt", "pth", "pt2", "ckpt")):
         return (

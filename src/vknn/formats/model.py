@@ -36,15 +36,23 @@ class TensorSpec:
 
     Attributes:
         name: Its name in ``feeds`` and results.
-        shape: Sizes of its axes, None where one is free; None as a whole where any shape will do.
+        shape: Sizes of its axes; where one is free, the name that the file has for it (ONNX), or
+            None; None as a whole where any shape will do.
         dtype: Its element type, a NumPy dtype: object where elements are strings.
         hint: The shape that the file suggests where it is free; None where it suggests none.
     """
 
     name: str
-    shape: tuple[int | None, ...] | None
+    shape: tuple[int | str | None, ...] | None
     dtype: np.dtype
     hint: tuple[int, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int | None, ...] | None:
+        """The shape with None wherever a size is free."""
+        if self.shape is None:
+            return None
+        return tuple(size if isinstance(size, int) else None for size in self.shape)
 
     @property
     def dtype_name(self) -> str:

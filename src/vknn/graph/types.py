@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from dataclasses import dataclass
 
@@ -20,9 +21,8 @@ class Term(enum.Enum):
 class DType(Term):
     """Element type of a tensor.
 
-    Members: ``FLOAT32``, ``FLOAT16``, ``INT8``, ``UINT8``, ``INT16``, ``INT32``, ``INT64``,
-    ``BOOL``, ``FLOAT64``, ``STRING``, ``COMPLEX64``; their values are the names in small letters.
-    ``FLOAT64``, ``STRING`` and ``COMPLEX64`` live on the host only.
+    Their values are NumPy's names of them, or those of ml_dtypes for what NumPy lacks. A device
+    holds FLOAT32, FLOAT16, INT8, UINT8, INT16, INT32 and BOOL; all others live on the host only.
     """
 
     FLOAT32 = "float32"
@@ -36,10 +36,27 @@ class DType(Term):
     FLOAT64 = "float64"
     STRING = "string"
     COMPLEX64 = "complex64"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
+    COMPLEX128 = "complex128"
+    BFLOAT16 = "bfloat16"
+    FLOAT8E4M3FN = "float8_e4m3fn"
+    FLOAT8E4M3FNUZ = "float8_e4m3fnuz"
+    FLOAT8E5M2 = "float8_e5m2"
+    FLOAT8E5M2FNUZ = "float8_e5m2fnuz"
+    FLOAT8E8M0 = "float8_e8m0fnu"
+    FLOAT4E2M1 = "float4_e2m1fn"
+    INT4 = "int4"
+    UINT4 = "uint4"
+    INT2 = "int2"
+    UINT2 = "uint2"
 
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype; strings are object arrays of bytes."""
+        if self in _SMALL:
+            return _small_dtype(self.value)
         return np.dtype(object) if self is DType.STRING else np.dtype(self.value)
 
     @property
@@ -59,13 +76,18 @@ class DType(Term):
 
     @property
     def is_integer(self) -> bool:
-        """True for integers, signed or not; not for bool."""
-        return self in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
+        """True for integers of whole bytes, signed or not; not for bool."""
+        return self in _INTEGERS
 
     @property
-    def host_only(self) -> bool:
-        """True where no device buffer can hold it."""
-        return self in (DType.FLOAT64, DType.STRING, DType.COMPLEX64)
+    def is_small_float(self) -> bool:
+        """True for bfloat16 and floats of at most a byte, in which nothing is computed."""
+        return self in _SMALL and self.value.startswith(("bfloat", "float"))
+
+    @property
+    def is_small_integer(self) -> bool:
+        """True for integers of less than a byte, in which nothing is computed."""
+        return self in _SMALL and not self.is_small_float
 
     @classmethod
     def find(cls, array: np.ndarray) -> DType | None:
@@ -75,6 +97,8 @@ class DType(Term):
             return found
         if array.dtype.kind in "SU":
             return cls.STRING
+        if array.dtype.kind in "Vf" and array.dtype.name in _SMALL_NAMES:
+            return _SMALL_NAMES[array.dtype.name]
         return _BY_NUMPY.get(array.dtype.newbyteorder("="))
 
     @classmethod
@@ -90,7 +114,31 @@ class DType(Term):
         return found
 
 
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
+_INTEGERS = frozenset(
+    (
+        DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32, DType.INT64,
+        DType.UINT64,
+    )
+)  # fmt: skip
+#: Those that NumPy lacks.
+_SMALL = frozenset(
+    (
+        DType.BFLOAT16, DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2,
+        DType.FLOAT8E5M2FNUZ, DType.FLOAT8E8M0, DType.FLOAT4E2M1, DType.INT4, DType.UINT4,
+        DType.INT2, DType.UINT2,
+    )
+)  # fmt: skip
+_BY_NUMPY = {dtype.numpy: dtype for dtype in DType if dtype not in _SMALL}
+_SMALL_NAMES = {dtype.value: dtype for dtype in _SMALL}
+
+
+@functools.cache
+def _small_dtype(name: str) -> np.dtype:
+    """A dtype of ml_dtypes, which takes a while to import and few models need."""
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
 
 Shape = tuple[int | None, ...]
 

@@ -12,7 +12,12 @@ from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, normal_axis, require, require_float, wide
 
 #: dtypes of which sums are taken; those of integers wrap around.
-SUMMABLE = frozenset((DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT64))
+SUMMABLE = frozenset(
+    (
+        DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.INT32, DType.INT64, DType.UINT32,
+        DType.UINT64,
+    )
+)  # fmt: skip
 
 
 def normal_axes(op: Op, axes: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
@@ -62,7 +67,7 @@ class Reduction(Op):
 
     def _check(self, x: TensorType) -> None:
         name = type(self).__name__
-        require(x.dtype in SUMMABLE, f"{name} wants float32, float16, int32 or int64, not {x}")
+        require(x.dtype in SUMMABLE, f"{name} wants floats or integers of 32 or 64 bits, not {x}")
 
     @abstractmethod
     def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -242,7 +247,7 @@ class CumSum(Op):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        require(x.dtype in SUMMABLE, f"CumSum wants float32, float16, int32 or int64, not {x}")
+        require(x.dtype in SUMMABLE, f"CumSum wants floats or integers of 32 or 64 bits, not {x}")
         normal_axis(self, self.axis, x.rank)
         return (x,)
 

@@ -7,7 +7,8 @@ import logging
 from typing import Any
 
 import pytest
-from tools import coreml_schema
+from tools.coreml_schema import SCHEMA
+from tools.protobuf_code import usable_protoc
 
 from vknn.formats.coreml import coreml_pb2 as pb
 
@@ -66,9 +67,9 @@ def test_fields_agree() -> None:
     assert len(seen) > 200
 
 
-@pytest.mark.skipif(not coreml_schema.usable_protoc(), reason="no protoc 3.20 or 21")
+@pytest.mark.skipif(not usable_protoc(), reason="no protoc 3.20 or 21")
 def test_the_generated_code_is_up_to_date() -> None:
-    assert coreml_schema.GENERATED.read_text() == coreml_schema.generated()
+    assert SCHEMA.code.read_text() == SCHEMA.generated()
 
 
 def test_every_layer_of_the_catalogue(shared: Any) -> None:

@@ -125,29 +125,29 @@ class SearchSorted(Op):
 class Bounded(Op):
     """Check of an integer tensor: gives x, or raises where an element lies outside low..high.
 
-    ``high`` may be a tuple: one bound for each place along the last axis. Computed on the host
-    always: a device cannot complain. ``what`` names the elements in the error.
+    Bounds may be tuples: one for each place along the last axis. Computed on the host always: a
+    device cannot complain. ``what`` names the elements in the error.
     """
 
-    low: int
+    low: int | tuple[int, ...]
     high: int | tuple[int, ...]
     what: str = "index"
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
         require(x.dtype.is_integer, f"Bounded: bounds integers, not {x}")
-        if isinstance(self.high, tuple):
-            count = len(self.high)
-            good = x.rank > 0 and fits(x.shape[-1], count)
-            require(good, f"Bounded: {count} bounds do not suit {x}")
+        for bounds in (self.low, self.high):
+            if isinstance(bounds, tuple):
+                good = x.rank > 0 and fits(x.shape[-1], len(bounds))
+                require(good, f"Bounded: {len(bounds)} bounds do not suit {x}")
         return (x,)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
+        low = np.broadcast_to(np.asarray(self.low, np.int64), x.shape)
         high = np.broadcast_to(np.asarray(self.high, np.int64), x.shape)
-        outside = (x < self.low) | (x > high)
+        outside = (x < low) | (x > high)
         if outside.any():
-            found, bound = x[outside].flat[0], high[outside].flat[0]
-            text = f"{self.what} {found} is out of range: {self.low} to {bound}"
-            raise ShapeError(text)
+            found, least, most = (array[outside].flat[0] for array in (x, low, high))
+            raise ShapeError(f"{self.what} {found} is out of range: {least} to {most}")
         return (x,)

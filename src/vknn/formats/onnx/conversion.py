@@ -1,0 +1,300 @@
+"""Conversion of steps to a graph, up to the end or to where data are needed.
+
+Graphs are built for concrete shapes. A graph ends before a step that needs data computed at run
+time (a shape, an axis, a condition) or reads a tensor whose shape depends on data. When that graph
+has run, the next one is built from that step on: the data that it needs are constants of it, all
+other tensors that are still read are its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.errors import ModelFormatError, ShapeError
+from vknn.formats.layer_context import NeedsData
+from vknn.formats.layer_errors import errors_of
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.custom import known_type
+from vknn.formats.onnx.functions import MAX_NODES
+from vknn.formats.onnx.records import ModelRecord, NodeRecord
+from vknn.formats.onnx.registry import OperatorType
+from vknn.formats.onnx.small_floats import narrowed, widened
+from vknn.formats.onnx.steps import BindStep, Item, Key, NodeStep, Scope, Step, Steps, TensorList
+from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+
+#: Elements of a tensor that may be a shape or axes.
+_MOST_SIZES = 64
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is converted. ``main``: the scope of the model's graph."""
+
+    model: ModelRecord
+    main: Scope
+    file: str | None = None
+
+    def place(self, step: NodeStep) -> str:
+        """Name and operator of a node, for error messages."""
+        return f"node {step.scope.path + step.node.label!r} ({step.node.type})"
+
+
+class NeedsShape(Exception):
+    """A step reads a tensor whose shape depends on data."""
+
+
+class Conversion:
+    """A graph under construction, and the steps that are still to be taken, the next one last."""
+
+    def __init__(
+        self, source: Source, builder: GraphBuilder, known: dict[Key, Item], steps: Iterable[Step]
+    ) -> None:
+        self.source, self.builder, self.known = source, builder, known
+        self.steps = list(steps)
+        self._taken = 0
+
+    def run(self) -> Graph:
+        """The graph of all steps, or of those up to one that has to wait."""
+        while self.steps:
+            step = self.steps.pop()
+            self._taken += 1
+            if self._taken > MAX_NODES:
+                raise ShapeError(f"more than {MAX_NODES} nodes with all repetitions of loops")
+            try:
+                following = step.take(self)
+            except NeedsData as need:
+                return self._unfinished(step, need.value)
+            except NeedsShape:
+                return self._unfinished(step, None)
+            if following is not None:
+                self.known.update(following.given)
+                self.steps += reversed(following.steps)
+        main = self.source.main
+        outputs: dict[str, Value] = {}
+        for value in self.source.model.graph.outputs:
+            outputs |= ports(value.name, self.item(main, value.name))
+        blobs = {
+            name: item
+            for (scope, name), item in self.known.items()
+            if scope is main and isinstance(item, Value)
+        }
+        return self.builder.finish(outputs, blobs=blobs)
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def find(self, scope: Scope, name: str) -> Key | None:
+        """The key of what a name stands for in a scope, or None where it is not known yet."""
+        at: Scope | None = scope
+        while at is not None:
+            if (at, name) in self.known:
+                return at, name
+            if name in at.initializers:
+                tensor = at.initializers[name]
+                stored = tensor.array
+                self.known[at, name] = self.builder.constant(stored, at.path + name)
+                return at, name
+            at = at.outer
+        return None
+
+    def item(self, scope: Scope, name: str) -> Item:
+        """What a name stands for; "": nothing. Raises ModelFormatError for a name of nothing."""
+        if not name:
+            return None
+        found = self.find(scope, name)
+        if found is None:
+            raise ModelFormatError(
+                f"{scope.path or 'the graph'} reads {name!r}, which has no value yet",
+                file=self.source.file,
+            )
+        return self.known[found]
+
+    def set(self, scope: Scope, name: str, item: Item) -> None:
+        """Assignment of what a name stands for."""
+        self.known[scope, name] = item
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def convert(self, step: NodeStep) -> Steps | None:
+        """Conversion of a node, or the steps that take its place."""
+        node, scope = step.node, step.scope
+        if node.key in self.source.model.functions:
+            return self._called(step)
+        items = [self.item(scope, name) for name in node.inputs]
+        values = [item if isinstance(item, Value) else None for item in items]
+        if any(v is not None and not v.type.is_static for v in _tensors(items)):
+            raise NeedsShape
+        found = known_type(node, scope.imports)
+        assert found is not None, "unknown operators are refused when a model is loaded"
+        with errors_of(self.source.place(step), self.source.file, scope.path + node.label):
+            return self._converted(step, found, items, values)
+
+    def _converted(
+        self,
+        step: NodeStep,
+        found: OperatorType,
+        items: Sequence[Item],
+        values: Sequence[Value | None],
+    ) -> Steps | None:
+        node, scope = step.node, step.scope
+        small: DType | None = None
+        context = Context(self.builder, node, scope, items, values, found.version)
+        if not found.lists:
+            _check_tensors(context, items)
+        if not found.any_type:
+            small = widened(context)
+        results = found.convert(context)
+        if isinstance(results, Steps):
+            return results
+        made = narrowed(context, _several(results), small)
+        for number, name in enumerate(node.outputs):
+            if not name:
+                continue
+            if number >= len(made):
+                context.refuse(f"output {number}")
+            self.known[scope, name] = made[number]
+        return None
+
+    def _called(self, step: NodeStep) -> Steps:
+        """The steps of a function, in place of its call."""
+        node, function = step.node, self.source.model.functions[step.node.key]
+        given = {
+            name: found
+            for name in (*function.attributes, *function.defaults)
+            if (found := node.attributes.get(name) or function.defaults.get(name)) is not None
+        }
+        outer = step.scope.attributes
+        attributes = {
+            name: outer.get(found.reference) if found.reference else found
+            for name, found in given.items()
+        }
+        present = {name: found for name, found in attributes.items() if found is not None}
+        scope = Scope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
+        items = {(scope, name): None for name in function.inputs}
+        names = zip(function.inputs, node.inputs, strict=False)
+        known = {(scope, inner): self.item(step.scope, name) for inner, name in names}
+        nodes = [NodeStep(inner, scope) for inner in function.nodes]
+        end = BindStep(scope, function.outputs, step.scope, node.outputs)
+        return Steps([*nodes, end], {**items, **known})
+
+    # --- continuation -----------------------------------------------------------------------------
+
+    def _unfinished(self, step: Step, decisive: Value | None) -> Graph:
+        """The graph before ``step``; its continuation takes all values that are still read.
+
+        ``decisive``: the value whose data the step needs; with it go the other small integer inputs
+        of the step, which it is likely to ask for next.
+        """
+        steps = [*self.steps, step]
+        ends = [(self.source.main, v.name) for v in self.source.model.graph.outputs]
+        keys = dict.fromkeys(
+            found
+            for key in (*(k for s in reversed(steps) for k in s.reads()), *ends)
+            if (found := self.find(*key)) is not None
+        )
+        items = {key: self.known[key] for key in keys}
+        live = dict.fromkeys(v for v in _tensors(items.values()) if v.constant is None)
+        if decisive is not None and decisive not in live:
+            raise ShapeError("an operator waits for data that nothing gives")
+        names = {value: f"value:{number}" for number, value in enumerate(live)}
+        needed = {decisive} if decisive is not None else set()
+        if decisive is not None and isinstance(step, NodeStep):
+            others = [self.item(step.scope, name) for name in step.node.inputs[1:]]
+            needed |= {v for v in _tensors(others) if v in live and _is_small(v.type)}
+        rest = _Continuation(self.source, tuple(steps), items, names, needed)
+        return self.builder.finish({name: value for value, name in names.items()}, rest)
+
+
+@dataclass(eq=False)
+class _Continuation(Continuation):
+    """Conversion and execution of the steps that are left.
+
+    ``names``: the values that the graph before gives; ``decisive``: those whose data are needed.
+    """
+
+    source: Source
+    steps: tuple[Step, ...]
+    items: Mapping[Key, Item]
+    names: Mapping[Value, str]
+    decisive: Set[Value]
+
+    def __post_init__(self) -> None:
+        self.takes = tuple(self.names.values())
+        nodes = (s.node for s in reversed(self.steps) if isinstance(s, NodeStep))
+        self.layers = tuple(node.type for node in nodes)
+
+    def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
+        fixed = {self.names[value]: arrays[self.names[value]] for value in self.decisive}
+        fed = {name: array for name, array in arrays.items() if name not in fixed}
+        types = {name: TensorType.of(array) for name, array in fed.items()}
+        data = tuple((n, a.shape, _bytes(a)) for n, a in sorted(fixed.items()))
+        return call((self, tuple(types.items()), data), lambda: self._next(types, fixed), fed)
+
+    def _next(self, types: Mapping[str, TensorType], fixed: Mapping[str, np.ndarray]) -> Graph:
+        builder = GraphBuilder(self.source.model.graph.name or "onnx")
+        renewed: dict[Value, Value] = {}
+        for value, name in self.names.items():  # inputs first, so that they keep their names
+            if name not in fixed:
+                renewed[value] = builder.input(name, types[name])
+        for value, name in self.names.items():
+            if name in fixed:
+                renewed[value] = builder.constant(fixed[name], value.name)
+        for value in _tensors(self.items.values()):
+            if value.constant is not None and value not in renewed:
+                renewed[value] = builder.constant(value.constant, value.name)
+        known = {key: _renewed(item, renewed) for key, item in self.items.items()}
+        return Conversion(self.source, builder, known, self.steps).run()
+
+
+def ports(name: str, item: Item) -> dict[str, Value]:
+    """Names of a graph's outputs, or inputs, for what a name stands for."""
+    if isinstance(item, TensorList):
+        return {element(name, number): value for number, value in enumerate(item.values)}
+    return {} if item is None else {name: item}
+
+
+def element(name: str, number: int) -> str:
+    """Name of an element of a sequence, as an input or output of a graph."""
+    return f"{name}\0{number}"
+
+
+def _is_small(type_: TensorType) -> bool:
+    """Whether a tensor may be a shape, axes or the like."""
+    return type_.is_static and type_.dtype.is_integer and type_.size <= _MOST_SIZES
+
+
+def _bytes(array: np.ndarray) -> object:
+    return tuple(array.reshape(-1)) if array.dtype == object else array.tobytes()
+
+
+def _tensors(items: Iterable[Item]) -> Iterable[Value]:
+    for item in items:
+        if isinstance(item, TensorList):
+            yield from item.values
+        elif item is not None:
+            yield item
+
+
+def _renewed(item: Item, values: Mapping[Value, Value]) -> Item:
+    if isinstance(item, TensorList):
+        return TensorList(tuple(values[v] for v in item.values), item.dtype)
+    return None if item is None else values[item]
+
+
+def _several(results: Item | Sequence[Item]) -> Sequence[Item]:
+    """The result of a converter, one or several, as a sequence."""
+    if results is None or isinstance(results, Value | TensorList):
+        return (results,)
+    return tuple(results)
+
+
+def _check_tensors(context: Context, items: Sequence[Item]) -> None:
+    for number, item in enumerate(items):
+        context.require(not isinstance(item, TensorList), f"takes no sequence as input {number}")
+
+
+def first_steps(nodes: Sequence[NodeRecord], scope: Scope) -> list[Step]:
+    """The steps of a graph's nodes, the next one last."""
+    return [NodeStep(node, scope) for node in reversed(nodes)]

@@ -1,0 +1,59 @@
+"""Functions of a model: checks that calls end, and that they do not expand without measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vknn.errors import ModelFormatError
+from vknn.formats.onnx.records import FunctionRecord, GraphRecord, Key, NodeRecord
+
+#: The most nodes of a model with all of its functions expanded.
+MAX_NODES = 200_000
+
+
+def check_functions(
+    graph: GraphRecord, functions: Mapping[Key, FunctionRecord], file: str | None
+) -> None:
+    """Check: ModelFormatError for functions that call themselves, or expand beyond MAX_NODES."""
+    sizes: dict[Key, int] = {}
+    for key in _callees_first(functions, file):
+        sizes[key] = _size(functions[key].nodes, sizes)
+    if _size(graph.nodes, sizes) > MAX_NODES:
+        raise ModelFormatError(
+            f"with its functions expanded it has more than {MAX_NODES} nodes, which no network "
+            "has; the file is damaged or made to do harm",
+            file=file,
+        )
+
+
+def all_nodes(nodes: Iterable[NodeRecord]) -> Iterable[NodeRecord]:
+    """The nodes and those of their subgraphs."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [inner for graph in node.graphs() for inner in graph.nodes]
+
+
+def _callees_first(functions: Mapping[Key, FunctionRecord], file: str | None) -> list[Key]:
+    """The functions, each after those that it calls."""
+    calls = {
+        key: {n.key for n in all_nodes(f.nodes) if n.key in functions}
+        for key, f in functions.items()
+    }
+    done: dict[Key, None] = {}
+    pending = dict.fromkeys(functions)
+    while ready := [key for key in pending if calls[key] <= done.keys()]:
+        for key in ready:
+            done[key] = None
+            del pending[key]
+    if pending:
+        names = ", ".join(sorted(key[1] for key in pending)[:8])
+        raise ModelFormatError(
+            f"the functions {names} call one another in a circle, which ONNX forbids", file=file
+        )
+    return list(done)
+
+
+def _size(nodes: Iterable[NodeRecord], sizes: Mapping[Key, int]) -> int:
+    return sum(1 + sizes.get(node.key, 0) for node in all_nodes(nodes))

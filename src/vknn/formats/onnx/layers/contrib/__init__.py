@@ -1,0 +1,1 @@
+"""Operators of onnxruntime (com.microsoft) that files in use have."""

@@ -1,0 +1,151 @@
+"""Operators that cut, join and pad."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
+from vknn.formats.onnx.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops.indexing.gather import Gather
+from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
+from vknn.ops.movement.shape import Concat, Identity, Pad, Slice
+
+_MODES = ("constant", "reflect", "edge", "wrap")
+_MAX_SIZE = 1 << 28
+
+
+@operator("Concat", 1, 4, 11, 13, inputs=(1, None), any_type=True)
+def concat(c: Context) -> Value:
+    """All inputs, one behind the other along an axis"""
+    values = [c.value(number) for number in range(len(c.inputs))]
+    axis = c.axis(c.int("axis", 1) if c.version == 1 else c.int("axis"), c.rank)
+    return c.add(Concat(axis), *values)
+
+
+@operator("Slice", 1, any_type=True)
+def slice_by_attributes(c: Context) -> Value:
+    """A part of each axis"""
+    starts, ends = c.int_list("starts"), c.int_list("ends")
+    axes = c.int_list("axes", tuple(range(len(starts))))
+    return _sliced(c, list(starts), list(ends), list(axes), [1] * len(starts))
+
+
+@operator("Slice", 10, 11, 13, inputs=(3, 5), any_type=True)
+@operator("DynamicSlice", 1, inputs=(3, 4), any_type=True)
+def slice_by_inputs(c: Context) -> Value:
+    """A part of each axis, every so many elements of it"""
+    starts, ends = c.ints(1, "starts"), c.ints(2, "ends")
+    axes = list(range(len(starts))) if c.optional(3) is None else c.ints(3, "axes")
+    steps = [1] * len(starts) if c.optional(4) is None else c.ints(4, "steps")
+    return _sliced(c, starts, ends, axes, steps)
+
+
+def _sliced(
+    c: Context, starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> Value:
+    same = len(starts) == len(ends) == len(axes) == len(steps)
+    c.require(same, f"has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes")
+    c.require(0 not in steps, "has a step of 0")
+    places = normal_axes(c, axes, c.rank)
+    dims = c.x.type.dims
+    # Clamped here: files write the largest and the smallest int64 for ends.
+    parts = [
+        slice(*(range(dims[a])[slice(s, e, k)].start, range(dims[a])[slice(s, e, k)].stop), k)
+        for s, e, a, k in zip(starts, ends, places, steps, strict=True)
+    ]
+    begins = [p.start for p in parts]
+    stops = [p.stop if p.stop >= 0 else -dims[a] - 1 for p, a in zip(parts, places, strict=True)]
+    return c.add(Slice(tuple(begins), tuple(stops), tuple(places), tuple(steps)), c.x)
+
+
+@operator("Split", 1, 2, 11, 13, 18, inputs=(1, 2), outputs=(1, None), any_type=True)
+def split(c: Context) -> list[Value]:
+    """Parts along an axis, of the sizes given or of equal ones"""
+    axis, count = c.axis(c.int("axis", 0), c.rank), len(c.node.outputs)
+    sizes = int_values(c, "split", 1, 13 if c.version > 1 else 1)
+    if c.version == 1 and sizes is None:
+        sizes = list(c.int_list("split", ())) or None
+    total = c.x.type.dims[axis]
+    if sizes is None:
+        count = c.int("num_outputs", count) if c.version >= 18 else count
+        c.require(0 < count <= 1 << 16, f"splits into {count} parts")
+        piece = -(-total // count)
+        c.require(c.version >= 18 or total % count == 0, f"cannot split {total} in {count} parts")
+        sizes = [max(0, min(piece, total - piece * i)) for i in range(count)]
+    good = min(sizes, default=0) >= 0 and sum(sizes) == total
+    c.require(good, f"splits an axis of {total} in {sizes}")
+    ends = np.cumsum(sizes).tolist()
+    return [
+        c.add(Slice((end - size,), (end,), (axis,)), c.x)
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+
+
+@operator("Pad", 1, 2, 11, 13, 18, 19, 21, 23, 24, 25, inputs=(1, 4), any_type=True)
+def pad(c: Context) -> Value:
+    """More elements at both ends of axes, or where a pad is negative fewer"""
+    mode = c.text("mode", "constant", _MODES)
+    pads, value = _pads(c)
+    rank = c.rank
+    c.require(len(pads) == 2 * rank, f"has {len(pads)} pads for {c.x.type}")
+    c.require(max(map(abs, pads), default=0) <= _MAX_SIZE, f"has the impossible pads {pads}")
+    x = c.x
+    if min(pads, default=0) < 0:
+        begins = [max(0, -p) for p in pads[:rank]]
+        ends = [d - max(0, -p) for d, p in zip(x.type.dims, pads[rank:], strict=True)]
+        good = all(0 <= b <= e for b, e in zip(begins, ends, strict=True))
+        c.require(good, f"crops {x.type} by {pads}")
+        x = c.add(Slice(tuple(begins), tuple(ends)), x)
+        pads = [max(0, p) for p in pads]
+    if not any(pads):
+        return c.add(Identity(), x)
+    if mode == "constant":
+        return c.add(Pad(tuple(pads), "constant", value), x)
+    near = all(max(pads[a], pads[a + rank]) < max(d, 1) for a, d in enumerate(x.type.dims))
+    if mode in ("edge", "reflect") and near and x.type.size:
+        return c.add(Pad(tuple(pads), mode), x)
+    for axis, size in enumerate(x.type.dims):
+        before, after = pads[axis], pads[axis + rank]
+        if before or after:
+            c.require(size > 0, f"cannot pad the empty axis {axis} of {x.type} by {mode}")
+            places = np.pad(np.arange(size, dtype=np.int32), (before, after), mode=mode)  # type: ignore[call-overload]
+            x = c.add(Gather(axis), x, c.constant(places, f"places{axis}"))
+    return x
+
+
+def _pads(c: Context) -> tuple[list[int], float]:
+    """Pads of all axes, begins before ends, and the value of new elements."""
+    if c.version < 11:
+        pads = c.int_list("pads" if c.version > 1 else "paddings")
+        return list(pads), c.float("value", 0.0)
+    pads = c.ints(1, "pads")
+    if c.optional(3) is not None:
+        axes = normal_axes(c, c.ints(3, "axes"), c.rank)
+        c.require(len(pads) == 2 * len(axes), f"has {len(pads)} pads for {len(axes)} axes")
+        full = [0] * (2 * c.rank)
+        for number, axis in enumerate(axes):
+            full[axis], full[axis + c.rank] = pads[number], pads[number + len(axes)]
+        pads = full
+    if c.optional(2) is None or c.value(2).type.size == 0:
+        return pads, 0.0
+    if c.x.type.dtype is DType.STRING:
+        c.refuse("strings")
+    number = c.number(2, "constant_value")
+    exact = isinstance(number, float) or abs(int(number)) <= 1 << 53
+    if not exact:
+        c.refuse(f"the constant_value {number}")
+    return pads, float(number)
+
+
+@operator("DepthToSpace", 1, 11, 13, 28)
+def depth_to_space(c: Context) -> Value:
+    """Channels moved into blocks of space"""
+    return c.add(DepthToSpace(c.int("blocksize"), c.text("mode", "DCR", ("DCR", "CRD"))), c.x)
+
+
+@operator("SpaceToDepth", 1, 13, 28)
+def space_to_depth(c: Context) -> Value:
+    """Blocks of space moved into channels"""
+    return c.add(SpaceToDepth(c.int("blocksize"), c.text("mode", "DCR", ("DCR", "CRD"))), c.x)

@@ -1,0 +1,144 @@
+"""QuantizeLinear and DequantizeLinear: per tensor, per axis and in blocks, to all small types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.casting import CastSmall
+from vknn.ops.indexing.gather import Gather
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+
+_VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
+#: Integers of less than a byte: the range, and the type in which they are rounded.
+_SMALL_RANGES = {
+    DType.INT4: (-8, 7), DType.UINT4: (0, 15), DType.INT2: (-2, 1), DType.UINT2: (0, 3),
+}  # fmt: skip
+
+
+@operator("QuantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
+def quantize_linear(c: Context) -> Value:
+    """round(x / scale) + zero point, held within the range of the type"""
+    x, scale, zero = c.x, c.value(1), c.optional(2)
+    to = zero.type.dtype if zero is not None else c.dtype("output_dtype", DType.UINT8)
+    stated = c.int("output_dtype", 0)
+    if zero is None and not stated:
+        to = DType.UINT8
+    x, scale = _divided_in(c, x, scale)
+    x, scale, zero = _spread(c, x, scale, zero)
+    if to.is_small_float:
+        quotient = c.add(ew.Div(), x, _aligned(c, scale, x))
+        return c.add(CastSmall(to, c.flag("saturate", True)), quotient)
+    zero = None if zero is None else _plain_integer(c, zero)
+    low, high, kind = _range(to)
+    simple = all(v is None or v.type.rank <= 1 for v in (scale, zero))
+    if simple:
+        axis = _axis(c, x, scale)
+        found = c.add(QuantizeLinear(kind, low, high, axis=axis), x, scale, zero)
+    else:
+        whole = c.add(ew.Round(), c.add(ew.Div(), x, scale))
+        if zero is not None:
+            whole = c.add(ew.Add(), whole, c.cast(zero, whole.type.dtype))
+        found = c.cast(c.add(ew.Clip(float(low), float(high)), whole), kind)
+    return found if kind is to else c.add(CastSmall(to), found)
+
+
+def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
+    """x and scale in the type in which they are divided: float32 unless the node says otherwise."""
+    wanted: DType = DType.FLOAT32
+    if c.version >= 23 and c.int("precision", 0):
+        wanted = c.dtype("precision")
+    elif x.type.dtype is DType.FLOAT16 and scale.type.dtype is DType.FLOAT16:
+        wanted = DType.FLOAT16
+    if wanted.is_small_float:
+        wanted = DType.FLOAT32
+    return _float(c, x, wanted), _float(c, scale, wanted)
+
+
+def _float(c: Context, value: Value, wanted: DType) -> Value:
+    if value.type.dtype.is_small_float and value.type.dtype is not DType.BFLOAT16:
+        return c.add(CastSmall(wanted), value)
+    return c.cast(value, wanted)
+
+
+def _range(to: DType) -> tuple[int, int, DType]:
+    """Least and greatest value of a type, and the type of whole bytes that holds them."""
+    if to in _SMALL_RANGES:
+        return (*_SMALL_RANGES[to], DType.INT8)
+    info = np.iinfo(to.numpy)
+    return int(info.min), int(info.max), to
+
+
+def _plain_integer(c: Context, value: Value) -> Value:
+    return c.add(CastSmall(DType.INT8), value) if value.type.dtype.is_small_integer else value
+
+
+def _axis(c: Context, x: Value, scale: Value) -> int:
+    """The axis along which scales lie; of one scale any."""
+    if x.type.rank == 0 or scale.type.size == 1:
+        return 0
+    return c.axis(c.int("axis", 1) if c.version >= 13 else 1, x.type.rank)
+
+
+def _aligned(c: Context, value: Value, x: Value) -> Value:
+    """A vector along the node's axis, shaped to broadcast onto x."""
+    if value.type.rank != 1:
+        return value
+    if value.type.size == 1:
+        return c.reshape(value, ())
+    axis = _axis(c, x, value)
+    return c.reshape(value, (value.type.size, *[1] * (x.type.rank - axis - 1)))
+
+
+def _spread(
+    c: Context, x: Value, scale: Value, zero: Value | None
+) -> tuple[Value, Value, Value | None]:
+    """Scale and zero point, those of blocks repeated for each of the blocks' elements."""
+    size = c.int("block_size", 0) if c.version >= 21 else 0
+    if size <= 0 or scale.type.rank != x.type.rank or x.type.rank == 0:
+        return x, scale, zero
+    axis = c.axis(c.int("axis", 1), x.type.rank)
+    count, blocks = x.type.dims[axis], scale.type.dims[axis]
+    c.require(-(-count // size) == blocks, f"has {blocks} blocks of {size} for {count} elements")
+    places = c.constant((np.arange(count) // size).astype(np.int32), "blocks")
+    spread = [None if v is None else c.add(Gather(axis), v, places) for v in (scale, zero)]
+    assert spread[0] is not None
+    return x, spread[0], spread[1]
+
+
+@operator("DequantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
+def dequantize_linear(c: Context) -> Value:
+    """(x - zero point) * scale"""
+    x, given, zero = c.x, c.value(1), c.optional(2)
+    to = given.type.dtype
+    if c.version >= 23 and c.int("output_dtype", 0):
+        to = c.dtype("output_dtype")
+    scale = _float(c, given, DType.FLOAT32)
+    x, scale, zero = _spread(c, x, scale, zero)
+    if x.type.dtype.is_small_float:
+        real = c.add(CastSmall(DType.FLOAT32), x)
+        found = c.add(ew.Mul(), real, _aligned(c, scale, x))
+        return c.cast(found, to)
+    whole = _whole(c, x)
+    if zero is not None and not (zero.constant is not None and not _any(zero)):
+        whole = c.add(ew.Sub(), whole, _aligned(c, _whole(c, zero), x))
+    if scale.type.rank <= 1:
+        found = c.add(DequantizeLinear(_axis(c, x, scale)), whole, scale)
+    else:
+        found = c.add(ew.Mul(), c.cast(whole, DType.FLOAT32), scale)
+    return c.cast(found, to)
+
+
+def _any(value: Value) -> bool:
+    assert value.constant is not None
+    return bool(np.any(value.constant.astype(np.float32)))
+
+
+def _whole(c: Context, value: Value) -> Value:
+    """Integers as int32, in which differences do not wrap."""
+    if value.type.dtype.is_small_integer:
+        return c.add(CastSmall(DType.INT32), value)
+    return c.cast(value, DType.INT32)

@@ -1,0 +1,81 @@
+"""Sampling at places that are data: grids, regions of interest, deformed windows, columns."""
+
+from __future__ import annotations
+
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.windows import window
+from vknn.formats.onnx.registry import operator
+from vknn.graph import Value
+from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.convolution.im2col import Col2Im
+from vknn.ops.movement.shape import Concat
+from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
+from vknn.ops.sampling.grid_sample import GridSample
+
+_HALF_PIXEL_SINCE = 16
+
+
+@operator("DeformConv", 19, 22, inputs=(3, 5))
+def deform_conv(c: Context) -> Value:
+    """Conv of samples at places that are shifted by data, times a mask"""
+    w = window(c, c.value(1).type.dims[2:])
+    if len(w.kernel) != 2:
+        c.refuse(f"{len(w.kernel)} spatial axes")
+    op = DeformConv(
+        (w.strides[0], w.strides[1]),
+        (w.pads[0], w.pads[1], w.pads[2], w.pads[3]),
+        (w.dilations[0], w.dilations[1]),
+        c.int("group", 1),
+        c.int("offset_group", 1),
+    )
+    return c.add(op, c.x, c.value(1), c.value(2), c.optional(3), c.optional(4))
+
+
+@operator("GridSample", 16, 20, 22, inputs=2)
+def grid_sample(c: Context) -> Value:
+    """Samples at coordinates that are data"""
+    mode = c.text("mode", "bilinear" if c.version < 20 else "linear")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    c.require(mode in ("linear", "nearest", "cubic"), f"has the mode {mode!r}")
+    if mode == "nearest":
+        c.refuse("the mode 'nearest', which rounds halves to even")
+    padding = c.text("padding_mode", "zeros", ("zeros", "border", "reflection"))
+    if padding == "reflection":
+        c.refuse("the padding_mode 'reflection' as often as it takes")
+    return c.add(GridSample(mode, padding, c.flag("align_corners")), c.x, c.value(1))
+
+
+@operator("RoiAlign", 10, 16, 22, inputs=3)
+def roi_align(c: Context) -> Value:
+    """The mean of samples in each bin of a region"""
+    if c.text("mode", "avg", ("avg", "max")) != "avg":
+        c.refuse("the mode 'max'")
+    coordinates = c.text("coordinate_transformation_mode", "half_pixel")
+    aligned = c.version >= _HALF_PIXEL_SINCE and coordinates == "half_pixel"
+    size = (c.int("output_height", 1), c.int("output_width", 1))
+    op = RoiAlign(size, c.float("spatial_scale", 1.0), c.int("sampling_ratio", 0), aligned)
+    regions, count = c.value(1), c.value(1).type.dims[0]
+    images = c.reshape(c.indices(2, c.x.type.dims[0], from_end=False), (count, 1))
+    return c.add(op, c.x, c.add(Concat(1), c.cast(images, regions.type.dtype), regions))
+
+
+@operator("MaxRoiPool", 1, 22, inputs=2)
+def max_roi_pool(c: Context) -> Value:
+    """The largest element in each bin of a region"""
+    height, width = c.int_list("pooled_shape", count=2)
+    op = MaxRoiPool((height, width), c.float("spatial_scale", 1.0))
+    return c.add(op, c.x, c.value(1))
+
+
+@operator("Col2Im", 18, inputs=3)
+def col2im(c: Context) -> Value:
+    """Sums of columns at their places in an image"""
+    image, block = c.ints(1, "image_shape"), c.ints(2, "block_shape")
+    if len(image) != 2 or len(block) != 2:
+        c.refuse(f"{len(image)} spatial axes")
+    strides, dilations = c.int_list("strides", (1, 1), 2), c.int_list("dilations", (1, 1), 2)
+    pads = c.int_list("pads", (0,) * 4, 4)
+    op = Col2Im(
+        (block[0], block[1]), tuple(strides), tuple(pads), tuple(dilations), (image[0], image[1])
+    )
+    return c.add(op, c.x)

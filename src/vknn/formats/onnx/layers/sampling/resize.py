@@ -1,0 +1,255 @@
+"""Resize and its predecessor Upsample, in all modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.sampling.taps import COORDINATES, NEAREST, AxisResize
+from vknn.formats.onnx.registry import operator
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.elementwise.logic import Where
+from vknn.ops.indexing.gather import Gather
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement.shape import Identity
+from vknn.ops.sampling.resize import Resize
+
+_MODES = ("nearest", "linear", "cubic")
+#: Coordinates that the graph's own Resize knows.
+_KNOWN = ("half_pixel", "asymmetric", "align_corners")
+#: Taps of which more are one product with a matrix.
+_FEW = 4
+_MAX_SIZE = 1 << 28
+
+
+@operator("Resize", 10, inputs=2)
+@operator("Upsample", 9, 10, inputs=2)
+def resize_by_scales(c: Context) -> Value:
+    """The tensor sampled anew by a scale for each axis; nearest takes the element before"""
+    return _enlarged(c, [float(s) for s in c.data(1).reshape(-1)])
+
+
+@operator("Upsample", 1, 7)
+def upsample_by_attributes(c: Context) -> Value:
+    """As Resize 10, the scales being attributes"""
+    if c.version == 1:
+        return _enlarged(c, [1.0, 1.0, c.float("height_scale"), c.float("width_scale")])
+    return _enlarged(c, list(c.float_list("scales")))
+
+
+def _enlarged(c: Context, scales: list[float]) -> Value:
+    mode = {"bilinear": "linear"}.get(c.text("mode", "nearest"), c.text("mode", "nearest"))
+    c.require(mode in _MODES[:2], f"has the mode {mode!r}")
+    _check_scales(c, scales, c.rank)
+    axes = {
+        axis: AxisResize(size, math.floor(size * scale), scale, "asymmetric")
+        for axis, (size, scale) in enumerate(zip(c.x.type.dims, scales, strict=True))
+    }
+    return resized(c, c.x, axes, mode, "simple")
+
+
+@operator("Resize", 11, 13, 18, 19, inputs=(1, 4))
+def resize(c: Context) -> Value:
+    """The tensor sampled anew by scales or to sizes"""
+    mode = c.text("mode", "nearest", _MODES)
+    axes = _axes(c)
+    if 0 in c.x.type.dims:
+        c.refuse(f"the empty tensor {c.x.type}")
+    antialias, exclude = c.flag("antialias"), c.flag("exclude_outside")
+    cubic = c.float("cubic_coeff_a", -0.75) if mode == "cubic" else None
+    nearest = c.text("nearest_mode", "round_prefer_floor", NEAREST)
+    found = resized(c, c.x, axes, mode, nearest, cubic, antialias, exclude)
+    if any(part.coordinates == "tf_crop_and_resize" for part in axes.values()):
+        found = _extrapolated(c, found, axes)
+    return found
+
+
+def _axes(c: Context) -> dict[int, AxisResize]:
+    """The resizes of the axes that are named, all of them by default."""
+    mode = c.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
+    dims, rank = c.x.type.dims, c.rank
+    named = c.int_list("axes", None)
+    axes = list(range(rank)) if named is None else [c.axis(a, rank) for a in named]
+    scales, sizes = _given(c, 2), _given(c, 3)
+    c.require((scales is None) != (sizes is None), "takes either scales or sizes")
+    if scales is not None:
+        factors = [float(s) for s in scales]
+        _check_scales(c, factors, len(axes))
+        outs = [math.floor(dims[a] * f) for a, f in zip(axes, factors, strict=True)]
+    else:
+        assert sizes is not None
+        wanted = [int(s) for s in sizes]
+        good = len(wanted) == len(axes) and min(wanted, default=1) > 0
+        c.require(good, f"has the sizes {wanted} for {len(axes)} axes")
+        c.require(max(wanted, default=1) <= _MAX_SIZE, f"has the impossible sizes {wanted}")
+        factors, outs = _policy(c, [dims[a] for a in axes], wanted)
+    region = _given(c, 1)
+    parts: list[tuple[float, float]] = [(0.0, 1.0)] * len(axes)
+    if mode == "tf_crop_and_resize":
+        c.require(region is not None and region.size == 2 * len(axes), "has no roi that fits")
+        assert region is not None
+        ends = [float(v) for v in region]
+        parts = list(zip(ends[: len(axes)], ends[len(axes) :], strict=True))
+    return {
+        axis: AxisResize(dims[axis], out, factor, mode, part)
+        for axis, out, factor, part in zip(axes, outs, factors, parts, strict=True)
+    }
+
+
+def _given(c: Context, number: int) -> np.ndarray | None:
+    """An input that opset 11 gives as an empty tensor where it is not there."""
+    if c.optional(number) is None:
+        return None
+    found = c.data(number).reshape(-1)
+    return found if found.size else None
+
+
+def _policy(c: Context, dims: list[int], wanted: list[int]) -> tuple[list[float], list[int]]:
+    """Scales and sizes, the latter changed where one scale is to count for all axes."""
+    policies = ("stretch", "not_larger", "not_smaller")
+    policy = c.text("keep_aspect_ratio_policy", "stretch", policies)
+    factors = [w / d for w, d in zip(wanted, dims, strict=True)]
+    if policy == "stretch" or not factors:
+        return factors, wanted
+    one = min(factors) if policy == "not_larger" else max(factors)
+    return [one] * len(dims), [max(1, math.floor(one * d + 0.5)) for d in dims]
+
+
+def _check_scales(c: Context, scales: Sequence[float], count: int) -> None:
+    c.require(len(scales) == count, f"has {len(scales)} scales for {count} axes")
+    sizes = zip(c.x.type.dims, scales, strict=False)
+    good = all(math.isfinite(s) and s > 0 and d * s <= _MAX_SIZE for d, s in sizes)
+    c.require(good, f"has the impossible scales {list(scales)}")
+
+
+def resized(
+    c: Context,
+    x: Value,
+    axes: dict[int, AxisResize],
+    mode: str,
+    nearest: str,
+    cubic: float | None = None,
+    antialias: bool = False,
+    exclude: bool = False,
+) -> Value:
+    """``x`` resized along axes, one after the other."""
+    kind = x.type.dtype
+    moved = {a: part for a, part in axes.items() if _changes(part)}
+    if not moved:
+        return c.add(Identity(), x)
+    if mode == "nearest":
+        places = {a: part.nearest(nearest) for a, part in moved.items()}
+        taken = {a: [(p, np.ones(len(p)))] for a, p in places.items()}
+        whole = _as_one(c, x, moved, taken, "nearest", None)
+        if whole is not None:
+            return whole
+        for axis, part in places.items():
+            x = c.add(Gather(axis), x, c.constant(part, f"places{axis}"))
+        return x
+    taps = {a: part.taps(cubic, antialias, exclude) for a, part in moved.items()}
+    wide = kind if kind.is_float else DType.FLOAT32
+    x = c.cast(x, wide)
+    whole = _as_one(c, x, moved, taps, mode, cubic)
+    if whole is None:
+        for axis, part_taps in taps.items():
+            x = _along(c, x, axis, part_taps)
+        whole = x
+    if kind.is_float:
+        return whole
+    whole = c.add(ew.Round(), whole) if antialias else c.add(ew.Trunc(), whole)
+    info = np.iinfo(kind.numpy)
+    return c.cast(c.add(ew.Clip(float(info.min), float(info.max)), whole), kind)
+
+
+def _changes(part: AxisResize) -> bool:
+    """Whether a resize is more than a copy."""
+    same = part.size == part.out and part.scale == 1.0
+    return not same or part.coordinates == "tf_crop_and_resize"
+
+
+def _as_one(
+    c: Context,
+    x: Value,
+    axes: dict[int, AxisResize],
+    taps: dict[int, list[tuple[np.ndarray, np.ndarray]]],
+    mode: str,
+    cubic: float | None,
+) -> Value | None:
+    """One Resize of the spatial axes, where that takes the very same elements; else None."""
+    if not 3 <= x.type.rank <= 5 or min(axes) < 2:
+        return None
+    spatial = x.type.dims[2:]
+    sizes = tuple(axes[a + 2].out if a + 2 in axes else d for a, d in enumerate(spatial))
+    steps = tuple(1 / axes[a + 2].scale if a + 2 in axes else 1.0 for a in range(len(spatial)))
+    for coordinates in _KNOWN:
+        given = None if coordinates == "align_corners" else steps
+        op = Resize(sizes, mode, coordinates, given, -0.75 if cubic is None else cubic)
+        if all(_same(op.taps(a - 2, axes[a].size), taps[a]) for a in axes):
+            return c.add(op, x)
+    return None
+
+
+def _same(
+    own: list[tuple[np.ndarray, np.ndarray]], wanted: list[tuple[np.ndarray, np.ndarray]]
+) -> bool:
+    """Whether taps take the same elements with the same weights, but for rounding."""
+    if len(own) != len(wanted):
+        return False
+    for (place, weight), (other, factor) in zip(own, wanted, strict=True):
+        counts = np.abs(factor) > 1e-5
+        if not np.array_equal(place[counts], other[counts]):
+            return False
+        if not np.allclose(weight, factor, rtol=0, atol=1e-5):
+            return False
+    return True
+
+
+def _along(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.ndarray]]) -> Value:
+    """``x`` along an axis as the sum of elements by weights."""
+    kind = x.type.dtype
+    if len(taps) > _FEW:
+        return _by_matrix(c, x, axis, taps)
+    total: Value | None = None
+    shape = (-1, *[1] * (x.type.rank - axis - 1))
+    for number, (places, weights) in enumerate(taps):
+        name = f"{axis}.{number}"
+        part = c.add(Gather(axis), x, c.constant(places, f"places{name}"))
+        factor = c.constant(weights.astype(kind.numpy).reshape(shape), f"weights{name}")
+        part = c.add(ew.Mul(), part, factor)
+        total = part if total is None else c.add(ew.Add(), total, part)
+    assert total is not None
+    return total
+
+
+def _by_matrix(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.ndarray]]) -> Value:
+    """The same as one product with a matrix of weights."""
+    size, out = x.type.dims[axis], len(taps[0][0])
+    matrix = np.zeros((size, out))
+    for places, weights in taps:
+        np.add.at(matrix, (places, np.arange(out)), weights)
+    rank = x.type.rank
+    last = [a for a in range(rank) if a != axis] + [axis]
+    flat = c.transpose(x, last)
+    weights_value = c.constant(matrix.astype(x.type.dtype.numpy), f"weights{axis}")
+    if flat.type.rank == 1:
+        made = c.reshape(c.add(MatMul(), c.reshape(flat, (1, size)), weights_value), (out,))
+    else:
+        made = c.add(MatMul(), flat, weights_value)
+    return c.transpose(made, [last.index(a) for a in range(rank)])
+
+
+def _extrapolated(c: Context, x: Value, axes: dict[int, AxisResize]) -> Value:
+    """``x`` with a number of the file where coordinates lie outside of the tensor."""
+    inside = np.ones((1,) * x.type.rank, np.bool_)
+    for axis, part in axes.items():
+        shape = [1] * x.type.rank
+        shape[axis] = part.out
+        inside = inside & part.inside().reshape(shape)
+    if inside.all():
+        return x
+    number = c.scalar(c.float("extrapolation_value", 0.0), x.type.dtype)
+    return c.add(Where(), c.constant(inside, "inside"), x, number)

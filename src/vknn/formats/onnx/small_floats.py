@@ -1,0 +1,46 @@
+"""Floats in which nothing is computed: bfloat16 becomes float32 before an operator and back after.
+
+Operators on bfloat16 mean what they mean on float32, rounded once; that is also how onnxruntime and
+ONNX's reference compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.steps import Item, TensorList
+from vknn.graph import DType, Value
+
+
+def widened(c: Context) -> DType | None:
+    """The context's inputs made float32 where they are bfloat16; gives that dtype if any is."""
+    small = None
+    inputs = list(c.inputs)
+    for number, value in enumerate(inputs):
+        if value is not None and value.type.dtype is DType.BFLOAT16:
+            small = value.type.dtype
+            inputs[number] = c.cast(value, DType.FLOAT32)
+        elif value is not None and (
+            value.type.dtype.is_small_float or value.type.dtype.is_small_integer
+        ):
+            c.refuse(f"inputs of {value.type.dtype.value}")
+    c.inputs = tuple(inputs)
+    return small
+
+
+def narrowed(c: Context, results: Sequence[Item], small: DType | None) -> tuple[Item, ...]:
+    """Results of float32 made ``small`` again; None: as they are."""
+    if small is None:
+        return tuple(results)
+    return tuple(_narrow(c, item, small) for item in results)
+
+
+def _narrow(c: Context, item: Item, small: DType) -> Item:
+    if isinstance(item, TensorList):
+        return TensorList(tuple(_rounded(c, v, small) for v in item.values), small)
+    return None if item is None else _rounded(c, item, small)
+
+
+def _rounded(c: Context, value: Value, small: DType) -> Value:
+    return c.cast(value, small) if value.type.dtype is DType.FLOAT32 else value

@@ -1,0 +1,54 @@
+"""The table of operators: versions as ONNX's schemas have them, and which of them counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
+from vknn.formats.onnx.registry import operator, operator_type, operator_types, versions_of
+
+
+def _catalogue(shared: Path) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    path = shared / "catalog" / "onnx.yaml"
+    if not path.exists():
+        pytest.skip("no ../shared/catalog/onnx.yaml")
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def test_the_newest_version_not_above_the_opset_counts() -> None:
+    for opset, version in ((1, 1), (10, 1), (11, 11), (12, 11), (13, 13), (28, 13)):
+        found = operator_type("", "Softmax", opset)
+        assert found is not None and found.version == version
+    assert operator_type("", "Gelu", 19) is None
+    assert operator_type("", "Gelu", 20) is not None
+    assert operator_type("com.microsoft", "FusedConv", 1) is not None
+    assert operator_type("", "FusedConv", 1) is None
+
+
+def test_versions_are_registered_once() -> None:
+    with pytest.raises(ValueError, match="has version 13 already"):
+        operator("Softmax", 13)(lambda c: c.x)
+    with pytest.raises(ValueError, match="ascending"):
+        operator("Other", 13, 1)
+    assert versions_of("", "Other") == ()
+
+
+def test_all_versions_of_the_schemas(shared: Path) -> None:
+    schemas = _catalogue(shared)["operators"]
+    retired = set(
+        _catalogue(shared)["legacy_operators (default domain, not in the schemas any more)"]
+    )
+    for (domain, name), versions in operator_types().items():
+        if domain or name in retired:
+            continue
+        assert name in schemas, name
+        wanted = set(schemas[name]["versions"])
+        known = {v for v in versions if v <= 28}
+        assert known <= wanted, f"{name}: {sorted(known - wanted)} are no versions of it"
+        first = min(known)
+        missing = {v for v in wanted if v > first} - known
+        assert not missing, f"{name}: versions {sorted(missing)} are not registered"

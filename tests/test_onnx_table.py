@@ -1,0 +1,25 @@
+"""docs/onnx.md is what tools/onnx_table.py writes, and every operator stands in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools import onnx_table
+
+from vknn.formats.onnx.registry import operator_types
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == onnx_table.page(), "run tools/onnx_table.py"
+
+
+def test_every_operator_stands_in_it_with_a_meaning() -> None:
+    rows = [line.split(" | ") for line in onnx_table.page().splitlines() if line.startswith("| ")]
+    named = {row[0].removeprefix("| "): row for row in rows if len(row) == 3}
+    for _, name in operator_types():
+        assert name in named
+    for (_, name), versions in operator_types().items():
+        meaning = versions[max(versions)].convert.__doc__
+        assert meaning, name

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Writer of docs/onnx.md: ONNX's operators that vknn has, with their versions.
+
+tools/onnx_table.py            writes docs/onnx.md
+tools/onnx_table.py --check    exits 1 when docs/onnx.md is not what would be written
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "onnx.md"
+for path in (ROOT / "src", ROOT):
+    if str(path) not in sys.path:
+        sys.path.insert(0, str(path))
+
+from tools.pages import main  # noqa: E402
+
+from vknn.formats.onnx import layers as _layers  # noqa: E402, F401 (registers the operators)
+from vknn.formats.onnx.registry import operator_types  # noqa: E402
+from vknn.formats.onnx.scope_limits import DOMAINS  # noqa: E402
+
+INTRODUCTION = """\
+# ONNX, operator by operator
+
+`vknn.Session("model.onnx")` opens ONNX files of IR versions 3 to 14 and opsets 1 to 28. Inputs and
+outputs have the graph's names, in its order, and exactly its dtypes, which are never cast: int64
+stays int64, bfloat16, float8 and integers of 4 and 2 bits are arrays of
+[ml_dtypes](https://github.com/jax-ml/ml_dtypes), strings object arrays of str, sequences lists of
+arrays, an absent optional None. `session.inputs` states free sizes by the names that the file has
+for them; they may differ from run to run. An initializer that is an input, too, is its default (IR
+4 and later): it may be fed or left out.
+
+- External data are found beside the model and mapped. What leads out of its folder is refused.
+- Functions of the file and branches take the place of the nodes that call them; so do the rounds of
+  a loop, one after another.
+- An operator means what the newest of its versions says that is not above the imported opset.
+- Shape arithmetic is computed when the graph is built. Where a shape, an axis or a condition
+  depends on data, the graph ends there, and goes on when they are known.
+- int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the
+  host.
+- Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
+
+Known gaps beside operators that are not listed: MaxPool's second output, Dropout and pooling over
+more than three axes, 6-bit floats, Scan of opset 8, windows with negative pads, constant padding of
+strings. Each is an error that says so. Loops are unrolled when they run: thousands of rounds take
+long to build.
+
+This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION
+    domains = sorted({domain for domain, _ in operator_types()})
+    for domain in domains:
+        yield f"## {domain or 'ai.onnx'}\n"
+        yield "| operator | versions | meaning |"
+        yield "|---|---|---|"
+        for (own, name), versions in sorted(operator_types().items()):
+            if own == domain:
+                newest = versions[max(versions)]
+                text = (newest.convert.__doc__ or "").split("\n")[0].replace("|", "\\|")
+                text = text.replace("*", "\\*").replace("``", "`").replace("<", "&lt;")
+                numbers = ", ".join(map(str, sorted(versions)))
+                yield f"| {name} | {numbers} | {text} |"
+        yield ""
+    yield "## Out of scope\n"
+    yield "| domain | why |"
+    yield "|---|---|"
+    for domain, why in DOMAINS.items():
+        yield f"| {domain} | {why} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(PAGE, "tools/onnx_table.py", page))
