@@ -11,6 +11,7 @@ from tests.formats.tflite.nets import run
 from tests.helpers import shared_device
 from tests.tflite_writer import Net
 
+from vknn.errors import OutOfMemoryError
 from vknn.session import Session
 
 BATCH, SIZE, UNITS, OUT, MEMORY = 2, 3, 5, 4, 3
@@ -139,3 +140,21 @@ def test_states_have_the_shape_that_they_say(save: Callable[[bytes], Path]) -> N
     net.add("RNN", [x, w, r, b, h], [y], {})
     net.inputs, net.outputs = [x], [y]
     assert run(save(net.file()), x=np.ones((2, 3), np.float32))["y"].tolist() == [[4.0] * 4] * 2
+
+
+@pytest.mark.host
+def test_a_state_beyond_all_memory_is_refused(tmp_path: Path) -> None:
+    """Before anything is allocated, with the file's name."""
+    net = Net()
+    x = net.tensor("x", (BATCH, 6, SIZE))
+    w, r = (net.tensor(name, data=floats(UNITS, n)) for name, n in (("w", SIZE), ("r", UNITS)))
+    state = net.tensor("h", (BATCH, 1 << 28), is_variable=True)
+    net.inputs, net.outputs = [x], [net.tensor("y", (BATCH, 6, UNITS))]
+    given = [x, w, r, net.tensor("b", data=floats(UNITS)), state]
+    net.add("UNIDIRECTIONAL_SEQUENCE_RNN", given, net.outputs, {"fused_activation_function": 4})
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.file())
+    with pytest.raises(
+        OutOfMemoryError, match=r"net\.tflite: its state has 2147483648 bytes, of which"
+    ):
+        Session(path, device="numpy", memory_limit="1GB")
