@@ -5,6 +5,7 @@ A :class:`Recipe` says what becomes of a picture before a network and what its o
 
 from vknn.answers.answer import Answer, Found, Point, Score, Share
 from vknn.answers.drawing import draw
+from vknn.answers.labels import Labels
 from vknn.answers.looking import decode, find_recipe, look
 from vknn.answers.recipe import Recipe
 from vknn.pictures import Placement
@@ -12,6 +13,7 @@ from vknn.pictures import Placement
 __all__ = [
     "Answer",
     "Found",
+    "Labels",
     "Placement",
     "Point",
     "Recipe",

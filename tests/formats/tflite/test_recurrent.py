@@ -11,7 +11,7 @@ from tests.formats.tflite.nets import run
 from tests.helpers import shared_device
 from tests.tflite_writer import Net
 
-from vknn.errors import OutOfMemoryError
+from vknn.errors import OutOfMemoryError, ShapeError
 from vknn.session import Session
 
 BATCH, SIZE, UNITS, OUT, MEMORY = 2, 3, 5, 4, 3
@@ -55,7 +55,7 @@ def rnn(steps: int) -> Net:
     return net
 
 
-def int8_lstm(steps: int) -> Net:
+def int8_lstm(steps: int, hidden_scale: float = 0.02) -> Net:
     """An LSTM on integers, whose h begins with its zero point."""
     net = Net()
     int8 = {"dtype": "int8", "scale": 0.02}
@@ -71,7 +71,8 @@ def int8_lstm(steps: int) -> Net:
     ]
     h = net.tensor("h", (BATCH, UNITS), **int8, zero_point=-9, is_variable=True)
     c = net.tensor("c", (BATCH, UNITS), "int16", scale=2.0**-11, is_variable=True)
-    between = [net.tensor(f"i{i}", (), **int8) for i in range(5)]
+    scales = (0.02, 0.02, 0.02, 0.02, hidden_scale)
+    between = [net.tensor(f"i{i}", (), "int8", scale=scale) for i, scale in enumerate(scales)]
     y = net.tensor("y", (BATCH, steps, UNITS), **int8, zero_point=-9)
     net.inputs, net.outputs = [x], [y]
     given = [x, *w, *r, -1, -1, -1, *b, -1, -1, h, c]
@@ -158,3 +159,14 @@ def test_a_state_beyond_all_memory_is_refused(tmp_path: Path) -> None:
         OutOfMemoryError, match=r"net\.tflite: its state has 2147483648 bytes, of which"
     ):
         Session(path, device="numpy", memory_limit="1GB")
+
+
+@pytest.mark.host
+def test_a_hidden_scale_of_zero_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(int8_lstm(3, hidden_scale=0.0).file())
+    with (
+        pytest.raises(ShapeError, match="a scale of 0 for its hidden value"),
+        Session(path, device="numpy") as session,
+    ):
+        session.run({"x": (X[:, :3] * 50).astype(np.int8)})

@@ -119,6 +119,8 @@ def test_bound_counts_every_box() -> None:
         ({"mask": (0, 4)}, [f32(1, 16, 1, 1)], "exceeds 8 biases"),
         ({"mask": (0, -1)}, [f32(1, 16, 1, 1)], "exceeds 8 biases"),
         ({"num_box": 0}, [f32(1, 16, 1, 1)], "no boxes"),
+        ({"anchors_scale": (math.inf, 1.0)}, [f32(1, 16, 1, 1)], "scales .* not below 1048576"),
+        ({"anchors_scale": (math.nan, 1.0)}, [f32(1, 16, 1, 1)], "scales .* not below 1048576"),
     ],
 )
 def test_infer_refuses(changes: dict, types: list[TensorType], words: str) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.layer_context import LayerContext, NeedsData
-from vknn.formats.onnx.node_attributes import AttributeReader
+from vknn.formats.onnx.node_attributes import NodeAttributeReader
 from vknn.formats.onnx.records import GraphRecord, NodeRecord
-from vknn.formats.onnx.steps import Item, Scope, Steps, TensorList, body_steps
+from vknn.formats.onnx.steps import Item, NameScope, Steps, TensorList, body_steps
 from vknn.graph import DType, GraphBuilder, Origin, Value
 from vknn.ops.indexing.gather import Bounded
 
 
-class Context(AttributeReader, LayerContext):
+class Context(NodeAttributeReader, LayerContext):
     """One node that is being converted.
 
     ``items``: its inputs as they are; ``inputs``: those that are tensors. ``version``: the version
@@ -26,7 +26,7 @@ class Context(AttributeReader, LayerContext):
         self,
         builder: GraphBuilder,
         node: NodeRecord,
-        scope: Scope,
+        scope: NameScope,
         items: Sequence[Item],
         inputs: Sequence[Value | None],
         version: int,
@@ -117,9 +117,9 @@ class Context(AttributeReader, LayerContext):
         scope = self.subscope(graph, name)
         return body_steps(graph, scope, arguments, self.scope, targets or self.node.outputs)
 
-    def subscope(self, graph: GraphRecord, name: str) -> Scope:
+    def subscope(self, graph: GraphRecord, name: str) -> NameScope:
         """A new scope for the nodes of a subgraph of this node."""
         path = f"{self._origin.name}/{name}/"
-        return Scope(
+        return NameScope(
             path, self.scope.imports, self.scope, graph.initializers, self.scope.attributes
         )

@@ -19,10 +19,19 @@ from vknn.formats.layer_errors import errors_of
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import MAX_NODES
-from vknn.formats.onnx.records import ModelRecord, NodeRecord
-from vknn.formats.onnx.registry import OperatorType
+from vknn.formats.onnx.records import NodeRecord, OnnxModelRecord
+from vknn.formats.onnx.registry import OperatorVersion
 from vknn.formats.onnx.small_floats import narrowed, widened
-from vknn.formats.onnx.steps import BindStep, Item, Key, NodeStep, Scope, Step, Steps, TensorList
+from vknn.formats.onnx.steps import (
+    BindStep,
+    Item,
+    Key,
+    NameScope,
+    NodeStep,
+    Step,
+    Steps,
+    TensorList,
+)
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
 
 #: Elements of a tensor that may be a shape or axes.
@@ -31,10 +40,10 @@ _MOST_SIZES = 64
 
 @dataclass(frozen=True)
 class Source:
-    """What is converted. ``main``: the scope of the model's graph."""
+    """Model and scope that are converted. ``main``: the scope of the model's graph."""
 
-    model: ModelRecord
-    main: Scope
+    model: OnnxModelRecord
+    main: NameScope
     file: str | None = None
 
     def place(self, step: NodeStep) -> str:
@@ -42,7 +51,7 @@ class Source:
         return f"node {step.scope.path + step.node.label!r} ({step.node.type})"
 
 
-class NeedsShape(Exception):
+class ShapeNeeded(Exception):
     """A step reads a tensor whose shape depends on data."""
 
 
@@ -67,7 +76,7 @@ class Conversion:
                 following = step.take(self)
             except NeedsData as need:
                 return self._unfinished(step, need.value)
-            except NeedsShape:
+            except ShapeNeeded:
                 return self._unfinished(step, None)
             if following is not None:
                 self.known.update(following.given)
@@ -85,9 +94,9 @@ class Conversion:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def find(self, scope: Scope, name: str) -> Key | None:
+    def find(self, scope: NameScope, name: str) -> Key | None:
         """The key of what a name stands for in a scope, or None where it is not known yet."""
-        at: Scope | None = scope
+        at: NameScope | None = scope
         while at is not None:
             if (at, name) in self.known:
                 return at, name
@@ -99,8 +108,8 @@ class Conversion:
             at = at.outer
         return None
 
-    def item(self, scope: Scope, name: str) -> Item:
-        """What a name stands for; "": nothing. Raises ModelFormatError for a name of nothing."""
+    def item(self, scope: NameScope, name: str) -> Item:
+        """Item that a name stands for; "": nothing. Raises ModelFormatError for an unknown name."""
         if not name:
             return None
         found = self.find(scope, name)
@@ -111,7 +120,7 @@ class Conversion:
             )
         return self.known[found]
 
-    def set(self, scope: Scope, name: str, item: Item) -> None:
+    def set(self, scope: NameScope, name: str, item: Item) -> None:
         """Assignment of what a name stands for."""
         self.known[scope, name] = item
 
@@ -125,7 +134,7 @@ class Conversion:
         items = [self.item(scope, name) for name in node.inputs]
         values = [item if isinstance(item, Value) else None for item in items]
         if any(v is not None and not v.type.is_static for v in _tensors(items)):
-            raise NeedsShape
+            raise ShapeNeeded
         found = known_type(node, scope.imports)
         assert found is not None, "unknown operators are refused when a model is loaded"
         with errors_of(self.source.place(step), self.source.file, scope.path + node.label):
@@ -134,7 +143,7 @@ class Conversion:
     def _converted(
         self,
         step: NodeStep,
-        found: OperatorType,
+        found: OperatorVersion,
         items: Sequence[Item],
         values: Sequence[Value | None],
     ) -> Steps | None:
@@ -171,7 +180,7 @@ class Conversion:
             for name, found in given.items()
         }
         present = {name: found for name, found in attributes.items() if found is not None}
-        scope = Scope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
+        scope = NameScope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
         items = {(scope, name): None for name in function.inputs}
         names = zip(function.inputs, node.inputs, strict=False)
         known = {(scope, inner): self.item(step.scope, name) for inner, name in names}
@@ -295,6 +304,6 @@ def _check_tensors(context: Context, items: Sequence[Item]) -> None:
         context.require(not isinstance(item, TensorList), f"takes no sequence as input {number}")
 
 
-def first_steps(nodes: Sequence[NodeRecord], scope: Scope) -> list[Step]:
+def first_steps(nodes: Sequence[NodeRecord], scope: NameScope) -> list[Step]:
     """The steps of a graph's nodes, the next one last."""
     return [NodeStep(node, scope) for node in reversed(nodes)]

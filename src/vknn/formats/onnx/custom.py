@@ -12,17 +12,17 @@ from vknn.formats.custom import Registration, custom_layer
 from vknn.formats.custom_converter import Options, custom_type, named_options
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.records import NodeRecord
-from vknn.formats.onnx.registry import OperatorType, operator_type
+from vknn.formats.onnx.registry import OperatorVersion, operator_type
 
 
-def known_type(node: NodeRecord, imports: Mapping[str, int]) -> OperatorType | None:
-    """What a node's operator means, a user's before vknn's own; None for an unknown one."""
+def known_type(node: NodeRecord, imports: Mapping[str, int]) -> OperatorVersion | None:
+    """Meaning of a node's operator, a user's before vknn's own; None for an unknown one."""
     domain, name, _ = node.key
     found = custom_layer("onnx", f"{domain}::{name}" if domain else name)
     if found is None:
         return operator_type(domain, name, imports.get(domain, 1))
     made = custom_type(found, _options, _weights, lambda c: len(c.node.outputs))
-    return OperatorType(
+    return OperatorVersion(
         made.name, made.convert, made.inputs, made.outputs, (), domain, imports.get(domain, 1)
     )
 

@@ -11,7 +11,7 @@ from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import all_nodes
 from vknn.formats.onnx.model import OnnxModel
 from vknn.formats.onnx.reader import parse_model
-from vknn.formats.onnx.records import FunctionRecord, Key, ModelRecord, NodeRecord
+from vknn.formats.onnx.records import FunctionRecord, Key, NodeRecord, OnnxModelRecord
 from vknn.formats.onnx.registry import versions_of
 from vknn.formats.onnx.scope_limits import out_of_scope
 
@@ -47,7 +47,7 @@ def load(path: Path, weights: Path | None = None) -> OnnxModel:
     return OnnxModel(record, file)
 
 
-def check_operators(record: ModelRecord, file: str | None = None) -> None:
+def check_operators(record: OnnxModelRecord, file: str | None = None) -> None:
     """Check: known operators with the right numbers of inputs and outputs.
 
     Raises UnsupportedLayerError, listing all unknown ones, and ModelFormatError.
@@ -78,7 +78,7 @@ def check_operators(record: ModelRecord, file: str | None = None) -> None:
         raise UnsupportedLayerError(tuple(unknown), file=file)
 
 
-def reachable(record: ModelRecord) -> Iterator[_Placed]:
+def reachable(record: OnnxModelRecord) -> Iterator[_Placed]:
     """All nodes that may run, those of subgraphs and called functions too; their imports."""
     seen: set[Key] = set()
     waiting = [(record.graph.nodes, record.imports)]

@@ -13,8 +13,8 @@ from vknn.formats.onnx.conversion import Conversion, Source, element, first_step
 from vknn.formats.onnx.functions import all_nodes
 from vknn.formats.onnx.input_arrays import checked_array, strings_of
 from vknn.formats.onnx.reader import DEFAULTS_IR
-from vknn.formats.onnx.records import ModelRecord, ValueRecord
-from vknn.formats.onnx.steps import Item, Key, Scope, TensorList
+from vknn.formats.onnx.records import OnnxModelRecord, ValueRecord
+from vknn.formats.onnx.steps import Item, Key, NameScope, TensorList
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
 
 
@@ -25,7 +25,7 @@ class OnnxModel(Model):
     ``metadata`` and ``producer`` come from the file.
     """
 
-    def __init__(self, record: ModelRecord, file: str | None = None) -> None:
+    def __init__(self, record: OnnxModelRecord, file: str | None = None) -> None:
         self.record, self.file = record, file
         graph = record.graph
         fixed = graph.initializers.keys()
@@ -43,7 +43,7 @@ class OnnxModel(Model):
             s.name: hint for s in self.inputs if s.shape and (hint := _hint(s.shape)) is not None
         }
         self.metadata, self.producer = dict(record.metadata), record.producer
-        self._scope = Scope("", record.imports, None, graph.initializers)
+        self._scope = NameScope("", record.imports, None, graph.initializers)
 
     # --- inputs -----------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class OnnxModel(Model):
         return strings_of(array) if array.dtype == object else array
 
     def decode_blob(self, array: np.ndarray) -> np.ndarray:
-        """As :meth:`decode`."""
+        """The array as :meth:`decode` makes it."""
         return self.decode("", array)
 
     def results(self, arrays: Mapping[str, Any]) -> dict[str, Any]:

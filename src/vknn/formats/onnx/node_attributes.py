@@ -7,13 +7,13 @@ from typing import Any
 
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.onnx.element_types import ELEMENT_TYPES
-from vknn.formats.onnx.records import AttributeRecord, GraphRecord, TensorRecord
+from vknn.formats.onnx.records import AttributeRecord, GraphRecord, TensorProtoRecord
 
 #: The default of a required attribute.
 REQUIRED: Any = object()
 
 
-class AttributeReader:
+class NodeAttributeReader:
     """Attributes by name. ``call``: those of the call of a function, for nodes that refer to them.
 
     Methods raise Malformed for an attribute that is absent and has no default, and for one of
@@ -74,7 +74,7 @@ class AttributeReader:
     def tensor(self, name: str, default: Any = REQUIRED) -> Any:
         """A tensor's array."""
         found = self._value(name, "tensor", default)
-        return found.array if isinstance(found, TensorRecord) else found
+        return found.array if isinstance(found, TensorProtoRecord) else found
 
     def graph(self, name: str) -> GraphRecord:
         """A graph, which must be there."""

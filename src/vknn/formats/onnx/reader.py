@@ -19,9 +19,9 @@ from vknn.formats.onnx.records import (
     FunctionRecord,
     GraphRecord,
     Key,
-    ModelRecord,
     NodeRecord,
-    TensorRecord,
+    OnnxModelRecord,
+    TensorProtoRecord,
     ValueRecord,
 )
 from vknn.formats.onnx.tensors import BadTensor, entries_of, read_sparse, read_tensor
@@ -34,7 +34,7 @@ NEWEST_OPSET = 28
 DEFAULTS_IR = 4
 
 
-def parse_model(data: bytes, file: str | None = None) -> ModelRecord:
+def parse_model(data: bytes, file: str | None = None) -> OnnxModelRecord:
     """The record of a model. Raises ModelFormatError, naming the file and the node."""
     message = pb.Model()
     try:
@@ -65,7 +65,7 @@ class ModelReader:
         """Error for a file that contradicts itself."""
         raise ModelFormatError(message, file=self.file, layer=layer)
 
-    def model(self, message: Any) -> ModelRecord:
+    def model(self, message: Any) -> OnnxModelRecord:
         """The record of the whole file."""
         self._check_version(message)
         imports = self.imports(message.opset_import)
@@ -81,7 +81,7 @@ class ModelReader:
         check_functions(graph, self.functions, self.file)
         metadata = entries_of(message.metadata_props)
         producer = message.producer_name.decode("utf-8", "replace")
-        return ModelRecord(
+        return OnnxModelRecord(
             message.ir_version, imports, graph, self.functions, producer, dict(metadata)
         )
 
@@ -142,8 +142,8 @@ class ModelReader:
             found.append(ValueRecord(message.name, type_))
         return tuple(found)
 
-    def _initializers(self, message: Any, what: str) -> dict[str, TensorRecord]:
-        found: dict[str, TensorRecord] = {}
+    def _initializers(self, message: Any, what: str) -> dict[str, TensorProtoRecord]:
+        found: dict[str, TensorProtoRecord] = {}
         try:
             tensors = [read_tensor(t, self.external) for t in message.initializer]
             tensors += [read_sparse(t, self.external) for t in message.sparse_initializer]

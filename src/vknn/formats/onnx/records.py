@@ -16,7 +16,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class TensorRecord:
+class TensorProtoRecord:
     """A tensor of the file. Its data were measured, and are read when they are asked for."""
 
     name: str
@@ -55,7 +55,7 @@ class ValueRecord:
 
 @dataclass(frozen=True, eq=False)
 class AttributeRecord:
-    """An attribute: ``value`` is a number, bytes, TensorRecord, GraphRecord, TypeRecord or a tuple.
+    """An attribute: ``value`` is a number, bytes, one of the records here, or a tuple.
 
     ``kind``: "float", "int", "string", "tensor", "graph", "sparse_tensor", "type", or one of these
     with an "s". ``reference``: the name of the function's attribute that it stands for, else "".
@@ -119,7 +119,7 @@ class GraphRecord:
     nodes: tuple[NodeRecord, ...]
     inputs: tuple[ValueRecord, ...]
     outputs: tuple[ValueRecord, ...]
-    initializers: Mapping[str, TensorRecord]
+    initializers: Mapping[str, TensorProtoRecord]
     captured: tuple[str, ...] = ()
 
 
@@ -137,7 +137,7 @@ class FunctionRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class ModelRecord:
+class OnnxModelRecord:
     """A model. ``imports``: version by domain; "ai.onnx" is the domain ""."""
 
     ir_version: int

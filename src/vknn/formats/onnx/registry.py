@@ -17,7 +17,7 @@ from vknn.formats.onnx.steps import Item, Steps
 from vknn.reimports import comes_again
 
 __all__ = [
-    "MICROSOFT", "Convert", "OperatorType", "Result", "operator", "operator_type",
+    "MICROSOFT", "Convert", "OperatorVersion", "Result", "operator", "operator_type",
     "operator_types", "split_name", "versions_of",
 ]  # fmt: skip
 
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[[Context], Any])
 
 
 @dataclass(frozen=True)
-class OperatorType(LayerType[Context]):
+class OperatorVersion(LayerType[Context]):
     """One version of an operator.
 
     ``any_type``: the converter takes all element types; for others bfloat16 becomes float32 before
@@ -46,7 +46,7 @@ class OperatorType(LayerType[Context]):
     lists: bool = False
 
 
-_TYPES: dict[Name, dict[int, OperatorType]] = {}
+_TYPES: dict[Name, dict[int, OperatorVersion]] = {}
 
 
 def operator(
@@ -68,8 +68,8 @@ def operator(
             those left out at the end count as not there.
         outputs: As ``inputs``.
         domain: "" for ONNX's own.
-        any_type: See :class:`OperatorType`.
-        lists: See :class:`OperatorType`.
+        any_type: See :class:`OperatorVersion`.
+        lists: See :class:`OperatorVersion`.
 
     Raises:
         ValueError: A version is registered already, or there is none.
@@ -82,7 +82,7 @@ def operator(
         for version in versions:
             if version in known and not comes_again(known[version].convert, convert):
                 raise ValueError(f"operator {name} has version {version} already")
-            known[version] = OperatorType(
+            known[version] = OperatorVersion(
                 name, convert, arity(inputs), arity(outputs), (),  # type: ignore[arg-type]
                 domain, version, any_type, lists,
             )  # fmt: skip
@@ -91,8 +91,8 @@ def operator(
     return register
 
 
-def operator_type(domain: str, name: str, opset: int) -> OperatorType | None:
-    """What an operator means in a model that imports ``opset``; None where vknn has it not."""
+def operator_type(domain: str, name: str, opset: int) -> OperatorVersion | None:
+    """Meaning of an operator in a model that imports ``opset``; None where vknn has it not."""
     versions = _TYPES.get((domain, name), {})
     newest = max((v for v in versions if v <= opset), default=None)
     return None if newest is None else versions[newest]
@@ -103,7 +103,7 @@ def versions_of(domain: str, name: str) -> tuple[int, ...]:
     return tuple(sorted(_TYPES.get((domain, name), {})))
 
 
-def operator_types() -> Mapping[Name, Mapping[int, OperatorType]]:
+def operator_types() -> Mapping[Name, Mapping[int, OperatorVersion]]:
     """All operators, by domain and name, then version."""
     return _TYPES
 

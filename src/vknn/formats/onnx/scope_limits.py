@@ -1,4 +1,4 @@
-"""What of ONNX's world vknn does not run, with the reason."""
+"""Parts of ONNX that vknn does not run, with the reason."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vknn.formats.layer_context import LayerContext
-from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorRecord
+from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorProtoRecord
 from vknn.graph import DType, GraphBuilder, Origin, Value
 
 
@@ -30,7 +30,7 @@ Item = Value | TensorList | None
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
+class NameScope:
     """The names of one graph, or of one call of a function. Compared by identity.
 
     ``path``: prefix of its nodes' names for people. ``outer``: the scope whose names a subgraph
@@ -39,12 +39,12 @@ class Scope:
 
     path: str
     imports: Mapping[str, int]
-    outer: Scope | None = None
-    initializers: Mapping[str, TensorRecord] = field(default_factory=dict)
+    outer: NameScope | None = None
+    initializers: Mapping[str, TensorProtoRecord] = field(default_factory=dict)
     attributes: Mapping[str, AttributeRecord] = field(default_factory=dict)
 
 
-Key = tuple[Scope, str]
+Key = tuple[NameScope, str]
 
 
 class Adder(LayerContext):
@@ -59,14 +59,14 @@ class Adder(LayerContext):
 
 
 class Known(Protocol):
-    """What is known of values while steps are taken (:class:`conversion.Conversion`)."""
+    """Knowledge of values while steps are taken (:class:`conversion.Conversion`)."""
 
     builder: GraphBuilder
 
-    def item(self, scope: Scope, name: str) -> Item:
-        """What a name stands for in a scope."""
+    def item(self, scope: NameScope, name: str) -> Item:
+        """Item that a name stands for in a scope."""
 
-    def set(self, scope: Scope, name: str, item: Item) -> None:
+    def set(self, scope: NameScope, name: str, item: Item) -> None:
         """Assignment of what a name stands for."""
 
     def convert(self, step: NodeStep) -> Steps | None:
@@ -84,7 +84,7 @@ class Step(ABC):
     def take(self, known: Known) -> Steps | None:
         """The step taken; the steps that are to be taken next, if it asks for such.
 
-        Raises NeedsData and NeedsShape where it has to wait.
+        Raises NeedsData and ShapeNeeded where it has to wait.
         """
 
 
@@ -93,7 +93,7 @@ class NodeStep(Step):
     """Conversion of a node."""
 
     node: NodeRecord
-    scope: Scope
+    scope: NameScope
 
     def reads(self) -> Iterator[Key]:
         return ((self.scope, name) for name in self.node.reads)
@@ -106,9 +106,9 @@ class NodeStep(Step):
 class BindStep(Step):
     """Results of a scope under the names of another; "" among the targets: not wanted."""
 
-    source: Scope
+    source: NameScope
     names: tuple[str, ...]
-    target: Scope
+    target: NameScope
     targets: tuple[str, ...]
 
     def reads(self) -> Iterator[Key]:
@@ -130,7 +130,7 @@ class Steps:
 
 
 def body_steps(
-    graph: GraphRecord, scope: Scope, arguments: Sequence[Item], target: Scope,
+    graph: GraphRecord, scope: NameScope, arguments: Sequence[Item], target: NameScope,
     targets: Sequence[str],
 ) -> Steps:  # fmt: skip
     """The steps of a subgraph in a scope of its own, which is made for it.

@@ -11,7 +11,7 @@ import numpy as np
 
 from vknn.formats.onnx.element_types import ELEMENT_TYPES, ElementType
 from vknn.formats.onnx.external import ExternalData
-from vknn.formats.onnx.records import TensorRecord
+from vknn.formats.onnx.records import TensorProtoRecord
 from vknn.graph import DType
 
 MAX_RANK = 64
@@ -28,7 +28,7 @@ class BadTensor(ValueError):
     """A tensor contradicts itself; the text says which."""
 
 
-def read_tensor(message: Any, external: ExternalData, what: str = "") -> TensorRecord:
+def read_tensor(message: Any, external: ExternalData, what: str = "") -> TensorProtoRecord:
     """The record of a tensor message. Raises BadTensor and ModelFormatError."""
     what = what or f"tensor {message.name!r}"
     type_ = ELEMENT_TYPES.get(message.data_type)
@@ -59,7 +59,7 @@ def read_tensor(message: Any, external: ExternalData, what: str = "") -> TensorR
     return _record(message.name, dims, type_, lambda: array)
 
 
-def read_sparse(message: Any, external: ExternalData) -> TensorRecord:
+def read_sparse(message: Any, external: ExternalData) -> TensorProtoRecord:
     """The record of a sparse tensor, as a dense one. Raises BadTensor and ModelFormatError."""
     what = f"sparse tensor {message.values.name!r}"
     values = read_tensor(message.values, external, what)
@@ -84,7 +84,7 @@ def read_sparse(message: Any, external: ExternalData) -> TensorRecord:
         raise BadTensor(f"{what} has one index twice")
     dense = np.zeros(math.prod(dims), values.dtype.numpy)
     dense[places] = values.array
-    return TensorRecord(values.name, dims, values.dtype, lambda: dense.reshape(dims))
+    return TensorProtoRecord(values.name, dims, values.dtype, lambda: dense.reshape(dims))
 
 
 def checked_dims(dims: Sequence[int], what: str) -> tuple[int, ...]:
@@ -105,13 +105,13 @@ def entries_of(messages: Sequence[Any]) -> Mapping[str, str]:
     }
 
 
-def _record(name: str, dims: tuple[int, ...], type_: ElementType, read: Any) -> TensorRecord:
-    return TensorRecord(name, dims, type_.dtype, read)
+def _record(name: str, dims: tuple[int, ...], type_: ElementType, read: Any) -> TensorProtoRecord:
+    return TensorProtoRecord(name, dims, type_.dtype, read)
 
 
 def _external(
     message: Any, external: ExternalData, type_: ElementType, dims: tuple[int, ...], what: str
-) -> TensorRecord:
+) -> TensorProtoRecord:
     if message.raw_data or any(len(getattr(message, name)) for name in _FIELDS):
         raise BadTensor(f"{what} has external data and others")
     if type_.dtype is DType.STRING:

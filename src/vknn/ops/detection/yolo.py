@@ -68,6 +68,9 @@ class YoloDetection(Op):
             f"YoloDetection: {count} maps of {self.num_box} boxes need more masks or scales than "
             f"{len(self.mask)} and {len(self.anchors_scale)}",
         )
+        strides = self.anchors_scale[:count]  # nets of more pixels than 32 bits count are none
+        good = all(abs(scale) < 1 << 20 for scale in strides)
+        require(good, f"YoloDetection: scales {strides} of anchors are not below {1 << 20}")
         used = self.mask[: count * self.num_box]
         if min(used) < 0 or 2 * max(used) + 1 >= len(self.biases):
             raise ShapeError(f"YoloDetection: mask {used} exceeds {len(self.biases)} biases")

@@ -18,8 +18,8 @@ from vknn.formats.onnx.steps import (
     Item,
     Key,
     Known,
+    NameScope,
     NodeStep,
-    Scope,
     Step,
     Steps,
     TensorList,
@@ -70,10 +70,10 @@ class _Loop:
     """
 
     node: NodeRecord
-    scope: Scope
+    scope: NameScope
     origin: Origin
     body: GraphRecord
-    state: Scope
+    state: NameScope
     carried: int
     rounds: int | None
     counted: bool
@@ -127,7 +127,7 @@ class _Round(Step):
         loop, number = self.loop, self.number
         adder = Adder(known.builder, loop.origin)
         path = f"{loop.origin.name}[{number}]/"
-        scope = Scope(
+        scope = NameScope(
             path, loop.scope.imports, loop.scope, loop.body.initializers, loop.scope.attributes
         )
         arguments: list[Item] = []
@@ -196,7 +196,7 @@ def loop(c: Context) -> Steps:
     rounds = None
     if c.optional(0) is not None:
         rounds = max(0, int(c.number(0, "M")))
-    state = Scope("", {})
+    state = NameScope("", {})
     condition = c.optional(1)
     conditional = condition is not None
     if condition is None:
@@ -234,7 +234,7 @@ def scan(c: Context) -> Steps:
     c.require(len(sizes) == 1, f"scans inputs of the sizes {sorted(sizes)}")
     out_axes = c.int_list("scan_output_axes", (0,) * stacks, stacks)
     out_turned = c.int_list("scan_output_directions", (0,) * stacks, stacks)
-    state = Scope("", {})
+    state = NameScope("", {})
     given: dict[Key, Item] = {
         (state, f"carried:{i}"): item for i, item in enumerate(c.items[:carried])
     }
@@ -251,7 +251,7 @@ def sequence_map(c: Context) -> Steps:
     body, first = c.graph("body"), c.tensors(0)
     count = len(first.values)
     c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
-    state, steps = Scope("", {}), list[Step]()
+    state, steps = NameScope("", {}), list[Step]()
     given: dict[Key, Item] = {}
     for number in range(count):
         scope = replace(c.subscope(body, f"body[{number}]"))
@@ -273,9 +273,9 @@ def sequence_map(c: Context) -> Steps:
 class _Gathered(Step):
     """Sequences made of what stands in ``state`` for each element."""
 
-    state: Scope
+    state: NameScope
     count: int
-    target: Scope
+    target: NameScope
     targets: tuple[str, ...]
     dtypes: tuple[DType | None, ...]
 

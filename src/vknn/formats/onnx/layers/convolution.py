@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import SlidingWindow, window
+from vknn.formats.onnx.layers.common.windows import WindowAttributes, window
 from vknn.formats.onnx.registry import operator
 from vknn.formats.windows import halves
 from vknn.graph import Value
@@ -46,7 +46,7 @@ def conv_transpose(c: Context) -> Value:
 
 
 def _pads_for(
-    c: Context, w: SlidingWindow, wanted: tuple[int, ...], extra: list[int]
+    c: Context, w: WindowAttributes, wanted: tuple[int, ...], extra: list[int]
 ) -> tuple[list[int], list[int]]:
     """Pads, and additions at the ends, that give an output of the sizes ``wanted``."""
     begins, ends, more = [], [], []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import SlidingWindow, pool_pads, window, window_sums
+from vknn.formats.onnx.layers.common.windows import WindowAttributes, pool_pads, window, window_sums
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -45,7 +45,7 @@ def average_pool(c: Context) -> Value:
 
 
 def _dilated_mean(
-    c: Context, x: Value, w: SlidingWindow, pads: Sequence[int], count_pads: bool
+    c: Context, x: Value, w: WindowAttributes, pads: Sequence[int], count_pads: bool
 ) -> Value:
     axes = len(w.kernel)
     total = window_sums(c, x, w, pads[:axes], pads[axes:])

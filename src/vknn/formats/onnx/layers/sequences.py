@@ -116,7 +116,7 @@ def optional_has_element(c: Context) -> Value:
 
 @operator("OptionalGetElement", 15, 18, 28, any_type=True, lists=True)
 def optional_get_element(c: Context) -> Item:
-    """What the input holds"""
+    """The value that the input holds"""
     if c.item(0) is None:
         c.fail("takes what an optional that is empty holds")
     return c.item(0)

@@ -1,1 +1,1 @@
-"""What several families share."""
+"""Parts that several families share."""

@@ -18,7 +18,7 @@ _MOST_PAD = 1 << 28
 
 
 @dataclass(frozen=True)
-class SlidingWindow:
+class WindowAttributes:
     """A sliding window. ``pads``: those of the file, begins of all axes, then ends."""
 
     kernel: tuple[int, ...]
@@ -47,7 +47,9 @@ class SlidingWindow:
         return (*(begin for begin, _ in found), *(end for _, end in found))
 
 
-def window(c: Context, kernel: Sequence[int] | None = None, dilated: bool = True) -> SlidingWindow:
+def window(
+    c: Context, kernel: Sequence[int] | None = None, dilated: bool = True
+) -> WindowAttributes:
     """The window of a node; ``kernel``: of its weights, which an attribute may only repeat."""
     stated = c.int_list("kernel_shape", None)
     if kernel is None:
@@ -58,7 +60,7 @@ def window(c: Context, kernel: Sequence[int] | None = None, dilated: bool = True
     if not 1 <= axes <= _MOST_AXES:
         c.refuse(f"{axes} spatial axes")
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
-    found = SlidingWindow(
+    found = WindowAttributes(
         tuple(kernel),
         tuple(c.int_list("strides", ones, axes)),
         tuple(c.int_list("dilations", ones, axes)) if dilated else ones,
@@ -74,7 +76,7 @@ def window(c: Context, kernel: Sequence[int] | None = None, dilated: bool = True
 
 
 def pool_pads(
-    c: Context, w: SlidingWindow
+    c: Context, w: WindowAttributes
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Begins, ends, and how far the last windows reach beyond these where ``ceil_mode`` is on.
 
@@ -94,7 +96,7 @@ def pool_pads(
 
 
 def window_sums(
-    c: Context, x: Value, w: SlidingWindow, begins: Sequence[int], ends: Sequence[int]
+    c: Context, x: Value, w: WindowAttributes, begins: Sequence[int], ends: Sequence[int]
 ) -> Value:
     """Sums of windows of a tensor of floats, padding being 0."""
     channels = x.type.dims[1]

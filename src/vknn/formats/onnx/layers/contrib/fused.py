@@ -76,7 +76,7 @@ def _moved(c: Context, x: Value, transposed: bool, batch: bool) -> Value:
 
 @operator("ExpandDims", 1, inputs=2, domain=MICROSOFT, any_type=True)
 def expand_dims(c: Context) -> Value:
-    """With a new axis of size 1"""
+    """A new axis of size 1"""
     axis = c.axis(int(c.number(1, "axis")), c.rank + 1)
     return c.reshape(c.x, (*c.x.type.dims[:axis], 1, *c.x.type.dims[axis:]))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.records import TensorRecord
+from vknn.formats.onnx.records import TensorProtoRecord
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Where
@@ -25,7 +25,7 @@ def constant(c: Context) -> Value:
     c.require(len(names) == 1, f"has the values {', '.join(names) or 'none'}, not one")
     found = c.attribute(names[0])
     assert found is not None
-    if isinstance(found.value, TensorRecord):
+    if isinstance(found.value, TensorProtoRecord):
         return c.constant(found.value.array, "value")
     kind, dtype = _CONSTANTS[names[0]]
     c.require(found.kind == kind, f"{names[0]} is of the kind {found.kind}")

@@ -59,7 +59,7 @@ def squeeze(c: Context) -> Value:
 
 @operator("Unsqueeze", 1, 11, 13, 21, 23, 24, 25, inputs=(1, 2), any_type=True)
 def unsqueeze(c: Context) -> Value:
-    """With new axes of size 1, whose places are counted in the result"""
+    """New axes of size 1, whose places are counted in the result"""
     axes = int_values(c, "axes", 1, 13)
     if axes is None:
         c.fail("has no axes")

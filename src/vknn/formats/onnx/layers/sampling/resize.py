@@ -35,7 +35,7 @@ def resize_by_scales(c: Context) -> Value:
 
 @operator("Upsample", 1, 7)
 def upsample_by_attributes(c: Context) -> Value:
-    """As Resize 10, the scales being attributes"""
+    """Resize 10, the scales being attributes"""
     if c.version == 1:
         return _enlarged(c, [1.0, 1.0, c.float("height_scale"), c.float("width_scale")])
     return _enlarged(c, list(c.float_list("scales")))

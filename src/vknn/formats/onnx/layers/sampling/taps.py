@@ -60,7 +60,7 @@ class AxisResize:
         return half
 
     def inside(self) -> np.ndarray:
-        """Which coordinates lie within the axis."""
+        """Mask of the coordinates that lie within the axis."""
         places = self.places()
         return (places >= 0) & (places <= self.size - 1)
 
