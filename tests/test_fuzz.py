@@ -18,7 +18,8 @@ from vknn.graph import Op
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.ops.normalization import LayerNormalization, MeanVarianceNormalization, NormalizeL2
-from vknn.ops.recurrent.rnn import LSTM
+from vknn.ops.recurrent.rnn import GRU, LSTM
+from vknn.ops.reduction import ReduceSum
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tools"))
@@ -254,6 +255,18 @@ def test_normal_gates_whose_squares_overflow_are_excused() -> None:
     inputs = [[[[3e38, 0.0], [1.0, 2.0]]], w, r, *[None] * 6, norm]
     assert [excused(LSTM(), inputs, 0.25, index) for index in range(3)] == [[True, False]] * 3
     assert excused(LSTM(), inputs[:3], 0.25) == [False, False]
+
+
+@pytest.mark.host
+def test_gates_and_sums_that_overflow_are_excused() -> None:
+    """Those of the row of the batch alone; and sums of large numbers of both signs."""
+    w, r = np.full((1, 3, 2), 2e38), np.zeros((1, 3, 1))
+    inputs = [[[[1.0, -1.0], [0.5, -0.5]]], w, r]
+    assert [excused(GRU(), inputs, 0.25, index) for index in range(2)] == [[True, False]] * 2
+    rows = [[[[3e38, 3e38, 3e38, -3e38], [1.0, 2.0, 3.0, 4.0]]]]  # infinity by NumPy, and 10
+    for found in (0.25, np.nan):
+        assert excused(ReduceSum((2,)), rows, found)[0]
+    assert not excused(ReduceSum((2,)), rows, 0.25)[1]
 
 
 @pytest.mark.device
