@@ -153,7 +153,10 @@ def _integer_lstm(c: Context, s: Sequences) -> Value:
     hidden, batch = m.quants[4], s.x.type.dims[1 - s.layout]
     x, state = scale_of(c.quant(0)), scale_of(m.state)
     divisors = [scale_of(hidden), state, *(m.sum_scale(g) for g in m.gates)]
-    c.require(min(divisors) > 0, "has a scale of 0 for its hidden value, its state or a gate's sum")
+    c.require(
+        all(d > 0 for d in divisors),
+        "has a scale of 0 for its hidden value, its state or a gate's sum",
+    )
     op = IntegerLSTM(
         tuple(integer_multiplier(m.scale(1 + g) * x / m.sum_scale(g)) for g in m.gates),
         tuple(integer_multiplier(m.scale(5 + g) * state / m.sum_scale(g)) for g in m.gates),
