@@ -146,7 +146,7 @@ def check_op(
     kind: str | None = None,
     max_loop_rounds: int | None = None,
     precision: str = "fp32",
-    only: str = "",
+    only: str | tuple[str, ...] = "",
     features: Sequence[str] = (),
 ) -> None:
     """Runs ``op`` on the device with every candidate, layout and access mode; compares with NumPy.
@@ -156,7 +156,7 @@ def check_op(
     as for another kind of device ("discrete": the candidates for GPUs). ``max_loop_rounds``: as for
     a device whose lanes may run loops no longer than that. ``precision``: in "fp16" and "bf16" the
     inputs are rounded to that first, and what storing the output so costs is tolerated on top; the
-    test is skipped where the device has none. ``only``: candidates whose name begins so.
+    test is skipped where the device has none. ``only``: candidates whose name begins so, or so.
     ``features``: what the device is taken to have besides.
     """
     if precision != "fp32":

@@ -134,7 +134,7 @@ def separables(kernel: int) -> Graph:
 
 def test_chains_and_their_nodes_apart_are_choices() -> None:
     found: dict[tuple[str, str], Joining] = {}
-    options = LoweringOptions()
+    options = LoweringOptions(frozenset({"inverted"}))  # chains of three
     for name in ("one", "two"):
         add_joinings(found, name, separables(3), DISCRETE, options)
     (((key, form), joining),) = found.items()

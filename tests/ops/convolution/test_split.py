@@ -35,8 +35,10 @@ CASES = {
     "groups": (((1, 1), (1, 1, 1, 1), (1, 1), 3), (1, 204, 7, 5), (24, 68, 3, 3)),
     "3-D": (((1, 1, 1), (1,) * 6, (1, 1, 1), 1), (1, 37, 3, 5, 7), (7, 37, 3, 3, 3)),
 }
+#: Beginnings of the candidates' names, by the parts of the channels.
+ONLY = ("split2", "split4")
 #: Subgroups of llvmpipe are narrower than the lanes of a part, and so share one.
-check = functools.partial(check_op, kind="discrete", access=("storage",), only="split")
+check = functools.partial(check_op, kind="discrete", access=("storage",), only=ONLY)
 PRECISIONS: dict[str, dict[str, Any]] = {
     "fp32": {},
     "fp16": {"precision": "fp16", "features": ("fp16_storage",)},
@@ -45,6 +47,11 @@ PRECISIONS: dict[str, dict[str, Any]] = {
         "features": ("float_dot", "fp16_storage", "fp16_arithmetic"),
     },
 }
+
+
+def is_split(name: str) -> bool:
+    """Whether a candidate is of this kind; "splitk..." shares k out among workgroups."""
+    return name.startswith(ONLY)
 
 
 def random(*shape: int) -> np.ndarray:
@@ -103,7 +110,7 @@ def test_arithmetic_in_float16(name: str) -> None:
     arrays = [rng.integers(-1, 2, a.shape).astype(np.float32) for a in (x, w)]
     graph = single_op_graph(op, arrays, (1,))
     options = LoweringOptions(guard=GUARD_BYTES, precision="fp16", arithmetic="fp16")
-    tiles = [c for c in candidates(graph.nodes[0], limits, options) if c.name.startswith("split")]
+    tiles = [c for c in candidates(graph.nodes[0], limits, options) if is_split(c.name)]
     assert tiles
     for tile in tiles:
         wanted = dataclasses.replace(options, algorithm=tile.name, layout=tile.outputs[0])
@@ -125,7 +132,7 @@ def names(limits: DeviceLimits, *x: int, channels: int = 67) -> list[str]:
     op, arrays = Conv((1, 1), (0, 0, 0, 0), (1, 1)), [random(1, channels, *x)]
     graph = single_op_graph(op, [*arrays, random(5, channels, 1, 1)], (1,))
     found = candidates(graph.nodes[0], limits, LoweringOptions())
-    return [c.name for c in found if c.name.startswith("split")]
+    return [c.name for c in found if is_split(c.name)]
 
 
 @pytest.mark.host
@@ -148,7 +155,7 @@ def test_a_plan_of_every_candidate() -> None:
     graph = single_op_graph(op, arrays, (1, 2))
     gpu = dataclasses.replace(MATRICES, kind="discrete", subgroup_size=32)
     for name in [c.name for c in candidates(graph.nodes[0], gpu, LoweringOptions())]:
-        if name.startswith("split"):
+        if is_split(name):
             plan = lower(graph, gpu, LoweringOptions(algorithm=name))
             (conv,) = [d for d in plan.dispatches if d.kernel == "convolution/conv"]
             assert dict(conv.variant)["SPLIT"] == "1"
