@@ -138,12 +138,10 @@ def swiftshader() -> dict[str, str]:
     The library comes out of Debian's package chromium-common, which is unpacked, not installed.
     """
     folder = CACHE / "swiftshader"
-    library, manifest = folder / "libvk_swiftshader.so", folder / "driver.json"
+    # Its own manifest names the library beside it, so the folder may be moved or linked to.
+    manifest = folder / "vk_swiftshader_icd.json"
     if not manifest.is_file():
         _unpack_swiftshader(folder)
-        source = json.loads((folder / "vk_swiftshader_icd.json").read_text())
-        source["ICD"]["library_path"] = str(library)
-        manifest.write_text(json.dumps(source))
     return {"VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest)}
 
 
