@@ -32,7 +32,7 @@ ELSEWHERE = {
         "test_pickled_sessions.py::test_a_trained_session"
     ),
     "{} was not done within {} s; give it a longer timeout, or raise VKNN_TIMEOUT (seconds)": (
-        "test_run_limits.py::test_the_switch_holds_for_whole_runs"
+        "run_limits/test_runs.py::test_the_switch_holds_for_whole_runs"
     ),
     "the shader of layer {}: {}; or register the layer without a shader": (
         "formats/test_custom.py::test_without_a_compiler"

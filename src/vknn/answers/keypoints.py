@@ -35,9 +35,8 @@ class Keypoints(Decoder):
         """The answer for points [k, 2] of the input and scores [k] of each person.
 
         People of whom fewer than ``least`` points reach the threshold, or whose mean score is below
-        ``sure``, are left out. Of the others
-        points below the threshold stay, with their scores, so that numbers keep their meaning;
-        pictures are drawn without them.
+        ``sure``, are left out. Of the others points below the threshold stay, with their scores, so
+        that numbers keep their meaning; pictures are drawn without them.
         """
         found = []
         for spots, scores in people:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
-from tests.helpers import check_op, single_op_graph
+from tests.helpers import (
+    check_op,
+    run_graph,
+    shared_device,
+    single_op_graph,
+    skip_without_half,
+)
 
+from vknn.crosscheck.storage import rounded
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.chain import Chain
@@ -52,6 +60,18 @@ def case(
 def check(kind: str, op: Op, *arrays: np.ndarray, **options: Any) -> None:
     """Comparison of a kind's candidates with NumPy; ``options``: as of check_op."""
     check_op(op, *arrays, **{"kind": "discrete", "only": kind, "access": ("storage",), **options})
+
+
+def check_sums_in_float16(op: Op, arrays: list[np.ndarray], algorithm: str) -> None:
+    """Comparison of a candidate that computes in float16 with NumPy."""
+    skip_without_half()
+    arrays = [rounded(a) for a in arrays]
+    limits = dataclasses.replace(shared_device().limits, kind="discrete")
+    options = LoweringOptions(precision="fp16", arithmetic="fp16", algorithm=algorithm)
+    graph = single_op_graph(op, arrays, range(1, len(arrays)))
+    (y,) = run_graph(graph, limits, options, {"x0": arrays[0]}).values()
+    (expected,) = op.reference(*arrays)
+    assert np.abs(y - expected).max() < 1e-2 * np.abs(expected).max()
 
 
 def offered(op: Op, arrays: list[np.ndarray], limits: DeviceLimits, **options: str) -> list[str]:

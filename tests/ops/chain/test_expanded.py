@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
-from tests.helpers import run_graph, shared_device, single_op_graph, skip_without_half
 from tests.lowering.limits import DISCRETE
-from tests.ops.chain.pairs import POINTWISE, RELU, RELU6, case, check, floats, offered
+from tests.ops.chain.pairs import (
+    POINTWISE,
+    RELU,
+    RELU6,
+    case,
+    check,
+    check_sums_in_float16,
+    floats,
+    offered,
+)
 
-from vknn.crosscheck.storage import rounded
-from vknn.lowering import LoweringOptions
 from vknn.lowering.kernels.chain import expanded
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
@@ -21,15 +26,8 @@ KIND = "expanded"
 
 @pytest.mark.device
 def test_sums_in_float16() -> None:
-    skip_without_half()
     op, arrays = case(KIND, "3x3", (RELU,), (RELU6,))
-    arrays = [rounded(a) for a in arrays]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    options = LoweringOptions(precision="fp16", arithmetic="fp16", algorithm="expanded-tile2x2x64")
-    graph = single_op_graph(op, arrays, range(1, len(arrays)))
-    (y,) = run_graph(graph, limits, options, {"x0": arrays[0]}).values()
-    (expected,) = op.reference(*arrays)
-    assert np.abs(y - expected).max() < 1e-2 * np.abs(expected).max()
+    check_sums_in_float16(op, arrays, "expanded-tile2x2x64")
 
 
 @pytest.mark.device

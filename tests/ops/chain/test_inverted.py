@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers import run_graph, shared_device, single_op_graph, skip_without_half
+from tests.helpers import single_op_graph
 from tests.lowering.limits import DEVICES, DISCRETE, check_limits
-from tests.ops.chain.pairs import POINTWISE, RELU, RELU6, SWISH, check, floats, offered
+from tests.ops.chain.pairs import (
+    POINTWISE,
+    RELU,
+    RELU6,
+    SWISH,
+    check,
+    check_sums_in_float16,
+    floats,
+    offered,
+)
 
-from vknn.crosscheck.storage import rounded
 from vknn.lowering import LoweringOptions, lower
 from vknn.lowering.kernels.chain import inverted
 from vknn.ops.chain import Chain
@@ -55,6 +63,13 @@ def loose(precision: str) -> dict[str, Any]:
 def test_against_numpy(name: str, precision: str) -> None:
     op, arrays = case(name, (RELU,), (RELU6,))
     check(KIND, op, *arrays, constants=CONSTANTS, precision=precision, **loose(precision))
+
+
+@pytest.mark.device
+def test_bfloat16() -> None:
+    """Stored in it, x and weights; sums in float32."""
+    op, arrays = case("strided", (RELU,), (RELU6,))
+    check(KIND, op, *arrays, constants=CONSTANTS, precision="bf16")
 
 
 @pytest.mark.device
@@ -113,15 +128,8 @@ def test_weights_that_are_not_finite(number: int) -> None:
 
 @pytest.mark.device
 def test_sums_in_float16() -> None:
-    skip_without_half()
     op, arrays = case("3x3", (RELU,), (RELU6,))
-    arrays = [rounded(a) for a in arrays]
-    limits = dataclasses.replace(shared_device().limits, kind="discrete")
-    options = LoweringOptions(precision="fp16", arithmetic="fp16", algorithm="inverted-half64x8")
-    graph = single_op_graph(op, arrays, range(1, len(arrays)))
-    (y,) = run_graph(graph, limits, options, {"x0": arrays[0]}).values()
-    (expected,) = op.reference(*arrays)
-    assert np.abs(y - expected).max() < 1e-2 * np.abs(expected).max()
+    check_sums_in_float16(op, arrays, "inverted-half64x8")
 
 
 @pytest.mark.device

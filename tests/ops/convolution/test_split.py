@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from tests.helpers import (
     single_op_graph,
 )
 from tests.lowering.plan_texts import MATRICES
+from tests.ops.convolution.splits import PRECISIONS, made, random
 
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kernels.convolution import register_tiles
@@ -39,14 +39,6 @@ CASES = {
 ONLY = ("split2", "split4")
 #: Subgroups of llvmpipe are narrower than the lanes of a part, and so share one.
 check = functools.partial(check_op, kind="discrete", access=("storage",), only=ONLY)
-PRECISIONS: dict[str, dict[str, Any]] = {
-    "fp32": {},
-    "fp16": {"precision": "fp16", "features": ("fp16_storage",)},
-    "dots": {
-        "precision": "fp16",
-        "features": ("float_dot", "fp16_storage", "fp16_arithmetic"),
-    },
-}
 
 
 def is_split(name: str) -> bool:
@@ -54,13 +46,8 @@ def is_split(name: str) -> bool:
     return name.startswith(ONLY)
 
 
-def random(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
 def case(name: str) -> tuple[Conv, np.ndarray, np.ndarray, np.ndarray]:
-    (strides, pads, dilations, group), x, w = CASES[name]
-    return Conv(strides, pads, dilations, group), random(*x), random(*w), random(w[0])
+    return made(CASES[name])
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tests.helpers import (
 )
 from tests.lowering.limits import DISCRETE
 from tests.lowering.plan_texts import MATRICES
+from tests.ops.convolution.splits import PRECISIONS, made, random
 
 from vknn.graph import Graph, GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, candidates, check_plan, lower
@@ -52,15 +53,6 @@ CASES = {
     "counted taps": (((7, 7), (0, 0, 0, 0), (1, 1), 1), (2, 3, 21, 14), (19, 3, 7, 7)),
 }
 check = functools.partial(check_op, kind="discrete", access=("storage",), only="splitk")
-PRECISIONS: dict[str, dict[str, Any]] = {
-    "fp32": {},
-    "fp16": {"precision": "fp16", "features": ("fp16_storage",)},
-    "bf16": {"precision": "bf16", "features": ("fp16_storage",)},
-    "dots": {
-        "precision": "fp16",
-        "features": ("float_dot", "fp16_storage", "fp16_arithmetic"),
-    },
-}
 GPU = dataclasses.replace(
     MATRICES,
     max_storage_buffers=8,
@@ -69,13 +61,8 @@ GPU = dataclasses.replace(
 )
 
 
-def random(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
 def case(name: str) -> tuple[Conv, np.ndarray, np.ndarray, np.ndarray]:
-    (strides, pads, dilations, group), x, w = CASES[name]
-    return Conv(strides, pads, dilations, group), random(*x), random(*w), random(w[0])
+    return made(CASES[name])
 
 
 @pytest.fixture

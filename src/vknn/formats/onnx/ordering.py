@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 
 from vknn.formats.onnx.records import NodeRecord
+from vknn.formats.topological_sort import topological_sort
 
 _SHOWN = 8
 
@@ -23,9 +23,8 @@ def ordered_graph(
 ) -> tuple[tuple[NodeRecord, ...], tuple[str, ...]]:
     """The nodes, each after those whose results it reads, and the names of outer values read.
 
-    ``known``: inputs and initializers. Kahn's algorithm (Topological sorting of large networks,
-    CACM 5, 1962) keeps the file's order where that is one. Raises OrderProblem for values that are
-    made twice or never, and for circles.
+    ``known``: inputs and initializers. The file's order is kept where it is one. Raises
+    OrderProblem for values that are made twice or never, and for circles.
     """
     known, outer = set(known), set(outer)
     makers: dict[str, int] = {}
@@ -66,15 +65,7 @@ def ordered_graph(
 def _sorted(
     nodes: Sequence[NodeRecord], waits: list[int], readers: Sequence[Sequence[int]]
 ) -> list[NodeRecord]:
-    ready = [position for position, count in enumerate(waits) if not count]
-    ordered: list[NodeRecord] = []
-    while ready:
-        position = heapq.heappop(ready)
-        ordered.append(nodes[position])
-        for other in readers[position]:
-            waits[other] -= 1
-            if not waits[other]:
-                heapq.heappush(ready, other)
+    ordered = [nodes[position] for position in topological_sort(waits, readers)]
     if len(ordered) < len(nodes):
         stuck = [nodes[i] for i, count in enumerate(waits) if count]
         names = ", ".join(repr(node.label) for node in stuck[:_SHOWN])

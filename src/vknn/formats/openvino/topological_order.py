@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
 from vknn.formats.openvino.records import LayerRecord, PortRef
+from vknn.formats.topological_sort import topological_sort
 
 
 class Fail(Protocol):
@@ -20,8 +20,7 @@ def topological_order(
 ) -> tuple[LayerRecord, ...]:
     """The layers, each after those that feed it, otherwise in the order of the file.
 
-    Kahn's algorithm (Topological sorting of large networks, CACM 5, 1962). Calls ``fail``, naming
-    the layers, where edges make a circle.
+    Calls ``fail``, naming the layers, where edges make a circle.
     """
     position = {layer.id: number for number, layer in enumerate(layers)}
     waits = [0] * len(layers)
@@ -29,21 +28,13 @@ def topological_order(
     for (target, _), (source, _) in sources.items():
         waits[position[target]] += 1
         readers[position[source]].append(position[target])
-    ready = [number for number, count in enumerate(waits) if not count]
-    ordered: list[LayerRecord] = []
-    while ready:
-        number = heapq.heappop(ready)
-        ordered.append(layers[number])
-        for other in readers[number]:
-            waits[other] -= 1
-            if not waits[other]:
-                heapq.heappush(ready, other)
+    ordered = tuple(layers[number] for number in topological_sort(waits, readers))
     if len(ordered) < len(layers):
         stuck = _circle(layers, sources, {layers[i].id for i, n in enumerate(waits) if n})
         names = ", ".join(repr(layer.name) for layer in stuck[:8])
         more = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
         fail(f"the layers {names}{more} feed one another in a circle")
-    return tuple(ordered)
+    return ordered
 
 
 def _circle(
