@@ -31,9 +31,14 @@ def max_pool(c: Context) -> Value:
 @operator("AveragePool", 1, 7, 10, 11, 19, 22)
 def average_pool(c: Context) -> Value:
     """The mean of each window, with or without its padding"""
+    return pooled_mean(c, c.version >= 7 and c.flag("count_include_pad"))
+
+
+def pooled_mean(c: Context, pads: bool) -> Value:
+    """The mean of each window of the first input; ``pads``: its padding counts."""
     w = window(c, dilated=c.version >= 19)
     begins, ends, over = pool_pads(c, w)
-    x, pads = c.x, c.version >= 7 and c.flag("count_include_pad")
+    x = c.x
     if pads and any((*begins, *ends)) and any(over):
         x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x)
         begins = ends = (0,) * len(begins)
