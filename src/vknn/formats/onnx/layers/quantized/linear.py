@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import CastSmall
@@ -19,6 +19,7 @@ _SMALL_RANGES = {
 }  # fmt: skip
 
 
+@operator("QuantizeLinear", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 @operator("QuantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
 def quantize_linear(c: Context) -> Value:
     """round(x / scale) + zero point, held within the range of the type"""
@@ -80,7 +81,8 @@ def _axis(c: Context, x: Value, scale: Value) -> int:
     """The axis along which scales lie; of one scale any."""
     if x.type.rank == 0 or scale.type.size == 1:
         return 0
-    return c.axis(c.int("axis", 1) if c.version >= 13 else 1, x.type.rank)
+    stated = c.version >= 13 or c.node.key[0] == MICROSOFT
+    return c.axis(c.int("axis", 1) if stated else 1, x.type.rank)
 
 
 def _aligned(c: Context, value: Value, x: Value) -> Value:
@@ -109,6 +111,7 @@ def _spread(
     return x, spread[0], spread[1]
 
 
+@operator("DequantizeLinear", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 @operator("DequantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
 def dequantize_linear(c: Context) -> Value:
     """(x - zero point) * scale"""
