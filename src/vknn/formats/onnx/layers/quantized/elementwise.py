@@ -6,7 +6,13 @@ import math
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.quantization import (
-    BYTES, dequantized, mapped, quantized, rounded, shifted, single,
+    BYTES,
+    dequantized,
+    mapped,
+    quantized,
+    rounded,
+    shifted,
+    single,
 )  # fmt: skip
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Op, Value

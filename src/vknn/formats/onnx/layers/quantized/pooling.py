@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.quantization import (
-    BYTES, dequantized, rounded, shifted, single,
+    BYTES,
+    dequantized,
+    rounded,
+    shifted,
+    single,
 )  # fmt: skip
 from vknn.formats.onnx.layers.pooling import pooled_mean
 from vknn.formats.onnx.registry import MICROSOFT, operator
