@@ -22,7 +22,7 @@ class TfIdfVectorizer(Op):
     those of n items begin. ``columns``: the column of each n-gram in the result. Of n-grams with
     ``least`` to ``most`` items those count whose items stand 1 to ``skips`` + 1 places apart, all
     of them equally. ``mode``: "TF": the count; "IDF": ``weights`` where there is any; "TFIDF":
-    the count times the weight. ``weights``: a column's, none: all are 1.
+    the count times the weight. ``weights``: an n-gram's, in the pool's order; none: all are 1.
     """
 
     pool: tuple[int | bytes, ...]
@@ -74,8 +74,7 @@ class TfIdfVectorizer(Op):
         found = counts.astype(np.float32)
         if self.mode != "TF":
             factors = np.ones(self.width, np.float32)
-            given = np.asarray(self.weights, np.float32)[: self.width]
-            factors[: len(given)] = given
+            factors[list(self.columns)[: len(self.weights)]] = self.weights
             found = np.where(counts > 0, factors, np.float32(0)) if self.mode == "IDF" else (
                 found * factors
             )

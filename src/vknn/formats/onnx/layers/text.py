@@ -5,6 +5,7 @@ from __future__ import annotations
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
+from vknn.ops.movement.shape import Reshape
 from vknn.ops.text.matching import RegexFullMatch, matcher
 from vknn.ops.text.ngrams import MODES, TfIdfVectorizer
 from vknn.ops.text.patterns import BadPattern
@@ -36,7 +37,7 @@ def string_normalizer(c: Context) -> Value:
         c.flag("is_case_sensitive"),
     )
     found = c.add(op, c.reshape(c.x, dims[-1:]))
-    return c.reshape(found, (1, -1)) if row else found
+    return c.add(Reshape((1, -1)), found) if row else found
 
 
 @operator("RegexFullMatch", 20)
