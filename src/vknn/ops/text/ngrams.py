@@ -75,8 +75,10 @@ class TfIdfVectorizer(Op):
         if self.mode != "TF":
             factors = np.ones(self.width, np.float32)
             factors[list(self.columns)[: len(self.weights)]] = self.weights
-            found = np.where(counts > 0, factors, np.float32(0)) if self.mode == "IDF" else (
-                found * factors
+            found = (
+                np.where(counts > 0, factors, np.float32(0))
+                if self.mode == "IDF"
+                else (found * factors)
             )
         return (found.astype(np.float32).reshape(*x.shape[:-1], self.width),)
 

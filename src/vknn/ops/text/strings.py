@@ -55,9 +55,7 @@ class StringSplit(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        parts = [
-            _text(item).split(self.delimiter or None, self.maxsplit) for item in x.reshape(-1)
-        ]
+        parts = [_text(item).split(self.delimiter or None, self.maxsplit) for item in x.reshape(-1)]
         counts = np.asarray([len(found) for found in parts], np.int64)
         made = np.empty((len(parts), int(counts.max(initial=0))), object)
         made[...] = b""
