@@ -13,7 +13,7 @@ from vknn.ops.common.checks import arguments, require
 
 PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
 #: Pillow's names of the formats that ONNX lists.
-_READERS = ("BMP", "DIB", "JPEG", "MPO", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
+_READERS = ("BMP", "DIB", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
 #: The most pixels of a picture.
 MOST_PIXELS = 1 << 28
 
