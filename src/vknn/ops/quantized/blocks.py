@@ -11,7 +11,7 @@ from vknn.ops.common.checks import arguments, normal_axis, require, require_floa
 def unpacked_bits(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
     """The first ``count`` unsigned integers of ``bits`` bits in the bytes of the last axis.
 
-    The first is in the lowest bits; they may lie across bytes. uint8 [..., n] -> uint8 [..., count].
+    The first is in the lowest bits; they may lie across bytes. uint8 [..., n] -> [..., count].
     """
     if bits == 8:
         return packed[..., :count]

@@ -1,4 +1,4 @@
-"""Sets of characters of regular expressions: ranges, Unicode categories, letters of either case."""
+"""Characters that a regular expression takes: ranges, Unicode categories, both cases."""
 
 from __future__ import annotations
 
@@ -40,16 +40,20 @@ POSIX: dict[str, Ranges] = {
 }
 #: General categories of Unicode, whole groups by their first letter.
 CATEGORIES = frozenset(
-    "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C Cc Cf "
-    "Cs Co".split()
-)
+    group + kind
+    for group, kinds in (
+        ("L", "ultmo"), ("M", "nce"), ("N", "dlo"), ("P", "cdseifo"), ("S", "mcko"), ("Z", "slp"),
+        ("C", "cfso"),
+    )
+    for kind in ("", *kinds)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CharacterSet:
-    """A set of code points: those in ``ranges``, of ``categories``, or in one of ``others``.
+    """Code points that belong together.
 
-    ``negated``: all others. ``folds``: upper and lower case letters count as one.
+    Those in ``ranges``, of ``categories``, or in one of ``others``. ``negated``: all others. ``folds``: upper and lower case letters count as one.
     """
 
     ranges: Ranges = ()

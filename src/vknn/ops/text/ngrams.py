@@ -16,7 +16,7 @@ _TAKES = (DType.INT32, DType.INT64, DType.STRING)
 
 @attributes
 class TfIdfVectorizer(Op):
-    """How often each known n-gram is in a row: x [C] or [N, C] -> float32 [K] or [N, K].
+    """Counts of each known n-gram in a row: x [C] or [N, C] -> float32 [K] or [N, K].
 
     ``pool``: n-grams of integers or of bytes, from those of one item on; ``begins[n - 1]``: where
     those of n items begin. ``columns``: the column of each n-gram in the result. Of n-grams with

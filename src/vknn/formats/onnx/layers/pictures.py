@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
-from vknn.ops.image_decoder import PIXEL_FORMATS, ImageDecoder
+from vknn.ops.pictures import PIXEL_FORMATS, ImageDecoder
 
 
 @operator("ImageDecoder", 20)

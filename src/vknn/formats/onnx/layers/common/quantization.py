@@ -84,7 +84,7 @@ def mapped(
     info = np.iinfo(kind.numpy)
     every = c.constant(np.arange(info.min, info.max + 1).astype(kind.numpy), "every")
     table = result(every)
-    assert table.constant is not None
+    assert table.constant is not None and every.constant is not None
     if np.array_equal(table.constant, every.constant):
         return x
     return c.add(TableLookup(int(info.min)), x, table)

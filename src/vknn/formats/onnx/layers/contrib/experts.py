@@ -95,7 +95,7 @@ def _of_integers(
     c.require(scales.size == math.prod(lead) * blocks, f"has the scales {c.value(scale).type}")
     places = np.arange(count) // (block or count)
     if c.optional(zero) is None:
-        zeros = np.float32(1 << (bits - 1))
+        zeros = np.full(1, 1 << (bits - 1), np.float32)
     else:
         given = c.data(zero)
         width = packed_bytes(blocks, bits)

@@ -101,9 +101,9 @@ def pad(c: Context) -> Value:
         pads = [max(0, p) for p in pads]
     if not any(pads):
         return c.add(Identity(), x)
-    if mode == "constant" and isinstance(value, Value):
-        return _padded_with(c, x, pads, value)
     if mode == "constant":
+        if isinstance(value, Value):
+            return _padded_with(c, x, pads, value)
         return c.add(Pad(tuple(pads), "constant", value), x)
     near = all(max(pads[a], pads[a + rank]) < max(d, 1) for a, d in enumerate(x.type.dims))
     if mode in ("edge", "reflect") and near and x.type.size:

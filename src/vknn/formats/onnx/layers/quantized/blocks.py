@@ -60,7 +60,7 @@ def _weights(c: Context, rows: int, size: int) -> np.ndarray:
     groups = np.arange(size) // block
     if c.optional(4) is not None:
         groups = c.data(4).astype(np.int64).reshape(-1)
-        inside = len(groups) >= size and (groups >= 0).all() and (groups < blocks).all()
+        inside = len(groups) >= size and bool(((groups >= 0) & (groups < blocks)).all())
         c.require(inside, f"has g_idx outside of {blocks} blocks")
         groups = groups[:size]
     zeros = _zero_points(c, rows, blocks, bits)

@@ -16,7 +16,7 @@ from vknn.ops.recurrent.rnn import LSTM
 
 @operator("DynamicQuantizeLSTM", 1, inputs=12, outputs=(0, 3), domain=MICROSOFT)
 def dynamic_quantize_lstm(c: Context) -> list[Value]:
-    """LSTM with weights of 8 bits, the input and each row of states rounded to 8 bits by its range"""
+    """LSTM with weights of 8 bits, whose input and states are rounded to 8 bits by their ranges"""
     w = _weights(c, 1, 8, 9)
     r = _weights(c, 2, 10, 11)
     x = c.x
