@@ -38,7 +38,8 @@
 layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
 // rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once; 4: as 0, where
-// sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right.
+// sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right; 5: the product with a
+// float32 plus another, whose bits multiplier and shift are, halves to even.
 layout(constant_id = 21) const int ROUNDING = 0;
 // 128 where x is unsigned; with MIXED -128 where it is signed.
 layout(constant_id = 22) const int SIGN = 0;
@@ -177,6 +178,8 @@ int bytes(ivec4 v) {
 
 #endif
 
+#define FAR 1073741824.0
+
 void add_sum(inout ivec4 low, inout ivec4 high, ivec4 more) {
     ivec4 sum = low + more;
     if (ROUNDING == 1) high += (more >> 31) + ivec4(lessThan(uvec4(sum), uvec4(low)));
@@ -265,6 +268,10 @@ ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
         v = fixed_multiply(sum, r.q, r.shift);
     } else if (ROUNDING == 3) {
         v = single_multiply(sum, r.q, r.shift);
+    } else if (ROUNDING == 5) {
+        precise vec4 real = vec4(sum) * intBitsToFloat(r.q);
+        real += intBitsToFloat(r.shift);
+        v = ivec4(clamp(roundEven(real), vec4(-FAR), vec4(FAR)));
     }
     return clamp(v + r.head.y, r.head.z, r.head.w);
 }

@@ -361,3 +361,36 @@ def _kernels(
     x, q, shift = rest
     graph = single_op_graph(op or conv(), (x, w, bias, q, shift), (1, 2, 3, 4))
     return [c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())]
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_products_with_floats(name: str, dtype: str) -> None:
+    """Halves go to even numbers, as rint has them: half of the multipliers are powers of two."""
+    settings, x_shape, w_shape = GEOMETRIES[name]
+    x, w, bias, *_ = operands(x_shape, w_shape, w_shape[0], dtype)
+    real = np.random.default_rng(5).uniform(1e-3, 1e-2, w_shape[0]).astype(np.float32)
+    real[::2] = 2.0**-9
+    offset = np.random.default_rng(6).uniform(-9, 9, w_shape[0]).astype(np.float32)
+    offset[::3] = 0
+    vectors = bias, fp.float_bits(real), fp.float_bits(offset)
+    op = conv(**settings, zero_in=17, zero_out=5, low=-100, high=110, rounding="float")
+    check_op(op, x, w, *vectors, constants=(1, 2, 3, 4))
+    plain = conv(**settings, zero_in=17, dtype=DType.INT32, low=fp.INT32_MIN, high=fp.INT32_MAX,
+                 rounding="none")  # fmt: skip
+    (sums,) = plain.reference(x, w, *vectors)
+    along = (slice(None), None, None)
+    wanted = np.rint(sums.astype(np.float32) * real[along] + offset[along]) + 5
+    (found,) = op.reference(x, w, *vectors)
+    np.testing.assert_array_equal(found, np.clip(wanted, -100, 110).astype(np.int8))
+
+
+def test_products_with_floats_far_beyond() -> None:
+    x, w = np.full((1, 4, 3, 3), 127, np.int8), np.full((4, 4, 1, 1), 127, np.int8)
+    w[1::2] *= -1
+    real = np.array([1e9, 1e9, 3e38, 1e-38], np.float32)
+    op = conv(zero_in=0, rounding="float")
+    shift = np.zeros(4, np.int32)
+    check_op(op, x, w, None, fp.float_bits(real), shift, constants=(1, 3, 4))
+    (found,) = op.reference(x, w, None, fp.float_bits(real), shift)
+    assert found[0, :, 0, 0].tolist() == [127, -128, 127, 0]

@@ -19,10 +19,13 @@ DATA = (DType.INT8, DType.UINT8, DType.INT16)
 WEIGHTS = (DType.INT8, DType.INT16)
 #: Largest magnitude of a weight.
 MOST_WEIGHT = 255
-ROUNDINGS = ("double", "wide", "none", "single")
+ROUNDINGS = ("double", "wide", "none", "single", "float")
 
 
-_MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide}
+_MULTIPLY = {
+    "double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide,
+    "float": fp.multiply_float,
+}  # fmt: skip
 
 
 @attributes
@@ -35,7 +38,9 @@ class Requantized(Op):
     ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
     the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
-    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are.
+    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are;
+    "float", the same sums times a float32 plus another, whose bits multiplier and shift hold
+    (``fixed_point.multiply_float``).
     """
 
     zero_in: int = 0

@@ -53,7 +53,8 @@ CATEGORIES = frozenset(
 class CharacterSet:
     """Code points that belong together.
 
-    Those in ``ranges``, of ``categories``, or in one of ``others``. ``negated``: all others. ``folds``: upper and lower case letters count as one.
+    Those in ``ranges``, of ``categories``, or in one of ``others``. ``negated``: all the rest.
+    ``folds``: upper and lower case letters count as one.
     """
 
     ranges: Ranges = ()

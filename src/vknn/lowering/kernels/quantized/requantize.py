@@ -19,7 +19,7 @@ from vknn.lowering.kit.layouts import Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary
-from vknn.ops.quantized.convolution import ROUNDINGS, Requantized
+from vknn.ops.quantized.convolution import Requantized
 
 #: Formats of constant weights: a weight of 32 bits each; four weights along k as the bytes of an
 #: integer, multiplied one by one; the same, multiplied by an integer dot product instruction.
@@ -29,6 +29,8 @@ _QUANT = {BYTES: 4, DOTS: 3}
 _EXACT = 1 << 24
 #: Lower bound of a candidate's cost with tensors in C4B, as a share of that without.
 _LEAST_SHARE = 0.8
+#: ROUNDING of the shaders by the op's.
+_ROUNDING = {"double": 0, "wide": 1, "none": 2, "single": 3, "float": 5}
 #: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
@@ -135,7 +137,7 @@ def quantized_variant(
     folded = floats and folds and _bias_is_constant(problem)
     magnitudes = _magnitudes(problem)
     join = _join_steps(problem, terms, magnitudes, floats=floats, folded=folded)
-    rounding = _NEAR if _is_near(problem, magnitudes) else ROUNDINGS.index(op.rounding)
+    rounding = _NEAR if _is_near(problem, magnitudes) else _ROUNDING[op.rounding]
     dots = weight_format == DOTS
     mixed = dots and "integer_dot_mixed" in problem.limits.features
     sign = _sign(data.dtype, mixed) if dots else 0

@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.integer_products import integer_product
-from vknn.formats.onnx.layers.common.quantization import shifted
+from vknn.formats.onnx.layers.common.integer_products import (
+    Target,
+    constant_zero,
+    float_multiplier,
+    integer_product,
+    requantized_product,
+)
+from vknn.formats.onnx.layers.common.quantization import BYTES, shifted
 from vknn.formats.onnx.layers.common.windows import window
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.ops.reduction import ReduceMax, ReduceMin
 
 
@@ -46,12 +53,15 @@ def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
 def qlinear_conv(c: Context) -> Value:
     """Conv of quantized integers, as quantized integers"""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (c.value(i) for i in range(8))
+    factor = _factor(c, x_scale, w_scale, y_scale)
+    whole = _whole_conv(c, x, w, (x_zero, w_zero, y_zero), factor)
+    if whole is not None:
+        return whole
     sums = convolved(c, x, w, x_zero, w_zero)
     channels = (sums.type.dims[1], *[1] * (sums.type.rank - 2))
     if c.optional(8) is not None:
         bias = c.reshape(c.cast(c.value(8), DType.INT32), channels)
         sums = c.add(ew.Add(), sums, bias)
-    factor = _factor(c, x_scale, w_scale, y_scale)
     if factor.type.size > 1:
         factor = c.reshape(factor, channels)
     return requantized(c, sums, factor, y_zero)
@@ -61,10 +71,13 @@ def qlinear_conv(c: Context) -> Value:
 def qlinear_matmul(c: Context) -> Value:
     """A product of quantized integers, as quantized integers"""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (c.value(i) for i in range(8))
-    sums = integer_product(c, a, b, a_zero, b_zero)
     rows = a_scale.type.rank == 1 and a_scale.type.size > 1
     a_scale = c.reshape(a_scale, (a_scale.type.size, 1)) if rows else a_scale
-    return requantized(c, sums, _factor(c, a_scale, b_scale, y_scale), y_zero)
+    factor = _factor(c, a_scale, b_scale, y_scale)
+    whole = requantized_product(c, a, b, (a_zero, b_zero, y_zero), factor)
+    if whole is not None:
+        return whole
+    return requantized(c, integer_product(c, a, b, a_zero, b_zero), factor, y_zero)
 
 
 def _factor(c: Context, a: Value, b: Value, y: Value) -> Value:
@@ -105,3 +118,29 @@ def to_bytes(c: Context, x: Value) -> tuple[Value, Value, Value]:
     whole = c.add(ew.Add(), c.add(ew.Round(), c.add(ew.Div(), x, scale)), shift)
     found = c.cast(c.add(ew.Clip(0.0, 255.0), whole), DType.UINT8)
     return found, scale, c.cast(shift, DType.UINT8)
+
+
+def _whole_conv(
+    c: Context, x: Value, w: Value, zeros: tuple[Value, Value, Value], factor: Value
+) -> Value | None:
+    """QLinearConv as one op; None where weights, zero points or scales are no constants.
+
+    ``zeros``: of x, w and y. ``factor``: of the sums, one or one for each channel.
+    """
+    numbers, factors, target = w.constant, factor.constant, Target.of(zeros[2])
+    zero_in, zero_w = constant_zero(zeros[0]), zeros[1].constant
+    known = numbers is not None and factors is not None and zero_w is not None
+    if not known or target is None or zero_in is None or x.type.dtype not in BYTES:
+        return None
+    assert numbers is not None and factors is not None and zero_w is not None
+    shift = zero_w.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
+    weights = numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
+    place = window(c, w.type.dims[2:])
+    op = QuantizedConv(
+        place.strides, place.resolved(x.type.dims[2:]), place.dilations, c.int("group", 1),
+        zero_in=zero_in, zero_out=target.zero, low=target.low, high=target.high,
+        dtype=target.dtype, rounding="float",
+    )  # fmt: skip
+    bias = c.optional(8)
+    bias = None if bias is None else c.cast(c.reshape(bias, (bias.type.size,)), DType.INT32)
+    return c.add(op, x, c.constant(weights, "weights"), bias, *float_multiplier(c, factors))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.quantization import BYTES
 from vknn.formats.onnx.registry import MICROSOFT, operator
-from vknn.graph import DType, Value
+from vknn.graph import DType, Quantization, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import CastSmall
 from vknn.ops.indexing.gather import Gather
@@ -116,6 +117,9 @@ def _spread(
 def dequantize_linear(c: Context) -> Value:
     """(x - zero point) * scale"""
     x, given, zero = c.x, c.value(1), c.optional(2)
+    weights = _constant_weights(c, x, given, zero)
+    if weights is not None:
+        return weights
     to = given.type.dtype
     if c.version >= 23 and c.int("output_dtype", 0):
         to = c.dtype("output_dtype")
@@ -133,6 +137,27 @@ def dequantize_linear(c: Context) -> Value:
     else:
         found = c.add(ew.Mul(), c.cast(whole, DType.FLOAT32), scale)
     return c.cast(found, to)
+
+
+def _constant_weights(c: Context, x: Value, scale: Value, zero: Value | None) -> Value | None:
+    """Constants of 8 bits as float32 that remember their scales; None where it is not these."""
+    numbers, steps = x.constant, scale.constant
+    if numbers is None or steps is None or scale.type.dtype is not DType.FLOAT32:
+        return None
+    plain = x.type.dtype in BYTES and scale.type.rank <= 1 and steps.size > 0
+    known = zero is None or zero.constant is not None
+    if not plain or not known or (c.version >= 23 and c.int("output_dtype", 0)):
+        return None
+    axis = _axis(c, x, scale)
+    whole = numbers.astype(np.int32)
+    shape = (-1, *[1] * (max(x.type.rank, 1) - axis - 1))
+    if zero is not None and zero.constant is not None:
+        offsets = zero.constant.astype(np.int32).reshape(-1)
+        whole = whole - (offsets.reshape(shape) if offsets.size > 1 else offsets.reshape(()))
+    (real,) = DequantizeLinear(axis).reference(whole, steps)
+    held = Quantization(tuple(float(s) for s in steps.reshape(-1)), (0,), axis)
+    name = f"{c.origin.name}/weights"
+    return c.builder.constant(real, name, held)
 
 
 def _any(value: Value) -> bool:
