@@ -264,6 +264,9 @@ def _batch_norm(rewriter: Rewriter, node: Node, target: _Target) -> _Made | None
         offsets = ((bias - mean * slope) / target.scale).astype(np.float32)
     if not (np.isfinite(factors) & np.isfinite(offsets)).all():
         return None
+    joined = _after_kernel(rewriter, node, x, target, factors, offsets)
+    if joined is not None:
+        return joined
     axes, channels = x.value.type.rank - 2, len(factors)
     ones = (1,) * axes
     op = QuantizedConv(
@@ -272,6 +275,29 @@ def _batch_norm(rewriter: Rewriter, node: Node, target: _Target) -> _Made | None
     )  # fmt: skip
     weights = rewriter.constant(np.ones((channels, 1, *ones), np.int8), f"{node.name}.weights")
     return op, (x.value, weights, None, *_multiplier(rewriter, factors, offsets))
+
+
+def _after_kernel(
+    rewriter: Rewriter, node: Node, x: _Stored, target: _Target, factors: np.ndarray,
+    offsets: np.ndarray,
+) -> _Made | None:  # fmt: skip
+    """A convolution that nobody else reads, with the normalization in its requantization."""
+    made = rewriter.sole_producer(node.inputs[0])
+    while made is not None and not isinstance(made.op, QuantizedConv):
+        known = isinstance(made.op, DequantizeLinear | Sub | Cast)
+        made = rewriter.sole_producer(made.inputs[0]) if known else None
+    if made is None or made.op.rounding != "float" or made.op.zero_out != x.zero:  # type: ignore[attr-defined]
+        return None
+    assert isinstance(made.op, QuantizedConv)
+    multiplier, shift = (v.constant for v in made.inputs[3:5] if v is not None)
+    assert multiplier is not None and shift is not None
+    bounds = (np.full(len(factors), b - x.zero, np.int32) for b in (made.op.low, made.op.high))
+    first, added = (np.broadcast_to(v, len(factors)) for v in (multiplier, shift))
+    rows = np.stack([first, float_bits(factors), *bounds])
+    held = rewriter.constant(rows, "multiplier")
+    moved = rewriter.constant(np.stack([added, float_bits(offsets)]), "shift")
+    op = dataclasses.replace(made.op, rounding="twice", **target.settings())  # type: ignore[arg-type]
+    return op, (*made.inputs[:3], held, moved)
 
 
 _KERNELS = {Conv: _conv, MatMul: _matmul, BatchNormalization: _batch_norm}

@@ -385,6 +385,32 @@ def test_products_with_floats(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(found, np.clip(wanted, -100, 110).astype(np.int8))
 
 
+@pytest.mark.parametrize("name", ["3x3", "1x1", "depthwise", "odd groups"])
+def test_two_products_with_floats(name: str) -> None:
+    """As one requantization and a convolution of one tap, whose weights are 1, behind it."""
+    settings, x_shape, w_shape = GEOMETRIES[name]
+    x, w, bias, *_ = operands(x_shape, w_shape, w_shape[0], "uint8")
+    channels = w_shape[0]
+    rng = np.random.default_rng(7)
+    m = rng.uniform(-0.01, 0.01, (2, channels)).astype(np.float32)
+    m[1] *= 200
+    c = rng.uniform(-9, 9, (2, channels)).astype(np.float32)
+    bits, shift = fp.float_bits(m), fp.float_bits(c)
+    bounds = np.repeat(np.array([[-100 - 3], [90 - 3]], np.int32), channels, 1)
+    more = {"zero_in": 17, "zero_out": -5, "low": -120, "high": 110}
+    op = conv(**settings, **more, rounding="twice")
+    both = np.concatenate([bits, bounds])
+    check_op(op, x, w, bias, both, shift, constants=(1, 2, 3, 4))
+    first = conv(**settings, zero_in=17, zero_out=3, low=-100, high=90, rounding="float")
+    (between,) = first.reference(x, w, bias, bits[0], shift[0])
+    more["zero_in"] = 3
+    second = conv(**more, group=channels, rounding="float")
+    ones = np.ones((channels, 1, 1, 1), np.int8)
+    (wanted,) = second.reference(between, ones, None, bits[1], shift[1])
+    np.testing.assert_array_equal(op.reference(x, w, bias, both, shift)[0], wanted)
+    assert len(np.unique(wanted)) > 20
+
+
 def test_products_with_floats_far_beyond() -> None:
     x, w = np.full((1, 4, 3, 3), 127, np.int8), np.full((4, 4, 1, 1), 127, np.int8)
     w[1::2] *= -1
