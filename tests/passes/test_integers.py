@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from vknn import reference
-from vknn.graph import DType, Graph, GraphBuilder, Quantization, TensorType, Value, validate
+from vknn.graph import DType, Graph, GraphBuilder, Op, Quantization, TensorType, Value, validate
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Cast
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Concat, Reshape, Transpose
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.pooling.pool import MaxPool
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.passes.integers import compute_on_integers
 
@@ -146,6 +146,37 @@ def test_normalization_behind_a_convolution(read: bool) -> None:
     after = within_a_step(g.finish(outputs))
     assert nodes(after) == ["QuantizedConv"] * (2 if read else 1)
     assert read or after.nodes[0].op.rounding == "twice"
+
+
+@pytest.mark.parametrize("op", [ew.Add(), ew.Sub(), ew.Mul()], ids=["add", "sub", "mul"])
+@pytest.mark.parametrize("scale", [0.05, 0.08])
+def test_two_tensors(op: ew.Binary, scale: float) -> None:
+    """Of scales of which one is twice the other, so that half of the sums lie between numbers."""
+    g = Net()
+    a, b = g.real(g.stored("a", 2, 3, 50), 0.04, 9), g.real(g.stored("b", 3, 1), 0.02, 77)
+    y = g.quantized(g.add(op, a, b), scale, 60)
+    assert nodes(within_a_step(g.finish({"y": y}), 0)) == ["QuantizedBinary"]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [AveragePool((2, 3), (1, 2), (0,) * 4), AveragePool((2, 2), (1, 1), (1,) * 4, True),
+     GlobalAveragePool()],
+    ids=["plain", "padded", "whole"],
+)  # fmt: skip
+def test_means(pool: Op) -> None:
+    g = Net()
+    x = g.real(g.stored("x", 3, 5, 7, 6), 0.0213, 90)
+    y = g.quantized(g.add(pool, x), 0.0113, 100)
+    assert nodes(within_a_step(g.finish({"y": y}))) == ["QuantizedConv"]
+
+
+def test_means_of_windows_that_differ_in_size_stay() -> None:
+    g = Net()
+    x = g.real(g.stored("x", 1, 3, 7, 6), 0.02, 90)
+    y = g.quantized(g.add(AveragePool((2, 2), (1, 1), (1,) * 4), x), 0.02, 90)
+    graph = g.finish({"y": y})
+    assert nodes(compute_on_integers(graph)) == nodes(graph)
 
 
 @pytest.mark.parametrize("same", [True, False])

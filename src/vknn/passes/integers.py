@@ -9,20 +9,21 @@ within rounding of a half; sums are exact instead of rounded.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.graph import DType, Graph, Node, Op, Origin, Value
 from vknn.ops.convolution.conv import Conv
-from vknn.ops.elementwise import Cast, Clip, Relu, Sub
+from vknn.ops.elementwise import Add, Cast, Clip, Mul, Relu, Sub
 from vknn.ops.elementwise.binary import Binary
 from vknn.ops.elementwise.unary import Unary
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Concat, Identity, Reshape, Slice, Transpose
 from vknn.ops.normalization import BatchNormalization
-from vknn.ops.pooling.pool import MaxPool
-from vknn.ops.quantized.arithmetic import TableLookup
+from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
+from vknn.ops.quantized.arithmetic import QuantizedBinary, TableLookup
 from vknn.ops.quantized.convolution import MOST_WEIGHT, QuantizedConv
 from vknn.ops.quantized.fixed_point import FAR, float_bits
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
@@ -33,6 +34,8 @@ from vknn.passes.rewriter import Rewriter, merged, sweep
 _BYTES = (DType.INT8, DType.UINT8)
 #: Ops that move elements of their one input, or take the largest.
 _MOVERS = (Transpose, Reshape, Slice, Identity, MaxPool)
+#: Elements of a window whose mean is a convolution: larger ones wait for each other's sums.
+_MOST_POOLED = 256
 #: Ops of a chain that becomes a table, at most.
 _LONGEST = 8
 
@@ -300,7 +303,52 @@ def _after_kernel(
     return op, (*made.inputs[:3], held, moved)
 
 
-_KERNELS = {Conv: _conv, MatMul: _matmul, BatchNormalization: _batch_norm}
+def _average(rewriter: Rewriter, node: Node, target: _Target) -> _Made | None:
+    """Means of windows that all have as many elements, as a convolution with weights of 1."""
+    x, op = _stored(rewriter, node.inputs[0]), node.op
+    if x is None or x.value.type.rank not in (3, 4, 5) or not x.value.type.is_static:
+        return None
+    spatial = x.value.type.dims[2:]
+    if isinstance(op, AveragePool):
+        kernel, strides, pads = op.kernel, op.strides, op.pads
+        if any(pads) and not op.count_include_pad:
+            return None
+    else:
+        kernel, strides, pads = spatial, (1,) * len(spatial), (0,) * (2 * len(spatial))
+    channels, count = x.value.type.dims[1], math.prod(kernel)
+    if not 0 < count <= _MOST_POOLED:
+        return None
+    made = QuantizedConv(
+        strides, pads, (1,) * len(kernel), channels, zero_in=x.zero, rounding="float",
+        **target.settings(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    weights = rewriter.constant(np.ones((channels, 1, *kernel), np.int8), f"{node.name}.weights")
+    factor = np.full(1, np.float32(x.scale) / (np.float32(count) * np.float32(target.scale)))
+    return made, (x.value, weights, None, *_multiplier(rewriter, factor.astype(np.float32)))
+
+
+_KINDS = {"Add": "float_add", "Sub": "float_sub", "Mul": "float_mul"}
+
+
+def _both(rewriter: Rewriter, node: Node, target: _Target) -> _Made | None:
+    """A sum, difference or product of two quantized tensors."""
+    a, b = (_stored(rewriter, v) for v in node.inputs)
+    if a is None or b is None:
+        return None
+    bits = float_bits(np.array([a.scale, b.scale, target.scale], np.float32))
+    multipliers = int(bits[0]), int(bits[1]), int(bits[2])
+    kind = _KINDS[node.op.type_name]
+    op = QuantizedBinary(
+        kind, target.dtype, (a.zero, b.zero), multipliers, zero_out=target.zero, low=target.low,
+        high=target.high,
+    )  # fmt: skip
+    return op, (a.value, b.value)
+
+
+_KERNELS = {
+    Conv: _conv, MatMul: _matmul, BatchNormalization: _batch_norm, AveragePool: _average,
+    GlobalAveragePool: _average, Add: _both, Sub: _both, Mul: _both,
+}  # fmt: skip
 
 
 # --- bytes that move, tables ----------------------------------------------------------------------
