@@ -76,7 +76,7 @@ def _sums(c: Context, a: Value, b: Value, zero_a: int, zero_b: int) -> Value:
 
 
 @dataclass(frozen=True)
-class Target:
+class ByteTarget:
     """Zero point, range and type of a quantized result."""
 
     zero: int
@@ -85,7 +85,7 @@ class Target:
     dtype: DType
 
     @classmethod
-    def of(cls, zero: Value) -> Target | None:
+    def of(cls, zero: Value) -> ByteTarget | None:
         """That of a zero point of 8 bits; None where it is no constant of one element."""
         known = constant_zero(zero)
         if known is None or zero.type.dtype not in BYTES:
@@ -101,7 +101,11 @@ def requantized_product(
 
     ``zeros``: of a, b and the result. ``factor``: of the sums, one or one for each column.
     """
-    target, weights, zero_a = Target.of(zeros[2]), _weights(c, b, zeros[1]), constant_zero(zeros[0])
+    target, weights, zero_a = (
+        ByteTarget.of(zeros[2]),
+        _weights(c, b, zeros[1]),
+        constant_zero(zeros[0]),
+    )
     factors = factor.constant
     if a.type.dtype not in BYTES or target is None or weights is None or zero_a is None:
         return None

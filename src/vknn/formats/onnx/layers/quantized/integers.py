@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.integer_products import (
-    Target,
+    ByteTarget,
     constant_zero,
     float_multiplier,
     integer_product,
@@ -127,7 +127,7 @@ def _whole_conv(
 
     ``zeros``: of x, w and y. ``factor``: of the sums, one or one for each channel.
     """
-    numbers, factors, target = w.constant, factor.constant, Target.of(zeros[2])
+    numbers, factors, target = w.constant, factor.constant, ByteTarget.of(zeros[2])
     zero_in, zero_w = constant_zero(zeros[0]), zeros[1].constant
     known = numbers is not None and factors is not None and zero_w is not None
     if not known or target is None or zero_in is None or x.type.dtype not in BYTES:
