@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from vknn.formats.layer_context import LayerContext
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.elementwise.logic import Less, Where
+from vknn.ops.elementwise.logic import And, GreaterOrEqual, Less, Where
 from vknn.ops.indexing.gather import GatherND
 from vknn.ops.movement.shape import Concat, Expand, Identity
 
@@ -43,17 +44,23 @@ def _first(c: Context, batch: int, most: int) -> Value:
     return c.reshape(c.indices(2, most + 1, from_end=False), (batch,))
 
 
-def written(c: Context, past: Value, update: Value, first: Value, axis: int) -> Value:
-    """``past`` with the entries of ``update`` from ``first`` [B], int32, on, in a ring.
+def written(
+    c: LayerContext, past: Value, update: Value, first: Value, axis: int, ring: bool = True
+) -> Value:
+    """``past`` with the entries of ``update`` from ``first`` [B], int32, on.
 
-    Each entry is looked up in both, joined: that suits all dtypes, and no entry is written twice.
+    ``ring``: behind the last place comes the first; else what goes beyond the end is left out. Each
+    entry is looked up in both tensors, joined: that suits all dtypes and writes no place twice.
     """
     dims, (size, count) = past.type.dims, (t.type.dims[axis] for t in (past, update))
     batch, inner = dims[0], math.prod(dims[1:axis])
     own = c.constant(np.arange(size, dtype=np.int32)[None], "places")
     steps = c.add(ew.Sub(), own, c.reshape(first, (batch, 1)))
-    steps = c.add(ew.Mod(), steps, c.scalar(size, DType.INT32))
+    if ring:
+        steps = c.add(ew.Mod(), steps, c.scalar(size, DType.INT32))
     new = c.add(Less(), steps, c.scalar(count, DType.INT32))
+    if not ring:
+        new = c.add(And(), new, c.add(GreaterOrEqual(), steps, c.scalar(0, DType.INT32)))
     behind = c.add(ew.Add(), steps, c.scalar(size, DType.INT32))
     places = c.reshape(c.add(Where(), new, behind, own), (batch, 1, size))
     places = c.reshape(c.add(Expand((batch, inner, size)), places), (batch * inner, size, 1))
