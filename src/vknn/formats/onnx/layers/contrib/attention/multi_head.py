@@ -8,15 +8,16 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.cache import written
-from vknn.formats.onnx.layers.attention.heads import extended, joined_heads, split_heads
+from vknn.formats.onnx.layers.attention.heads import extended, joined_heads
 from vknn.formats.onnx.layers.attention.masks import Mask
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended, stages
 from vknn.formats.onnx.layers.contrib.attention.beams import of_beams
 from vknn.formats.onnx.layers.contrib.attention.masks import add_bias, add_keys
-from vknn.formats.onnx.layers.contrib.attention.projected import biased, parts
+from vknn.formats.onnx.layers.contrib.attention.projected import all_split, biased, parts
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,13 @@ def _attention(c: Context, ports: Ports) -> list[Item]:
     heads = c.int("num_heads")
     c.require(heads > 0, f"has {heads} heads")
     q, k, v = _inputs(c, ports, heads)
+    past = [c.optional(ports.past + n) for n in (0, 1)]
+    c.require((past[0] is None) == (past[1] is None), "has a half of a past")
     caches: list[Item] = [k, v]
     before = 0
-    if k.type.rank == 3:
-        past = [c.optional(ports.past + n) for n in (0, 1)]
-        c.require((past[0] is None) == (past[1] is None), "has a half of a past")
-        if past[0] is not None or any(c.wants(n) for n in (1, 2, 3)):
-            q, k, v = (split_heads(c, x, heads) for x in (q, k, v))
-            before, k, v, caches = _with_past(c, ports, k, v)
-    else:
-        q = split_heads(c, q, heads)
+    if k.type.rank == 4 or past[0] is not None or any(c.wants(n) for n in (1, 2, 3)):
+        q, k, v = all_split(c, (q, k, v), (heads,) * 3)
+        before, k, v, caches = _with_past(c, ports, k, v)
     queries, keys = (x.type.dims[2 if k.type.rank == 4 else 1] for x in (q, k))
     mask = Mask(c)
     add_keys(c, mask, ports.mask, queries, keys)
@@ -74,7 +72,9 @@ def _attention(c: Context, ports: Ports) -> list[Item]:
         kind = q.type.dtype
         wide = [c.cast(x, DType.FLOAT32) for x in (q, k, v)]
         steps = stages(c, wide[0], wide[1], wide[2], how, mask.bias(DType.FLOAT32))
-        found, scores = c.cast(steps.output, kind), c.cast(steps.scaled, kind)
+        found = c.cast(steps.output, kind)
+        lowest = c.scalar(float(np.finfo(kind.numpy).min), kind)
+        scores = c.add(ew.Max(), c.cast(steps.biased, kind), lowest)
     else:
         found = attended(c, q, k, v, heads, heads, how, mask.bias(q.type.dtype))
     output = joined_heads(c, found) if found.type.rank == 4 else found
