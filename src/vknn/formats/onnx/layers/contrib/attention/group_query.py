@@ -19,6 +19,7 @@ from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
+from vknn.ops.elementwise.logic import Equal, Where
 from vknn.ops.movement.shape import Concat, Expand, Slice
 
 
@@ -27,12 +28,14 @@ class _Lengths:
     """Lengths of a step.
 
     ``total``: of the longest sequence; ``ends``: how many keys each of the batch has in the end,
-    ``firsts``: how many of these the cache held before; both int32 [B].
+    ``firsts``: how many of these the cache held before, ``filled``: how far the cache is written;
+    all int32 [B].
     """
 
     total: int
     ends: Value
     firsts: Value
+    filled: Value
 
 
 @operator("GroupQueryAttention", 1, inputs=(7, 17), outputs=(1, 4), domain=MICROSOFT)
@@ -90,7 +93,7 @@ def _lengths(c: Context, queries: int) -> _Lengths:
     else:
         new = c.scalar(queries, DType.INT32)
     firsts = c.add(ew.Max(), c.add(ew.Sub(), ends, new), c.scalar(0, DType.INT32))
-    return _Lengths(total, ends, firsts)
+    return _Lengths(total, ends, firsts, c.add(ew.Add(), firsts, new))
 
 
 def _normalized(c: Context, x: Value, heads: int, number: int) -> Value:
@@ -113,12 +116,15 @@ def _turned(
     """Queries and keys turned by the angles of their places."""
     cos, sin = c.value(7), c.value(8)
     batch, queries = q.type.dims[:2]
-    given = c.optional(9)
-    if given is not None and given.type.dims == (batch, queries):
+    given, firsts = c.optional(9), lengths.firsts
+    if given is not None and (queries != lengths.total or c.optional(16) is not None):
+        c.require(given.type.dims == (batch, queries), f"has the places {given.type}")
         cos, sin = tables_at(c, 9, cos, sin)
     else:
+        if given is not None:  # of the first step, the first place counts alone
+            row = c.reshape(c.cast(given, DType.INT32), (given.type.size,))
+            firsts = c.add(Slice((0,), (1,), (0,)), row)
         steps = c.constant(np.arange(queries, dtype=np.int32)[None], "steps")
-        firsts = lengths.firsts if given is None else c.cast(given, DType.INT32)
         places = c.add(ew.Add(), c.reshape(firsts, (firsts.type.size, 1)), steps)
         places = c.add(Expand((batch, queries)), places)
         cos, sin = gathered(c, cos, places), gathered(c, sin, places)
@@ -149,7 +155,10 @@ def _cache(c: Context, number: int, new: Value, lengths: _Lengths) -> Value:
         assert buffer is not None, "a cache without a past has room"
     else:
         buffer = c.add(Concat(2), past, empty)
-    return written(c, buffer, c.cast(new, buffer.type.dtype), lengths.firsts, 2, ring=False)
+    found = written(c, buffer, c.cast(new, buffer.type.dtype), lengths.firsts, 2, ring=False)
+    # What nobody wrote may be anything, NaN, too.
+    counts = c.reshape(before(c, lengths.filled, room), (batch, 1, room, 1))
+    return c.add(Where(), counts, found, c.scalar(0, found.type.dtype))
 
 
 def _first_keys(c: Context, cache: Value, total: int) -> Value:
@@ -174,6 +183,9 @@ def _mask(c: Context, queries: int, lengths: _Lengths) -> Value | None:
     if c.flag("causal", True):
         places.window(c, mask, window - 1 if window > 0 else -1, 0)
     mask.allow(before(c, lengths.ends, lengths.total))
+    if c.optional(16) is not None:
+        rows = before(c, c.cast(c.value(16), DType.INT32), queries)
+        mask.allow(c.transpose(rows, (0, 1, 3, 2)))
     add_bias(c, mask, 10)
     return mask.bias(DType.FLOAT32)
 
@@ -189,5 +201,9 @@ def _output(
         return attended(c, q, k, v, q.type.dims[1], k.type.dims[1], how, bias), None
     q, k, v = (c.cast(x, DType.FLOAT32) for x in heads)
     steps = stages(c, q, k, v, how, bias)
-    scores = steps.biased if kept == 1 else steps.weights
+    scores = steps.weights
+    if kept == 1:
+        zero = c.scalar(0, DType.FLOAT32)
+        hidden = c.add(Equal(), steps.biased, c.scalar(-np.inf, DType.FLOAT32))
+        scores = c.add(Where(), hidden, zero, steps.biased)
     return c.cast(steps.output, kind), c.cast(scores, kind) if kept else None
