@@ -53,7 +53,7 @@ def written(
     entry is looked up in both tensors, joined: that suits all dtypes and writes no place twice.
     """
     dims, (size, count) = past.type.dims, (t.type.dims[axis] for t in (past, update))
-    batch, inner = dims[0], math.prod(dims[1:axis])
+    batch = dims[0]
     own = c.constant(np.arange(size, dtype=np.int32)[None], "places")
     steps = c.add(ew.Sub(), own, c.reshape(first, (batch, 1)))
     if ring:
@@ -62,12 +62,15 @@ def written(
     if not ring:
         new = c.add(And(), new, c.add(GreaterOrEqual(), steps, c.scalar(0, DType.INT32)))
     behind = c.add(ew.Add(), steps, c.scalar(size, DType.INT32))
-    places = c.reshape(c.add(Where(), new, behind, own), (batch, 1, size))
-    places = c.reshape(c.add(Expand((batch, inner, size)), places), (batch * inner, size, 1))
-    rest = dims[axis + 1 :]
-    joined = c.add(
-        Concat(1),
-        c.reshape(past, (batch * inner, size, *rest)),
-        c.reshape(update, (batch * inner, count, *rest)),
-    )
-    return c.reshape(c.add(GatherND(1, from_end=False), joined, places), dims)
+    return picked(c, c.add(Concat(axis), past, update), c.add(Where(), new, behind, own), axis)
+
+
+def picked(c: LayerContext, x: Value, places: Value, axis: int) -> Value:
+    """Entries of ``x`` along an axis at places int32 [B, count], others for each of the batch."""
+    dims, (batch, count) = x.type.dims, places.type.dims
+    inner, rest = math.prod(dims[1:axis]), dims[axis + 1 :]
+    all_places = c.add(Expand((batch, inner, count)), c.reshape(places, (batch, 1, count)))
+    all_places = c.reshape(all_places, (batch * inner, count, 1))
+    flat = c.reshape(x, (batch * inner, dims[axis], *rest))
+    found = c.add(GatherND(1, from_end=False), flat, all_places)
+    return c.reshape(found, (*dims[:axis], count, *rest))
