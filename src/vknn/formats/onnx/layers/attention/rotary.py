@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
+from vknn.ops import elementwise as ew
 from vknn.ops.attention import RotaryEmbedding
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.movement.shape import Concat, Slice
+from vknn.ops.movement.shape import Concat, Expand, Slice
 
 
 @operator("RotaryEmbedding", 23, inputs=(3, 4))
@@ -27,6 +30,19 @@ def tables_at(c: Context, number: int, cos: Value, sin: Value) -> tuple[Value, V
     """Rows [B, S, width / 2] of two tables at the places that an input [B, S] gives."""
     c.require(cos.type.rank == sin.type.rank == 2, f"has the tables {cos.type}, {sin.type}")
     places = c.indices(number, min(cos.type.dims[0], sin.type.dims[0]), from_end=False)
+    return gathered(c, cos, places), gathered(c, sin, places)
+
+
+def tables_from(
+    c: Context, firsts: Value, batch: int, length: int, cos: Value, sin: Value
+) -> tuple[Value, Value]:
+    """Rows [B, S, width / 2] of two tables from the places ``firsts``, int32 [B] or [1], on."""
+    rows, last = min(cos.type.dims[0], sin.type.dims[0]), firsts.constant
+    good = last is None or last.size == 0 or 0 <= int(last.max()) < rows
+    c.require(good, f"has tables of {rows} places, and needs others")
+    steps = c.constant(np.arange(length, dtype=np.int32)[None], "steps")
+    places = c.add(ew.Add(), c.reshape(firsts, (firsts.type.size, 1)), steps)
+    places = c.add(Expand((batch, length)), places)
     return gathered(c, cos, places), gathered(c, sin, places)
 
 

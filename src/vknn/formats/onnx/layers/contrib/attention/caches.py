@@ -40,10 +40,14 @@ def lengths_of(c: Context, queries: int) -> Lengths:
     c.require(given.type.size == batch, f"has {given.type} lengths for a batch of {batch}")
     given = c.reshape(c.cast(given, DType.INT32), (batch,))
     ends = c.add(ew.Add(), given, c.scalar(1, DType.INT32))
+    new = c.scalar(queries, DType.INT32)
     if c.optional(16) is not None:
         new = c.reshape(c.cast(c.value(16), DType.INT32), (batch,))
-    else:
-        new = c.scalar(queries, DType.INT32)
+    return lengths_from(c, total, ends, new)
+
+
+def lengths_from(c: Context, total: int, ends: Value, new: Value) -> Lengths:
+    """The lengths of a step after which there are ``ends`` keys, ``new`` of them new."""
     firsts = c.add(ew.Max(), c.add(ew.Sub(), ends, new), c.scalar(0, DType.INT32))
     return Lengths(total, ends, firsts, c.add(ew.Add(), firsts, new))
 

@@ -7,7 +7,7 @@ import numpy as np
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.heads import joined_heads, split_heads
 from vknn.formats.onnx.layers.attention.masks import Mask, Positions, before
-from vknn.formats.onnx.layers.attention.rotary import gathered, rotated, tables_at
+from vknn.formats.onnx.layers.attention.rotary import rotated, tables_at, tables_from
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended, is_plain, stages
 from vknn.formats.onnx.layers.contrib.attention.caches import (
     Lengths,
@@ -23,9 +23,8 @@ from vknn.formats.onnx.layers.normalization import rms_normalized
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Value
-from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import Equal, Where
-from vknn.ops.movement.shape import Expand, Slice
+from vknn.ops.movement.shape import Slice
 
 
 @operator("GroupQueryAttention", 1, inputs=(7, 17), outputs=(1, 4), domain=MICROSOFT, any_type=True)
@@ -99,22 +98,18 @@ def _turned(
     c: Context, q: Value, k: Value, heads: tuple[int, int], lengths: Lengths
 ) -> tuple[Value, Value]:
     """Queries and keys turned by the angles of their places."""
-    cos, sin = c.value(7), c.value(8)
-    batch, queries = q.type.dims[:2]
+    (batch, queries), tables = q.type.dims[:2], (c.value(7), c.value(8))
     given, firsts = c.optional(9), lengths.firsts
     if given is not None and (queries != lengths.total or c.optional(16) is not None):
         c.require(given.type.dims == (batch, queries), f"has the places {given.type}")
-        cos, sin = tables_at(c, 9, cos, sin)
+        tables = tables_at(c, 9, *tables)
     else:
         if given is not None:  # of the first step, the first place counts alone
             row = c.reshape(c.cast(given, DType.INT32), (given.type.size,))
             firsts = c.add(Slice((0,), (1,), (0,)), row)
-        steps = c.constant(np.arange(queries, dtype=np.int32)[None], "steps")
-        places = c.add(ew.Add(), c.reshape(firsts, (firsts.type.size, 1)), steps)
-        places = c.add(Expand((batch, queries)), places)
-        cos, sin = gathered(c, cos, places), gathered(c, sin, places)
-    width, pairs = 2 * cos.type.dims[2], c.flag("rotary_interleaved")
-    turned = [rotated(c, x, cos, sin, n, width, pairs) for x, n in zip((q, k), heads, strict=True)]
+        tables = tables_from(c, firsts, batch, queries, *tables)
+    width, pairs = 2 * tables[0].type.dims[2], c.flag("rotary_interleaved")
+    turned = [rotated(c, x, *tables, n, width, pairs) for x, n in zip((q, k), heads, strict=True)]
     return turned[0], turned[1]
 
 
