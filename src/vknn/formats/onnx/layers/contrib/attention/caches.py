@@ -52,8 +52,13 @@ def lengths_from(c: Context, total: int, ends: Value, new: Value) -> Lengths:
     return Lengths(total, ends, firsts, c.add(ew.Add(), firsts, new))
 
 
-def cached(c: Context, past: Value | None, new: Value, lengths: Lengths) -> Value:
-    """The cache [B, groups, its length, D] with the new entries behind those that count."""
+def cached(
+    c: Context, past: Value | None, new: Value, lengths: Lengths, cleared: bool = True
+) -> Value:
+    """The cache [B, groups, its length, D] with the new entries behind those that count.
+
+    ``cleared``: with zeros behind them, whatever was there.
+    """
     batch, groups, queries, depth = new.type.dims
     room = lengths.total if past is None else max(past.type.dims[2], lengths.total)
     if past is None and room == queries:
@@ -75,6 +80,8 @@ def cached(c: Context, past: Value | None, new: Value, lengths: Lengths) -> Valu
         buffer = c.add(Concat(2), past, empty)
     c.require(buffer.type.dtype is new.type.dtype, f"has the past {buffer.type} for {new.type}")
     found = written(c, buffer, new, lengths.firsts, 2, ring=False)
+    if not cleared:
+        return found
     # What nobody wrote may be anything, NaN, too.
     counts = c.reshape(before(c, lengths.filled, room), (batch, 1, room, 1))
     return c.add(Where(), counts, found, zero)
