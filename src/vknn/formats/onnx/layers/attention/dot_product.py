@@ -30,9 +30,12 @@ def attention(c: Context) -> list[Item]:
     given = [c.value(number) for number in range(3)]
     rank, kinds = given[0].type.rank, [v.type.dtype for v in given]
     c.require(rank in (3, 4), f"takes no query {given[0].type}")
-    same = all(v.type.rank == rank for v in given)
+    batch = given[0].type.dims[0]
+    same = all(v.type.rank == rank and v.type.dims[0] == batch for v in given)
     c.require(same, f"takes no {', '.join(str(v.type) for v in given)} together")
     c.require((c.optional(4) is None) == (c.optional(5) is None), "has a half of a past")
+    floats = all(kind.is_float or kind is DType.BFLOAT16 for kind in kinds)
+    c.require(floats, f"takes no {', '.join(str(v.type) for v in given)}")
     wide = DType.FLOAT64 if kinds[0] is DType.FLOAT64 else DType.FLOAT32
     heads, groups = _head_counts(c, given)
     apart = rank == 4 or c.optional(4) is not None or any(c.wants(n) for n in (1, 2, 3))
@@ -41,11 +44,13 @@ def attention(c: Context) -> list[Item]:
     if apart and rank == 3:
         given = [split_heads(c, v, n) for v, n in zip(given, (heads, groups, groups), strict=True)]
     present = [extended(c, c.optional(n), v) for n, v in ((4, given[1]), (5, given[2]))]
-    q, k, v = (c.cast(x, wide) for x in (given[0], *present))
+    fused = is_plain(how) and not c.wants(3)
+    computed = kinds[0] if fused and kinds[0].is_float else wide
+    q, k, v = (c.cast(x, computed) for x in (given[0], *present))
     queries, keys = (x.type.dims[2 if apart else 1] for x in (q, k))
-    bias = _mask(c, queries, keys).bias(wide)
+    bias = _mask(c, queries, keys).bias(computed)
     scores: Value | None = None
-    if is_plain(how) and not c.wants(3):
+    if fused:
         found = attended(c, q, k, v, heads, groups, how, bias)
     else:
         steps = stages(c, q, k, v, how, bias)

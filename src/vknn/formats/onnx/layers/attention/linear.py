@@ -61,7 +61,9 @@ def causal_conv_with_state(c: Context) -> list[Value]:
     wanted = (batch, channels, taps - 1)
     c.require(past.type.dims == wanted, f"has the state {past.type}, not {list(wanted)}")
     whole = c.add(Concat(2), past, x) if taps > 1 else x
-    found = c.add(Conv((1,), (0, 0), (1,), channels), whole, weights, c.optional(2))
+    found = x
+    if x.type.size:
+        found = c.add(Conv((1,), (0, 0), (1,), channels), whole, weights, c.optional(2))
     if c.text("activation", "none", ("none", "silu", "swish")) != "none":
         found = c.add(ew.Swish(), found)
     total = whole.type.dims[2]

@@ -19,7 +19,6 @@ from vknn.ops.movement.shape import Concat, Slice
 
 
 @operator("Attention", 1, inputs=(2, 7), outputs=(1, 2), domain=MICROSOFT)
-@operator("DecoderMaskedSelfAttention", 1, inputs=(2, 7), outputs=(1, 2), domain=MICROSOFT)
 def attention(c: Context) -> list[Item]:
     """Attention of a sequence to itself, all projections by one weight"""
     heads = c.int("num_heads")
