@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.layer_context import LayerContext
 from vknn.graph import Value
-from vknn.ops.movement.shape import Concat, Expand
+from vknn.ops.movement.shape import Concat
 
 
 def split_heads(c: LayerContext, x: Value, heads: int) -> Value:
@@ -18,16 +18,6 @@ def joined_heads(c: LayerContext, x: Value) -> Value:
     """[B, heads, S, D] as [B, S, heads * D]."""
     batch, heads, length, width = x.type.dims
     return c.reshape(c.transpose(x, (0, 2, 1, 3)), (batch, length, heads * width))
-
-
-def repeated_heads(c: LayerContext, x: Value, times: int) -> Value:
-    """[B, G, S, D] with each head so many times, one copy behind the other."""
-    batch, groups, length, width = x.type.dims
-    if times == 1:
-        return x
-    apart = c.reshape(x, (batch, groups, 1, length, width))
-    wide = c.add(Expand((batch, groups, times, length, width)), apart)
-    return c.reshape(wide, (batch, groups * times, length, width))
 
 
 def extended(c: LayerContext, past: Value | None, new: Value) -> Value:

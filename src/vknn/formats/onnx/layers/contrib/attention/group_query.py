@@ -32,38 +32,46 @@ def group_query_attention(c: Context) -> list[Item]:
     """Attention whose queries share keys, with rotations and a cache inside"""
     heads, groups = c.int("num_heads"), c.int("kv_num_heads")
     c.require(groups > 0 and heads > 0 and heads % groups == 0, f"{heads} heads, {groups} of keys")
-    kind, given = c.x.type.dtype, _inputs(c, heads, groups)
+    kind = c.x.type.dtype
     computed = DType.FLOAT32 if kind is DType.BFLOAT16 else kind
-    q, k, v = (c.cast(x, computed) for x in given)
-    queries = q.type.dims[1]
-    lengths = lengths_of(c, queries)
+    q, k, v = (c.cast(x, computed) for x in _inputs(c, heads, groups))
+    lengths, mask = lengths_of(c, q.type.dims[1]), Mask(c)
     q, k = (_normalized(c, x, n, i) for x, n, i in ((q, heads, 14), (k, groups, 15)))
     if c.flag("do_rotary"):
         q, k = _turned(c, q, k, (heads, groups), lengths)
     q, k, v = (split_heads(c, x, n) for x, n in ((q, heads), (k, groups), (v, groups)))
-    past, depth, mask = [c.optional(n) for n in (3, 4)], q.type.dims[3], Mask(c)
+    caches, (k, v) = _cached(c, k, v, lengths, mask)
+    how, bias = _scoring(c, q.type.dims[3]), mask.bias(DType.FLOAT32)
+    k, v = (c.cast(x, computed) for x in (k, v))
+    found, scores = _output(c, (q, k, v), how, bias)
+    scores = None if scores is None else c.cast(scores, kind)
+    return [c.cast(joined_heads(c, found), kind), *caches, scores]
+
+
+def _cached(
+    c: Context, k: Value, v: Value, lengths: Lengths, mask: Mask
+) -> tuple[list[Value], list[Value]]:
+    """The caches after the step, and the keys and values to look at; the mask hides what is none.
+
+    k and v: those of the step, [B, groups, S, D].
+    """
+    (_, groups, queries, depth), past = k.type.dims, [c.optional(n) for n in (3, 4)]
     forms = [stored_as(c, *pair, groups, depth) for pair in zip("kv", past, strict=True)]
     new = [form.pack(c, x) for form, x in zip(forms, (k, v), strict=True)]
     if c.flag("sliding_window_cache"):
-        if past[0] is None or past[1] is None:
-            c.fail("has a window's cache without a past")
-        sliding = Sliding(c, past[0], queries, lengths)
-        pairs = [sliding.grown(c, old, x) for old, x in zip((past[0], past[1]), new, strict=True)]
+        old = [c.value(n) for n in (3, 4)]
+        sliding = Sliding(c, old[0], queries, lengths)
+        pairs = [sliding.grown(c, *pair) for pair in zip(old, new, strict=True)]
         sliding.mask(c, mask, c.optional(10))
     else:
-        caches = [cached(c, old, x, lengths) for old, x in zip(past, new, strict=True)]
+        caches = [cached(c, *pair, lengths) for pair in zip(past, new, strict=True)]
         pairs = [(cache, first_keys(c, cache, lengths.total)) for cache in caches]
         _add_places(c, mask, queries, lengths)
     if c.optional(16) is not None:
         rows = before(c, c.cast(c.value(16), DType.INT32), queries)
         mask.allow(c.transpose(rows, (0, 1, 3, 2)))
-    k, v = (c.cast(form.unpack(c, x), computed) for form, (_, x) in zip(forms, pairs, strict=True))
-    how, bias = _scoring(c, depth), mask.bias(DType.FLOAT32)
-    found, scores = _output(c, (q, k, v), how, bias)
-    results = [joined_heads(c, found), pairs[0][0], pairs[1][0], scores]
-    return [
-        None if x is None else c.cast(x, kind) if i in (0, 3) else x for i, x in enumerate(results)
-    ]
+    keys = [form.unpack(c, x) for form, (_, x) in zip(forms, pairs, strict=True)]
+    return [cache for cache, _ in pairs], keys
 
 
 def _inputs(c: Context, heads: int, groups: int) -> tuple[Value, Value, Value]:
@@ -133,7 +141,7 @@ def _add_places(c: Context, mask: Mask, queries: int, lengths: Lengths) -> None:
 
 def _output(
     c: Context, heads: tuple[Value, Value, Value], how: Scoring, bias: Value | None
-) -> tuple[Value, Item]:
+) -> tuple[Value, Value | None]:
     """The output [B, heads, S, D], and the scores or weights where they are asked for."""
     q, k, v = heads
     kind, kept = q.type.dtype, c.int("qk_output", 0)

@@ -14,7 +14,7 @@ from vknn.formats.onnx.layers.contrib.attention.masks import add_bias, add_keys
 from vknn.formats.onnx.layers.contrib.attention.projected import all_split, projected
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.onnx.steps import Item
-from vknn.graph import DType, Value
+from vknn.graph import Value
 from vknn.ops.movement.shape import Concat, Slice
 
 
@@ -91,5 +91,6 @@ def _turned(c: Context, x: Value, heads: int, before: int) -> Value:
     width = width or x.type.dims[2] // heads
     rates = 10000.0 ** (-np.arange(0, width, 2) / width)
     angles = (np.arange(before, before + length)[:, None] * rates)[None]
-    cos, sin = (c.constant(f(angles).astype(np.float32), "table") for f in (np.cos, np.sin))
-    return rotated(c, x, *(c.cast(t, DType(x.type.dtype)) for t in (cos, sin)), heads, width, False)
+    kind = x.type.dtype
+    cos, sin = (c.constant(f(angles).astype(kind.numpy), "table") for f in (np.cos, np.sin))
+    return rotated(c, x, cos, sin, heads, width, False)
