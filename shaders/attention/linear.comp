@@ -10,15 +10,10 @@
 // item reads; it goes through `steps` steps from `first` on. The state, float32, lies in a buffer
 // from one dispatch to the next: [batch][groups][depth][width], so that lanes are side by side.
 
-INPUT1F(0, q);
-INPUT1F(1, k);
-INPUT1F(2, v);
-INPUT1F(3, initial);
-INPUT1F(4, decay);  // q where there is none
-INPUT1F(5, beta);   // q where there is none
-INOUT1S(6, state);
-OUTPUT1F(7, y);
-OUTPUT1F(8, present);
+INPUT1F(0, x);  // q, k, v, the state before the first step, decay and beta
+INOUT1S(1, state);
+OUTPUT1F(2, y);
+OUTPUT1F(3, present);
 
 layout(push_constant) uniform P {
     int count;      // items
@@ -32,8 +27,13 @@ layout(push_constant) uniform P {
     int width;
     int rates;      // numbers of decay for a head: 0, 1 or depth
     int corrected;  // 1: beta is there
-    int begins;     // 1: the state is still in `initial`
+    int begins;     // 1: the state is still in x
     int ends;       // 1: the state is stored as `present`
+    int k_at;       // where each begins in x
+    int v_at;
+    int state_at;
+    int decay_at;
+    int beta_at;
     float scale;
 } p;
 
@@ -44,29 +44,29 @@ void main() {
         divide_rest(head, p.groups, entry, group);
         int at = head * p.depth * p.width + column;
         for (int d = 0; p.begins != 0 && d < p.depth; ++d) {
-            state[at + d * p.width] = LOAD1(initial, at + d * p.width);
+            state[at + d * p.width] = LOAD1(x, p.state_at + at + d * p.width);
         }
         for (int t = p.first; t < p.first + p.steps; ++t) {
             int step = (entry * p.all_steps + t) * p.groups + group;
-            float value = LOAD1(v, step * p.width + column);
+            float value = LOAD1(x, p.v_at + step * p.width + column);
             if (p.rates != 0 || p.corrected != 0) {
-                float rate = p.rates == 1 ? m_exp(vec4(LOAD1(decay, step))).x : 1.0;
+                float rate = p.rates == 1 ? m_exp(vec4(LOAD1(x, p.decay_at + step))).x : 1.0;
                 float old = 0.0;
                 for (int d = 0; d < p.depth; ++d) {
-                    if (p.rates > 1) rate = m_exp(vec4(LOAD1(decay, step * p.depth + d))).x;
+                    if (p.rates > 1) rate = m_exp(vec4(LOAD1(x, p.decay_at + step * p.depth + d))).x;
                     float s = state[at + d * p.width] * rate;
                     state[at + d * p.width] = s;
-                    old += s * LOAD1(k, step * p.depth + d);
+                    old += s * LOAD1(x, p.k_at + step * p.depth + d);
                 }
-                if (p.corrected != 0) value = LOAD1(beta, step) * (value - old);
+                if (p.corrected != 0) value = LOAD1(x, p.beta_at + step) * (value - old);
             }
             for (int d = 0; d < p.depth; ++d) {
-                state[at + d * p.width] += LOAD1(k, step * p.depth + d) * value;
+                state[at + d * p.width] += LOAD1(x, p.k_at + step * p.depth + d) * value;
             }
             for (int h = step * p.sharing; h < (step + 1) * p.sharing; ++h) {
                 float sum = 0.0;
                 for (int d = 0; d < p.depth; ++d) {
-                    sum += LOAD1(q, h * p.depth + d) * state[at + d * p.width];
+                    sum += LOAD1(x, h * p.depth + d) * state[at + d * p.width];
                 }
                 STORE1(y, h * p.width + column, p.scale * sum);
             }

@@ -1,4 +1,7 @@
-"""Lowering of LinearAttention: a lane takes a column of the state through many steps."""
+"""Lowering of LinearAttention: a lane takes a column of the state through many steps.
+
+The inputs are joined in one buffer first: devices have to allow four at a time, no more.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import Candidate
-from vknn.lowering.kit.emitter import Emitter, read1, update, write
+from vknn.lowering.kit.emitter import Emitter, Ref, read1, update, write
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -15,8 +18,8 @@ from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits_buffer, fits_lanes, rounds
 from vknn.ops.attention import LinearAttention
 
-#: Buffers of the kernel.
-_BINDINGS = 9
+#: Push constants for where all inputs but q begin.
+_STARTS = ("k_at", "v_at", "state_at", "decay_at", "beta_at")
 
 
 @lowers(LinearAttention)
@@ -26,9 +29,11 @@ def linear_attention(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, LinearAttention)
     each = _steps_at_once(problem, op, state.dims[2])
     limits, length, (batch, groups, _, width) = problem.limits, q.dims[1], state.dims
-    if 0 in (*q.dims, *state.dims) or each < 1 or limits.max_storage_buffers < _BINDINGS:
+    if 0 in (*q.dims, *state.dims) or each < 1:
         return []
-    if not fits_buffer(limits, state.size) or not fits_lanes(batch * groups * width, limits):
+    if not fits_buffer(limits, _places(problem)[-1]) or not fits_lanes(
+        batch * groups * width, limits
+    ):
         return []
     emit = functools.partial(_emit, op=op, q=q, state=state, each=each)
     machine, dispatches = problem.machine, ceil_div(length, each)
@@ -36,6 +41,25 @@ def linear_attention(problem: Problem) -> Sequence[Candidate]:
     cost += 12 * length * state.size * machine.byte
     inputs = tuple(Layout.LINEAR if t is not None else None for t in problem.inputs)
     return [Candidate("columns", inputs, (Layout.LINEAR,) * 2, emit, cost)]
+
+
+def _places(problem: Problem) -> list[int]:
+    """Where each of the six inputs begins among all, and the end; multiples of 4 elements."""
+    places = [0]
+    for number in range(6):
+        given = problem.inputs[number] if number < len(problem.inputs) else None
+        places.append(places[-1] + (0 if given is None else 4 * ceil_div(given.size, 4)))
+    return places
+
+
+def _joined(emitter: Emitter, places: list[int]) -> Ref:
+    """All inputs in one buffer."""
+    joined = emitter.scratch("inputs", places[-1], as_tensor=True)
+    for number, given in enumerate(emitter.problem.inputs):
+        if given is not None:
+            source, width = emitter.input(number), joined.width
+            emitter.copy(source, joined, width * given.size, 0, width * places[number])
+    return joined
 
 
 def _steps_at_once(problem: Problem, op: LinearAttention, depth: int) -> int:
@@ -55,13 +79,15 @@ def _emit(
     emitter: Emitter, op: LinearAttention, q: TensorType, state: TensorType, each: int
 ) -> None:
     (_, length, _), (batch, groups, depth, width) = q.dims, state.dims
-    given = [
-        i < len(emitter.problem.inputs) and emitter.problem.inputs[i] is not None for i in range(6)
+    places, given = _places(emitter.problem), emitter.problem.inputs
+    held, decay = emitter.scratch("state", state.size), given[4] if len(given) > 4 else None
+    bindings = [
+        read1(_joined(emitter, places)),
+        update(held),
+        write(emitter.output()),
+        write(emitter.output(1)),
     ]
-    held = emitter.scratch("state", state.size)
-    inputs = [read1(emitter.input(i if given[i] else 0)) for i in range(6)]
-    bindings = [*inputs, update(held), write(emitter.output()), write(emitter.output(1))]
-    rates = emitter.problem.input(4).dims[2] // groups if given[4] else 0
+    rates = 0 if decay is None else decay.dims[2] // groups
     each = ceil_div(length, ceil_div(length, each))
     for first in range(0, length, each):
         steps = min(each, length - first)
@@ -79,9 +105,10 @@ def _emit(
                 "depth": depth,
                 "width": width,
                 "rates": rates,
-                "corrected": int(given[5]),
+                "corrected": int(places[5] < places[6]),
                 "begins": int(first == 0),
                 "ends": int(first + steps == length),
+                **dict(zip(_STARTS, places[1:], strict=False)),
                 "scale": float(op.scale),
             },
             flops=_flops(op, q, state) * steps // length,
