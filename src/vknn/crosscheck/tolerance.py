@@ -43,6 +43,7 @@ from vknn.crosscheck import (
     tolerance_rows,
     tolerance_selection,
     tolerance_spatial,
+    tolerance_states,
 )
 from vknn.crosscheck.storage import HALF_TINY, TINIES
 from vknn.crosscheck.tolerance_products import (
@@ -106,6 +107,7 @@ _RULES: dict[type[Op], Rule] = {
     **tolerance_rows.RULES,
     **tolerance_selection.RULES,
     **tolerance_spatial.RULES,
+    **tolerance_states.RULES,
 }
 
 
