@@ -16,7 +16,7 @@ from vknn.formats.onnx.layers.contrib.attention.caches import (
     lengths_of,
 )
 from vknn.formats.onnx.layers.contrib.attention.masks import add_bias
-from vknn.formats.onnx.layers.contrib.attention.projected import parts
+from vknn.formats.onnx.layers.contrib.attention.projected import sharing_inputs
 from vknn.formats.onnx.layers.contrib.attention.sliding import Sliding
 from vknn.formats.onnx.layers.contrib.attention.stored import stored_as
 from vknn.formats.onnx.layers.normalization import rms_normalized
@@ -34,7 +34,7 @@ def group_query_attention(c: Context) -> list[Item]:
     c.require(groups > 0 and heads > 0 and heads % groups == 0, f"{heads} heads, {groups} of keys")
     kind = c.x.type.dtype
     computed = DType.FLOAT32 if kind is DType.BFLOAT16 else kind
-    q, k, v = (c.cast(x, computed) for x in _inputs(c, heads, groups))
+    q, k, v = (c.cast(x, computed) for x in sharing_inputs(c, heads, groups))
     lengths, mask = lengths_of(c, q.type.dims[1]), Mask(c)
     q, k = (_normalized(c, x, n, i) for x, n, i in ((q, heads, 14), (k, groups, 15)))
     if c.flag("do_rotary"):
@@ -72,20 +72,6 @@ def _cached(
         mask.allow(c.transpose(rows, (0, 1, 3, 2)))
     keys = [form.unpack(c, x) for form, (_, x) in zip(forms, pairs, strict=True)]
     return [cache for cache, _ in pairs], keys
-
-
-def _inputs(c: Context, heads: int, groups: int) -> tuple[Value, Value, Value]:
-    """q [B, S, heads * D], k and v [B, S, groups * D]."""
-    q, k, v = c.x, c.optional(1), c.optional(2)
-    c.require(q.type.rank == 3, f"takes no {q.type}")
-    c.require((k is None) == (v is None), "has keys or values alone")
-    if k is None or v is None:
-        width = q.type.dims[2]
-        c.require(width % (heads + 2 * groups) == 0, f"has packed {q.type} for {heads} heads")
-        depth = width // (heads + 2 * groups)
-        q, k, v = parts(c, q, (heads * depth, groups * depth, groups * depth))
-    c.require((c.optional(3) is None) == (c.optional(4) is None), "has a half of a past")
-    return q, k, v
 
 
 def _normalized(c: Context, x: Value, heads: int, number: int) -> Value:

@@ -23,6 +23,20 @@ def projected(c: Context, heads: int) -> list[Value]:
     return parts(c, c.add(MatMul(), x, weights, c.optional(2)), sizes)
 
 
+def sharing_inputs(c: Context, heads: int, groups: int) -> tuple[Value, Value, Value]:
+    """q [B, S, heads * D], k and v [B, S, groups * D], which may come packed in the first input."""
+    q, k, v = c.x, c.optional(1), c.optional(2)
+    c.require(q.type.rank == 3, f"takes no {q.type}")
+    c.require((k is None) == (v is None), "has keys or values alone")
+    if k is None or v is None:
+        width = q.type.dims[2]
+        c.require(width % (heads + 2 * groups) == 0, f"has packed {q.type} for {heads} heads")
+        depth = width // (heads + 2 * groups)
+        q, k, v = parts(c, q, (heads * depth, groups * depth, groups * depth))
+    c.require((c.optional(3) is None) == (c.optional(4) is None), "has a half of a past")
+    return q, k, v
+
+
 def parts(c: Context, x: Value, sizes: Sequence[int]) -> list[Value]:
     """Parts of the last axis of these sizes, one behind the other."""
     axis, found, first = x.type.rank - 1, [], 0

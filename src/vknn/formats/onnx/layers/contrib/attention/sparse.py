@@ -14,7 +14,7 @@ from vknn.formats.onnx.layers.contrib.attention.caches import (
     first_keys,
     lengths_from,
 )
-from vknn.formats.onnx.layers.contrib.attention.projected import parts
+from vknn.formats.onnx.layers.contrib.attention.projected import sharing_inputs
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 
@@ -24,12 +24,7 @@ def sparse_attention(c: Context) -> list[Value]:
     """GroupQueryAttention with a table of which blocks of keys a block of queries sees"""
     heads, groups = c.int("num_heads"), c.int("kv_num_heads")
     c.require(groups > 0 and heads > 0 and heads % groups == 0, f"{heads} heads, {groups} of keys")
-    q, k, v = c.x, c.optional(1), c.optional(2)
-    if k is None or v is None:
-        width = q.type.dims[2]
-        c.require(width % (heads + 2 * groups) == 0, f"has packed {q.type} for {heads} heads")
-        depth = width // (heads + 2 * groups)
-        q, k, v = parts(c, q, (heads * depth, groups * depth, groups * depth))
+    q, k, v = sharing_inputs(c, heads, groups)
     lengths = _lengths(c, q.type.dims[1])
     if c.flag("do_rotary"):
         (batch, queries), pairs = q.type.dims[:2], c.flag("rotary_interleaved")
