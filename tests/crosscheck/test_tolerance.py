@@ -7,7 +7,7 @@ import pytest
 
 from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
-from vknn.ops.attention import Attention, LinearAttention
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
@@ -75,6 +75,7 @@ CASES: list[tuple[Op, list[np.ndarray | None]]] = [
     (Log(), [1 + array(3, 40) * np.float32(1e-3)]),
     (Sigmoid(), [array(3, 40) * 5]),
     (DequantizeLinear(), [np.arange(-8, 8, dtype=np.int32).reshape(4, 4), positive(4), array(4)]),
+    (RotaryEmbedding(), [array(2, 7, 8), array(7, 4), array(7, 4)]),
 ]
 
 
@@ -203,6 +204,14 @@ def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> 
     op = Conv((1, 1), (0,) * 4, (1, 1))
     (bound,) = allowances(op, [x, w], op.reference(x, w))
     assert (bound.allowed > UNIT).all()
+
+
+def test_rotations_that_cancel_have_a_tolerance() -> None:
+    x, table = np.array([[1.0, 1.0]], np.float32), np.array([[0.7]], np.float32)
+    expected = RotaryEmbedding().reference(x, table, table)
+    (bound,) = allowances(RotaryEmbedding(), [x, table, table], expected)
+    assert expected[0][0, 0] == 0.0
+    assert bound.allowed.min() > UNIT
 
 
 def test_states_have_a_tolerance() -> None:

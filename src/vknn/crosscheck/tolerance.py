@@ -39,11 +39,11 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck import (
+    tolerance_attention,
     tolerance_products,
     tolerance_rows,
     tolerance_selection,
     tolerance_spatial,
-    tolerance_states,
 )
 from vknn.crosscheck.storage import HALF_TINY, TINIES
 from vknn.crosscheck.tolerance_products import (
@@ -107,7 +107,7 @@ _RULES: dict[type[Op], Rule] = {
     **tolerance_rows.RULES,
     **tolerance_selection.RULES,
     **tolerance_spatial.RULES,
-    **tolerance_states.RULES,
+    **tolerance_attention.RULES,
 }
 
 

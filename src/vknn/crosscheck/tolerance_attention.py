@@ -1,4 +1,4 @@
-"""Tolerances of ops whose state goes from step to step: magnitude and units (see tolerance)."""
+"""Tolerances of rotary embeddings and linear attention: magnitude and units (see tolerance)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import numpy as np
 
 from vknn.crosscheck.tolerance_rows import Arrays, Rule, walk
 from vknn.graph import Op
-from vknn.ops.attention import LinearAttention
+from vknn.ops.attention import LinearAttention, RotaryEmbedding
+
+
+def _rotary(op: RotaryEmbedding, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """The sizes of both terms, which may cancel."""
+    x, cos, sin = (np.abs(_wide(inputs, number)) for number in range(3))
+    sums = [op.reference(x, cos, signed)[0] for signed in (sin, -sin)]
+    return np.maximum(*sums), 4.0
 
 
 def _linear(op: LinearAttention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
@@ -58,4 +65,4 @@ def _wide(inputs: Any, number: int) -> np.ndarray:
     return np.where(np.isfinite(found), found, 0.0)
 
 
-RULES: dict[type[Op], Rule] = {LinearAttention: _linear}
+RULES: dict[type[Op], Rule] = {LinearAttention: _linear, RotaryEmbedding: _rotary}
