@@ -44,7 +44,7 @@ def linear_attention(problem: Problem) -> Sequence[Candidate]:
 
 
 def _places(problem: Problem) -> list[int]:
-    """Where each of the six inputs begins among all, and the end; multiples of 4 elements."""
+    """Places where the six inputs begin among all, and the end; multiples of 4 elements."""
     places = [0]
     for number in range(6):
         given = problem.inputs[number] if number < len(problem.inputs) else None

@@ -81,7 +81,7 @@ def _scale(c: Context, q: Value, heads: int) -> float:
 
 
 def _precision(c: Context, wide: DType) -> DType | None:
-    """What softmax is to be computed in where that is less than what all is computed in."""
+    """Dtype of the softmax where it is less than what all is computed in, else None."""
     found = c.dtype("softmax_precision", None)
     if found is None or found is DType.FLOAT64 or found is wide:
         return None

@@ -34,7 +34,7 @@ class Mask:
         self._added = bias if self._added is None else self._c.add(ew.Add(), self._added, bias)
 
     def bias(self, dtype: DType) -> Value | None:
-        """What is added to the scores, in all; None where nothing is."""
+        """Sum of all that is added to the scores; None where nothing is."""
         c, added = self._c, self._added
         added = None if added is None else c.cast(added, dtype)
         if self._seen is None:
@@ -44,7 +44,7 @@ class Mask:
 
 
 def hidden_rows(c: LayerContext, bias: Value) -> Value:
-    """Whether the bias hides all keys from a row: bool, with a last axis of size 1."""
+    """Rows from which the bias hides all keys: bool, with a last axis of size 1."""
     most = c.add(ReduceMax((bias.type.rank - 1,), True), bias)
     return c.add(Equal(), most, c.scalar(-np.inf, bias.type.dtype))
 
@@ -87,7 +87,7 @@ class Positions:
 
 
 def before(c: LayerContext, lengths: Value, keys: int) -> Value:
-    """Whether a key is among the first of its batch entry: bool [B, 1, 1, keys].
+    """Keys among the first of their batch entry: bool [B, 1, 1, keys].
 
     ``lengths``: how many those are, int32 [B].
     """

@@ -18,7 +18,7 @@ from vknn.ops.reduction import Softmax
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores become weights.
+    """Rule by which scores become weights.
 
     ``softcap``: c of c * tanh(x / c), 0: none. ``precision``: what softmax is computed in where
     that is less than float32. ``sink``: floats [heads] or [1], scores that take their share of the
@@ -62,7 +62,7 @@ def attended(
 
 
 def is_plain(how: Scoring) -> bool:
-    """Whether the op Attention does all of it."""
+    """True where the op Attention does all of it."""
     return how.softcap == 0.0 and how.precision is None and how.sink is None
 
 

@@ -44,7 +44,7 @@ def _rows(c: Context, table: Value, number: int) -> Value:
 
 
 def mask_counts(c: Context, mask: Value | None, batch: int) -> Value:
-    """How many ones a mask has for each of the batch, int32; zeros without a mask."""
+    """Number of ones that a mask has for each of the batch, int32; zeros without a mask."""
     if mask is None:
         return c.constant(np.zeros(batch, np.int32), "mask_index")
     ones = c.add(Equal(), mask, c.scalar(1, mask.type.dtype))

@@ -24,7 +24,7 @@ def add_keys(c: Context, mask: Mask, number: int, queries: int, keys: int) -> No
 
 
 def _seen(c: Context, given: Value, queries: int, keys: int) -> Value:
-    """Whether keys are seen: bool that broadcasts to [B, heads, queries, keys]."""
+    """Keys that are seen: bool that broadcasts to [B, heads, queries, keys]."""
     batch, dims = c.x.type.dims[0], given.type.dims
     if len(dims) == 1:
         return _by_lengths(c, c.cast(given, DType.INT32), batch, keys)

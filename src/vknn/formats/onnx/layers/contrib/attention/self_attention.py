@@ -46,7 +46,7 @@ def attention(c: Context) -> list[Item]:
 
 
 def _past_length(c: Context) -> tuple[int, bool]:
-    """How many keys the cache holds, and whether its buffer is longer than that."""
+    """Keys that the cache holds, and whether its buffer may be longer than that."""
     past = c.optional(4)
     if past is None:
         return 0, False

@@ -33,7 +33,7 @@ class Sliding:
         self._old, self._new = (self._held(c, x) for x in (self._firsts, self._ends))
 
     def _held(self, c: Context, total: Value) -> Value:
-        """How many entries of a sequence of so many are there: int32 [B, 1]."""
+        """Number of entries that are there of sequences of so many: int32 [B, 1]."""
         step = self.room - self.window + 1
         over = c.add(ew.Sub(), total, c.scalar(self.room, DType.INT32))
         raised = c.add(ew.Add(), over, c.scalar(step - 1, DType.INT32))

@@ -66,7 +66,7 @@ def _bias(c: Context, heads: int, queries: int, lengths: Lengths) -> Value:
 
 
 def _blocks(c: Context) -> np.ndarray:
-    """Which blocks of keys a block of queries sees: bool [layouts, blocks, blocks]."""
+    """Blocks of keys that a block of queries sees: bool [layouts, blocks, blocks]."""
     begins, columns = c.data(5), c.data(6)
     good = begins.ndim == columns.ndim == 2 and len(begins) == len(columns) and len(begins) > 0
     c.require(good and begins.shape[1] > 1, "has no table of blocks")

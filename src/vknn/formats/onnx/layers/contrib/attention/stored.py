@@ -17,7 +17,7 @@ _MOST = 448.0
 
 @dataclass(frozen=True)
 class Stored:
-    """How a cache holds its entries: divided by ``scale``, and rounded to ``dtype``.
+    """Form in which a cache holds its entries: divided by ``scale``, and rounded to ``dtype``.
 
     ``halves``: two entries of 4 bits a byte, from -8 on, the first of them in the lower half.
     """
@@ -46,7 +46,7 @@ class Stored:
         return c.cast(c.reshape(joined, (*lead, width // 2)), self.dtype)
 
     def unpack(self, c: Context, x: Value) -> Value:
-        """What a cache holds as floats [..., D]."""
+        """Entries of a cache as floats [..., D]."""
         if self.scale is None:
             return x
         found = c.cast(x, DType.FLOAT32)
@@ -62,7 +62,7 @@ class Stored:
 
 
 def stored_as(c: Context, name: str, past: Value | None, groups: int, depth: int) -> Stored:
-    """How the cache of "k" or "v" holds its entries."""
+    """Form in which the cache of "k" or "v" holds its entries."""
     number = 12 if name == "k" else 13
     kinds = ("NONE", "PER_TENSOR", "PER_CHANNEL")
     kind = c.text(f"{name}_quant_type", "NONE", kinds)
