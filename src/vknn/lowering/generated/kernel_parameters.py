@@ -760,7 +760,8 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "sampling/grid_sample": (
         "count chunk c4 places size[3] batch_step place_step axis_step",
-        "MODE=10 PADDING=11 ALIGN=12 AXES=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "MODE=10 PADDING=11 ALIGN=12 AXES=13 TO_EVEN=14 REPEATED=15 BYTES_UNSIGNED?=98 "
+        "FEW_ITEMS?=99",
     ),
     "sampling/resize": (
         "count chunk out_size[3] in_size[3]",

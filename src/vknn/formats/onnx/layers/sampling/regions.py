@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.windows import window
-from vknn.formats.onnx.registry import operator
-from vknn.graph import Value
+from vknn.formats.onnx.registry import MICROSOFT, operator
+from vknn.graph import DType, Value
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.convolution.im2col import Col2Im
-from vknn.ops.movement.shape import Concat
+from vknn.ops.movement.shape import Concat, Pad
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.sampling.grid_sample import GridSample
 
@@ -32,17 +32,35 @@ def deform_conv(c: Context) -> Value:
 
 
 @operator("GridSample", 16, 20, 22, inputs=2)
+@operator("GridSample", 1, inputs=2, domain=MICROSOFT)
 def grid_sample(c: Context) -> Value:
     """Samples at coordinates that are data"""
-    mode = c.text("mode", "bilinear" if c.version < 20 else "linear")
+    mode = c.text("mode", "linear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     c.require(mode in ("linear", "nearest", "cubic"), f"has the mode {mode!r}")
-    if mode == "nearest":
-        c.refuse("the mode 'nearest', which rounds halves to even")
     padding = c.text("padding_mode", "zeros", ("zeros", "border", "reflection"))
-    if padding == "reflection":
-        c.refuse("the padding_mode 'reflection' as often as it takes")
-    return c.add(GridSample(mode, padding, c.flag("align_corners")), c.x, c.value(1))
+    op = GridSample(
+        mode,
+        padding,
+        c.flag("align_corners"),
+        to_even=mode == "nearest",
+        repeated=padding == "reflection",
+    )
+    x, grid, kind = c.x, c.value(1), c.x.type.dtype
+    good = x.type.rank == grid.type.rank >= 3 and grid.type.dims[-1] == x.type.rank - 2
+    c.require(good, f"has the grid {grid.type} for {x.type}")
+    if x.type.rank > 5 or (mode == "cubic" and x.type.rank > 4):
+        c.refuse(f"{x.type.rank - 2} spatial axes in the mode {mode!r}")
+    if not kind.is_float:
+        x = c.cast(x, DType.FLOAT32 if kind.itemsize < 4 else DType.FLOAT64)
+    if x.type.rank > 3:
+        return c.cast(c.add(op, x, grid), kind)
+    # A single axis is the row of an image of height 1, whose middle is at 0.
+    n, channels, width = x.type.dims
+    places = c.reshape(grid, (n, 1, grid.type.dims[1], 1))
+    both = c.add(Pad((0, 0, 0, 0, 0, 0, 0, 1)), places)
+    found = c.add(op, c.reshape(x, (n, channels, 1, width)), both)
+    return c.cast(c.reshape(found, (n, channels, grid.type.dims[1])), kind)
 
 
 @operator("RoiAlign", 10, 16, 22, inputs=3)
