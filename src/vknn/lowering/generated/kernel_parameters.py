@@ -596,7 +596,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "pooling/roi_pool": (
         "count chunk c4 channels images columns in_h in_w out_h out_w row rows scale:float "
         "share_h:float share_w:float",
-        "KIND=10 RATIO=11 ALIGNED=12 FIRST=13 LAST=14 WHOLE=15 BYTES_UNSIGNED?=98 "
+        "KIND=10 RATIO=11 ALIGNED=12 FIRST=13 LAST=14 WHOLE=15 LARGEST=16 BYTES_UNSIGNED?=98 "
         "FEW_ITEMS?=99",
     ),
     "pooling/window": (

@@ -130,7 +130,7 @@ class GridSample(Op):
         """``place`` reflected at 0 and ``length``."""
         away = np.abs(place)
         if self.repeated:
-            away = np.fmod(np.minimum(away, FAR).astype(place.dtype), max(2 * length, 1))
+            away = np.fmod(np.minimum(away, FAR).astype(place.dtype), max(2 * float(length), 1.0))
         return length - np.abs(away - length)
 
 

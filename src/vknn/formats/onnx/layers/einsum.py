@@ -72,7 +72,5 @@ def _terms(c: Context, values: Sequence[Value], labels: Sequence[Labels]) -> lis
     for value, own in zip(values, labels, strict=True):
         dims = value.type.dims
         kept = [i for i, x in enumerate(own) if dims[i] == sizes[x]]
-        terms.append(
-            Term(c.reshape(value, [dims[i] for i in kept]), tuple(own[i] for i in kept))
-        )
+        terms.append(Term(c.reshape(value, [dims[i] for i in kept]), tuple(own[i] for i in kept)))
     return terms

@@ -65,13 +65,15 @@ def grid_sample(c: Context) -> Value:
 
 @operator("RoiAlign", 10, 16, 22, inputs=3)
 def roi_align(c: Context) -> Value:
-    """The mean of samples in each bin of a region"""
-    if c.text("mode", "avg", ("avg", "max")) != "avg":
-        c.refuse("the mode 'max'")
-    coordinates = c.text("coordinate_transformation_mode", "half_pixel")
+    """The mean of samples in each bin of a region, or the largest weighted element of them"""
+    mode = c.text("mode", "avg", ("avg", "max"))
+    coordinates = c.text(
+        "coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel")
+    )
     aligned = c.version >= _HALF_PIXEL_SINCE and coordinates == "half_pixel"
     size = (c.int("output_height", 1), c.int("output_width", 1))
-    op = RoiAlign(size, c.float("spatial_scale", 1.0), c.int("sampling_ratio", 0), aligned)
+    ratio = c.int("sampling_ratio", 0)
+    op = RoiAlign(size, c.float("spatial_scale", 1.0), ratio, aligned, mode=mode)
     regions, count = c.value(1), c.value(1).type.dims[0]
     images = c.reshape(c.indices(2, c.x.type.dims[0], from_end=False), (count, 1))
     return c.add(op, c.x, c.add(Concat(1), c.cast(images, regions.type.dtype), regions))
