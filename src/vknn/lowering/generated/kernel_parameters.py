@@ -737,7 +737,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "reduction/cumsum": (
         "rows count inner chunk",
-        "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 PRODUCT=14 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "reduction/mean_in_order": (
         "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "

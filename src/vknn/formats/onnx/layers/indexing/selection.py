@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import Convert, operator
-from vknn.graph import DType, Op, Value
+from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Max, Min
 from vknn.ops.elementwise.logic import Equal, Less, Where
 from vknn.ops.indexing.gather import Gather
@@ -14,7 +14,7 @@ from vknn.ops.indexing.nonzero import NonZero
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.movement.shape import Transpose
-from vknn.ops.reduction import CumSum
+from vknn.ops.reduction import CumProd, CumSum
 
 
 def _arg(op: type[ArgMax] | type[ArgMin]) -> Convert:
@@ -108,12 +108,17 @@ def _small_places(c: Context, depth: int) -> Value:
     return c.cast(found, DType.INT32)
 
 
-@operator("CumSum", 11, 14, inputs=2)
-def cum_sum(c: Context) -> Value:
-    """Cumulative sums along an axis"""
-    axis = c.axis(int(c.number(1, "axis")), c.rank)
-    op: Op = CumSum(axis, c.flag("exclusive"), c.flag("reverse"))
-    return c.add(op, c.x)
+def _cumulative(op: type[CumSum] | type[CumProd]) -> Convert:
+    def convert(c: Context) -> Value:
+        axis = c.axis(int(c.number(1, "axis")), c.rank)
+        return c.add(op(axis, c.flag("exclusive"), c.flag("reverse")), c.x)
+
+    convert.__doc__ = f"Cumulative {'sums' if op is CumSum else 'products'} along an axis"
+    return convert
+
+
+operator("CumSum", 11, 14, inputs=2)(_cumulative(CumSum))
+operator("CumProd", 26, inputs=2)(_cumulative(CumProd))
 
 
 @operator("ReverseSequence", 10, 28, inputs=2, any_type=True)
