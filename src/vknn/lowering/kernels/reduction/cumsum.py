@@ -1,4 +1,4 @@
-"""CumSum and CumProd: each lane of a row combines a run of its elements, from the runs before it."""
+"""CumSum and CumProd: a lane of a row combines a run of its elements, from the runs before it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, write
-from vknn.lowering.kit.layouts import PLAIN, ceil_div, storage_bytes
+from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count
@@ -27,7 +27,8 @@ def cumulative(problem: Problem) -> Sequence[Candidate]:
     assert isinstance(op, Cumulative)
     found = []
     machine = problem.machine
-    for layout in PLAIN:
+    # An exclusive product begins with 1, which the padding of C4 must not have.
+    for layout in (Layout.LINEAR,) if isinstance(op, CumProd) and op.exclusive else PLAIN:
         rows = side_by_side(x, op.axis % x.rank, layout)
         if rows is None:
             continue
