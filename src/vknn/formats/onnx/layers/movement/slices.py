@@ -115,6 +115,27 @@ def pad(c: Context) -> Value:
     return x
 
 
+@operator("CenterCropPad", 18, inputs=2, any_type=True)
+def center_crop_pad(c: Context) -> Value:
+    """The middle of each axis, or the axis in the middle of zeros, of the sizes given"""
+    axes = normal_axes(c, c.int_list("axes", tuple(range(c.rank))), c.rank)
+    wanted = c.ints(1, "shape")
+    good = len(wanted) == len(axes) and min(wanted, default=0) >= 0
+    c.require(good and max(wanted, default=0) <= _MAX_SIZE, f"has the shape {wanted} for {axes}")
+    x, pads = c.x, [0] * (2 * c.rank)
+    begins, ends = [0] * c.rank, list(x.type.dims)
+    for axis, size in zip(axes, wanted, strict=True):
+        more = size - x.type.dims[axis]
+        if more < 0:
+            begins[axis] = -more // 2
+            ends[axis] = begins[axis] + size
+        else:
+            pads[axis], pads[axis + c.rank] = more // 2, more - more // 2
+    if ends != list(x.type.dims):
+        x = c.add(Slice(tuple(begins), tuple(ends)), x)
+    return c.add(Pad(tuple(pads)) if any(pads) else Identity(), x)
+
+
 def _pads(c: Context) -> tuple[list[int], float]:
     """Pads of all axes, begins before ends, and the value of new elements."""
     if c.version < 11:

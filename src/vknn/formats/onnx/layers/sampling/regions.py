@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.windows import window
+from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.convolution.im2col import Col2Im
+from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Concat, Pad
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.sampling.grid_sample import GridSample
@@ -61,6 +67,27 @@ def grid_sample(c: Context) -> Value:
     both = c.add(Pad((0, 0, 0, 0, 0, 0, 0, 1)), places)
     found = c.add(op, c.reshape(x, (n, channels, 1, width)), both)
     return c.cast(c.reshape(found, (n, channels, grid.type.dims[1])), kind)
+
+
+@operator("AffineGrid", 20, inputs=2)
+def affine_grid(c: Context) -> Value:
+    """Coordinates (x, y[, z], 1) of all places of an image, times a matrix for each"""
+    theta, size = c.value(0), c.ints(1, "size")
+    axes = len(size) - 2
+    c.require(axes in (2, 3) and min(size) >= 0, f"has the size {size}")
+    good = theta.type.dims == (size[0], axes, axes + 1)
+    c.require(good, f"has the matrices {theta.type} for the size {size}")
+    places = math.prod(size[2:])
+    c.require(places <= MAX_MADE, f"has the size {size}")
+    align, kind = c.flag("align_corners"), theta.type.dtype
+    lines = []
+    for count in size[2:]:
+        step = 1 / max(count, 1)
+        lines.append(np.linspace(-1, 1, count) if align else np.linspace(step - 1, 1 - step, count))
+    grid = np.meshgrid(*lines, indexing="ij")[::-1]  # x first
+    points = np.stack([*grid, np.ones(size[2:])], -1).reshape(places, axes + 1)
+    base = c.constant(points.astype(kind.numpy), "places")
+    return c.reshape(c.add(MatMul(transpose_b=True), base, theta), (size[0], *size[2:], axes))
 
 
 @operator("RoiAlign", 10, 16, 22, inputs=3)
