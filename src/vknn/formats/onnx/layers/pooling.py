@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import WindowAttributes, pool_pads, window, window_sums
+from vknn.formats.onnx.layers.common.windows import (
+    WindowAttributes,
+    cropped,
+    over_axes,
+    pool_pads,
+    window,
+    window_sums,
+)
+from vknn.formats.onnx.layers.unpooling import largest_places
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
@@ -16,53 +22,68 @@ from vknn.ops.movement.shape import Pad
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from vknn.ops.reduction import ReduceL1, ReduceL2, ReduceSum
 
+#: Spatial axes of a pool.
+_MOST_AXES = 8
+
 
 @operator("MaxPool", 1, 8, 10, 11, 12, 22, outputs=(1, 2))
-def max_pool(c: Context) -> Value:
-    """The largest element of each window"""
-    w = window(c, dilated=c.version >= 10)
-    begins, ends, over = pool_pads(c, w)
-    if c.wants(1):
-        c.refuse("the output Indices")
-    reach = tuple(e + o for e, o in zip(ends, over, strict=True))
-    return c.add(MaxPool(w.kernel, w.strides, (*begins, *reach), w.dilations), c.x)
+def max_pool(c: Context) -> tuple[Value, ...]:
+    """The largest element of each window, and its place in the whole tensor"""
+    w = window(c, dilated=c.version >= 10, most_axes=_MOST_AXES, negative=True)
+    x, kept = cropped(c, c.x, w, signed=True)
+    found = over_axes(
+        x,
+        kept,
+        _reach(c, kept, x),
+        lambda x, w: c.add(MaxPool(w.kernel, w.strides, w.pads, w.dilations), x),
+        c,
+    )
+    return (found, largest_places(c, w)) if c.wants(1) else (found,)
+
+
+def _reach(c: Context, w: WindowAttributes, x: Value) -> tuple[int, ...]:
+    """Pads with what windows reach beyond them."""
+    begins, ends, over = pool_pads(c, w, x.type.dims[2:])
+    return (*begins, *(e + o for e, o in zip(ends, over, strict=True)))
 
 
 @operator("AveragePool", 1, 7, 10, 11, 19, 22)
 def average_pool(c: Context) -> Value:
     """The mean of each window, with or without its padding"""
-    w = window(c, dilated=c.version >= 19)
-    begins, ends, over = pool_pads(c, w)
-    x, pads = c.x, c.version >= 7 and c.flag("count_include_pad")
-    if pads and any((*begins, *ends)) and any(over):
+    w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES, negative=True)
+    x, w = cropped(c, c.x, w, signed=True)
+    begins, ends, over = pool_pads(c, w, x.type.dims[2:])
+    count_pads = c.version >= 7 and c.flag("count_include_pad")
+    if count_pads and any((*begins, *ends)) and any(over):
         x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x)
         begins = ends = (0,) * len(begins)
-        pads = False
-    reach = tuple(e + o for e, o in zip(ends, over, strict=True))
-    if all(d == 1 for d in w.dilations):
-        return c.add(AveragePool(w.kernel, w.strides, (*begins, *reach), pads), x)
-    return _dilated_mean(c, x, w, (*begins, *reach), pads)
+        count_pads = False
+    reach = (*begins, *(e + o for e, o in zip(ends, over, strict=True)))
+
+    def mean(x: Value, w: WindowAttributes) -> Value:
+        if all(d == 1 for d in w.dilations):
+            return c.add(AveragePool(w.kernel, w.strides, w.pads, count_pads), x)
+        return _dilated_mean(c, x, w, count_pads)
+
+    return over_axes(x, w, reach, mean, c)
 
 
-def _dilated_mean(
-    c: Context, x: Value, w: WindowAttributes, pads: Sequence[int], count_pads: bool
-) -> Value:
-    axes = len(w.kernel)
-    total = window_sums(c, x, w, pads[:axes], pads[axes:])
+def _dilated_mean(c: Context, x: Value, w: WindowAttributes, count_pads: bool) -> Value:
+    total = window_sums(c, x, w)
     ones = np.ones((1, 1, *x.type.dims[2:]), np.float64)
     outside = 1.0 if count_pads else 0.0
-    counts = reduce_windows(ones, np.add, w.kernel, w.strides, pads, w.dilations, outside)
+    counts = reduce_windows(ones, np.add, w.kernel, w.strides, w.pads, w.dilations, outside)
     return c.add(ew.Div(), total, c.constant(counts.astype(x.type.dtype.numpy), "counts"))
 
 
 @operator("LpPool", 1, 2, 11, 18, 22)
 def lp_pool(c: Context) -> Value:
     """The p-norm of each window"""
-    w = window(c, dilated=c.version >= 18)
-    begins, ends, over = pool_pads(c, w)
+    w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES, negative=True)
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
-    reach = tuple(e + o for e, o in zip(ends, over, strict=True))
-    return _rooted(c, window_sums(c, _powers(c, power), w, begins, reach), power)
+    x, w = cropped(c, _powers(c, power), w, signed=True)
+    total = over_axes(x, w, _reach(c, w, x), lambda x, w: window_sums(c, x, w), c)
+    return _rooted(c, total, power)
 
 
 @operator("GlobalLpPool", 1, 2, 22)

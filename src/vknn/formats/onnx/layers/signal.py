@@ -98,7 +98,7 @@ def stft(c: Context) -> Value:
     if signal.type.rank == 2:
         signal = c.reshape(signal, (*signal.type.dims, 1))
     c.require(signal.type.rank == 3 and signal.type.dims[2] in (1, 2), f"takes no {c.x.type}")
-    batch, size, parts = signal.type.dims
+    batch, size, _ = signal.type.dims
     step, window = int(c.number(1, "frame_step")), c.optional(2)
     if c.optional(3) is not None:
         length = int(c.number(3, "frame_length"))

@@ -72,7 +72,7 @@ def unique(c: Context) -> tuple[Value, ...]:
 
 @operator("Unique", 1, outputs=3, domain=MICROSOFT)
 def unique_elements(c: Context) -> tuple[Value, ...]:
-    """The different elements of a vector as they come, which of them each is, how often they come"""
+    """The different elements of a vector as they come; which of them each is; their numbers"""
     c.require(c.rank == 1, f"takes a vector, not {c.x.type}")
     found, _, which, counts = c.add_many(UniqueSlices(sorted=False), c.x)
     return found, which, counts
