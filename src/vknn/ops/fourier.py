@@ -67,7 +67,7 @@ class DFT(Op):
                 found = np.fft.irfft(numbers, self.length)[..., None]
                 return (found.astype(x.dtype),)
             transform = np.fft.ifft if self.inverse else np.fft.fft
-            found = transform(numbers, self.length)
+            spectrum = transform(numbers, self.length)
             if self.onesided:
-                found = found[..., : self.length // 2 + 1]
-            return (np.stack([found.real, found.imag], -1).astype(x.dtype),)
+                spectrum = spectrum[..., : self.length // 2 + 1]
+            return (np.stack([spectrum.real, spectrum.imag], -1).astype(x.dtype),)

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.windows import WindowAttributes, cropped, window
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.windows import halves
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
@@ -63,12 +63,25 @@ def convolved(
 @operator("ConvTranspose", 1, 11, 22, inputs=(2, 3))
 def conv_transpose(c: Context) -> Value:
     """Sums of elements times weights where their windows overlap, plus a bias"""
+    return _overlapped(c, None, c.optional(2))
+
+
+@operator("ConvTransposeWithDynamicPads", 1, inputs=(2, 4), domain=MICROSOFT)
+def conv_transpose_with_dynamic_pads(c: Context) -> Value:
+    """ConvTranspose whose pads are an input"""
+    pads = None if c.optional(2) is None else c.ints(2, "Pads")
+    return _overlapped(c, pads, c.optional(3))
+
+
+def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Value:
+    """ConvTranspose of the first input; ``given``: pads that take the place of the attribute's."""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
     w = window(c, weights.type.dims[2:], negative=True)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))
-    pads = list(w.pads)
+    pads = list(w.pads) if given is None else given
+    c.require(len(pads) == 2 * axes, f"has the pads {pads}")
     wanted = c.int_list("output_shape", None)
     if wanted is not None:
         c.require(len(wanted) in (axes, axes + 2), f"has the output_shape {list(wanted)}")
@@ -84,7 +97,6 @@ def conv_transpose(c: Context) -> Value:
     before = [max(-p, 0) for p in pads[:axes]]
     extra = [e + max(-p, 0) for e, p in zip(extra, pads[axes:], strict=True)]
     kept = tuple(max(p, 0) for p in pads)
-    bias = c.optional(2)
     op = ConvTranspose(w.strides, kept, w.dilations, c.int("group", 1), tuple(extra))
     if not any(before):
         return c.add(op, c.x, weights, bias)

@@ -30,15 +30,18 @@ _MOST_AXES = 8
 def max_pool(c: Context) -> tuple[Value, ...]:
     """The largest element of each window, and its place in the whole tensor"""
     w = window(c, dilated=c.version >= 10, most_axes=_MOST_AXES, negative=True)
-    x, kept = cropped(c, c.x, w, signed=True)
-    found = over_axes(
-        x,
-        kept,
-        _reach(c, kept, x),
-        lambda x, w: c.add(MaxPool(w.kernel, w.strides, w.pads, w.dilations), x),
-        c,
-    )
+    found = pooled_maximum(c, c.x, w)
     return (found, largest_places(c, w)) if c.wants(1) else (found,)
+
+
+def pooled_maximum(c: Context, x: Value, w: WindowAttributes) -> Value:
+    """The largest element of each window of ``x``."""
+    x, w = cropped(c, x, w, signed=True)
+
+    def pooled(x: Value, w: WindowAttributes) -> Value:
+        return c.add(MaxPool(w.kernel, w.strides, w.pads, w.dilations), x)
+
+    return over_axes(c, x, w, _reach(c, w, x), pooled)
 
 
 def _reach(c: Context, w: WindowAttributes, x: Value) -> tuple[int, ...]:
@@ -50,10 +53,14 @@ def _reach(c: Context, w: WindowAttributes, x: Value) -> tuple[int, ...]:
 @operator("AveragePool", 1, 7, 10, 11, 19, 22)
 def average_pool(c: Context) -> Value:
     """The mean of each window, with or without its padding"""
+    return pooled_mean(c, c.version >= 7 and c.flag("count_include_pad"))
+
+
+def pooled_mean(c: Context, count_pads: bool) -> Value:
+    """The mean of each window of the first input; ``count_pads``: its padding counts."""
     w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES, negative=True)
     x, w = cropped(c, c.x, w, signed=True)
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
-    count_pads = c.version >= 7 and c.flag("count_include_pad")
     if count_pads and any((*begins, *ends)) and any(over):
         x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x)
         begins = ends = (0,) * len(begins)
@@ -65,7 +72,7 @@ def average_pool(c: Context) -> Value:
             return c.add(AveragePool(w.kernel, w.strides, w.pads, count_pads), x)
         return _dilated_mean(c, x, w, count_pads)
 
-    return over_axes(x, w, reach, mean, c)
+    return over_axes(c, x, w, reach, mean)
 
 
 def _dilated_mean(c: Context, x: Value, w: WindowAttributes, count_pads: bool) -> Value:
@@ -82,7 +89,7 @@ def lp_pool(c: Context) -> Value:
     w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES, negative=True)
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
     x, w = cropped(c, _powers(c, power), w, signed=True)
-    total = over_axes(x, w, _reach(c, w, x), lambda x, w: window_sums(c, x, w), c)
+    total = over_axes(c, x, w, _reach(c, w, x), lambda x, w: window_sums(c, x, w))
     return _rooted(c, total, power)
 
 

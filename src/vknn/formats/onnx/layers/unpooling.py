@@ -32,7 +32,7 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
     taps, count = len(places[0]), math.prod(out)
     c.require(taps * count <= MAX_MADE, f"has {taps} places in each of {count} windows")
     strides = _steps(sizes)
-    at = sum(p * s for p, s in zip(places, strides, strict=True)).reshape(taps, count)
+    at = np.tensordot(strides, np.stack(places), 1).reshape(taps, count)
     valid = inside.reshape(taps, count)
     rows = c.reshape(x, (planes, math.prod(sizes)))
     entries = c.constant(np.where(valid, at, 0).astype(np.int32), "places")
@@ -46,7 +46,7 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
     best = c.add(ArgMax(1, keepdims=False), found)
     if c.version >= 8 and c.flag("storage_order"):
         strides = _steps(sizes[::-1])[::-1]
-        at = sum(p * s for p, s in zip(places, strides, strict=True)).reshape(taps, count)
+        at = np.tensordot(strides, np.stack(places), 1).reshape(taps, count)
     # A place is that of the window's first element plus a step for each tap.
     first, step = at[0], at[:, 0] - at[0, 0]
     moved = c.add(Gather(0), c.constant(step.astype(np.int32), "taps"), best)

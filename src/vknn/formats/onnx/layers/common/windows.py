@@ -142,11 +142,11 @@ def pool_pads(
 
 
 def over_axes(
+    c: Context,
     x: Value,
     w: WindowAttributes,
     pads: Sequence[int],
     pooled: Callable[[Value, WindowAttributes], Value],
-    c: Context,
 ) -> Value:
     """A pool over any number of axes, two of which at a time where there are more than three.
 

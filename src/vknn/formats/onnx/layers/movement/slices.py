@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -84,6 +84,7 @@ def split(c: Context) -> list[Value]:
 
 
 @operator("Pad", 1, 2, 11, 13, 18, 19, 21, 23, 24, 25, inputs=(1, 4), any_type=True)
+@operator("Pad", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 def pad(c: Context) -> Value:
     """More elements at both ends of axes, or where a pad is negative fewer"""
     mode = c.text("mode", "constant", _MODES)
@@ -138,7 +139,7 @@ def center_crop_pad(c: Context) -> Value:
 
 def _pads(c: Context) -> tuple[list[int], float]:
     """Pads of all axes, begins before ends, and the value of new elements."""
-    if c.version < 11:
+    if c.version < 11 and not c.node.key[0]:
         pads = c.int_list("pads" if c.version > 1 else "paddings")
         return list(pads), c.float("value", 0.0)
     pads = c.ints(1, "pads")

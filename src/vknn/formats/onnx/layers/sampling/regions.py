@@ -1,4 +1,4 @@
-"""Sampling at places that are data: grids, regions of interest, deformed windows, columns."""
+"""Sampling at places that are data: grids and regions of interest."""
 
 from __future__ import annotations
 
@@ -7,34 +7,18 @@ import math
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import window
 from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
-from vknn.ops.convolution.deform_conv import DeformConv
-from vknn.ops.convolution.im2col import Col2Im
+from vknn.ops import elementwise as ew
+from vknn.ops.elementwise.logic import And, Equal, Where
+from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement.shape import Concat, Pad
+from vknn.ops.movement.shape import Concat, Expand, Pad, Slice
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.sampling.grid_sample import GridSample
 
 _HALF_PIXEL_SINCE = 16
-
-
-@operator("DeformConv", 19, 22, inputs=(3, 5))
-def deform_conv(c: Context) -> Value:
-    """Conv of samples at places that are shifted by data, times a mask"""
-    w = window(c, c.value(1).type.dims[2:])
-    if len(w.kernel) != 2:
-        c.refuse(f"{len(w.kernel)} spatial axes")
-    op = DeformConv(
-        (w.strides[0], w.strides[1]),
-        (w.pads[0], w.pads[1], w.pads[2], w.pads[3]),
-        (w.dilations[0], w.dilations[1]),
-        c.int("group", 1),
-        c.int("offset_group", 1),
-    )
-    return c.add(op, c.x, c.value(1), c.value(2), c.optional(3), c.optional(4))
 
 
 @operator("GridSample", 16, 20, 22, inputs=2)
@@ -106,23 +90,41 @@ def roi_align(c: Context) -> Value:
     return c.add(op, c.x, c.add(Concat(1), c.cast(images, regions.type.dtype), regions))
 
 
+@operator("CropAndResize", 1, inputs=4, domain=MICROSOFT)
+def crop_and_resize(c: Context) -> Value:
+    """Samples on a grid in each box, whose corners are fractions of an image"""
+    boxes, size = c.value(1), c.ints(3, "crop_size")
+    mode = c.text("mode", "bilinear", ("bilinear", "nearest"))
+    good = boxes.type.rank == 2 and boxes.type.dims[1] == 4 and len(size) == 2 and min(size) >= 1
+    c.require(good, f"has the boxes {boxes.type} and the size {size}")
+    count, (rows, columns) = boxes.type.dims[0], size
+    c.require(rows * columns <= MAX_MADE, f"has the size {size}")
+    lines = []
+    for axis, steps in enumerate(size):
+        low, high = (c.add(Slice((i,), (i + 1,), (1,)), boxes) for i in (axis, axis + 2))
+        share = np.arange(steps) / (steps - 1) if steps > 1 else np.full(1, 0.5)
+        shares = c.constant(share.astype(np.float32), "shares")
+        length = c.add(ew.Mul(), c.add(ew.Sub(), high, low), shares)
+        lines.append(c.add(ew.Add(), low, length))
+    shape = (count, rows, columns, 1)
+    y = c.add(Expand(shape), c.reshape(lines[0], (count, rows, 1, 1)))
+    x = c.add(Expand(shape), c.reshape(lines[1], (count, 1, columns, 1)))
+    places = c.add(Concat(3), x, y)
+    double = c.add(ew.Mul(), places, c.scalar(2.0))
+    grid = c.add(ew.Sub(), double, c.scalar(1.0))
+    images = c.add(Gather(0), c.x, c.indices(2, c.x.type.dims[0], from_end=False))
+    sample = GridSample("nearest" if mode == "nearest" else "linear", "border", True)
+    found = c.add(sample, images, grid)
+    within = c.add(Equal(), places, c.add(ew.Clip(0.0, 1.0), places))
+    inside = [c.add(Slice((i,), (i + 1,), (3,)), within) for i in range(2)]
+    both = c.reshape(c.add(And(), *inside), (count, 1, rows, columns))
+    outside = c.scalar(c.float("extrapolation_value", 0.0), found.type.dtype)
+    return c.add(Where(), both, found, outside)
+
+
 @operator("MaxRoiPool", 1, 22, inputs=2)
 def max_roi_pool(c: Context) -> Value:
     """The largest element in each bin of a region"""
     height, width = c.int_list("pooled_shape", count=2)
     op = MaxRoiPool((height, width), c.float("spatial_scale", 1.0))
     return c.add(op, c.x, c.value(1))
-
-
-@operator("Col2Im", 18, inputs=3)
-def col2im(c: Context) -> Value:
-    """Sums of columns at their places in an image"""
-    image, block = c.ints(1, "image_shape"), c.ints(2, "block_shape")
-    if len(image) != 2 or len(block) != 2:
-        c.refuse(f"{len(image)} spatial axes")
-    strides, dilations = c.int_list("strides", (1, 1), 2), c.int_list("dilations", (1, 1), 2)
-    pads = c.int_list("pads", (0,) * 4, 4)
-    op = Col2Im(
-        (block[0], block[1]), tuple(strides), tuple(pads), tuple(dilations), (image[0], image[1])
-    )
-    return c.add(op, c.x)
