@@ -231,3 +231,14 @@ def test_transposed_convolutions_with_pads_below_0(run) -> None:
     (found,) = run("ConvTranspose", [x, weights, bias], strides=(2, 1), pads=(-1, 1, -2, 0))
     wide = np.pad(plain - bias.reshape(3, 1, 1), [(0, 0), (0, 0), (1, 2), (0, 0)])[..., 1:]
     np.testing.assert_allclose(found, wide + bias.reshape(3, 1, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0)])
+def test_what_windows_reach_beyond_the_padding_never_counts(run, pads: tuple[int, int]) -> None:
+    x = normal(1, 2, 6)
+    window = {"kernel_shape": (3,), "strides": (2,), "pads": pads, "ceil_mode": 1}
+    padded = np.pad(x, [(0, 0), (0, 0), pads])
+    count = -(-(padded.shape[2] - 3) // 2) + 1
+    want = np.stack([padded[..., 2 * i : 2 * i + 3].mean(axis=-1) for i in range(count)], -1)
+    (found,) = run("AveragePool", [x], **window, count_include_pad=1)
+    np.testing.assert_allclose(found, want, atol=1e-6)

@@ -157,8 +157,8 @@ def pooled_mean(c: Context, count_pads: bool) -> Value:
     w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES, negative=True)
     x, w = cropped(c, c.x, w, signed=True)
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
-    if count_pads and any((*begins, *ends)) and any(over):
-        x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x)
+    if count_pads and any(over):  # what windows reach beyond the padding never counts
+        x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x) if any((*begins, *ends)) else x
         begins = ends = (0,) * len(begins)
         count_pads = False
     reach = (*begins, *(e + o for e, o in zip(ends, over, strict=True)))
