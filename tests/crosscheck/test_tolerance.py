@@ -31,6 +31,7 @@ from vknn.ops.movement.shape import Concat, Transpose
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.recurrent.rnn import LSTM
 from vknn.ops.reduction import Softmax
 from vknn.ops.sampling.resize import Resize
 
@@ -202,3 +203,23 @@ def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> 
     op = Conv((1, 1), (0,) * 4, (1, 1))
     (bound,) = allowances(op, [x, w], op.reference(x, w))
     assert (bound.allowed > UNIT).all()
+
+
+def test_samples_that_overflow_leave_the_others_their_tolerance() -> None:
+    x, w, offset = (
+        np.abs(array(1, 4, 3, 3)),
+        np.abs(array(5, 4, 1, 1)) + np.float32(1),
+        array(1, 2, 3, 3),
+    )
+    x[0, :2, 0, 0] = 3e38
+    op = DeformConv((1, 1), (0,) * 4, (1, 1))
+    (bound,) = allowances(op, [x, w, 0 * offset], op.reference(x, w, 0 * offset))
+    assert (bound.allowed > UNIT).all()
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_steps_without_a_number_leave_the_others_their_tolerance(special: float) -> None:
+    x, w, r = array(3, 2, 4), array(1, 20, 4), array(1, 20, 5)
+    x[1, 0, 2] = special
+    for bound in allowances(LSTM(), [x, w, r], LSTM().reference(x, w, r)):
+        assert (bound.allowed > UNIT).all()
