@@ -156,6 +156,16 @@ def test_windows_that_do_not_reach_the_ends(run, auto_pad: str, first: int) -> N
     np.testing.assert_array_equal(found.ravel(), [2, 6])
 
 
+def test_no_images(run) -> None:
+    x = np.zeros((0, 2, 6, 6), np.float32)
+    window = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    largest, at = run("MaxPool", [x], **window, outputs=2)
+    assert largest.shape == at.shape == (0, 2, 3, 3)
+    assert run("MaxUnpool", [largest, at], **window)[0].shape == x.shape
+    sizes = [np.array(v, np.int64) for v in ((3, 3), (2, 2))]
+    assert run("Col2Im", [np.zeros((0, 8, 4), np.float32), *sizes])[0].shape == (0, 2, 3, 3)
+
+
 def test_unpooling(run) -> None:
     x = normal(2, 3, 6, 8)
     window = {"kernel_shape": (2, 2), "strides": (2, 2)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vknn.formats.onnx.context import Context
@@ -84,9 +86,7 @@ def transformed(c: Context, x: Value, length: int, inverse: bool, onesided: bool
     if count * parts * bins * components > _LARGEST_MATRIX or count == 0:
         return c.cast(c.add(op, x), kind)
     matrix = dft_matrix(count, length, parts == 1, inverse, onesided)
-    rows = c.reshape(x, (*lead, 1, count * parts) if not lead else (*lead, count * parts))
-    if len(lead) < 2:
-        rows = c.reshape(rows, (-1 if 0 not in lead else 0, count * parts))
+    rows = c.reshape(x, (math.prod(lead), count * parts))
     found = c.add(MatMul(), rows, c.constant(matrix.astype(x.type.dtype.numpy), "transform"))
     return c.cast(c.reshape(found, (*lead, bins, components)), kind)
 
