@@ -16,12 +16,10 @@ from vknn.formats.onnx.layers.common.windows import (
     window,
     window_sums,
 )
-from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.common.windows import reduce_windows
-from vknn.ops.elementwise.logic import Where
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.indexing.topk import ArgMax
@@ -62,34 +60,44 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
 
     Elements are counted row by row; with ``storage_order`` 1 those of a channel column by column.
     """
-    x, dims = c.x, c.x.type.dims
-    sizes, planes = dims[2:], dims[0] * dims[1]
-    places, inside = _taps(c, w, sizes)
-    out = places[0].shape[1:]
-    taps, count = len(places[0]), math.prod(out)
-    c.require(taps * count <= MAX_MADE, f"has {taps} places in each of {count} windows")
-    strides = _steps(sizes)
-    at = np.tensordot(strides, np.stack(places), 1).reshape(taps, count)
-    valid = inside.reshape(taps, count)
-    rows = c.reshape(x, (planes, math.prod(sizes)))
-    entries = c.constant(np.where(valid, at, 0).astype(np.int32), "places")
-    if not valid.all() and not rows.type.dtype.is_float:
-        rows = c.cast(rows, DType.INT32)  # which has a number below all others
-    found = c.add(Gather(1, from_end=False), rows, entries)
-    if not valid.all():
-        kind = rows.type.dtype
-        lowest = -np.inf if kind.is_float else np.iinfo(np.int32).min
-        found = c.add(Where(), c.constant(valid, "inside"), found, c.scalar(lowest, kind))
-    best = c.add(ArgMax(1, keepdims=False), found)
-    if c.version >= 8 and c.flag("storage_order"):
-        strides = _steps(sizes[::-1])[::-1]
-        at = np.tensordot(strides, np.stack(places), 1).reshape(taps, count)
+    dims, axes = c.x.type.dims, len(w.kernel)
+    cut = [max(-pad, 0) for pad in w.resolved(dims[2:], signed=True)[:axes]]
+    x, w = cropped(c, c.x, w, signed=True)
+    pads = _reach(c, w, x)
+    read = _elements(c, x, w, pads)
+    planes, taps, out = dims[0] * dims[1], math.prod(w.kernel), read.type.dims[2 + axes :]
+    best = c.add(ArgMax(1, keepdims=False), c.reshape(read, (planes, taps, math.prod(out))))
+    by_column = c.version >= 8 and c.flag("storage_order")
+    strides = _steps(dims[:1:-1])[::-1] if by_column else _steps(dims[2:])
     # A place is that of the window's first element plus a step for each tap.
-    first, step = at[0], at[:, 0] - at[0, 0]
-    moved = c.add(Gather(0), c.constant(step.astype(np.int32), "taps"), best)
-    plane = np.arange(planes)[:, None] * math.prod(sizes)
-    y = c.add(ew.Add(), moved, c.constant((first + plane).astype(np.int32), "firsts"))
+    starts = [
+        np.arange(n) * s - p + o for n, s, p, o in zip(out, w.strides, pads, cut, strict=False)
+    ]
+    steps = [np.arange(n) * d for n, d in zip(w.kernel, w.dilations, strict=True)]
+    first, step = (_outer_sums(parts, strides) for parts in (starts, steps))
+    moved = c.add(Gather(0), c.constant(step, "taps"), best)
+    plane = np.arange(planes, dtype=np.int32)[:, None] * np.int32(math.prod(dims[2:]))
+    y = c.add(ew.Add(), c.add(ew.Add(), moved, c.constant(first, "firsts")),
+              c.constant(plane, "planes"))  # fmt: skip
     return c.cast(c.reshape(y, (*dims[:2], *out)), DType.INT64)
+
+
+def _elements(c: Context, x: Value, w: WindowAttributes, pads: Sequence[int]) -> Value:
+    """What windows read: [N, C, taps along each axis, windows along each axis]."""
+    axes = len(w.kernel)
+    if any(pads):
+        # Integers become wider ones, which have a number below all of them.
+        x = x if x.type.dtype.is_float else c.cast(x, DType.INT32)
+        lowest = -math.inf if x.type.dtype.is_float else float(np.iinfo(np.int32).min)
+        around = (0, 0, *pads[:axes], 0, 0, *pads[axes:])
+        x = c.add(Pad(around, "constant", lowest), x)
+    for axis in reversed(range(axes)):
+        count = (x.type.dims[2 + axis] - w.extents[axis]) // w.strides[axis] + 1
+        taps, starts = np.arange(w.kernel[axis]), np.arange(max(count, 0))
+        places = taps[:, None] * w.dilations[axis] + starts * w.strides[axis]
+        read = c.constant(places.astype(np.int32), f"places{axis}")
+        x = c.add(Gather(2 + axis, from_end=False), x, read)
+    return c.transpose(x, (0, 1, *range(2, 2 + 2 * axes, 2), *range(3, 2 + 2 * axes, 2)))
 
 
 def _steps(sizes: Sequence[int]) -> list[int]:
@@ -97,26 +105,12 @@ def _steps(sizes: Sequence[int]) -> list[int]:
     return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 
-def _taps(
-    c: Context, w: WindowAttributes, sizes: Sequence[int]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Place along each axis, [taps, out...], of each element of each window; which are inside."""
-    begins, ends, over = pool_pads(c, w, signed=True)
-    axes, places = len(sizes), []
-    inside = np.ones((), np.bool_)
-    offsets = np.indices(w.kernel).reshape(axes, -1)
-    for axis, size in enumerate(sizes):
-        padded = size + begins[axis] + ends[axis] + over[axis]
-        count = (padded - w.extents[axis]) // w.strides[axis] + 1
-        c.require(count >= 1, f"has windows of {w.extents} for {c.x.type}")
-        shape = [1] * axes
-        shape[axis] = count
-        starts = (np.arange(count) * w.strides[axis] - begins[axis]).reshape(shape)
-        place = starts + (offsets[axis] * w.dilations[axis]).reshape(-1, *[1] * axes)
-        low, high = max(-begins[axis], 0), size - max(-ends[axis], 0)
-        inside = inside & (place >= low) & (place < high)
-        places.append(place)
-    return [np.broadcast_to(place, inside.shape) for place in places], inside
+def _outer_sums(parts: Sequence[np.ndarray], strides: Sequence[int]) -> np.ndarray:
+    """Sums of places along each axis times its stride, for all of their combinations, int32."""
+    total = np.zeros(1, np.int64)
+    for part, stride in zip(parts, strides, strict=True):
+        total = (total[:, None] + part * stride).reshape(-1)
+    return total.astype(np.int32)
 
 
 @operator("MaxUnpool", 9, 11, 22, inputs=(2, 3))
