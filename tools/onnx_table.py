@@ -44,10 +44,14 @@ for them; they may differ from run to run. An initializer that is an input, too,
   host.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: MaxPool's second output, Dropout and pooling over
-more than three axes, 6-bit floats, Scan of opset 8, windows with negative pads, constant padding of
-strings. Each is an error that says so. Loops are unrolled when they run: thousands of rounds take
-long to build.
+Known gaps beside operators that are not listed: Dropout in training mode, 6-bit floats, Scan of opset
+8, constant padding of strings, ConvTranspose and integer convolutions over more than three axes,
+GridSample and DeformConv likewise. Each is an error that says so. Loops are unrolled when they run:
+thousands of rounds take long to build.
+
+Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another length
+and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what RoiAlign's
+maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
 
 This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
 """
