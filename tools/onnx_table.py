@@ -42,16 +42,22 @@ for them; they may differ from run to run. An initializer that is an input, too,
   depends on data, the graph ends there, and goes on when they are known.
 - int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the
   host.
+- Attention is one op, unless scores are capped, are an output, or become weights in a type of
+  fewer bits. A query that sees no key gives zeros; keys that a mask is too short for are hidden.
+  Entries of GroupQueryAttention's caches that the operator leaves open are zeros. As in
+  onnxruntime, the last query of a unidirectional MultiHeadAttention sees all keys. `do_rotary` of
+  Attention turns pairs i and i + width / 2 by place / 10000^(2 i / width). A new
+  `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: Dropout in training mode, 6-bit floats, Scan of opset
-8, constant padding of strings, ConvTranspose and integer convolutions over more than three axes,
-GridSample and DeformConv likewise. Each is an error that says so. Loops are unrolled when they run:
-thousands of rounds take long to build.
+Known gaps beside operators that are not listed: Dropout in training mode, 6-bit floats, Scan of
+opset 8, constant padding of strings, ConvTranspose and integer convolutions over more than three
+axes, GridSample and DeformConv likewise. Each is an error that says so. Loops are unrolled when
+they run: thousands of rounds take long to build.
 
-Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another length
-and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what RoiAlign's
-maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
+Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
+length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what
+RoiAlign's maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
 
 This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
-from vknn.ops.attention import Attention
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
@@ -203,6 +203,39 @@ def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> 
     op = Conv((1, 1), (0,) * 4, (1, 1))
     (bound,) = allowances(op, [x, w], op.reference(x, w))
     assert (bound.allowed > UNIT).all()
+
+
+def test_rotations_that_cancel_have_a_tolerance() -> None:
+    x, table = np.array([[1.0, 1.0]], np.float32), np.array([[0.7]], np.float32)
+    expected = RotaryEmbedding().reference(x, table, table)
+    (bound,) = allowances(RotaryEmbedding(), [x, table, table], expected)
+    assert expected[0][0, 0] == 0.0
+    assert bound.allowed.min() > UNIT
+
+
+def test_rotations_have_a_tolerance() -> None:
+    inputs = [array(2, 7, 8), array(7, 4), array(7, 4)]
+    test_rounding_is_allowed_and_mistakes_are_not(RotaryEmbedding(), inputs)
+
+
+def test_states_have_a_tolerance() -> None:
+    """Of the outputs and of the last state, with corrections that cancel most of it."""
+    k = array(1, 30, 8)
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    inputs = [array(1, 30, 16), k, array(1, 30, 6), array(1, 1, 8, 6)]
+    for more in ([], [-positive(1, 30, 8)], [None, positive(1, 30, 1) / 2]):
+        op, given = LinearAttention(2, 1, 0.35), [*inputs, *more]
+        moved = [
+            None if x is None else (x * (1 + random.uniform(-UNIT, UNIT, x.shape))).astype(x.dtype)
+            for x in given
+        ]
+        expected, near = op.reference(*given), op.reference(*moved)
+        bounds = allowances(op, given, expected)
+        for y, found, bound in zip(expected, near, bounds, strict=True):
+            assert compare(found, y, bound).ok
+            wrong = y.copy()
+            wrong[np.unravel_index(np.argmax(np.abs(y)), y.shape)] *= np.float32(1.01)
+            assert not compare(wrong, y, bound).ok
 
 
 def test_samples_that_overflow_leave_the_others_their_tolerance() -> None:

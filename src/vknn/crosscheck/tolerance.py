@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck import (
+    tolerance_attention,
     tolerance_products,
     tolerance_rows,
     tolerance_selection,
@@ -106,6 +107,7 @@ _RULES: dict[type[Op], Rule] = {
     **tolerance_rows.RULES,
     **tolerance_selection.RULES,
     **tolerance_spatial.RULES,
+    **tolerance_attention.RULES,
 }
 
 
