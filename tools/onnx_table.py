@@ -66,9 +66,13 @@ for them; they may differ from run to run. An initializer that is an input, too,
   `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: MaxPool's second output, pooling over more than
-three axes, Scan of opset 8, windows with negative pads. Each is an error that says so. Loops are
-unrolled when they run: thousands of rounds take long to build.
+Known gaps beside operators that are not listed: Scan of opset 8, ConvTranspose and integer
+convolutions over more than three axes, GridSample and DeformConv likewise. Each is an error that
+says so. Loops are unrolled when they run: thousands of rounds take long to build.
+
+Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
+length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what
+RoiAlign's maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
 
 This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
 """

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -84,6 +84,7 @@ def split(c: Context) -> list[Value]:
 
 
 @operator("Pad", 1, 2, 11, 13, 18, 19, 21, 23, 24, 25, inputs=(1, 4), any_type=True)
+@operator("Pad", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 def pad(c: Context) -> Value:
     """More elements at both ends of axes, or where a pad is negative fewer"""
     mode = c.text("mode", "constant", _MODES)
@@ -117,6 +118,27 @@ def pad(c: Context) -> Value:
     return x
 
 
+@operator("CenterCropPad", 18, inputs=2, any_type=True)
+def center_crop_pad(c: Context) -> Value:
+    """The middle of each axis, or the axis in the middle of zeros, of the sizes given"""
+    axes = normal_axes(c, c.int_list("axes", tuple(range(c.rank))), c.rank)
+    wanted = c.ints(1, "shape")
+    good = len(wanted) == len(axes) and min(wanted, default=0) >= 0
+    c.require(good and max(wanted, default=0) <= _MAX_SIZE, f"has the shape {wanted} for {axes}")
+    x, pads = c.x, [0] * (2 * c.rank)
+    begins, ends = [0] * c.rank, list(x.type.dims)
+    for axis, size in zip(axes, wanted, strict=True):
+        more = size - x.type.dims[axis]
+        if more < 0:
+            begins[axis] = -more // 2
+            ends[axis] = begins[axis] + size
+        else:
+            pads[axis], pads[axis + c.rank] = more // 2, more - more // 2
+    if ends != list(x.type.dims):
+        x = c.add(Slice(tuple(begins), tuple(ends)), x)
+    return c.add(Pad(tuple(pads)) if any(pads) else Identity(), x)
+
+
 def _padded_with(c: Context, x: Value, pads: list[int], value: Value) -> Value:
     """``x`` with pads of a value that no float holds: its elements and the value, by places."""
     count, rank = x.type.size, x.type.rank
@@ -131,7 +153,7 @@ def _padded_with(c: Context, x: Value, pads: list[int], value: Value) -> Value:
 
 def _pads(c: Context) -> tuple[list[int], float | Value]:
     """Pads of all axes, begins before ends, and the value of new elements."""
-    if c.version < 11:
+    if c.version < 11 and not c.node.key[0]:
         pads = c.int_list("pads" if c.version > 1 else "paddings")
         return list(pads), c.float("value", 0.0)
     pads = c.ints(1, "pads")
