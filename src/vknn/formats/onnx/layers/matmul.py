@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vknn.formats.einsum import Labels, Labelled, contracted
+from vknn.formats.einsum import Labelled, Labels, contracted
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
