@@ -6,11 +6,18 @@ where there is one, the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class VknnError(Exception):
-    """Base class of every error that vknn raises on purpose."""
+    """Base class of every error that vknn raises on purpose.
+
+    Attributes:
+        file: The file that it is about, where known: a session's errors name its model.
+    """
+
+    file: str | None = None
 
 
 class ModelFormatError(VknnError, ValueError):
@@ -96,3 +103,22 @@ class ShaderError(DeviceError):
 
 class ValidationError(DeviceError):
     """The Vulkan validation layer reported a message (``VKNN_VALIDATE=1``)."""
+
+
+@contextmanager
+def naming(file: str | None) -> Iterator[None]:
+    """The errors inside the block with the name of this file, where they name none."""
+    try:
+        yield
+    except VknnError as error:
+        name_file(error, file)
+        raise
+
+
+def name_file(error: VknnError, file: str | None) -> None:
+    """The file in front of an error's text, unless it names this one or another."""
+    if file is None or error.file is not None:
+        return
+    error.file, text = file, str(error)
+    if file not in text:
+        error.args = (f"{file}: {text}", *error.args[1:])
