@@ -6,15 +6,16 @@ where there is one, the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
 
 
 class VknnError(Exception):
     """Base class of every error that vknn raises on purpose.
 
     Attributes:
-        file: The file that it is about, where known: a session's errors name its model.
+        file: The file that it is about, where known ("a model in memory", where there is none): a
+            session's errors name its model.
     """
 
     file: str | None = None
@@ -105,14 +106,23 @@ class ValidationError(DeviceError):
     """The Vulkan validation layer reported a message (``VKNN_VALIDATE=1``)."""
 
 
-@contextmanager
-def naming(file: str | None) -> Iterator[None]:
+class naming:
     """The errors inside the block with the name of this file, where they name none."""
-    try:
-        yield
-    except VknnError as error:
-        name_file(error, file)
-        raise
+
+    def __init__(self, file: str | None) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, VknnError):
+            name_file(error, self._file)
 
 
 def name_file(error: VknnError, file: str | None) -> None:

@@ -47,7 +47,8 @@ class WrittenSources:
         for path, name in ((folder / "weights", WEIGHTS), (folder / "model.bin", WEIGHTS),
                            (folder / "model", MODEL)):  # fmt: skip
             error.args = tuple(str(part).replace(str(path), name) for part in error.args)
-        error.file = None
+            if error.file == str(path):
+                error.file = name
         return error
 
     def close(self) -> None:
