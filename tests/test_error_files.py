@@ -142,6 +142,14 @@ def test_memory(device: str, model: Path) -> None:
         refused(model, lambda: session.run({"x": array()}))
 
 
+def test_inputs_beyond_memory(model: Path) -> None:
+    """Four exbibytes, of which one element is in memory: no bare MemoryError of NumPy's."""
+    huge = np.broadcast_to(np.float64(1), (*SHAPE[:2], 1 << 55))
+    with vknn.Session(model, device="numpy") as session:
+        refused(model, lambda: session.run({"x": huge}))
+        refused(model, lambda: list(session.stream([{"x": huge}])))
+
+
 COMMANDS = {
     "run without": ["run"],
     "another name": ["run", "--input", "z={array}"],

@@ -107,7 +107,10 @@ class ValidationError(DeviceError):
 
 
 class naming:
-    """The errors inside the block with the name of this file, where they name none."""
+    """The errors inside the block with the name of this file, where they name none.
+
+    A MemoryError of Python's or NumPy's becomes an OutOfMemoryError.
+    """
 
     def __init__(self, file: str | None) -> None:
         self._file = file
@@ -123,6 +126,10 @@ class naming:
     ) -> None:
         if isinstance(error, VknnError):
             name_file(error, self._file)
+        elif isinstance(error, MemoryError):  # of NumPy, such as for a copy of an input
+            made = OutOfMemoryError(f"host memory is exhausted: {error}")
+            name_file(made, self._file)
+            raise made from error
 
 
 def name_file(error: VknnError, file: str | None) -> None:

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from vknn.errors import VknnError, name_file
+from vknn.errors import naming
 from vknn.formats import TensorSpec
 from vknn.formats.in_memory import MODEL, is_in_memory
 from vknn.printable import one_line
@@ -80,10 +80,7 @@ def names_its_model(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
+        with naming(self.model.file):
             return method(self, *args, **kwargs)
-        except VknnError as error:
-            name_file(error, self.model.file)
-            raise
 
     return cast(_Method, named)
