@@ -99,9 +99,7 @@ class Session:
             check_precision(precision, arithmetic)
             asked = environment.parts(disable, "disable")
             disabled = asked | environment.disabled()
-            limit = environment.memory_limit()
-            if memory_limit is not None:
-                limit = environment.nbytes(memory_limit, "memory_limit")
+            limit = environment.memory_limit(memory_limit)
             self._owns_device = not isinstance(device, Device)
             self._sources = WrittenSources(path, weights)
             file, second = self._sources.model, self._sources.weights
@@ -113,11 +111,10 @@ class Session:
                     self._sources.of_memory(error)
                 self._sources.close()
                 raise
-            self._file, self._trained = MODEL, False
-            if is_in_memory(path):
+            in_memory, self._trained = is_in_memory(path), False
+            self._file = MODEL if in_memory else Path(file).name
+            if in_memory:
                 self.model.file = MODEL
-            else:
-                self._file = Path(file).name
             self._opened = {
                 "path": os.path.abspath(file), "device": device, "precision": precision,
                 "weights": None if second is None else os.path.abspath(second), "disable": asked,
@@ -126,18 +123,15 @@ class Session:
             try:
                 self.precision = usable_precision(precision, self.device, disabled)
                 self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
+                choices = kernel_choices(self.device, disabled) if tuned else {}
                 options = LoweringOptions(
-                    disabled=disabled,
-                    choices=kernel_choices(self.device, disabled) if tuned else {},
-                    precision=self.precision,
-                    arithmetic=self.arithmetic,
+                    disabled, choices=choices, precision=self.precision, arithmetic=self.arithmetic
                 )
                 target = new_target(self.device, options, limit)
                 self._engine = Engine(self.model, target, environment.run_timeout())
                 self.reset_state()
-                _log.info(
-                    "%s in %s on %s", self._file, self.precision, session_text.place(self.device)
-                )
+                place = session_text.place(self.device)
+                _log.info("%s in %s on %s", self._file, self.precision, place)
             except BaseException:
                 own = [self.device] if self.device is not None and self._owns_device else []
                 close_all([*own, self._sources])
