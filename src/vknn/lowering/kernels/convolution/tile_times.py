@@ -23,6 +23,9 @@ _SCALAR_ROUND = 6.0
 _SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
 #: Instructions of a part, and of joining a vec4 of its sums.
 _PART, _JOINED = 30.0, 6.0
+#: Part of an epilogue's instructions that multiply and add: by these alone times are modelled where no
+#: machine code is read.
+COUNTED_EPILOGUE = 0.5
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
 #: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
 _HELD = {
@@ -110,6 +113,6 @@ class TileWork:
         """Instructions before and after the loop."""
         sums = self.pixels * self.block
         if not machine.scalar:
-            return 2.0 * sums
+            return (2.0 + 4 * COUNTED_EPILOGUE * self.epilogue) * sums
         finish = 5 + 4 * self.epilogue + self.finish
         return 40 + finish * sums + (0 if self.pointwise else 60 * self.pixels)
