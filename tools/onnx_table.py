@@ -42,6 +42,12 @@ for them; they may differ from run to run. An initializer that is an input, too,
   depends on data, the graph ends there, and goes on when they are known.
 - int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the
   host.
+- Attention is one op, unless scores are capped, are an output, or become weights in a type of
+  fewer bits. A query that sees no key gives zeros; keys that a mask is too short for are hidden.
+  Entries of GroupQueryAttention's caches that the operator leaves open are zeros. As in
+  onnxruntime, the last query of a unidirectional MultiHeadAttention sees all keys. `do_rotary` of
+  Attention turns pairs i and i + width / 2 by place / 10000^(2 i / width). A new
+  `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
 Known gaps beside operators that are not listed: MaxPool's second output, Dropout and pooling over

@@ -363,6 +363,7 @@ def test_regions_without_a_number(number: float) -> None:
         RoiAlign((3, 2), 0.5, aligned=True, clipped=True),
         RoiAlign((3, 3), sampling_ratio=3, clipped=True),
         RoiAlign((3, 7), aligned=True),
+        RoiAlign((3, 2), 0.5),
     ],
     ids=str,
 )
@@ -371,6 +372,7 @@ def test_regions_of_1e38_pixels(op: RoiAlign, far: float) -> None:
     corners = [
         [0, 0, far, 3], [2, 1, far, far], [-far, -far, 3, 4], [-far, -far, far, far],
         [1, -far, 5, far], [far, far, far, far], [0.5, 0.25, far, 6],
+        [-far, -far, -far, -far],
     ]  # fmt: skip
     x = np.random.default_rng(1).standard_normal((1, 3, 5, 7)).astype(np.float32)
     rois = np.array(corners, np.float32)

@@ -189,3 +189,14 @@ def test_a_float_rescale_beyond_float32() -> None:
     assert y.tolist() == [-128, -128, 6, 127, 127, 127]
     with pytest.raises(ShapeError, match="inf and 0.0 are no numbers of float32"):
         FloatRescale(np.inf, 0.0).infer(TensorType((3,), DType.INT32))
+
+
+def test_operands_that_are_shifted_away() -> None:
+    a, b = (np.array([-32768, -1, 0, 1, 32767], np.int16) for _ in range(2))
+    op = QuantizedBinary("shifted_sub", DType.INT16, shifts=(-1, -31, 0), low=-32768, high=32767)
+    np.testing.assert_array_equal(op.reference(a, b)[0], [-16384, -1, 0, 1, 16384])
+    check_op(op, a, b)
+    with pytest.raises(ShapeError, match="shifts of 32 bits"):
+        QuantizedBinary("shifted_sub", DType.INT16, shifts=(-1, -32, 0)).infer(
+            TensorType((5,), DType.INT16), TensorType((5,), DType.INT16)
+        )

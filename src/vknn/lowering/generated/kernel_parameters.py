@@ -7,6 +7,11 @@ shaders/common declares.
 """
 
 KERNELS: dict[str, tuple[str, str]] = {
+    "attention/linear": (
+        "count chunk first steps all_steps groups sharing depth width rates corrected begins "
+        "ends k_at v_at state_at decay_at beta_at scale:float",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "attention/rotary": (
         "count chunk pairs rows per_entry entry_step interleaved",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",

@@ -124,7 +124,9 @@ class RoiAlign(RegionPool):
         if not self.clipped and not self.sampling_ratio:
             first = max(0.0, float((-1 - start) / step - 2))
             last = min(count, float((size - start) / step + 2))
-        index = np.arange(np.floor(first), max(np.floor(first), np.floor(last)), dtype=np.float32)
+        if not np.floor(first) < np.floor(last):  # the first may have no float32
+            return np.zeros(0), count
+        index = np.arange(np.floor(first), np.floor(last), dtype=np.float32)
         places = start + (index + np.float32(0.5)) * width / np.float32(count)
         if not self.clipped:
             places = places[(places >= -1) & (places <= size)]

@@ -143,6 +143,7 @@ class QuantizedBinary(Op):
         require(self.kind in KINDS, f"QuantizedBinary: no kind {self.kind!r}")
         require(a.dtype in _STORED and b.dtype in _STORED, f"QuantizedBinary: takes {a} and {b}")
         require(self.dtype in _STORED, f"QuantizedBinary: gives {self.dtype.value}")
+        require(min(self.shifts) >= -31, f"QuantizedBinary: shifts of 32 bits by {self.shifts}")
         _check_range(self, self.dtype, self.low, self.high)
         return (TensorType(broadcast(self, a.shape, b.shape), self.dtype),)
 
