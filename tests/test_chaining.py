@@ -137,8 +137,6 @@ def test_choices_share_no_nodes_with_chains_elsewhere() -> None:
         assert len(choice.runs) == len(choice.saved) > 0
 
 
-
-
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_separable_convolutions_become_one_dispatch_each(precision: str) -> None:
     graph = separables()

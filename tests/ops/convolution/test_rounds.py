@@ -106,7 +106,9 @@ def test_padding_takes_nothing_from_the_data() -> None:
     check_op(op, data, random(*w), constants=(1,), **given)
 
 
-@pytest.mark.parametrize("name", ["one vec4, uneven", "5 channels", "17 channels", "67 channels", "nothing inside"])
+@pytest.mark.parametrize(
+    "name", ["one vec4, uneven", "5 channels", "17 channels", "67 channels", "nothing inside"]
+)
 def test_arithmetic_in_float16(name: str) -> None:
     limits = dataclasses.replace(shared_device().limits, kind="discrete")
     if not {"fp16_storage", "fp16_arithmetic"} <= limits.features:
