@@ -50,11 +50,11 @@ MOST_PRODUCTS = 100
 MOST_INSTRUCTIONS = 2200, 1050
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
-#: Instructions of the depthwise convolution by RADV's code: for a tap's place and for its value beside
-#: the products, for a vec4 and outside of all loops; its waits.
+#: Instructions of the depthwise convolution by RADV's code: for a tap's place and for its value
+#: beside the products, for a vec4 and outside of all loops; its waits.
 _PLACE, _VALUE, _EACH, _OUTSIDE, _WAITS = 7.0, 3.0, 20.0, 60.0, 2.5
-#: Elsewhere, where times are modelled by accesses and multiply-adds: a tap's value and weights, those of
-#: a vec4; what is loaded outside of loops is waited for with the first.
+#: Elsewhere, where times are modelled by accesses and multiply-adds: a tap's value and weights,
+#: those of a vec4; what is loaded outside of loops is waited for with the first.
 _ACCESSES, _EACH_ACCESSES = 2.0, 3.0
 #: Waves that a SIMD has registers for.
 _HELD = 8

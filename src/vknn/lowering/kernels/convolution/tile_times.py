@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from vknn.lowering.kit.machine import Machine
 
-#: Instructions for the place of a pixel under a tap: in a loop over taps and channels; in a loop over
-#: taps alone, but for a lane's only one, which is no more than the round; in one around one over channels.
+#: Instructions for the place of a pixel under a tap: in a loop over taps and channels; in a loop
+#: over taps alone, but for a lane's only one, which is no more than the round; in one around one
+#: over channels.
 _PLACE, _PLACE_ALONE, _PLACE_AROUND = 9.0, 7.0, 8.5
 #: Instructions of a round beside products and loads.
 _ROUND = 8.0
@@ -23,8 +24,8 @@ _SCALAR_ROUND = 6.0
 _SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
 #: Instructions of a part, and of joining a vec4 of its sums.
 _PART, _JOINED = 30.0, 6.0
-#: Part of an epilogue's instructions that multiply and add: by these alone times are modelled where no
-#: machine code is read.
+#: Part of an epilogue's instructions that multiply and add: by these alone times are modelled where
+#: no machine code is read.
 COUNTED_EPILOGUE = 0.5
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
 #: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
@@ -45,8 +46,8 @@ class TileWork:
     """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
-    over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of a round's waits that
-    is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
+    over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of
+    a round's waits that is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
     float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
     element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
