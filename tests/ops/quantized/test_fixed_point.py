@@ -108,6 +108,10 @@ def _settings(kind: str) -> QuantizedBinary:
     q = tuple(int(p[0]) for p in pairs)
     shifts = tuple(int(p[1]) for p in pairs)
     left = {"add": 20, "sub": 20, "squared_difference": 7}.get(kind, 0)
+    if kind.startswith("float"):
+        bits = fp.float_bits(np.array([0.5, 0.31, 0.003], np.float32))
+        m = tuple(int(v) for v in bits)
+        return QuantizedBinary(kind, DType.INT8, (3, 130), m, zero_out=-5)  # type: ignore[arg-type]
     if kind.startswith("shifted"):
         return QuantizedBinary(kind, DType.INT16, shifts=(-3, 0, 0), low=-32768, high=32767)
     return QuantizedBinary(kind, DType.INT8, (3, 130), q, shifts, left, -5)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from vknn.formats.layer_errors import errors_of
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import MAX_NODES
+from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
 from vknn.formats.onnx.records import NodeRecord, OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
 from vknn.formats.onnx.small_floats import narrowed, widened
@@ -33,6 +34,7 @@ from vknn.formats.onnx.steps import (
     TensorList,
 )
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+from vknn.ops.elementwise import Add
 
 #: Elements of a tensor that may be a shape or axes.
 _MOST_SIZES = 64
@@ -85,6 +87,8 @@ class Conversion:
         outputs: dict[str, Value] = {}
         for value in self.source.model.graph.outputs:
             outputs |= ports(value.name, self.item(main, value.name))
+        for _, name in self._counters():
+            outputs |= ports(name, self.item(main, name))
         blobs = {
             name: item
             for (scope, name), item in self.known.items()
@@ -124,6 +128,21 @@ class Conversion:
         """Assignment of what a name stands for."""
         self.known[scope, name] = item
 
+    def _counters(self) -> list[Key]:
+        """The counters of random draws, as far as the model has them."""
+        keys = [(self.source.main, name) for name in (SEEDED, UNSEEDED)]
+        return [key for key in keys if key in self.known]
+
+    def draw(self, seeded: bool) -> Value:
+        """The number of random draws so far, int32 (1,), with a seed or without; counts one."""
+        main, name = self.source.main, SEEDED if seeded else UNSEEDED
+        drawn = self.known.get((main, name))
+        if not isinstance(drawn, Value):
+            raise ModelFormatError("draws random numbers, which nothing counts here")
+        one = self.builder.constant(np.ones(1, np.int32), "one draw")
+        self.known[main, name] = self.builder.add(Add(), drawn, one, name="draws")
+        return drawn
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def convert(self, step: NodeStep) -> Steps | None:
@@ -149,7 +168,7 @@ class Conversion:
     ) -> Steps | None:
         node, scope = step.node, step.scope
         small: DType | None = None
-        context = Context(self.builder, node, scope, items, values, found.version)
+        context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
             _check_tensors(context, items)
         if not found.any_type:
@@ -198,6 +217,7 @@ class Conversion:
         """
         steps = [*self.steps, step]
         ends = [(self.source.main, v.name) for v in self.source.model.graph.outputs]
+        ends += self._counters()
         keys = dict.fromkeys(
             found
             for key in (*(k for s in reversed(steps) for k in s.reads()), *ends)
