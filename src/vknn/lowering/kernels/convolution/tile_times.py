@@ -49,7 +49,8 @@ class TileWork:
     over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of
     a round's waits that is left, 1 where nothing is loaded ahead. ``converts``: factors take
     instructions to become float32. ``product``: a multiply-add, by one in float32.
-    ``epilogue``: instructions for an element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
+    ``epilogue``: instructions for an element of the result. ``parts``: of the
+    channels, which other lanes have and a workgroup joins.
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
     make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
     factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
