@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import run_graph, shared_device, skip_without_half
 from tests.lowering.limits import DISCRETE
 
-from vknn.chaining import chain_nodes
+from vknn.chaining import chain_choices, chain_nodes
 from vknn.crosscheck.comparison import compare
 from vknn.crosscheck.storage import rounded
 from vknn.crosscheck.tolerance import allowances
@@ -118,6 +118,23 @@ def separables(*, read: bool = False) -> Graph:
         v = builder.add(Fused(CONV, steps), between, b, builder.constant(floats(CHANNELS)), x)
         outputs |= {f"between{number}": between} if read else {}
     return builder.finish({"y": v, **outputs})
+
+
+@pytest.mark.host
+def test_choices_share_no_nodes_with_chains_elsewhere() -> None:
+    """The second block and the end of the first would be a chain, too, were that not in one."""
+    builder = GraphBuilder()
+    v = builder.input("x", TensorType.of(floats(1, CHANNELS, 7, 5)))
+    for _ in range(2):
+        a, b = (builder.constant(floats(CHANNELS, *s)) for s in ((1, 3, 3), (CHANNELS, 1, 1)))
+        v = builder.add(CONV, builder.add(DEPTHWISE, v, a), b)
+    choices = chain_choices(builder.finish({"y": v}), DISCRETE, OPTIONS)
+    taken = [choice for choice in choices if choice.taken]
+    assert [len(choice.taken) for choice in taken] == [2, 2]
+    for choice in choices:
+        busy = {n for other in taken if other is not choice for n in other.taken}
+        assert all(busy.isdisjoint(run) for run in choice.runs)
+        assert len(choice.runs) == len(choice.saved) > 0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

@@ -20,6 +20,7 @@
 #define SHUFFLE 0
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
+#include "common/quotients.glsl"
 #include "convolution/sums.glsl"
 
 INPUT4(0, x);
@@ -128,7 +129,7 @@ bool inside[FIRST_PIXELS];
 void find_places(int image, ivec2 begin) {
     int lane = int(gl_LocalInvocationID.x);
     [[unroll]] for (int i = 0; i < FIRST_PIXELS; i++) {
-        uint pixel = uint(min(lane / LANES_C + i * LANES_P, FIELD - 1));
+        uint pixel = uint(min(whole_part(lane, LANES_C) + i * LANES_P, FIELD - 1));
         ivec2 at = begin + ivec2(pixel % uint(FIELD_W), pixel / uint(FIELD_W));
         inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
         place[i] = image * X4 * (p.in_h * p.in_w) + (inside[i] ? at.y * p.in_w + at.x : 0);
@@ -163,7 +164,7 @@ void find_places(int image, ivec2 begin) {
 
 // Holds g(B x + b) of the field, 0 outside of the image.
 void expand(int slice) {
-    int lane = int(gl_LocalInvocationID.x), column = lane % LANES_C;
+    int lane = int(gl_LocalInvocationID.x), column = rest(lane, LANES_C);
     int plane = p.in_h * p.in_w, weight = slice * (X4 * 4 * SLICE) + column;
     vec4 sum[TN * TM];
     [[unroll]] for (int j = 0; j < TM; j++) {
@@ -182,7 +183,7 @@ void expand(int slice) {
         ADD_STEPS(sum, partial, WHOLE_STEPS, X4 - WHOLE_STEPS, AHEAD)
     }
     [[unroll]] for (int i = 0; i < TN; i++) {
-        int pixel = lane / LANES_C + i * LANES_P;
+        int pixel = whole_part(lane, LANES_C) + i * LANES_P;
         if (pixel < FIELD)
             [[unroll]] for (int j = 0; j < TM; j++) {
                 vec4 v = inside[i] ? g(sum[i * TM + j]) : vec4(0.0);
@@ -197,15 +198,15 @@ void expand(int slice) {
 
 // Holds h(A v + a) of the tile, v as `expand` left it.
 void filter_field(int slice) {
-    int lane = int(gl_LocalInvocationID.x), column = lane % SLICE;
+    int lane = int(gl_LocalInvocationID.x), column = rest(lane, SLICE);
     vec4 weights[TAPS];
     [[unroll]] for (int t = 0; t < TAPS; t++)
         weights[t] = LOAD4(w, p.depthwise + (slice * TAPS + t) * SLICE + column);
     vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + column);
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
-        int pixel = lane / SLICE + r * (LANES / SLICE);
+        int pixel = whole_part(lane, SLICE) + r * (LANES / SLICE);
         if (pixel < TILE) {
-            int line = pixel / TILE_W;
+            int line = whole_part(pixel, TILE_W);
             int corner = line * STRIDE_H * FIELD_W + (pixel - line * TILE_W) * STRIDE_W;
             vec4 v = bias;
             [[unroll]] for (int t = 0; t < TAPS; t++) {
@@ -228,7 +229,8 @@ vec4 total[TN * TM];
 // Adds the products with what `filter_field` left, of a lane's part of the slice.
 void project(int slice) {
     int lane = int(gl_LocalInvocationID.x);
-    int column = lane % LAST_C, pixel = lane / LAST_C % LAST_P, part = lane / (LAST_C * LAST_P);
+    int column = rest(lane, LAST_C), pixel = rest(whole_part(lane, LAST_C), LAST_P);
+    int part = whole_part(lane, LAST_C * LAST_P);
     if (part >= PARTS) return;
     int from[TN], weight = p.last + (slice * SLICE + part) * (4 * ROW) + column;
     [[unroll]] for (int i = 0; i < TN; i++)
@@ -239,7 +241,8 @@ void project(int slice) {
 
 void hold_sums() {
     int lane = int(gl_LocalInvocationID.x);
-    int column = lane % LAST_C, first = lane / LAST_C % LAST_P, part = lane / (LAST_C * LAST_P);
+    int column = rest(lane, LAST_C), first = rest(whole_part(lane, LAST_C), LAST_P);
+    int part = whole_part(lane, LAST_C * LAST_P);
     if (part >= PARTS) return;
     [[unroll]] for (int i = 0; i < TN; i++) {
         int pixel = first + i * LAST_P;
@@ -286,7 +289,7 @@ void main() {
     barrier();
 
     [[dont_unroll]] for (int i = lane; i < TILE * M4; i += LANES) {
-        int channel = i / TILE, pixel = i - channel * TILE, row = pixel / TILE_W;
+        int channel = whole_part(i, TILE), pixel = i - channel * TILE, row = whole_part(pixel, TILE_W);
         ivec2 at = first + ivec2(pixel - row * TILE_W, row);
         if (at.x < p.out_w && at.y < p.out_h) {
             vec4 v = LOAD4(w, p.last_bias + channel);

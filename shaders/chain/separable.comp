@@ -57,15 +57,30 @@ void find_places(int pixel) {
     }
 }
 
+// What is read under a tap, until it is known whether that is inside: in words where values are float16, of
+// which two take the place of four numbers.
+#ifdef DOTS
+#define READ uvec2
+uvec2 read_words(vec4 v) {
+    f16vec4 h = f16vec4(v);
+    return uvec2(packFloat2x16(h.xy), packFloat2x16(h.zw));
+}
+vec4 of_words(uvec2 v) { return vec4(unpackFloat2x16(v.x), unpackFloat2x16(v.y)); }
+#else
+#define READ vec4
+#define read_words(v) v
+#define of_words(v) v
+#endif
+
 // A vec4 of channels of the depthwise convolution; 0 behind the last.
 vec4 depthwise_at(int image, int k) {
     int c = min(k, p.c4 - 1);
     int plane = (image * p.c4 + c) * (p.in_h * p.in_w);
-    vec4 values[TAPS];
-    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = LOAD4(x, plane + max(place[t], 0));
+    READ values[TAPS];
+    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = read_words(LOAD4(x, plane + max(place[t], 0)));
     vec4 v = LOAD4(w, p.depthwise_bias + c);
     [[unroll]] for (int t = 0; t < TAPS; t++)
-        v = fma(place[t] < 0 ? vec4(0.0) : values[t], LOAD4(w, p.depthwise + c * TAPS + t), v);
+        v = fma(of_words(place[t] < 0 ? READ(0) : values[t]), LOAD4(w, p.depthwise + c * TAPS + t), v);
     v = zero_padding_lanes(g(v), c, p.channels_in);
     return k < p.c4 ? v : vec4(0.0);
 }

@@ -59,7 +59,7 @@ layout(constant_id = 11) const int TM = 4;
 layout(constant_id = 12) const int AXES = 2;
 #if !SHUFFLE
 // vec4s of input channels whose loads stand together, ahead of their products (convolution/rounds.glsl);
-// 0: one after the other, in one loop over taps and channels.
+// 0: one after the other, in one loop over taps and channels; -1: one vec4 and so a loop over taps alone.
 layout(constant_id = 13) const int STEPS = 0;
 #endif
 
@@ -144,7 +144,7 @@ void main() {
     ADD_TAPS(sum, partial, w, weight)
 #else
 #if !SHUFFLE
-    if (STEPS > 0) {
+    if (STEPS != 0) {
         ADD_TAPS(sum, partial, w, weight)
     } else
 #endif

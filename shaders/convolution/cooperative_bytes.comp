@@ -13,6 +13,7 @@
 // rows_held: [pixel][DEPTH] words, columns_held: [output channel][DEPTH] words; both STRIDE pairs apart.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
+#include "common/quotients.glsl"
 #include "convolution/sums.glsl"
 
 INPUT_X(0, x);
@@ -48,10 +49,6 @@ shared ivec2 columns_held[4 * BLOCK_N * STRIDE];
 shared ivec4 sums_held[HELD_ROWS * SUM_STRIDE];
 
 MATRIX_C products[MATRICES_M * MATRICES_N];
-
-// Quotient and rest of what is not negative, which compilers do not know of a lane's number.
-int whole_part(int a, int by) { return int(uint(a) / uint(by)); }
-int rest(int a, int by) { return int(uint(a) % uint(by)); }
 
 ivec3 origin_of(int pixel) {
     if (AXES == 0) return ivec3(pixel, 0, 0);

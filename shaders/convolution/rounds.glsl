@@ -3,7 +3,8 @@
 //
 // A wave of a GPU goes on after a load until something needs what it loads. So the loads of a round
 // stand ahead of all its products and are in flight together. What a tap decides, places and bounds,
-// is worked out once a tap; from channel to channel a place moves on by a plane.
+// is worked out once a tap, from the place of the first one; from channel to channel a place moves on by a
+// plane. STEPS -1: there is one vec4 of channels, and so no loop over them.
 
 #ifndef VKNN_CONVOLUTION_ROUNDS_GLSL
 #define VKNN_CONVOLUTION_ROUNDS_GLSL
@@ -31,7 +32,7 @@ const int ROUND = STEPS > 0 ? STEPS : 1;
     [[unroll]] for (int i_ = 0; i_ < TN; i_++) at_[i_] += (count) * in_plane; \
     place += (count) * (WEIGHT_ROWS * TM); \
     since_ += (count); \
-    if (MOST_PARTIAL_STEPS != 0 && since_ + STEPS > MOST_PARTIAL_STEPS) { \
+    if (MOST_PARTIAL_STEPS != 0 && since_ + ROUND > MOST_PARTIAL_STEPS) { \
         ADD_LAST_SUMS(sum, partial, TN * TM) \
         since_ = 0; \
     }
@@ -43,34 +44,44 @@ const int ROUND = STEPS > 0 ? STEPS : 1;
 #define OWN_CHANNELS cg4
 #endif
 
+// Distance in x of a tap, or of a pixel, from where both are 0.
+#define PLACE_OF(at) (((AXES == 3 ? (at).z * size.y : 0) + (at).y) * size.x + (at).x)
+
 // Adds all products, with weights from `place` of the buffer `name` on. STEPS is at most
 // MOST_PARTIAL_STEPS where that is not 0.
 #define ADD_TAPS(sum, partial, name, place) \
     ivec3 tap_ = ivec3(0); \
     int since_ = 0;  /* steps whose products are in `partial` alone */ \
+    int first_[TN];  /* places for the first tap, in padding, too */ \
+    int moved_ = 0;  /* from there to those of a tap; worked out a tap before, else it is added in parts */ \
+    [[unroll]] for (int i_ = 0; i_ < TN; i_++) first_[i_] = source + (AXES == 0 ? origin[i_].x : PLACE_OF(origin[i_])); \
     [[dont_unroll]] for (int left_ = taps; left_ > 0; left_--) { \
-        int at_[TN]; \
         bool inside_[TN]; \
+        ivec3 shift_ = tap_ * dilation; \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) { \
-            ivec3 from_ = origin[i_] + tap_ * dilation; \
+            ivec3 from_ = origin[i_] + shift_; \
             inside_[i_] = uint(from_.x) < uint(size.x) && uint(from_.y) < uint(size.y); \
             if (AXES == 3) inside_[i_] = inside_[i_] && uint(from_.z) < uint(size.z); \
-            int place_ = ((AXES == 3 ? from_.z * size.y : 0) + from_.y) * size.x + from_.x; \
-            at_[i_] = source + (AXES == 0 ? from_.x : inside_[i_] ? place_ : 0); \
         } \
         tap_.x++; \
         NEXT_LINE(tap_, kernel) \
         int from_tap_ = place; \
         place += cg4 * (WEIGHT_ROWS * TM); \
         if (AXES == 0 || !SKIPS_PADDING || inside_[0]) { \
-            int c_ = 0; \
-            [[dont_unroll]] for (; c_ + STEPS <= OWN_CHANNELS; c_ += STEPS) { \
+            int at_[TN], c_ = 0; \
+            [[unroll]] for (int i_ = 0; i_ < TN; i_++) { \
+                at_[i_] = first_[i_] + moved_; \
+                if (IS_MASKED) at_[i_] = inside_[i_] ? at_[i_] : source; \
+            } \
+            if (STEPS < 0) { ADD_ROUND(sum, partial, name, from_tap_, 1) } \
+            [[dont_unroll]] for (; STEPS > 0 && c_ + STEPS <= OWN_CHANNELS; c_ += STEPS) { \
                 ADD_ROUND(sum, partial, name, from_tap_, ROUND) \
             } \
             if (STEPS > 1) { \
                 [[dont_unroll]] for (; c_ < OWN_CHANNELS; c_++) { ADD_ROUND(sum, partial, name, from_tap_, 1) } \
             } \
         } \
+        moved_ = PLACE_OF(tap_ * dilation); \
     }
 
 #endif

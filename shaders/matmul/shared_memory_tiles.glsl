@@ -19,6 +19,8 @@
 #define FACTOR vec4
 #endif
 
+#include "common/quotients.glsl"
+
 // What lanes keep in registers from a round of a loop to the next: words, since compilers keep numbers of 16
 // bits one by one and join pairs of them each round.
 #ifdef COOPERATIVE
@@ -47,10 +49,6 @@ layout(constant_id = 26) const int WHOLE = 0;
 const int LANES = LANES_M * LANES_N;
 const int BLOCK_M = ROWS * LANES_M;  // rows
 const int BLOCK_N = COLS * LANES_N;  // vec4s of columns
-
-// Quotient and rest of what is not negative, which compilers do not know of a lane's number.
-int whole_part(int x, int by) { return int(uint(x) / uint(by)); }
-int rest(int x, int by) { return int(uint(x) % uint(by)); }
 
 #ifdef COOPERATIVE
 // 1: columns are held as rows are, [column][DEPTH] vec4s along k, B_STRIDE apart: lanes have what they multiply

@@ -213,7 +213,7 @@ class _Path:
 def chain_choices(
     graph: Graph, limits: DeviceLimits, options: LoweringOptions
 ) -> list[ChainChoice]:
-    """Choices of a graph, without those that lost nodes to chains taken elsewhere. None on CPUs."""
+    """Choices of a graph, without runs that lost nodes to chains taken elsewhere. None on CPUs."""
     if limits.kind == "cpu":
         return []
     readings = _Readings(graph)
@@ -232,17 +232,15 @@ def chain_choices(
             if (apart := [r for r in runs if not _counts(readings, r[0], limits, options)])
         }
         taken = {run[-1]: run for run in _best_runs(graph, readings, possible)}
-    busy = {node for run in taken.values() for node in run}
-    return [
-        ChainChoice(
-            runs=tuple(run for run, _ in runs),
-            saved=tuple(time for _, time in runs),
-            taken=taken.get(node, []),
-            chain=readings.joined,
-        )
-        for node, runs in possible.items()
-        if node in taken or all(busy.isdisjoint(run) for run, _ in runs)
-    ]
+    busy = {node: run for run in taken.values() for node in run}
+    choices = []
+    for node, known in possible.items():
+        # Nodes may be in no chain but the one that ends at the same node.
+        free = [(r, time) for r, time in known if all(busy.get(n, r)[-1] is node for n in r)]
+        if free:
+            chains, times = tuple(r for r, _ in free), tuple(time for _, time in free)
+            choices.append(ChainChoice(chains, times, taken.get(node, []), readings.joined))
+    return choices
 
 
 def chain_nodes(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Graph:

@@ -54,6 +54,11 @@ CASES = {
     "groups": (conv(stride=2, pad=1, group=3), (1, 60, 5, 7), (12, 20, 3, 3)),
     "1-D": (conv(1, 2, 1), (1, 19, 11), (5, 19, 3)),
     "3-D": (conv(3, pad=1), (1, 17, 3, 2, 5), (5, 17, 3, 3, 3)),
+    "one vec4, uneven": (Conv((3, 2), (0, 2, 3, 1), (2, 3)), (2, 3, 11, 7), (17, 3, 3, 2)),
+    "one vec4, groups": (conv(stride=2, pad=1, group=3), (1, 12, 5, 7), (24, 4, 3, 3)),
+    "one vec4, 1-D": (conv(1, 2, 1), (1, 2, 11), (5, 2, 3)),
+    "one vec4, 3-D": (conv(3, pad=1), (1, 3, 3, 2, 5), (17, 3, 3, 3, 3)),
+    "one vec4, nothing inside": (conv(pad=5, stride=3), (1, 1, 2, 3), (3, 1, 3, 3)),
     "nothing inside": (conv(pad=5, stride=3), (1, 13, 2, 3), (3, 13, 3, 3)),
 }
 
@@ -95,9 +100,15 @@ def test_padding_takes_nothing_from_the_data() -> None:
     data[0, 2, 0, 0], data[0, 66, 0, 0] = np.nan, np.inf
     given = {"access": ("storage",), "kind": "discrete", "only": "tile"}
     check_op(op, data, random(*w), constants=(1,), **given)
+    op, x, w = CASES["one vec4, uneven"]
+    data = random(*x)
+    data[0, 2, 0, 0], data[1, 1, 0, 0] = np.nan, np.inf
+    check_op(op, data, random(*w), constants=(1,), **given)
 
 
-@pytest.mark.parametrize("name", ["5 channels", "17 channels", "67 channels", "nothing inside"])
+@pytest.mark.parametrize(
+    "name", ["one vec4, uneven", "5 channels", "17 channels", "67 channels", "nothing inside"]
+)
 def test_arithmetic_in_float16(name: str) -> None:
     limits = dataclasses.replace(shared_device().limits, kind="discrete")
     if not {"fp16_storage", "fp16_arithmetic"} <= limits.features:
@@ -175,7 +186,7 @@ def test_sums_that_are_joined_in_time(most: int) -> None:
 def test_steps_of_a_round() -> None:
     tile = ConvTile(1, 1, 64)
     found = [round_steps(channels, tile) for channels in (1, 2, 3, 4, 5, 6, 7, 10, 16, 17)]
-    assert found == [0, 2, 3, 4, 4, 3, 3, 4, 4, 4]
+    assert found == [-1, 2, 3, 4, 4, 3, 3, 4, 4, 4]
     assert [round_steps(16, tile, joined) for joined in (0, 1, 2, 8)] == [4, 1, 2, 4]
     sizes = (1, 4), (2, 2), (4, 2), (2, 4), (4, 4)
     assert [round_steps(16, ConvTile(*size, 64)) for size in sizes] == [2, 2, 1, 1, 0]

@@ -179,7 +179,7 @@ _VENDORS = {
     0x1002: (20.0, 1e-4),  # AMD: Vega 8
     0x8086: (12.0, 4e-5),  # Intel: 7 and 22; 29 and 54 a megabyte
     0x10DE: (15.0, 1e-5),  # NVIDIA: Tegra Orin
-    0x5143: (40.0, 6e-5),  # Qualcomm: 16 to 74; 25 to 300 a megabyte
+    0x5143: (47.0, 6e-5),  # Qualcomm: 16 to 74, the median of six; 25 to 300 a megabyte
     _APPLE_ITSELF: (3.0, 2.5e-5),  # Apple: 2.4 and 3.8; 14 and 37 a megabyte
     _APPLE: (3.0, 2.5e-5),  # Apple's by Mesa's driver
 }

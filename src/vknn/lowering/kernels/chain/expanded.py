@@ -28,7 +28,7 @@ from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv, weight_blocks
 from vknn.lowering.kernels.convolution.register_tiles import ConvTile, round_steps
 from vknn.lowering.kernels.convolution.shape import ConvShape
-from vknn.lowering.kernels.convolution.tile_times import TileWork
+from vknn.lowering.kernels.convolution.tile_times import COUNTED_EPILOGUE, TileWork
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK, FLOAT_DOTS
 from vknn.lowering.kit.candidate import Candidate
@@ -50,9 +50,12 @@ MOST_PRODUCTS = 100
 MOST_INSTRUCTIONS = 2200, 1050
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
-#: Instructions of the depthwise convolution: for a tap's place and for its value beside the
-#: products, for a vec4 and outside of all loops; its waits.
+#: Instructions of the depthwise convolution by RADV's code: for a tap's place and for its value
+#: beside the products, for a vec4 and outside of all loops; its waits.
 _PLACE, _VALUE, _EACH, _OUTSIDE, _WAITS = 7.0, 3.0, 20.0, 60.0, 2.5
+#: Elsewhere, where times are modelled by accesses and multiply-adds: a tap's value and weights,
+#: those of a vec4; what is loaded outside of loops is waited for with the first.
+_ACCESSES, _EACH_ACCESSES = 2.0, 3.0
 #: Waves that a SIMD has registers for.
 _HELD = 8
 
@@ -213,9 +216,14 @@ def _cost(problem: Problem, found: Expanded, tile: FieldTile) -> float:
         epilogue=epilogue_work(found.first.problem.epilogue),
     )
     busy = first.time(machine, lanes)
-    value = shape.taps * (4 + _VALUE) + _EACH + 4 * epilogue_work(found.second.problem.epilogue)
-    work = tile.rounds * (shape.taps * _PLACE + lane.block * value) + _OUTSIDE
-    busy += machine.on_simds(lanes, work, _WAITS, machine.held(_HELD))
+    ending = 4 * epilogue_work(found.second.problem.epilogue)
+    if machine.scalar:
+        value = shape.taps * (4 + _VALUE) + _EACH + ending
+        work = tile.rounds * (shape.taps * _PLACE + lane.block * value) + _OUTSIDE
+        busy += machine.on_simds(lanes, work, _WAITS, machine.held(_HELD))
+    else:
+        value = shape.taps * (4 + _ACCESSES) + _EACH_ACCESSES + COUNTED_EPILOGUE * ending
+        busy += machine.on_simds(lanes, tile.rounds * lane.block * value, 0, machine.held(_HELD))
     types = [found.first.problem.input(0), *problem.outputs]
     types += found.second.problem.epilogue.operands
     moved = sum(storage_bytes(t, Layout.C4, half=half) for t in types)

@@ -62,6 +62,8 @@ TILES = (
 #: RDNA 2. Elsewhere a tap takes two loads, which are waited for together with those of the tile.
 _TAP, _VALUE, _ROUND, _OUTSIDE, _WAITS, _OUTSIDE_WAITS = 7.0, 12.0, 15.0, 100.0, 2.2, 3.0
 _LOADS = 2.0
+#: Those for a tap where padding takes the place of words of float16.
+_TAP_OF_WORDS = 5.0
 #: Instructions in the time in which AMD's shared memory gives a SIMD's share of a vec4 of floats.
 _SHARED_VEC4 = 8.0
 #: Waves that a SIMD has registers for.
@@ -156,7 +158,8 @@ def _cost(problem: Problem, found: Separable, tile: SharedMemoryTile) -> float:
     rounds = ceil_div(shape.c4, tile.depth)
     values = rounds * tile.depth * tile.height / tile.lanes
     if machine.scalar:
-        each = shape.taps * (4 + _TAP) + _VALUE + 4 * epilogue_work(link.problem.epilogue)
+        tap = _TAP_OF_WORDS if isinstance(tile, DotTile) else _TAP
+        each = shape.taps * (4 + tap) + _VALUE + 4 * epilogue_work(link.problem.epilogue)
         work, waits = values * each + rounds * _ROUND + _OUTSIDE, rounds * _WAITS + _OUTSIDE_WAITS
     else:
         work, waits = values * shape.taps * (4 + _LOADS), 0.0

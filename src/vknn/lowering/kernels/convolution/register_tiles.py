@@ -265,7 +265,7 @@ def _product_cost(problem: Problem, tile: ConvTile) -> float:
 def _rounds(shape: ConvShape, tile: ConvTile) -> int:
     """Rounds of loads that a lane waits for."""
     channels = ceil_div(shape.group_in, 4)
-    together = round_steps(channels, tile) or 1
+    together = max(1, round_steps(channels, tile))
     return shape.taps * (channels // together + channels % together)
 
 
@@ -346,13 +346,15 @@ def round_steps(channels: int, tile: ConvTile, joined: int = 0) -> int:
     with them); twice as many with dot products, which take a half or a quarter of the time. No more
     than there are ``channels`` (vec4s of a group), and than sums may wait to be joined (``joined``,
     0: any number). Of these the number that leaves the fewest rounds: a vec4 that fills no round is
-    a round of its own. 0, one loop over all, where there is only one vec4, and for 16 vec4s of
-    sums, which leave no registers to a tap's places.
+    a round of its own. -1, a loop over taps alone, where there is only one vec4; 0, one loop over
+    all, for 16 vec4s of sums, which leave no registers to a tap's places.
     """
     sums = tile.pixels * tile.block
     dots = tile.float_dots or tile.weight_format == DOTS
-    if channels == 1 or sums >= _MOST_SUMS:
+    if sums >= _MOST_SUMS:
         return 0
+    if channels == 1:
+        return -1
     most = min(4 // tile.pixels, max(1, 8 // sums)) * (2 if dots else 1)
     most = min(most, channels)
     if joined and not dots:

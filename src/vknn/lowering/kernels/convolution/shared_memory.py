@@ -22,6 +22,7 @@ from vknn.lowering.kernels.convolution.shape import (
     moved_bytes,
     packing_cost,
 )
+from vknn.lowering.kernels.convolution.tile_times import COUNTED_EPILOGUE
 from vknn.lowering.kernels.matmul.cooperative_tiles import (
     with_columns_along_k,
     with_columns_in_memory,
@@ -108,9 +109,9 @@ def shared_cost(
     waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
     counted, beside = _counts_taps(shape), (scaled, waits)
     busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted)
-    if machine.scalar:
-        elements = 4 * tile.rows * tile.cols * epilogue
-        busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
+    part = 1.0 if machine.scalar else COUNTED_EPILOGUE
+    elements = 4 * tile.rows * tile.cols * epilogue * part
+    busy += machine.on_simds(groups * tile.lanes, elements, 0.0)
     return machine.dispatch + machine.beside(busy + ending, moved)
 
 

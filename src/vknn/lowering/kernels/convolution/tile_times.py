@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from vknn.lowering.kit.machine import Machine
 
-#: Instructions for the place of a pixel under a tap: in a loop over taps and channels, of a lane's
-#: only one; in a loop over taps around one over channels.
-_PLACE, _ONLY_PLACE, _PLACE_AROUND = 9.0, 7.0, 8.5
+#: Instructions for the place of a pixel under a tap: in a loop over taps and channels; in a loop
+#: over taps alone, but for a lane's only one, which is no more than the round; in one around one
+#: over channels.
+_PLACE, _PLACE_ALONE, _PLACE_AROUND = 9.0, 7.0, 8.5
 #: Instructions of a round beside products and loads.
 _ROUND = 8.0
 _SCALAR_ROUND = 6.0
@@ -23,6 +24,9 @@ _SCALAR_ROUND = 6.0
 _SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
 #: Instructions of a part, and of joining a vec4 of its sums.
 _PART, _JOINED = 30.0, 6.0
+#: Part of an epilogue's instructions that multiply and add: by these alone times are modelled where
+#: no machine code is read.
+COUNTED_EPILOGUE = 0.5
 #: Pixels and vec4s of output channels of a lane -> waves that a SIMD has registers for: AMD's,
 #: Adreno's, and of 32 lanes NVIDIA's (Apple's driver does not tell).
 _HELD = {
@@ -42,10 +46,11 @@ class TileWork:
     """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
-    over taps and channels. ``pointwise``: without taps. ``waiting``: part of a round's waits that
-    is left, 1 where nothing is loaded ahead. ``converts``: factors take instructions to become
-    float32. ``product``: a multiply-add, by one in float32. ``epilogue``: instructions for an
-    element of the result. ``parts``: of the channels, which other lanes have and a workgroup joins.
+    over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of
+    a round's waits that is left, 1 where nothing is loaded ahead. ``converts``: factors take
+    instructions to become float32. ``product``: a multiply-add, by one in float32.
+    ``epilogue``: instructions for an element of the result. ``parts``: of the
+    channels, which other lanes have and a workgroup joins.
     ``rows``: vec4s of weights in a step for a vec4 of output channels. ``taken``: instructions that
     make a factor of a vec4 of x, by RADV's code and for its GPUs; ``unpacked``: those that make
     factors of the weights of a vec4 of output channels. ``finish``: those for a vec4 of the result
@@ -70,7 +75,7 @@ class TileWork:
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
-        rounds = self.steps / (self.together or 1)
+        rounds = self.steps / max(1, self.together)
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
             instructions += _SCALAR_ROUND * rounds
@@ -100,15 +105,16 @@ class TileWork:
         if self.pointwise:
             return products
         if not self.together:
-            return products + (_PLACE * self.pixels if self.pixels > 1 else _ONLY_PLACE)
+            return products + _PLACE * self.pixels
         # Places are moved on once a round.
-        places = _PLACE_AROUND * self.pixels / self.together
-        return products + (places if self.pixels > 1 else 0.0)
+        alone = self.together < 0
+        places = _PLACE_ALONE if alone else _PLACE_AROUND / self.together
+        return products + (places * self.pixels if self.pixels > 1 else 0.0)
 
     def _outside(self, machine: Machine) -> float:
         """Instructions before and after the loop."""
         sums = self.pixels * self.block
         if not machine.scalar:
-            return 2.0 * sums
+            return (2.0 + 4 * COUNTED_EPILOGUE * self.epilogue) * sums
         finish = 5 + 4 * self.epilogue + self.finish
         return 40 + finish * sums + (0 if self.pointwise else 60 * self.pixels)
