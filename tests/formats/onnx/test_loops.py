@@ -383,3 +383,30 @@ def test_bodies_that_do_not_fit(nodes: Any, outputs: Any, text: str, tmp_path: P
             pytest.raises(ShapeError, match=text),
         ):
             session.run({"M": np.int64(3), "x": X})
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 0, 2], [0, 0, 0]])
+def test_scans_of_batches(lengths: Any, tmp_path: Path, device: Any) -> None:
+    """Scan of opset 8: a batch of sequences, each with a length of its own."""
+    body = graph(
+        [node("Add", "h a", "h2"), node("Mul", "h2 b", "o")],
+        [value("h", (2,)), value("a", (2,)), value("b", (2,))],
+        [value("h2", (2,)), value("o", (2,))],
+    )
+    scan = node("Scan", f"{'n' if lengths else '-'} h a b", "y s", body=body, num_scan_inputs=2,
+                directions=[0, 1])  # fmt: skip
+    inputs = [value("h", (3, 2)), value("a", (3, 4, 2)), value("b", (3, 4, 2))]
+    tensors = {"n": np.int64(lengths)} if lengths else {}
+    message = model(graph([scan], inputs, [value("y", None), value("s", None)], tensors), 8)
+    chance = np.random.default_rng(7)
+    feeds = {v.name: chance.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim])
+             .astype(np.float32) for v in inputs}  # fmt: skip
+    with opened(message, tmp_path, device) as session:
+        found = session.run(feeds)
+    for entry, rounds in enumerate(lengths or [4, 4, 4]):
+        h, wanted = feeds["h"][entry], np.zeros((4, 2), np.float32)
+        for step in range(rounds):
+            h = h + feeds["a"][entry, step]
+            wanted[step] = h * feeds["b"][entry, 3 - step]
+        assert np.allclose(found["y"][entry], h, rtol=1e-5)
+        assert np.allclose(found["s"][entry], wanted, rtol=1e-5)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from vknn.formats.onnx.context import Context
@@ -15,8 +18,21 @@ from vknn.formats.onnx.loops import (
     Sliced,
     Stacked,
 )
+from vknn.formats.onnx.records import NodeRecord
 from vknn.formats.onnx.registry import operator
-from vknn.formats.onnx.steps import Item, Key, Steps, TensorList
+from vknn.formats.onnx.steps import (
+    Adder,
+    Item,
+    Key,
+    Known,
+    NameScope,
+    RunNeeded,
+    Step,
+    Steps,
+    TensorList,
+)
+from vknn.graph import Origin, Value
+from vknn.ops.movement.shape import Concat, Slice
 
 _VERSIONS = (11, 13, 16, 19, 21, 23, 24, 25)
 _ANY = (0, None)
@@ -115,3 +131,92 @@ def sequence_map(c: Context) -> Steps:
     stacked = (Stacked(None),) * len(body.outputs)
     made = Loop(c.node, c.scope, c.origin, body, tuple(arguments), rounds=count, stacked=stacked)
     return Steps([made.first()])
+
+
+@operator("Scan", 8, inputs=(2, None), outputs=_ANY, any_type=True)
+def scan_of_batches(c: Context) -> Steps:
+    """The body's nodes, once for each slice of each entry of a batch"""
+    body, count = c.graph("body"), c.int("num_scan_inputs")
+    items, names = c.items[1:], c.node.inputs[1:]
+    carried = len(items) - count
+    c.require(count >= 1 and carried >= 0, f"has {count} inputs to scan of {len(items)}")
+    c.require(len(body.inputs) == len(items), f"its body takes {len(body.inputs)} values")
+    c.require(len(body.outputs) >= carried, f"its body gives {len(body.outputs)} values")
+    c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
+    values = [c.value(number) for number in range(1, len(c.items))]
+    batches = {v.type.dims[0] if v.type.rank else -1 for v in values}
+    ranks = all(v.type.rank >= 2 for v in values[carried:])
+    c.require(ranks and len(batches) == 1, f"scans batches of the sizes {sorted(batches)}")
+    lengths = {v.type.dims[1] for v in values[carried:]}
+    c.require(len(lengths) == 1, f"scans inputs of the sizes {sorted(lengths)}")
+    batch, length = batches.pop(), lengths.pop()
+    c.require(batch > 0, "scans a batch of nothing")
+    rounds = [length] * batch if c.optional(0) is None else c.ints(0, "sequence_lens")
+    good = len(rounds) == batch and all(0 <= number <= length for number in rounds)
+    c.require(good, f"has the lengths {rounds[:8]} for {batch} sequences of {length}")
+    turned = c.int_list("directions", (0,) * count, count)
+    stacked = (Stacked(),) * (len(body.outputs) - carried)
+    steps: list[Step] = []
+    given: dict[Key, Item] = {}
+    for entry in range(batch):
+        own = tuple(entry_name(name, entry) for name in names)
+        for name, value in zip(own, values, strict=True):
+            taken = c.add(Slice((entry,), (entry + 1,), (0,)), value)
+            given[c.scope, name] = c.reshape(taken, value.type.dims[1:])
+        sliced = tuple(
+            Sliced(name, 0, backwards != 0)
+            for name, backwards in zip(own[carried:], turned, strict=True)
+        )
+        outputs = tuple(name and entry_name(name, entry) for name in c.node.outputs)
+        made = Loop(
+            replace(c.node, outputs=outputs), c.scope, c.origin, body,
+            (*map(Carried, range(carried)), *sliced), carried, rounds[entry], stacked=stacked,
+        )  # fmt: skip
+        for i in range(carried):
+            given[made.state, f"carried:{i}"] = given[c.scope, own[i]]
+        steps.append(made.first())
+    return Steps([*steps, JoinedEntries(c.node, c.scope, c.origin, carried, batch, length)], given)
+
+
+def entry_name(name: str, entry: int) -> str:
+    """Name of one entry of a batch of values called ``name``."""
+    return f"{name}\0entry {entry}"
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedEntries(Step):
+    """Batches made of their entries; stacked results are followed by zeros up to ``length``."""
+
+    node: NodeRecord
+    scope: NameScope
+    origin: Origin
+    carried: int
+    batch: int
+    length: int
+
+    def reads(self) -> Iterator[Key]:
+        for name in filter(None, self.node.outputs):
+            yield from ((self.scope, entry_name(name, entry)) for entry in range(self.batch))
+
+    def take(self, known: Known) -> None:
+        adder = Adder(known.builder, self.origin)
+        for number, name in enumerate(self.node.outputs):
+            if not name:
+                continue
+            items = [known.item(self.scope, entry_name(name, e)) for e in range(self.batch)]
+            values = [item for item in items if isinstance(item, Value)]
+            if any(not v.type.is_static for v in values):
+                raise RunNeeded
+            if number >= self.carried:
+                inner = next((v.type.dims[1:] for v in values if v.type.dims[0]), None)
+                values = [self._filled(adder, v, inner or v.type.dims[1:]) for v in values]
+            made = [adder.reshape(v, (1, *v.type.dims)) for v in values]
+            known.set(self.scope, name, adder.add(Concat(0), *made))
+
+    def _filled(self, adder: Adder, value: Value, inner: tuple[int, ...]) -> Value:
+        rounds = value.type.dims[0]
+        if rounds == self.length:
+            return value
+        zeros = np.zeros((self.length - rounds, *inner), value.type.dtype.numpy)
+        rest = adder.constant(zeros, "zeros")
+        return adder.add(Concat(0), value, rest) if rounds else rest
