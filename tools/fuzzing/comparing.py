@@ -134,6 +134,8 @@ def _floats(value: Any) -> Iterator[float]:
 
 def _alike(expected: Any, found: Any) -> bool:
     """A first look: whether operators need to be held against each other one by one."""
+    if isinstance(expected, list) and isinstance(found, list):  # sequences
+        return len(expected) == len(found) and all(map(_alike, expected, found))
     first, second = np.asarray(expected), np.asarray(found)
     if first.shape != second.shape or first.dtype != second.dtype:
         return False

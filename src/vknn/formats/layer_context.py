@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
@@ -77,7 +78,7 @@ class LayerContext:
         stem = f"{self.origin.name}/{op.type_name}"
         values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
         for value in values:
-            if value.type.is_static and value.type.size >= MAX_ELEMENTS:
+            if value.type.is_static and _extent(value.type) >= MAX_ELEMENTS:
                 raise ShapeError(f"its output {value.type} is absurdly large")
         return values
 
@@ -134,3 +135,8 @@ def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | 
 def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
     """The result of a converter, one value or several, as a tuple."""
     return (result,) if isinstance(result, Value) else tuple(result)
+
+
+def _extent(type_: TensorType) -> int:
+    """The number of elements, empty axes aside: NumPy has no empty tensors with huge sizes."""
+    return math.prod(d for d in type_.dims if d)

@@ -18,6 +18,7 @@ import numpy as np
 from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.layer_context import NeedsData
 from vknn.formats.layer_errors import errors_of
+from vknn.formats.onnx.complex_types import COMPLEX_OPERATORS, refuse_complex
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import MAX_NODES
@@ -179,6 +180,8 @@ class Conversion:
         context = Context(self.builder, node, scope, items, values, found.version)
         if not found.lists:
             _check_tensors(context, items)
+        if found.domain or found.name not in COMPLEX_OPERATORS:
+            refuse_complex(context)
         if not found.any_type:
             small = widened(context)
         results = found.convert(context)
