@@ -127,7 +127,7 @@ def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | 
     if not inputs or not op.deterministic or any(c is None for c in constants):
         return None
     types: tuple[TensorType, ...] = op.infer(*(None if v is None else v.type for v in inputs))
-    if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
+    if any(not t.is_static or _extent(t) > _FOLDED_ELEMENTS for t in types):
         return None
     return op.reference(*(None if v is None else v.constant for v in inputs))
 

@@ -149,9 +149,10 @@ def test_complex_numbers(operator: str, inputs: str, tmp_path: Path) -> None:
 
 def test_element_types_that_do_not_fit(tmp_path: Path) -> None:
     """What the file says of its outputs is a hint; what operators take is none."""
-    for name, one, two in (("Add", DType.FLOAT32, DType.INT64), ("And", DType.BOOL, DType.FLOAT32),
-                           ("MatMul", DType.FLOAT32, DType.FLOAT16), ("Add", DType.STRING, DType.STRING),
-                           ("Where", DType.FLOAT32, DType.FLOAT32)):  # fmt: skip
+    f32 = DType.FLOAT32
+    for name, one, two in (("Add", f32, DType.INT64), ("And", DType.BOOL, f32),
+                           ("MatMul", f32, DType.FLOAT16), ("Add", DType.STRING, DType.STRING),
+                           ("Where", f32, f32)):  # fmt: skip
         inputs = [value("a", (2, 2), one), value("b", (2, 2), two)]
         made = node(name, "a a b" if name == "Where" else "a b")
         feeds = {v.name: np.full((2, 2), b"1" if t is DType.STRING else 1, t.numpy)
@@ -213,9 +214,12 @@ def test_loops_inside_of_loops(tmp_path: Path) -> None:
                      [value("i", (), DType.INT64), value("c", (), DType.BOOL), value("v")],
                      [value("d", (), DType.BOOL), value("w")])  # fmt: skip
     message = simple(node("Loop", "M - x", body=body), M=np.int64(1000))
-    with modest(), Session(save(message, tmp_path), device="numpy", timeout=1) as session:
-        with pytest.raises(VknnError, match="not done within"):
-            session.run({"x": X})
+    with (
+        modest(),
+        Session(save(message, tmp_path), device="numpy") as session,
+        pytest.raises(VknnError, match="not done within"),
+    ):
+        session.run({"x": X}, timeout=1)
 
 
 def _external(location: str, **entries: str) -> Any:

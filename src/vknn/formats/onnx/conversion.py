@@ -51,6 +51,8 @@ from vknn.formats.onnx.steps import (
 )
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
 
+#: Letters of a call's name in those of the nodes inside it, which may be deep.
+_LONGEST_LABEL = 80
 #: Elements of a tensor that may be a shape or axes.
 _MOST_SIZES = 64
 
@@ -210,7 +212,8 @@ class Conversion:
             for name, found in given.items()
         }
         present = {name: found for name, found in attributes.items() if found is not None}
-        scope = NameScope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
+        label = node.label[:_LONGEST_LABEL]
+        scope = NameScope(f"{step.scope.path}{label}/", function.imports, None, {}, present)
         items = {(scope, name): None for name in function.inputs}
         names = zip(function.inputs, node.inputs, strict=False)
         known = {(scope, inner): self.item(step.scope, name) for inner, name in names}
