@@ -35,8 +35,9 @@ from vknn.graph import Node, TensorType  # noqa: E402
 from vknn.lowering import LoweringOptions, candidates  # noqa: E402
 from vknn.plan import DeviceLimits  # noqa: E402
 
-#: Operator -> version -> element type -> whether all of it runs on a device.
-Record = dict[str, dict[str, dict[str, bool]]]
+#: Operator -> version -> element type of the first input -> where its nodes run.
+Record = dict[str, dict[str, dict[str, str]]]
+DEVICE, HOST, BOTH = "device", "host", "both"
 LIMITS, OPTIONS = DeviceLimits(), LoweringOptions()
 
 
@@ -47,7 +48,8 @@ def recorded() -> Record:
         try:
             for operator, version, dtype, device in _of_case(case):
                 kinds = found.setdefault(operator, {}).setdefault(str(version), {})
-                kinds[dtype] = kinds.get(dtype, True) and device
+                where = DEVICE if device else HOST
+                kinds[dtype] = where if kinds.get(dtype, where) == where else BOTH
         except VknnError:
             continue
     return {
@@ -75,9 +77,15 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, bool]]:
         found = operator_type(domain, name, model.record.imports.get(domain, 1))
         if found is None:
             continue
-        own = [node for node in nodes if node.origin.type == label and node.is_static]
+        own = [node for node in nodes if node.origin.type == label and _counts(node)]
         device = all(candidates(node, LIMITS, OPTIONS) for node in own)
         yield f"{domain}::{name}" if domain else name, found.version, dtype, device
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node says where its operator runs: the host alone knows empty tensors."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    return node.is_static and all(v.type.size > 0 for v in values if v.type.is_static)
 
 
 def _nodes(model: OnnxModel, feeds: Mapping[str, Any]) -> list[Node]:
