@@ -25,7 +25,8 @@ UNSUPPORTED = Path(__file__).resolve().parent / "peers" / "onnx" / "unsupported.
 TOLERANCES = {"float32": 1e-4, "float64": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}
 _STORED_AS_BITS = (
     "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
+    "float8_e8m0fnu", "float4_e2m1fn", "float6_e2m3fn",
+    "float6_e3m2fn", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip
 Case = Mapping[str, Any]
 

@@ -22,8 +22,18 @@ def tensor(name: str, array: Any) -> Any:
     if array.dtype == object:
         found.string_data.extend(array.reshape(-1).tolist())
     else:
-        found.raw_data = array.tobytes()
+        found.raw_data = _raw(array)
     return found
+
+
+def _raw(array: np.ndarray) -> bytes:
+    """The bytes of a tensor; elements of less than a byte packed, the first in the lowest bits."""
+    bits = BY_DTYPE[DType.of(array)].bits
+    if bits >= 8:
+        return array.tobytes()
+    codes = array.view(np.uint8).reshape(-1)
+    single = (codes[:, None] >> np.arange(bits) & 1).astype(np.uint8)
+    return np.packbits(single.reshape(-1), bitorder="little").tobytes()
 
 
 def value(name: str, dims: Dims = (2, 3), dtype: DType = DType.FLOAT32) -> Any:

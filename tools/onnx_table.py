@@ -48,11 +48,36 @@ for them; they may differ from run to run. An initializer that is an input, too,
   depends on data, the graph ends there, and goes on when they are known.
 - int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the
   host.
+- Networks with pairs of QuantizeLinear and DequantizeLinear compute on integers of 8 bits where
+  they can: convolutions, products, normalizations, sums, means, functions of one tensor and what
+  moves elements. Results are within a step of what floats give; `VKNN_DISABLE=integers` computes in
+  floats.
+- MatMulNBits, MatMulBnb4, MoE and QMoE have their weights dequantized when the graph is built, so
+  that these take the memory of floats; accuracy_level counts for nothing. Zero points count beside
+  g_idx, too, which onnxruntime 1.32 leaves out. Integers are multiplied exactly: on x86 without
+  VNNI onnxruntime saturates sums of uint8 times int8.
+- Random numbers are vknn's own: with a seed the same in each session, run by run; without one
+  others in each. Bernoulli gives 1 with the probability of its input (onnxruntime with the other
+  one).
+- Strings are computed on the host. RegexFullMatch takes RE2's syntax but for scripts of Unicode
+  (`\\p{Greek}`; general categories are known) and single bytes (`\\C`). StringSplit without a
+  delimiter splits at all white space, and an empty string with one is one part. StringNormalizer
+  changes letters one by one, in the same way for each locale. What ImageDecoder cannot read has no
+  pixels.
+- Attention is one op, unless scores are capped, are an output, or become weights in a type of
+  fewer bits. A query that sees no key gives zeros; keys that a mask is too short for are hidden.
+  Entries of GroupQueryAttention's caches that the operator leaves open are zeros. As in
+  onnxruntime, the last query of a unidirectional MultiHeadAttention sees all keys. `do_rotary` of
+  Attention turns pairs i and i + width / 2 by place / 10000^(2 i / width). A new
+  `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: MaxPool's second output, Dropout and pooling over
-more than three axes, 6-bit floats, windows with negative pads, constant padding of strings. Each is
-an error that says so.
+Known gaps beside operators that are not listed: ConvTranspose and integer convolutions over
+more than three axes, GridSample and DeformConv likewise. Each is an error that says so.
+
+Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
+length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what
+RoiAlign's maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
 
 The tables say, of each operator, for which element types of its first input the test vectors run on
 any device with Vulkan 1.1 and for which on the host alone; where both stand there, shapes or other

@@ -32,9 +32,11 @@ layout(push_constant) uniform P {
 } p;
 
 // Shares of the four corners, and their places in a plane; corners outside have share 0 and place -1.
+// The mask's factor comes last: an infinite one has the sign of the sample, not of each corner.
 struct Corners {
     vec4 share;
     ivec4 at;
+    float factor;
 };
 
 Corners corners_of(int offset_group, int tap, int pixel) {
@@ -44,7 +46,6 @@ Corners corners_of(int offset_group, int tap, int pixel) {
     float v = float(row * p.stride_h - p.pad_h + ky * p.dilation_h) + LOAD1(offset, 2 * number * p.plane + pixel);
     float u = float(column * p.stride_w - p.pad_w + kx * p.dilation_w)
               + LOAD1(offset, (2 * number + 1) * p.plane + pixel);
-    float factor = MASKED ? LOAD1(mask, number * p.plane + pixel) : 1.0;
     bool inside = v > -1.0 && u > -1.0 && v < float(p.in_h) && u < float(p.in_w);
     if (CLAMPED) inside = inside && v >= 0.0 && u >= 0.0;
     vec2 at = inside ? vec2(u, v) : vec2(0.0);
@@ -56,9 +57,10 @@ Corners corners_of(int offset_group, int tap, int pixel) {
     Corners c;
     c.share = vec4(left && above ? (1.0 - high.x) * (1.0 - high.y) : 0.0,
                    right && above ? high.x * (1.0 - high.y) : 0.0,
-                   left && below ? (1.0 - high.x) * high.y : 0.0, right && below ? high.x * high.y : 0.0) * factor;
+                   left && below ? (1.0 - high.x) * high.y : 0.0, right && below ? high.x * high.y : 0.0);
     c.at = ivec4(left && above ? a.y * p.in_w + a.x : -1, right && above ? a.y * p.in_w + b.x : -1,
                  left && below ? b.y * p.in_w + a.x : -1, right && below ? b.y * p.in_w + b.x : -1);
+    c.factor = MASKED ? LOAD1(mask, number * p.plane + pixel) : 1.0;
     return c;
 }
 
@@ -69,8 +71,11 @@ vec4 corner(int base, int at, float share) {
 
 vec4 blend(int c, Corners s) {
     int base = (p.image * p.c4 + c) * p.in_h * p.in_w;
-    return corner(base, s.at.x, s.share.x) + corner(base, s.at.y, s.share.y)
-           + corner(base, s.at.z, s.share.z) + corner(base, s.at.w, s.share.w);
+    vec4 v = corner(base, s.at.x, s.share.x) + corner(base, s.at.y, s.share.y)
+             + corner(base, s.at.z, s.share.z) + corner(base, s.at.w, s.share.w);
+    if (!MASKED) return v;
+    // Behind the last channel stays 0, whatever the factor: products see those lanes.
+    return mix(vec4(0.0), v * s.factor, lessThan(4 * c + ivec4(0, 1, 2, 3), ivec4(p.channels)));
 }
 
 void main() {

@@ -113,24 +113,28 @@ vec4 total_of(vec4 v) {
 }
 
 #if STAGE != 2
-vec4 squares_about(vec4 mean, int base, int first, int end) {
-    vec4 sum = vec4(0.0);
-    for (int k = first; k < end; k += LANES) {
-        PLACE at = place(base, k);
-        vec4 d = load(at) - mean;
-        sum += mix(vec4(0.0), d * d, lanes(at, k));
-    }
-    return total_of(sum);
-}
+// A long sum adds up sums of so many items: adding one item to what thousands made rounds it away.
+const int BLOCK = 256;
 
-vec4 sum_of(int base, int first, int end) {
-    vec4 sum = vec4(0.0);
-    for (int k = first; k < end; k += LANES) {
-        PLACE at = place(base, k);
-        sum += mix(vec4(0.0), load(at), lanes(at, k));
+// Sums over the items of a row from `first` on of `of`, where v is an item's distance from the mean.
+#define SUM(name, of)                                          \
+    vec4 name(vec4 mean, int base, int first, int end) {       \
+        vec4 sum = vec4(0.0), block = vec4(0.0);               \
+        int next = first + BLOCK * LANES;                      \
+        for (int k = first; k < end; k += LANES) {             \
+            PLACE at = place(base, k);                         \
+            vec4 v = load(at) - mean;                          \
+            if (k == next) {                                   \
+                sum += block;                                  \
+                block = vec4(0.0);                             \
+                next += BLOCK * LANES;                         \
+            }                                                  \
+            block += mix(vec4(0.0), of, lanes(at, k));         \
+        }                                                      \
+        return total_of(sum + block);                          \
     }
-    return total_of(sum);
-}
+SUM(sum_about, v)
+SUM(squares_about, v * v)
 #endif
 
 #if STAGE != 1
@@ -202,7 +206,7 @@ void main() {
         count += mix(vec4(0.0), vec4(1.0), lanes(place(base, k), k));
     count = total_of(count);
     vec4 mean = vec4(0.0);
-    if (CENTER != 0) mean = sum_of(base, first, end) / max(count, 1.0);
+    if (CENTER != 0) mean = sum_about(vec4(0.0), base, first, end) / max(count, 1.0);
     vec4 squares = squares_about(mean, base, first, end);
     if (!inside || row_lane() != 0) return;
     STORE4(y, 3 * row, mean);
@@ -210,7 +214,7 @@ void main() {
     STORE4(y, 3 * row + 2, count);
 #else
     vec4 mean = vec4(0.0), factor = vec4(1.0);
-    if (CENTER != 0) mean = sum_of(base, first, end) * p.inverse;
+    if (CENTER != 0) mean = sum_about(vec4(0.0), base, first, end) * p.inverse;
     if (FACTOR != 0) {
         vec4 squares = squares_about(mean, base, first, end);
         factor = factor_of(squares * p.share);

@@ -7,6 +7,7 @@ layout(constant_id = 10) const int KIND = 0;
 layout(constant_id = 11) const int RATIO = 0;    // samples of a bin along an axis; 0: its ceiling
 layout(constant_id = 12) const int ALIGNED = 0;
 layout(constant_id = 15) const int WHOLE = 0;    // MaxRoiPool in whole numbers
+layout(constant_id = 16) const int LARGEST = 0;  // RoiAlign: the largest weighted neighbour, not the mean
 
 const float FAR = 16777216.0;
 

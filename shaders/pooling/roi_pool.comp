@@ -54,7 +54,9 @@ vec4 pixel(int image, int c, int part, int at) {
 vec4 across(vec4 sum, Bin bin, int image, int c, int part, int r, Bin down) {
     int top = r, bottom = r;
     float share_y = 0.0;
-    if (KIND < 2 && !sample_at(down, r, p.in_h, top, bottom, share_y)) return sum;
+    if (KIND < 2 && !sample_at(down, r, p.in_h, top, bottom, share_y)) {
+        return LARGEST != 0 ? larger(sum, vec4(0.0)) : sum;
+    }
     for (int s = bin.first; s < bin.last; ++s) {
         if (KIND == 2) {
             sum = larger(sum, pixel(image, c, part, r * p.in_w + s));
@@ -64,11 +66,19 @@ vec4 across(vec4 sum, Bin bin, int image, int c, int part, int r, Bin down) {
             int left, right;
             float share_x;
             bool inside = sample_at(bin, s, p.in_w, left, right, share_x);
-            vec4 upper = between(pixel(image, c, part, top * p.in_w + left),
-                                 pixel(image, c, part, top * p.in_w + right), share_x);
-            vec4 lower = between(pixel(image, c, part, bottom * p.in_w + left),
-                                 pixel(image, c, part, bottom * p.in_w + right), share_x);
-            sum += inside ? between(upper, lower, share_y) : vec4(0.0);
+            vec4 a = pixel(image, c, part, top * p.in_w + left);
+            vec4 b = pixel(image, c, part, top * p.in_w + right);
+            vec4 d = pixel(image, c, part, bottom * p.in_w + left);
+            vec4 e = pixel(image, c, part, bottom * p.in_w + right);
+            if (LARGEST != 0) {
+                vec4 upper = larger((1.0 - share_x) * a, share_x * b);
+                vec4 lower = larger((1.0 - share_x) * d, share_x * e);
+                vec4 most = larger((1.0 - share_y) * upper, share_y * lower);
+                sum = larger(sum, inside ? most : vec4(0.0));
+            } else {
+                vec4 upper = between(a, b, share_x), lower = between(d, e, share_x);
+                sum += inside ? between(upper, lower, share_y) : vec4(0.0);
+            }
         }
     }
     return sum;
@@ -91,7 +101,7 @@ void main() {
         Bin down = bin_of(box.y, box.w, p.scale, p.share_h, row, p.out_h, p.in_h);
         Bin bin = bin_of(box.x, box.z, p.scale, p.share_w, column, p.out_w, p.in_w);
         bool empty = !known || down.first >= down.last || bin.first >= bin.last;
-        vec4 sum = vec4(KIND == 2 ? -M_INF : 0.0);
+        vec4 sum = vec4(KIND == 2 || LARGEST != 0 ? -M_INF : 0.0);
         if (FIRST == 0) sum = parts[item];
         int begin = down.first + p.row;
         int end = empty ? 0 : min(begin + p.rows, down.last);
@@ -99,7 +109,12 @@ void main() {
         if (LAST == 0) {
             STORE4(parts, item, sum);
         } else {
-            if (KIND != 2) sum /= bin.count * down.count;
+            if (LARGEST != 0) {
+                bool more = bin.last - bin.first < int(bin.count) || down.last - down.first < int(down.count);
+                if (more) sum = larger(sum, vec4(0.0));  // of the samples beyond the image
+            } else if (KIND != 2) {
+                sum /= bin.count * down.count;
+            }
             STORE4(y, item, zero_padding_lanes(empty ? vec4(0.0) : sum, c, p.channels));
         }
     }

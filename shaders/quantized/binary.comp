@@ -5,7 +5,9 @@
 #define ELEM 1
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
+#include "common/mathf.glsl"
 #include "quantized/fixed_point.glsl"
+#include "quantized/rounding.glsl"
 
 // Arithmetic of two quantized tensors, with broadcasting (QuantizedBinary has the formulas).
 #if WIDE
@@ -27,6 +29,10 @@ OUTPUT4I(3, y);
 #define SHIFTED_ADD 6
 #define SHIFTED_SUB 7
 #define DOUBLING_HIGH 8
+#define FLOAT_ADD 9
+#define FLOAT_SUB 10
+#define FLOAT_MUL 11
+#define FAR 1073741824.0
 layout(constant_id = 10) const int KIND = 0;
 layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
@@ -81,6 +87,15 @@ ivec4 divided(ivec4 a, ivec4 b) {
     return mix(kept, other, astray);
 }
 
+// A sum, difference or product in floats, whose bits the multipliers are, over a third; halves to even.
+ivec4 in_floats(ivec4 a, ivec4 b) {
+    precise vec4 first = vec4(a) * intBitsToFloat(value(2));
+    precise vec4 second = vec4(b) * intBitsToFloat(value(3));
+    precise vec4 real = KIND == FLOAT_ADD ? first + second : KIND == FLOAT_SUB ? first - second : first * second;
+    vec4 whole = roundEven(ieee_quotient(real, intBitsToFloat(value(4))));
+    return ivec4(clamp(whole, vec4(-FAR), vec4(FAR)));
+}
+
 void main() {
     [[unroll]] for (int k = 0; k < 12; ++k) held[k] = LOAD1(setting, k);
     FOR_EACH_ITEM(i, p.count, p.chunk) {
@@ -96,6 +111,8 @@ void main() {
             v = mix(times(0, a), times(1, a * b), lessThan(a, ivec4(0)));
         } else if (KIND == DIV) {
             v = divided(a, b);
+        } else if (KIND >= FLOAT_ADD) {
+            v = in_floats(a, b);
         } else if (KIND == SHIFTED_ADD || KIND == SHIFTED_SUB) {
             a = rounding_shift(a, -value(5));
             b = rounding_shift(b, -value(6));

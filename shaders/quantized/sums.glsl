@@ -13,7 +13,8 @@
 // QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
 //
 // `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
-// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias. With RESIDUAL
+// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias; with ROUNDING 6
+// the second multipliers and shifts, and the bounds between. With RESIDUAL
 // three more vec4s stand behind the first: (zero points of the result and of `other`, shift to the
 // left, zero point of the sum), (their multipliers and the sum's, lowest), (their shifts, highest).
 
@@ -38,7 +39,9 @@
 layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // 0: the fixed-point product of int32, rounded twice; 1: of int64 and 16 bits of the multiplier,
 // rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once; 4: as 0, where
-// sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right.
+// sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right; 5: the product with a
+// float32 plus another, whose bits multiplier and shift are, halves to even; 6: as 5, and the result
+// within bounds once more.
 layout(constant_id = 21) const int ROUNDING = 0;
 // 128 where x is unsigned; with MIXED -128 where it is signed.
 layout(constant_id = 22) const int SIGN = 0;
@@ -177,6 +180,8 @@ int bytes(ivec4 v) {
 
 #endif
 
+#define FAR 1073741824.0
+
 void add_sum(inout ivec4 low, inout ivec4 high, ivec4 more) {
     ivec4 sum = low + more;
     if (ROUNDING == 1) high += (more >> 31) + ivec4(lessThan(uvec4(sum), uvec4(low)));
@@ -211,10 +216,18 @@ ivec4 single_multiply(ivec4 x, ivec4 q, ivec4 shift) {
     return long_shift(top, uvec4(low), clamp(31 - shift, ivec4(1), ivec4(62)));
 }
 
+// x * q + shift of the bits of floats, halves to even.
+vec4 float_multiply(vec4 x, ivec4 q, ivec4 shift) {
+    precise vec4 real = x * intBitsToFloat(q);
+    real += intBitsToFloat(shift);
+    return clamp(roundEven(real), vec4(-FAR), vec4(FAR));
+}
+
 // The numbers that requantize a vec4 of output channels. `rounded`: half of the unit of a right shift,
 // for rounding, plus the zero point of y in that unit.
 struct Requantizer {
     ivec4 head, q, shift, bias, bias_high, rounded;
+    ivec4 q2, shift2, low, high;  // ROUNDING 6
 #if RESIDUAL
     ivec4 zeros, multipliers, shifts;
 #endif
@@ -227,7 +240,8 @@ Requantizer requantizer(int m, int m4, ivec4 head) {
     r.head = head;
 #if SHUFFLE
     int lane = int(gl_LocalInvocationID.x) & 7;
-    ivec4 own = LOAD4(setting, lane < 4 ? HEAD_ROWS + lane * m4 + m : RESIDUAL != 0 ? lane - 3 : 0);
+    bool row = lane < (ROUNDING == 6 ? 7 : 4);
+    ivec4 own = LOAD4(setting, row ? HEAD_ROWS + lane * m4 + m : RESIDUAL != 0 ? lane - 3 : 0);
 #define NUMBERS(lane, place) subgroupShuffle(own, lane)
 #else
 #define NUMBERS(lane, place) LOAD4(setting, place)
@@ -236,6 +250,12 @@ Requantizer requantizer(int m, int m4, ivec4 head) {
     r.shift = NUMBERS(1, HEAD_ROWS + m4 + m);
     r.bias = NUMBERS(2, HEAD_ROWS + 2 * m4 + m);
     if (ROUNDING == 1) r.bias_high = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
+    if (ROUNDING == 6) {
+        r.q2 = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
+        r.shift2 = NUMBERS(4, HEAD_ROWS + 4 * m4 + m);
+        r.low = NUMBERS(5, HEAD_ROWS + 5 * m4 + m);
+        r.high = NUMBERS(6, HEAD_ROWS + 6 * m4 + m);
+    }
     if (ROUNDING == 4) r.rounded = ((ivec4(1) << r.shift) >> 1) + (ivec4(head.y) << r.shift);
 #if RESIDUAL
     r.zeros = NUMBERS(4, 1);
@@ -265,6 +285,11 @@ ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
         v = fixed_multiply(sum, r.q, r.shift);
     } else if (ROUNDING == 3) {
         v = single_multiply(sum, r.q, r.shift);
+    } else if (ROUNDING == 5) {
+        v = ivec4(float_multiply(vec4(sum), r.q, r.shift));
+    } else if (ROUNDING == 6) {
+        vec4 between = clamp(float_multiply(vec4(sum), r.q, r.shift), vec4(r.low), vec4(r.high));
+        v = ivec4(float_multiply(between, r.q2, r.shift2));
     }
     return clamp(v + r.head.y, r.head.z, r.head.w);
 }

@@ -16,6 +16,8 @@ layout(constant_id = 10) const int MODE = 1;     // 0 nearest, 1 linear, 2 cubic
 layout(constant_id = 11) const int PADDING = 0;  // 0 zeros, 1 border, 2 reflection
 layout(constant_id = 12) const int ALIGN = 0;
 layout(constant_id = 13) const int AXES = 2;
+layout(constant_id = 14) const int TO_EVEN = 0;
+layout(constant_id = 15) const int REPEATED = 0;
 
 layout(push_constant) uniform P {
     int count, chunk;
@@ -34,14 +36,29 @@ float unnormalized(float g, float size) {
     return place;
 }
 
+// A place reflected at 0 and at `length`.
+float reflected(float place, float length) {
+    float away = abs(place);
+    if (REPEATED != 0) {
+        float period = max(2.0 * length, 1.0);
+        away = min(away, FAR);
+        precise float rest = away - period * floor(away / period);
+        away = rest;
+    }
+    return length - abs(away - length);
+}
+
 // A place moved into the image as PADDING says; NaN stays, which clamp may make a number.
 float moved(float place, float size) {
     if (isnan(place)) return place;
     float last = size - 1.0;
     if (PADDING == 1) return clamp(place, 0.0, last);
     if (PADDING != 2) return place;
-    if (ALIGN != 0) return last - abs(abs(place) - last);
-    precise float mirrored = size - abs(abs(place + 0.5) - size) - 0.5;
+    if (ALIGN != 0) {
+        float inside = reflected(place, last);
+        return REPEATED != 0 ? clamp(inside, 0.0, last) : inside;
+    }
+    precise float mirrored = reflected(place + 0.5, size) - 0.5;
     return clamp(mirrored, 0.0, last);
 }
 
@@ -70,6 +87,7 @@ int index_of(float whole, int tap, int size) {
 float whole_of(float g, int axis, out float fraction) {
     float size = float(p.size[axis]);
     float place = unnormalized(g, size);
+    if (TO_EVEN != 0) place = roundEven(place);
     if (MODE != 2) place = moved(place, size);
     precise float shifted = MODE == 0 ? place + 0.5 : place;
     shifted = limited(shifted);

@@ -7,7 +7,7 @@ import pytest
 
 from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
-from vknn.ops.attention import Attention
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
@@ -31,6 +31,7 @@ from vknn.ops.movement.shape import Concat, Transpose
 from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.recurrent.rnn import LSTM
 from vknn.ops.reduction import Softmax
 from vknn.ops.sampling.resize import Resize
 
@@ -202,3 +203,56 @@ def test_a_sum_that_overflows_leaves_the_others_their_tolerance(kernel: int) -> 
     op = Conv((1, 1), (0,) * 4, (1, 1))
     (bound,) = allowances(op, [x, w], op.reference(x, w))
     assert (bound.allowed > UNIT).all()
+
+
+def test_rotations_that_cancel_have_a_tolerance() -> None:
+    x, table = np.array([[1.0, 1.0]], np.float32), np.array([[0.7]], np.float32)
+    expected = RotaryEmbedding().reference(x, table, table)
+    (bound,) = allowances(RotaryEmbedding(), [x, table, table], expected)
+    assert expected[0][0, 0] == 0.0
+    assert bound.allowed.min() > UNIT
+
+
+def test_rotations_have_a_tolerance() -> None:
+    inputs = [array(2, 7, 8), array(7, 4), array(7, 4)]
+    test_rounding_is_allowed_and_mistakes_are_not(RotaryEmbedding(), inputs)
+
+
+def test_states_have_a_tolerance() -> None:
+    """Of the outputs and of the last state, with corrections that cancel most of it."""
+    k = array(1, 30, 8)
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    inputs = [array(1, 30, 16), k, array(1, 30, 6), array(1, 1, 8, 6)]
+    for more in ([], [-positive(1, 30, 8)], [None, positive(1, 30, 1) / 2]):
+        op, given = LinearAttention(2, 1, 0.35), [*inputs, *more]
+        moved = [
+            None if x is None else (x * (1 + random.uniform(-UNIT, UNIT, x.shape))).astype(x.dtype)
+            for x in given
+        ]
+        expected, near = op.reference(*given), op.reference(*moved)
+        bounds = allowances(op, given, expected)
+        for y, found, bound in zip(expected, near, bounds, strict=True):
+            assert compare(found, y, bound).ok
+            wrong = y.copy()
+            wrong[np.unravel_index(np.argmax(np.abs(y)), y.shape)] *= np.float32(1.01)
+            assert not compare(wrong, y, bound).ok
+
+
+def test_samples_that_overflow_leave_the_others_their_tolerance() -> None:
+    x, w, offset = (
+        np.abs(array(1, 4, 3, 3)),
+        np.abs(array(5, 4, 1, 1)) + np.float32(1),
+        array(1, 2, 3, 3),
+    )
+    x[0, :2, 0, 0] = 3e38
+    op = DeformConv((1, 1), (0,) * 4, (1, 1))
+    (bound,) = allowances(op, [x, w, 0 * offset], op.reference(x, w, 0 * offset))
+    assert (bound.allowed > UNIT).all()
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+def test_steps_without_a_number_leave_the_others_their_tolerance(special: float) -> None:
+    x, w, r = array(3, 2, 4), array(1, 20, 4), array(1, 20, 5)
+    x[1, 0, 2] = special
+    for bound in allowances(LSTM(), [x, w, r], LSTM().reference(x, w, r)):
+        assert (bound.allowed > UNIT).all()

@@ -18,7 +18,7 @@ from tests.helpers import single_op_graph
 from vknn.graph import DType, Graph, Op
 from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.ops import elementwise as ew
-from vknn.ops.attention import Attention, RotaryEmbedding
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 from vknn.ops.convolution.conv import Conv, ConvInteger, ExactConv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
@@ -185,6 +185,10 @@ def _products() -> Iterator[Case]:
         yield Case(RotaryEmbedding(), (q, (9, width), (9, width)))
         k = (2, 2, 9, width)
         yield Case(Attention(6, 0.5, 2), ((2, 6, 5, width), k, k, (6, 5, 9)))
+        state = (2, 2, width, width)
+        yield Case(LinearAttention(4, 2, 0.5), ((2, 9, 4 * width), q, q, state))
+        rates, beta = (2, 9, 2 * width), (2, 9, 2)
+        yield Case(LinearAttention(4, 2, 0.5), ((2, 9, 4 * width), q, q, state, rates, beta))
 
 
 def _rows() -> Iterator[Case]:

@@ -17,6 +17,7 @@ from vknn.ops.normalization import (
     RMSNormalization,
 )
 from vknn.ops.reduction import (
+    CumProd,
     CumSum,
     LogSoftmax,
     ReduceL1,
@@ -67,6 +68,9 @@ def _along() -> Iterator[Given]:
                 yield Glu(axis), (shape,), ()
                 yield TopK(axis, 2, sorted=False), (shape,), ()
     yield CumSum(1), ((2, 5000),), ()
+    for exclusive in (False, True):
+        yield CumProd(1, exclusive), (EVEN,), ()
+        yield CumProd(3, exclusive, True), (IMAGE,), ()
     yield TopK(1, 20), ((2, 5000),), ()
     yield TopK(1, 2000), ((2, 5000),), ()
 

@@ -29,8 +29,10 @@ def cases() -> Iterator[tuple[Op, tuple[object, ...]]]:
 _CASES: list[tuple[Op, tuple[tuple[int, ...], ...]]] = [
     (GridSample("nearest"), (_IMAGE, (1, 5, 6, 2))),
     (GridSample("cubic", "reflection"), (_IMAGE, (1, 5, 6, 2))),
+    (GridSample("nearest", "reflection", to_even=True, repeated=True), (_IMAGE, (1, 5, 6, 2))),
     (GridSample("linear", "border", grid_first=True), ((2, 3, 4, 5, 6), (2, 3, 4, 3, 2))),
     (RoiAlign((3, 2), 0.5), (_IMAGE, (4, 4))),
+    (RoiAlign((3, 2), 0.5, mode="max"), (_IMAGE, (4, 4))),
     (RoiAlign((3, 2), sampling_ratio=2, clipped=True), (_IMAGE, (4, 5))),
     (MaxRoiPool((3, 2)), (_IMAGE, (4, 4))),
     (PositionSensitiveRoiPool((3, 2)), (_IMAGE, (4, 4))),

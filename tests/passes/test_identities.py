@@ -87,3 +87,26 @@ def test_an_input_can_become_an_output(becomes) -> None:  # type: ignore[no-unty
     x = g.input("x", TensorType((2,)))
     graph = g.finish({"y": g.add(Identity(), g.add(Identity(), x))})
     becomes(graph, remove_identities, "output y = x")
+
+
+@pytest.mark.parametrize(
+    ("source", "between", "gone"),
+    [
+        (DType.INT32, DType.INT64, True),
+        (DType.UINT8, DType.INT32, True),
+        (DType.FLOAT32, DType.FLOAT64, True),
+        (DType.FLOAT16, DType.FLOAT32, True),
+        (DType.INT64, DType.INT32, False),
+        (DType.INT32, DType.UINT32, False),
+        (DType.INT32, DType.FLOAT32, False),
+        (DType.INT32, DType.FLOAT64, False),
+        (DType.FLOAT32, DType.FLOAT16, False),
+        (DType.BOOL, DType.INT32, False),
+    ],
+)
+def test_casts_to_a_wider_type_and_back(source: DType, between: DType, gone: bool) -> None:
+    b = GraphBuilder()
+    x = b.input("x", TensorType((2, 3), source))
+    y = b.add(Cast(source), b.add(Cast(between), x))
+    (node, *_) = remove_identities(b.finish({"y": b.add(Transpose((1, 0)), y)})).nodes
+    assert (node.inputs[0] is x and isinstance(node.op, Transpose)) == gone

@@ -1,18 +1,21 @@
 """Overflow: elements that a device, adding up in float32, cannot have as the reference has them.
 
-Each rule names elements of one operator's result, by that operator's own inputs.
+So are those of subnormal inputs, which Vulkan lets a device take as zeros. Each rule names elements
+of one operator's result, by that operator's own inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from vknn.graph import Op
+from vknn.ops.attention import RotaryEmbedding
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.elementwise import Fused
 from vknn.ops.matmul import MatMul
 from vknn.ops.recurrent.rnn import LSTM, Recurrent
@@ -20,6 +23,8 @@ from vknn.ops.reduction import ReduceMean, ReduceSum
 
 #: Beyond this the square of a number is no float32, nor are sums of products.
 OVERFLOW = 1e18
+#: Devices may take numbers below it as zeros.
+TINIEST = float(np.finfo(np.float32).tiny)
 #: Operators whose results are sums of their inputs or of products with them.
 _SUMS = (Conv, ConvTranspose, MatMul, ReduceMean, ReduceSum)
 #: Parts of names of operators that divide by a root of a sum of squares.
@@ -34,6 +39,25 @@ def huge(values: Any) -> bool:
     return array.dtype.kind == "f" and bool((np.abs(array[np.isfinite(array)]) > OVERFLOW).any())
 
 
+def floats(value: Any) -> Iterator[float]:
+    """Floats among the attributes of an operator, and of those inside it."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from floats(part)
+    elif isinstance(value, Op):
+        yield from floats(list(vars(value).values()))
+
+
+def subnormal(values: Any) -> Any:
+    """Mask of the numbers that are not 0 but below the least normal one of float32."""
+    array = np.asarray(values)
+    return (
+        (array != 0) & (np.abs(array) < TINIEST) if array.dtype.kind == "f" else np.zeros((), bool)
+    )
+
+
 def overflowed(op: Op, inputs: Arrays, index: int, goal: np.ndarray, found: np.ndarray) -> Any:
     """Mask of the elements of an output that overflow explains: ``goal`` by NumPy, ``found`` not.
 
@@ -42,19 +66,47 @@ def overflowed(op: Op, inputs: Arrays, index: int, goal: np.ndarray, found: np.n
     """
     base, own = (op.base, op.split(tuple(inputs))[0]) if isinstance(op, Fused) else (op, inputs)
     with np.errstate(all="ignore"):
-        gone = ~np.isfinite(found)
-        numbers = [*own, *vars(base).values()]
-        if _divides(base) and any(huge(x) for x in numbers if isinstance(x, float | np.ndarray)):
-            gone |= np.isclose(found, _of_zeros(op, inputs, index), 1e-5, 1e-30)
-        gone &= np.isfinite(goal)
+        gone = np.zeros(goal.shape, bool)
+        if any(map(huge, [*(x for x in inputs if x is not None), *floats(op)])):
+            gone = ~np.isfinite(found)
+            if _divides(base):
+                gone |= np.isclose(found, _of_zeros(op, inputs, index), 1e-5, 1e-30)
+            gone &= np.isfinite(goal)
         if isinstance(base, _SUMS):
-            sizes = [None if x is None else np.where(np.isfinite(x), abs(x), 0) for x in own]
-            gone |= ~np.isfinite(base.reference(*sizes)[0])
+            gone |= ~np.isfinite(base.reference(*map(_sizes, own))[0])
+        if isinstance(base, DeformConv):
+            x, w, offset, *rest = own
+            gone |= ~np.isfinite(
+                base.reference(_sizes(x), _sizes(w), offset, *map(_sizes, rest))[0]
+            )
+        if isinstance(base, RotaryEmbedding):
+            gone |= _of_turns(base, own)
         if isinstance(base, LSTM):
             gone |= _of_normal_gates(base, own)
         if isinstance(base, Recurrent):
             gone |= _of_gates(base, own)
+        if any(x is not None and subnormal(x).any() for x in inputs):
+            gone |= _of_subnormals(op, inputs, index, found)
     return gone
+
+
+def _sizes(x: np.ndarray | None) -> np.ndarray | None:
+    """Magnitudes; 0 of what is not finite."""
+    return None if x is None else np.where(np.isfinite(x), np.abs(x), 0)
+
+
+def _of_turns(op: RotaryEmbedding, inputs: Arrays) -> np.ndarray:
+    """Elements of a rotation one of whose two products, or their sum, has no float32."""
+    x, cosine, sine = map(_sizes, inputs[:3])
+    assert sine is not None
+    both = [op.reference(x, cosine, signed)[0] for signed in (sine, -sine)]
+    return ~np.isfinite(both[0]) | ~np.isfinite(both[1])
+
+
+def _of_subnormals(op: Op, inputs: Arrays, index: int, found: np.ndarray) -> np.ndarray:
+    """Elements that are right if subnormal numbers of the inputs are zeros."""
+    zeros = (None if x is None else np.where(subnormal(x), x.dtype.type(0), x) for x in inputs)
+    return np.isclose(found, op.reference(*zeros)[index], 1e-5, 0.0, equal_nan=True)
 
 
 def _divides(op: Op) -> bool:

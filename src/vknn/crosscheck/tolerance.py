@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck import (
+    tolerance_attention,
     tolerance_products,
     tolerance_rows,
     tolerance_selection,
@@ -106,6 +107,7 @@ _RULES: dict[type[Op], Rule] = {
     **tolerance_rows.RULES,
     **tolerance_selection.RULES,
     **tolerance_spatial.RULES,
+    **tolerance_attention.RULES,
 }
 
 
@@ -388,8 +390,8 @@ def _resize(op: Resize, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, floa
 
 @_rule(RNN, GRU, LSTM)
 def _recurrent(op: Recurrent, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    x, w, r = (np.abs(np.asarray(a, np.float64)) for a in inputs[:3])
-    sums = x.max() * w.sum(axis=2).max() + max(1.0, np.abs(y).max()) * r.sum(axis=2).max()
+    x, w, r, held = (finite(np.abs(np.asarray(a, np.float64))) for a in (*inputs[:3], y))
+    sums = x.max() * w.sum(axis=2).max() + max(1.0, held.max()) * r.sum(axis=2).max()
     # Rounded to 127 levels, a value that lies between two of them may fall to either.
     rounded = op.state_rounding != "none"
     factor = 1.0 / (127 * UNIT) if rounded else walk(x.shape[2] + r.shape[2])

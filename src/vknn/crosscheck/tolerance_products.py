@@ -70,7 +70,7 @@ def _deform_conv(op: DeformConv, inputs: Arrays, y: np.ndarray) -> tuple[np.ndar
     x, weight, offset, bias, mask = (*inputs, None, None)[:5]
     assert x is not None and weight is not None and offset is not None
     sizes = [None if a is None else np.abs(a) for a in (x, weight, bias, mask)]
-    sums = op.reference(sizes[0], sizes[1], offset, *sizes[2:])[0]
+    sums = finite(op.reference(sizes[0], sizes[1], offset, *sizes[2:])[0])
     largest = sums.max(axis=(2, 3), keepdims=True, initial=0.0)
     # A place is right to half a unit of its own, and moves the sample by that share of a pixel.
     return largest, walk(math.prod(weight.shape[1:])) + 4.0 * max(x.shape[2:])

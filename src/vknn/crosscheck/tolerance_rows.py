@@ -19,6 +19,7 @@ from vknn.ops.normalization import (
     root_with,
 )
 from vknn.ops.reduction import (
+    CumProd,
     CumSum,
     LogSoftmax,
     ReduceL1,
@@ -93,6 +94,13 @@ def _running(op: CumSum, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, flo
     return _finite(op.reference(np.abs(x))[0].astype(np.float64)), walk(x.shape[op.axis])
 
 
+def _running_product(op: CumProd, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    x = _input(inputs)
+    if x.dtype.kind != "f":
+        return _exact(op, inputs, y)
+    return _finite(np.abs(y.astype(np.float64))), walk(x.shape[op.axis])
+
+
 def _log_softmax(op: LogSoftmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     x = np.asarray(inputs[0], np.float64)
     reach = np.abs(x).max(axis=op.axis, keepdims=True, initial=0.0)
@@ -146,6 +154,7 @@ RULES: dict[type[Op], Rule] = {
     ReduceLogSum: _logarithm,
     ReduceLogSumExp: _log_sum_exp,
     ReduceProd: _product,
+    CumProd: _running_product,
     CumSum: _running,
     LogSoftmax: _log_softmax,
     MeanVarianceNormalization: _over_axes,

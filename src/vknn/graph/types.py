@@ -47,6 +47,8 @@ class DType(Term):
     FLOAT8E5M2FNUZ = "float8_e5m2fnuz"
     FLOAT8E8M0 = "float8_e8m0fnu"
     FLOAT4E2M1 = "float4_e2m1fn"
+    FLOAT6E2M3 = "float6_e2m3fn"
+    FLOAT6E3M2 = "float6_e3m2fn"
     INT4 = "int4"
     UINT4 = "uint4"
     INT2 = "int2"
@@ -125,7 +127,7 @@ _SMALL = frozenset(
     (
         DType.BFLOAT16, DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2,
         DType.FLOAT8E5M2FNUZ, DType.FLOAT8E8M0, DType.FLOAT4E2M1, DType.INT4, DType.UINT4,
-        DType.INT2, DType.UINT2,
+        DType.INT2, DType.UINT2, DType.FLOAT6E2M3, DType.FLOAT6E3M2,
     )
 )  # fmt: skip
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DType if dtype not in _SMALL}

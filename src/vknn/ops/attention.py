@@ -1,4 +1,4 @@
-"""Attention and rotary embeddings."""
+"""Attention, rotary embeddings and linear attention."""
 
 from __future__ import annotations
 
@@ -136,3 +136,74 @@ class RotaryEmbedding(Op):
         if table.ndim == 2:
             return table
         return table.reshape(len(table), *[1] * (rank - 3), *table.shape[1:])
+
+
+@attributes
+class LinearAttention(Op):
+    """Attention with a state S [Dk, Dv] for each head of k and v, in place of weights.
+
+    At each step S is multiplied by exp(decay), then k (v - S^T k)^T * beta is added to it, or k v^T
+    where there is no beta; the output is scale * S^T q.
+
+    Inputs q [B, T, num_heads * Dk], k [B, T, kv_heads * Dk], v [B, T, kv_heads * Dv], S before the
+    first step [B, kv_heads, Dk, Dv], decay (optional) [B, T, kv_heads] or, a number for each row of
+    S, [B, T, kv_heads * Dk], and beta (optional) [B, T, kv_heads]. Outputs [B, T, num_heads * Dv]
+    and S behind the last step. Head h reads state h // (num_heads / kv_heads).
+    """
+
+    num_heads: int
+    kv_heads: int
+    scale: float
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        q, k, v, state, decay, beta = arguments(self, inputs, 4, optional=2)
+        require_float(self, q)
+        require_dtype(self, q.dtype, k, v, state, decay, beta)
+        heads, groups = self.num_heads, self.kv_heads
+        good = groups > 0 and heads > 0 and heads % groups == 0
+        require(good, f"LinearAttention: {groups} heads of k and v do not suit {heads} heads")
+        require(state.rank == 4, f"LinearAttention: the state is {state}, not of rank 4")
+        require(q.rank == 3, f"LinearAttention: q is {q}, not of rank 3")
+        (b, t, _), (_, _, depth, width) = q.shape, state.shape
+        wanted = {
+            "q": (q, heads, depth), "k": (k, groups, depth), "v": (v, groups, width),
+            "beta": (beta, groups, 1),
+        }  # fmt: skip
+        for name, (type_, count, each) in wanted.items():
+            if type_ is not None:
+                last = None if each is None else count * each
+                good = type_.rank == 3 and all(map(fits, type_.shape, (b, t, last)))
+                require(good, f"LinearAttention: {name} is {type_}, not {(b, t, last)}")
+        require(
+            fits(state.shape[0], b) and fits(state.shape[1], groups),
+            f"LinearAttention: the state is {state}",
+        )
+        if decay is not None:
+            good = decay.rank == 3 and fits(decay.shape[0], b) and fits(decay.shape[1], t)
+            each = None if depth is None else groups * depth
+            good = good and (fits(decay.shape[2], groups) or fits(decay.shape[2], each))
+            require(good, f"LinearAttention: decay is {decay}")
+        return q.with_shape((b, t, None if width is None else heads * width)), state
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        q, k, v, first, decay, beta = arguments(self, inputs, 4, optional=2)
+        groups = self.kv_heads
+        sharing = self.num_heads // groups
+        (batch, steps, _), (_, _, depth, width) = q.shape, first.shape
+        queries = q.astype(np.float64).reshape(batch, steps, groups, sharing, depth)
+        keys = k.astype(np.float64).reshape(batch, steps, groups, depth)
+        values = v.astype(np.float64).reshape(batch, steps, groups, width)
+        state, outputs = first.astype(np.float64), np.empty((batch, steps, groups, sharing, width))
+        with np.errstate(all="ignore"):
+            for t in range(steps):
+                key, value = keys[:, t, :, :, None], values[:, t, :, None]
+                if decay is not None:
+                    rate = decay[:, t].astype(np.float64).reshape(batch, groups, -1, 1)
+                    state = state * np.exp(rate)
+                if beta is not None:
+                    rate = beta[:, t].astype(np.float64).reshape(batch, groups, 1, 1)
+                    value = rate * (value - (state * key).sum(-2, keepdims=True))
+                state = state + key * value
+                outputs[:, t] = self.scale * (queries[:, t] @ state)
+        output = outputs.reshape(batch, steps, self.num_heads * width)
+        return output.astype(q.dtype), state.astype(first.dtype)

@@ -11,6 +11,8 @@ from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
 
 _NAN_E8M0 = 255
+#: Floats of less than a byte, which hold neither infinity nor NaN, and their bits.
+_FEW_BITS = {DType.FLOAT4E2M1: 4, DType.FLOAT6E2M3: 6, DType.FLOAT6E3M2: 6}
 _ROUNDINGS = ("up", "down", "nearest")
 
 
@@ -55,7 +57,7 @@ class CastSmall(Op):
         import ml_dtypes
 
         most = float(ml_dtypes.finfo(self.to.numpy).max)
-        if self.saturate or self.to is DType.FLOAT4E2M1:
+        if self.saturate or self.to in _FEW_BITS:
             x = np.where(np.isnan(x), x, np.clip(x, -most, most))
         elif self.to is DType.FLOAT8E5M2:
             # As in onnxruntime: what rounds up to the first power of two beyond is no infinity.
@@ -160,7 +162,7 @@ def _bits(dtype: DType) -> int:
 
 
 def _packed_bits(dtype: DType) -> int:
-    return 4 if dtype is DType.FLOAT4E2M1 else 8 * dtype.itemsize
+    return _FEW_BITS.get(dtype, 8 * dtype.itemsize)
 
 
 def _recoded(x: np.ndarray, to: DType) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Reductions along any axes; Softmax, LogSoftmax and CumSum along one."""
+"""Reductions along any axes; Softmax, LogSoftmax, CumSum and CumProd along one."""
 
 from __future__ import annotations
 
@@ -235,8 +235,8 @@ class LogSoftmax(Op):
 
 
 @attributes
-class CumSum(Op):
-    """Cumulative sums along ``axis``: of all elements up to each.
+class Cumulative(Op):
+    """Base of what is combined along ``axis``: for each element of all elements up to it.
 
     ``exclusive``: of those before each. ``reverse``: counted from the end. Integers wrap around.
     """
@@ -247,7 +247,8 @@ class CumSum(Op):
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        require(x.dtype in SUMMABLE, f"CumSum wants floats or integers of 32 or 64 bits, not {x}")
+        name = type(self).__name__
+        require(x.dtype in SUMMABLE, f"{name} wants floats or integers of 32 or 64 bits, not {x}")
         normal_axis(self, self.axis, x.rank)
         return (x,)
 
@@ -257,8 +258,38 @@ class CumSum(Op):
         rows = np.moveaxis(wide(x), self.axis, 0)
         rows = rows[::-1] if self.reverse else rows
         with np.errstate(all="ignore"):
-            sums = np.cumsum(rows, axis=0, dtype=rows.dtype)
+            found = self._combined.accumulate(rows, axis=0, dtype=rows.dtype)
             if self.exclusive:
-                sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])[: len(rows)]
-            sums = sums[::-1] if self.reverse else sums
-            return (np.ascontiguousarray(np.moveaxis(sums, 0, self.axis)).astype(x.dtype),)
+                first = np.full_like(found[:1], self._combined.identity)
+                found = np.concatenate([first, found[:-1]])[: len(rows)]
+            found = found[::-1] if self.reverse else found
+            return (np.ascontiguousarray(np.moveaxis(found, 0, self.axis)).astype(x.dtype),)
+
+    @property
+    @abstractmethod
+    def _combined(self) -> np.ufunc:
+        """How two elements are combined."""
+
+
+@attributes
+class CumSum(Cumulative):
+    """Cumulative sums along ``axis``: of all elements up to each.
+
+    ``exclusive``: of those before each. ``reverse``: counted from the end. Integers wrap around.
+    """
+
+    @property
+    def _combined(self) -> np.ufunc:
+        return np.add
+
+
+@attributes
+class CumProd(Cumulative):
+    """Cumulative products along ``axis``: of all elements up to each.
+
+    ``exclusive``: of those before each. ``reverse``: counted from the end. Integers wrap around.
+    """
+
+    @property
+    def _combined(self) -> np.ufunc:
+        return np.multiply

@@ -17,6 +17,7 @@ from vknn.passes.dead_code import remove_dead_code
 from vknn.passes.dilations import merge_dilations
 from vknn.passes.fusion import fuse_elementwise
 from vknn.passes.identities import remove_identities
+from vknn.passes.integers import compute_on_integers
 from vknn.passes.padding import fold_padding
 from vknn.passes.quantized_shifts import fold_shifts
 from vknn.passes.transposes import cancel_transposes
@@ -28,6 +29,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("constant-folding", fold_constants),
     ("identities", remove_identities),
     ("common-subexpressions", merge_common_subexpressions),
+    ("integers", compute_on_integers),
     ("activations", recognise_activations),
     ("transposes", cancel_transposes),
     ("dilations", merge_dilations),

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from vknn.graph import Graph, Node, Op, Value
+import numpy as np
+
+from vknn.graph import DType, Graph, Node, Op, Value
 from vknn.ops.elementwise import Add, Cast, Clip, Div, Mul, Pow, Sub
 from vknn.ops.movement.shape import (
     ChannelShuffle,
@@ -22,18 +24,35 @@ from vknn.ops.sampling.resize import Resize
 from vknn.passes.patterns import scalar_constant
 from vknn.passes.rewriter import Rewriter, sweep
 
+_FLOATS = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
+
 
 def remove_identities(graph: Graph) -> Graph:
-    """Replacement of a no-op's result (Identity, Reshape to the same shape, x * 1) by its input."""
+    """Replacement of a no-op's result (Identity, Reshape to the same shape, x * 1, a
+    cast to a wider type and back) by its input.
+    """
     return sweep(graph, _remove, tuple(_TESTS))
 
 
 def _remove(rewriter: Rewriter, node: Node) -> tuple[Value] | None:
     test = _TESTS.get(type(node.op))
     source = node.inputs[0] if node.inputs else None
+    if isinstance(node.op, Cast):
+        source = _before_a_wider_type(rewriter, node) or source
     if source is None or test is None or source.type != node.outputs[0].type:
         return None
     return (source,) if source.type.is_static and test(node.op, node) else None
+
+
+def _before_a_wider_type(rewriter: Rewriter, node: Node) -> Value | None:
+    """The value that was cast to a type that holds all its numbers, for this node to cast back."""
+    before = rewriter.producer(node.inputs[0])
+    if before is None or not isinstance(before.op, Cast) or before.inputs[0] is None:
+        return None
+    narrow, wide = before.inputs[0].type.dtype, before.outputs[0].type.dtype
+    alike = (narrow.is_integer and wide.is_integer) or (narrow in _FLOATS and wide in _FLOATS)
+    held = alike and np.can_cast(narrow.numpy, wide.numpy, "safe")
+    return before.inputs[0] if held and narrow is node.outputs[0].type.dtype else None
 
 
 def _always(op: Any, node: Node) -> bool:

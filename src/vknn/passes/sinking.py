@@ -20,7 +20,7 @@ from vknn.ops.elementwise.logic import Comparison, Logic, Not, Where
 from vknn.ops.movement.shape import Concat, Pad, Reshape, Slice, Transpose
 from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
-from vknn.ops.reduction import CumSum, LogSoftmax, Reduction, Softmax
+from vknn.ops.reduction import Cumulative, LogSoftmax, Reduction, Softmax
 from vknn.passes.rewriter import Rewriter
 
 Perm = tuple[int, ...]
@@ -69,7 +69,7 @@ def _fixed_inputs(op: type[Op]) -> int:
 #: How many inputs with the axes of the result ops of these classes have.
 _SINKING: tuple[tuple[tuple[type[Op], ...], int], ...] = (
     ((Unary, Cast, Not, Rescale, TableLookup, Reduction), 1),
-    ((QuantizeLinear, DequantizeLinear, Softmax, LogSoftmax, CumSum, Slice), 1),
+    ((QuantizeLinear, DequantizeLinear, Softmax, LogSoftmax, Cumulative, Slice), 1),
     ((Binary, Comparison, Logic, QuantizedBinary), 2),
     ((Where,), 3),
 )
@@ -170,7 +170,7 @@ def _reduction(op: Reduction, perm: Perm) -> Renamed:
 
 
 _RENAMES: tuple[tuple[Any, Callable[[Any, Perm], Renamed]], ...] = (
-    ((Concat, Softmax, LogSoftmax, CumSum, QuantizeLinear, DequantizeLinear), _axis),
+    ((Concat, Softmax, LogSoftmax, Cumulative, QuantizeLinear, DequantizeLinear), _axis),
     (Pad, _pad),
     (Slice, _slice),
     (Reduction, _reduction),

@@ -50,9 +50,9 @@ def test_raw_and_typed_data_agree(number: int) -> None:
         codes = array.view(np.uint8) if type_.pattern else array.astype(np.int8).view(np.uint8)
         bits = [int(code) & ((1 << type_.bits) - 1) for code in codes]
         packed = sum(code << (i * type_.bits) for i, code in enumerate(bits))
-        each = 8 // type_.bits
-        count = -(-3 // each)
-        entries.extend((packed >> (8 * i)) & 255 for i in range(count))
+        count = -(-3 * type_.bits // 8)
+        whole = 8 % type_.bits == 0
+        entries.extend(((packed >> (8 * i)) & 255 for i in range(count)) if whole else bits)
         raw = pb.Tensor(dims=[3], data_type=number)
         raw.raw_data = bytes((packed >> (8 * i)) & 255 for i in range(count))
         assert read_tensor(raw, EXTERNAL).array.tolist() == array.tolist()

@@ -37,6 +37,10 @@ def test_versions_are_registered_once() -> None:
     assert versions_of("", "Other") == ()
 
 
+#: Versions from before an operator was more than an experiment, which schemas do not list.
+EXPERIMENTS = {"ThresholdedRelu": {1}}
+
+
 def test_all_versions_of_the_schemas(shared: Path) -> None:
     schemas = _catalogue(shared)["operators"]
     retired = set(
@@ -47,7 +51,7 @@ def test_all_versions_of_the_schemas(shared: Path) -> None:
             continue
         assert name in schemas, name
         wanted = set(schemas[name]["versions"])
-        known = {v for v in versions if v <= 28}
+        known = {v for v in versions if v <= 28} - EXPERIMENTS.get(name, set())
         assert known <= wanted, f"{name}: {sorted(known - wanted)} are no versions of it"
         first = min(known)
         missing = {v for v in wanted if v > first} - known

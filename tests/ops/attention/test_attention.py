@@ -11,7 +11,7 @@ from tests.lowering.plan_texts import MATRICES
 
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kernels.attention import rule, stream
-from vknn.ops.attention import Attention, RotaryEmbedding
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 from vknn.plan import Dispatch
 
 RNG = np.random.default_rng(11)
@@ -195,3 +195,42 @@ def test_rotary(interleaved: bool, precision: str) -> None:
         if len(shape) > 2:
             table = (shape[0], *table)
             check_op(op, floats(*shape), floats(*table), floats(*table), precision=precision)
+
+
+def linear_inputs(
+    batch: int, steps: int, heads: int, groups: int, depth: int, width: int, rates: int, beta: bool
+) -> list[np.ndarray | None]:
+    """q, k, v, state, decay (``rates`` numbers for each head) and beta."""
+    k = floats(batch, steps, groups * depth) * depth**-0.5
+    state = floats(batch, groups, depth, width)
+    decay = -np.abs(floats(batch, steps, groups * rates)) if rates else None
+    corrections = np.abs(floats(batch, steps, groups)) * 0.5 if beta else None
+    q, v = floats(batch, steps, heads * depth), floats(batch, steps, groups * width)
+    return [q, k, v, state, decay, corrections]
+
+
+@pytest.mark.parametrize("beta", [False, True], ids=["plain", "corrected"])
+@pytest.mark.parametrize("rates", [0, 1, 2], ids=["kept", "by head", "by row"])
+@pytest.mark.parametrize(
+    "batch, steps, heads, groups, depth, width",
+    [(1, 1, 1, 1, 1, 1), (2, 5, 6, 2, 3, 7), (1, 7, 3, 3, 8, 37)],
+)
+def test_linear_attention(
+    batch: int, steps: int, heads: int, groups: int, depth: int, width: int, rates: int, beta: bool
+) -> None:
+    rates = depth if rates == 2 else rates
+    inputs = linear_inputs(batch, steps, heads, groups, depth, width, rates, beta)
+    check_op(LinearAttention(heads, groups, 0.5), *inputs, tolerance=1e-5)
+
+
+def test_linear_attention_in_fp16() -> None:
+    inputs = linear_inputs(2, 5, 2, 2, 3, 5, 1, True)
+    check_op(LinearAttention(2, 2, 0.5), *inputs, precision="fp16", tolerance=1e-2)
+
+
+@pytest.mark.parametrize("steps, depth, host", [(500, 64, False), (3, 30_000, True)])
+def test_linear_attention_of_more_than_a_dispatch(steps: int, depth: int, host: bool) -> None:
+    """Many steps are shared out; one that is too long for a lane's loops stays on the host."""
+    inputs = linear_inputs(1, steps, 2, 1, depth, 3, 1, True)
+    op = LinearAttention(2, 1, 0.5)
+    check_op(op, *inputs, host=host, tolerance=1e-4, access=("storage",))

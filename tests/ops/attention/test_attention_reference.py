@@ -7,7 +7,7 @@ import pytest
 
 from reference_helper import check, data, f32, i32, refuses
 from vknn.graph import TensorType
-from vknn.ops.attention import Attention, RotaryEmbedding
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
 
 
 def naive(op: Attention, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None):  # type: ignore[no-untyped-def]
@@ -124,3 +124,39 @@ def test_rotary_refuses() -> None:
     refuses(RotaryEmbedding(), f32(2, 5, 5), f32(5, 2), f32(5, 2), match="whole pairs")
     refuses(RotaryEmbedding(), f32(2, 5, 6), f32(5, 3), f32(4, 3), match="sin")
     refuses(RotaryEmbedding(), f32(2, 5, 6), f32(3, 5, 3), f32(3, 5, 3), match="cos")
+
+
+def floats(numbers: list[object]) -> np.ndarray:
+    return np.array(numbers, np.float32)
+
+
+def test_linear_attention_by_hand() -> None:
+    """Two steps of one head: states and outputs worked out by hand."""
+    q, k = floats([[[1, 2], [1, 0]]]), floats([[[1, 0], [1, 1]]])
+    v, state = floats([[[3], [5]]]), floats([[[[1], [2]]]])
+    # S = [1, 2] + [1, 0] * 3 = [4, 2], then + [1, 1] * 5 = [9, 7].
+    wanted = floats([[[4], [4.5]]]), floats([[[[9], [7]]]])
+    check(LinearAttention(1, 1, 0.5), q, k, v, state, expected=wanted)
+    decay = np.log(floats([[[0.5], [0.25]]]))
+    # S = [0.5, 1] + [3, 0] = [3.5, 1], then [0.875, 0.25] + [5, 5].
+    y, last = LinearAttention(1, 1, 1.0).reference(q, k, v, state, decay)
+    assert np.allclose(y.reshape(-1), [5.5, 5.875])
+    assert np.allclose(last.reshape(-1), [5.875, 5.25])
+    beta = floats([[[1], [0.5]]])
+    # S = [1, 2] + [1, 0] * (3 - 1) = [3, 2], then + [1, 1] * (5 - 5) / 2.
+    y, last = LinearAttention(1, 1, 1.0).reference(q, k, v, state, None, beta)
+    assert np.allclose(y.reshape(-1), [7, 3]) and np.allclose(last.reshape(-1), [3, 2])
+    # S = [0.5, 1] + [1, 0] * (3 - 0.5) = [3, 1], then [0.75, 0.25] + [1, 1] * (5 - 1) / 2.
+    y, last = LinearAttention(1, 1, 1.0).reference(q, k, v, state, decay, beta)
+    assert np.allclose(y.reshape(-1), [5, 2.75]) and np.allclose(last.reshape(-1), [2.75, 2.25])
+
+
+def test_linear_attention_refuses() -> None:
+    op, state = LinearAttention(2, 1, 1.0), f32(1, 1, 4, 5)
+    q, k, v = f32(1, 3, 8), f32(1, 3, 4), f32(1, 3, 5)
+    refuses(op, q, k, v, f32(1, 4, 5), match="not of rank 4")
+    refuses(op, f32(1, 3, 7), k, v, state, match="q is")
+    refuses(op, q, k, v, state, f32(1, 3, 2), match="decay is")
+    refuses(op, q, k, v, state, None, f32(1, 3, 2), match="beta is")
+    refuses(LinearAttention(2, 3, 1.0), q, k, v, state, match="do not suit")
+    assert op.infer(q, k, v, state) == (f32(1, 3, 10), state)

@@ -100,3 +100,15 @@ def test_in_fp16(name: str) -> None:
         CASES[name][0], x, w, offset.astype(np.float32), bias, mask, constants=(1, 3),
         access=("storage",), precision="fp16",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_a_mask_that_is_no_number(special: float) -> None:
+    """It multiplies the sample, be that outside (0) or between pixels of both signs."""
+    x, w, offset = random(1, 1, 3, 5), random(3, 1, 1, 1), random(1, 2, 3, 5)
+    offset[..., 0] = 100.0
+    mask = np.full((1, 1, 3, 5), special, np.float32)
+    expected = op().reference(x, w, offset, None, mask)[0]
+    assert np.isnan(expected[..., 0]).all()
+    assert np.isnan(special) or np.isinf(expected[..., 1:]).sum() > 9
+    check_op(op(), x, w, offset, None, mask, constants=(1,), access=("storage",))

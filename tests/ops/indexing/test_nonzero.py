@@ -8,7 +8,7 @@ from tests.helpers import check_op
 
 from reference_helper import f32, refuses
 from vknn.graph import DType
-from vknn.ops.indexing.nonzero import NonZero, Unique
+from vknn.ops.indexing.nonzero import NonZero, Unique, UniqueSlices
 
 
 def some_zeros(dtype: type, *shape: int) -> np.ndarray:
@@ -76,3 +76,33 @@ def test_numbers_that_are_none() -> None:
     x = np.array([1, np.nan, 0.0, -0.0, np.nan, 1], np.float32)
     check_op(Unique(), x)
     check_op(NonZero(), x)
+
+
+@pytest.mark.host
+def test_unique_entries_by_hand() -> None:
+    x = np.array([[2, 1], [1, 5], [2, 1], [1, 4], [1, 5]], np.int64)
+    values, first, which, counts = UniqueSlices().reference(x)
+    assert values.tolist() == [[1, 4], [1, 5], [2, 1]]
+    assert first.tolist() == [3, 1, 0] and which.tolist() == [2, 1, 2, 0, 1]
+    assert counts.tolist() == [1, 2, 2]
+    values, first, which, counts = UniqueSlices(sorted=False).reference(x)
+    assert values.tolist() == [[2, 1], [1, 5], [1, 4]]
+    assert first.tolist() == [0, 1, 3] and which.tolist() == [0, 1, 0, 2, 1]
+    assert counts.tolist() == [2, 2, 1]
+
+
+@pytest.mark.host
+def test_unique_entries_of_other_types() -> None:
+    x = np.array([np.nan, 1, -np.inf, np.nan, 1], np.float32)
+    values, first, _, counts = UniqueSlices().reference(x)
+    assert values[:2].tolist() == [-np.inf, 1] and np.isnan(values[2])
+    assert first.tolist() == [2, 1, 0] and counts.tolist() == [1, 2, 2]
+    words = np.array(["b", "a", "b"], object)
+    values, _, which, _ = UniqueSlices().reference(words)
+    assert values.tolist() == ["a", "b"] and which.tolist() == [1, 0, 1]
+    for shape in ((0,), (0, 3), (4, 0)):
+        values, first, which, counts = UniqueSlices().reference(np.zeros(shape, np.float32))
+        count = min(1, shape[0])
+        assert values.shape == (count, *shape[1:]) and len(first) == len(counts) == count
+        assert which.shape == shape[:1]
+    refuses(UniqueSlices(), f32(), match="no axes")

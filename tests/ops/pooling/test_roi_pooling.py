@@ -38,6 +38,8 @@ ALIGNMENTS = {
     "clipped and aligned": RoiAlign((4, 1), 0.5, aligned=True, clipped=True),
     "clipped, three samples": RoiAlign((1, 2), 0.5, sampling_ratio=3, clipped=True),
     "more bins than places": RoiAlign((17, 9), 0.125),
+    "largest": RoiAlign((3, 2), 0.5, mode="max"),
+    "largest, aligned, two samples": RoiAlign((2, 3), 0.5, 2, aligned=True, mode="max"),
 }
 
 
@@ -69,7 +71,12 @@ def test_position_sensitive(channels: int) -> None:
     check_op(PositionSensitiveRoiPool((2, 3), 0.5), x, boxes(5), access=("texel",))
 
 
-OPS = [RoiAlign((2, 3), 0.5), MaxRoiPool((2, 3), 0.5), PositionSensitiveRoiPool((2, 3), 0.5)]
+OPS = [
+    RoiAlign((2, 3), 0.5),
+    RoiAlign((2, 3), 0.5, mode="max"),
+    MaxRoiPool((2, 3), 0.5),
+    PositionSensitiveRoiPool((2, 3), 0.5),
+]
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.type_name)
@@ -124,6 +131,7 @@ def loops(op: RoiAlign, x: np.ndarray, roi: np.ndarray) -> np.ndarray:
     bins_y, bins_x = op.output_size
     wide, high = wide / bins_x, high / bins_y
     y = np.zeros(op.output_size)
+    largest = np.full(op.output_size, -np.inf)
     for i, j in np.ndindex(*op.output_size):
         top, left, tall, broad = y1 + i * high, x1 + j * wide, high, wide
         if op.clipped:
@@ -137,6 +145,7 @@ def loops(op: RoiAlign, x: np.ndarray, roi: np.ndarray) -> np.ndarray:
         for a, b in np.ndindex(rows, columns):
             v, u = top + (a + 0.5) * high / rows, left + (b + 0.5) * wide / columns
             if not op.clipped and not (-1 <= v <= height and -1 <= u <= width):
+                largest[i, j] = max(largest[i, j], 0.0)
                 continue
             v, u = min(max(v, 0.0), height - 1), min(max(u, 0.0), width - 1)
             p, q = int(v), int(u)
@@ -144,7 +153,10 @@ def loops(op: RoiAlign, x: np.ndarray, roi: np.ndarray) -> np.ndarray:
             upper = x[p, q] * (1 - (u - q)) + x[p, s] * (u - q)
             lower = x[r, q] * (1 - (u - q)) + x[r, s] * (u - q)
             y[i, j] += (upper * (1 - (v - p)) + lower * (v - p)) / (rows * columns)
-    return y
+            for m, by_m in ((p, 1 - (v - p)), (r, v - p)):
+                for n, by_n in ((q, 1 - (u - q)), (s, u - q)):
+                    largest[i, j] = max(largest[i, j], x[m, n] * by_m * by_n)
+    return y if op.mode == "avg" else np.where(np.isinf(largest), 0.0, largest)
 
 
 @pytest.mark.host
@@ -363,6 +375,7 @@ def test_regions_without_a_number(number: float) -> None:
         RoiAlign((3, 2), 0.5, aligned=True, clipped=True),
         RoiAlign((3, 3), sampling_ratio=3, clipped=True),
         RoiAlign((3, 7), aligned=True),
+        RoiAlign((3, 2), 0.5),
     ],
     ids=str,
 )
@@ -371,6 +384,7 @@ def test_regions_of_1e38_pixels(op: RoiAlign, far: float) -> None:
     corners = [
         [0, 0, far, 3], [2, 1, far, far], [-far, -far, 3, 4], [-far, -far, far, far],
         [1, -far, 5, far], [far, far, far, far], [0.5, 0.25, far, 6],
+        [-far, -far, -far, -far],
     ]  # fmt: skip
     x = np.random.default_rng(1).standard_normal((1, 3, 5, 7)).astype(np.float32)
     rois = np.array(corners, np.float32)

@@ -108,6 +108,10 @@ def _settings(kind: str) -> QuantizedBinary:
     q = tuple(int(p[0]) for p in pairs)
     shifts = tuple(int(p[1]) for p in pairs)
     left = {"add": 20, "sub": 20, "squared_difference": 7}.get(kind, 0)
+    if kind.startswith("float"):
+        bits = fp.float_bits(np.array([0.5, 0.31, 0.003], np.float32))
+        m = tuple(int(v) for v in bits)
+        return QuantizedBinary(kind, DType.INT8, (3, 130), m, zero_out=-5)  # type: ignore[arg-type]
     if kind.startswith("shifted"):
         return QuantizedBinary(kind, DType.INT16, shifts=(-3, 0, 0), low=-32768, high=32767)
     return QuantizedBinary(kind, DType.INT8, (3, 130), q, shifts, left, -5)  # type: ignore[arg-type]
@@ -189,3 +193,14 @@ def test_a_float_rescale_beyond_float32() -> None:
     assert y.tolist() == [-128, -128, 6, 127, 127, 127]
     with pytest.raises(ShapeError, match="inf and 0.0 are no numbers of float32"):
         FloatRescale(np.inf, 0.0).infer(TensorType((3,), DType.INT32))
+
+
+def test_operands_that_are_shifted_away() -> None:
+    a, b = (np.array([-32768, -1, 0, 1, 32767], np.int16) for _ in range(2))
+    op = QuantizedBinary("shifted_sub", DType.INT16, shifts=(-1, -31, 0), low=-32768, high=32767)
+    np.testing.assert_array_equal(op.reference(a, b)[0], [-16384, -1, 0, 1, 16384])
+    check_op(op, a, b)
+    with pytest.raises(ShapeError, match="shifts of 32 bits"):
+        QuantizedBinary("shifted_sub", DType.INT16, shifts=(-1, -32, 0)).infer(
+            TensorType((5,), DType.INT16), TensorType((5,), DType.INT16)
+        )

@@ -144,3 +144,50 @@ def test_reference_by_the_definition(mode: str, padding: str, align: bool) -> No
 def test_what_does_not_fit(op: GridSample, x: tuple[int, ...], grid: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="GridSample"):
         op.infer(TensorType(x), TensorType(grid))
+
+
+@pytest.mark.parametrize("align", [False, True], ids=["edges", "corners"])
+@pytest.mark.parametrize("mode", MODES)
+def test_reflection_as_often_as_it_takes(mode: str, align: bool) -> None:
+    x = normal(1, 2, 3, 5)
+    columns = np.arange(-17, 23)  # whole places, so that all modes give elements of x
+    coordinate = columns * 2 / 4 - 1 if align else (2 * columns + 1) / 5 - 1
+    grid = np.zeros((1, 1, len(columns), 2), np.float32)
+    grid[..., 0] = coordinate
+    padded = np.pad(x[:, :, 1:2], [(0, 0)] * 3 + [(17, 18)], "reflect" if align else "symmetric")
+    op = GridSample(mode, "reflection", align, repeated=True)
+    np.testing.assert_allclose(op.reference(x, grid)[0], padded, atol=1e-4)
+    check_op(op, x, grid, access=("storage",))
+    check_op(op, x, normal(1, 3, 7, 2, scale=5.0), access=("texel",))
+    check_op(op, normal(1, 3, 1, 1), normal(1, 3, 5, 2, scale=3.0), access=("storage",))
+
+
+def test_repeated_reflection_of_volumes() -> None:
+    op = GridSample("linear", "reflection", True, repeated=True)
+    check_op(op, normal(1, 2, 3, 1, 5), normal(1, 2, 3, 5, 3, scale=4.0), access=("storage",))
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+def test_halves_to_even(padding: str) -> None:
+    x = normal(1, 3, 1, 5)
+    grid = np.zeros((1, 1, 9, 2), np.float32)
+    grid[..., 0] = np.arange(9) / 4 - 1
+    op = GridSample("nearest", padding, True, to_even=True, repeated=True)
+    expected = x[..., np.rint(np.arange(9) / 2).astype(int)]
+    np.testing.assert_array_equal(op.reference(x, grid)[0], expected)
+    check_op(op, x, grid, access=("storage",))
+    outside = GridSample("nearest", padding, False, to_even=True, repeated=True)
+    check_op(outside, normal(2, 3, 4, 8), halves(2, 5, 3, 2), access=("storage",))
+
+
+def halves(*shape: int) -> np.ndarray:
+    """Coordinates whose places in axes of 4 and 8 elements are halves and wholes."""
+    return (RNG.integers(-20, 21, shape) / 8).astype(np.float32)
+
+
+def test_grids_of_float64_are_not_rounded() -> None:
+    x = np.linspace(0, 1, 1001).reshape(1, 1, 1, 1001)
+    grid = np.zeros((1, 1, 1, 2))
+    grid[..., 0] = 1 / 3
+    found = GridSample("linear", align_corners=True).reference(x, grid)[0]
+    assert abs(found.item() - 2 / 3) < 1e-12

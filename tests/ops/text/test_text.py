@@ -9,6 +9,7 @@ from reference_helper import f32, i32, refuses
 from vknn.graph import DType, TensorType
 from vknn.ops.text.fingerprint import fingerprint64
 from vknn.ops.text.lsh_projection import LshProjection
+from vknn.ops.text.murmur_hash import MurmurHash3
 from vknn.ops.text.skip_gram import SkipGram
 
 
@@ -70,3 +71,24 @@ def test_hashes_refused() -> None:
     refuses(LshProjection(), f32(2, 33), f32(3), None, match="many bits")
     refuses(LshProjection(), i32(2, 3), f32(3), None, match="float32")
     refuses(LshProjection(), f32(2, 3), f32(3, 2), f32(2), match="weights")
+
+
+def test_murmur_hash() -> None:
+    """Published values of MurmurHash3_x86_32."""
+    known = {
+        ("", 0): 0, ("", 1): 0x514E28B7, ("", 0xFFFFFFFF): 0x81F16F39, ("test", 0): 0xBA6BD213,
+        ("test", 0x9747B28C): 0x704B81DC, ("Hello, world!", 0): 0xC0363E43,
+        ("The quick brown fox jumps over the lazy dog", 0x9747B28C): 0x2FA826CD,
+    }  # fmt: skip
+    for (text, seed), want in known.items():
+        for given in (text, text.encode()):
+            x = np.empty(1, object)
+            x[0] = given
+            assert MurmurHash3(seed).reference(x)[0].tolist() == [want]
+    # Four bytes of a number are those of a text; 0x74736574 is "test".
+    words = np.array([[0x74736574], [0]], np.int32)
+    (found,) = MurmurHash3(0).reference(words)
+    assert found.dtype == np.uint32 and found.tolist() == [[0xBA6BD213], [0x2362F9DE]]
+    (signed,) = MurmurHash3(0, positive=False).reference(words)
+    assert signed.dtype == np.int32 and signed[0, 0] == 0xBA6BD213 - (1 << 32)
+    refuses(MurmurHash3(), TensorType((1,), DType.INT16), match="another size")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.formats.boxes import corners
 from vknn.formats.layer_context import LayerContext
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -14,7 +15,7 @@ from vknn.ops.elementwise.logic import Equal, GreaterOrEqual, Where
 from vknn.ops.indexing.gather import GatherND
 from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.indexing.topk import ArgMax, TopK
-from vknn.ops.movement.shape import Concat, Pad, Slice
+from vknn.ops.movement.shape import Concat, Pad
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -50,13 +51,6 @@ def select(
     batch, count = best.type.dims
     found = _suppressed(c, boxes, c.reshape(best, (batch, 1, count)), limits, most)
     return c.reshape(found, (batch, most))
-
-
-def corners(c: LayerContext, boxes: Value) -> Value:
-    """Boxes [B, N, 4] of centre, width and height as two opposite corners."""
-    centre, size = (c.add(Slice((i,), (i + 2,), (2,)), boxes) for i in (0, 2))
-    reach = c.add(ew.Mul(), size, c.scalar(0.5))
-    return c.add(Concat(2), c.add(ew.Sub(), centre, reach), c.add(ew.Add(), centre, reach))
 
 
 def is_there(c: LayerContext, chosen: Value) -> Value:

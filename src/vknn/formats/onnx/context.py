@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ class Context(NodeAttributeReader, LayerContext):
     """One node that is being converted.
 
     ``items``: its inputs as they are; ``inputs``: those that are tensors. ``version``: the version
-    of the operator that counts, ``opset``: the one that the model imports.
+    of the operator that counts, ``opset``: the one that the model imports. ``draw``: gives the
+    number of random draws so far, of those with a seed or of the others, and counts one more.
     """
 
     def __init__(
@@ -30,10 +31,12 @@ class Context(NodeAttributeReader, LayerContext):
         items: Sequence[Item],
         inputs: Sequence[Value | None],
         version: int,
+        draw: Callable[[bool], Value],
     ) -> None:
         super().__init__(node.attributes, scope.attributes)
         self.builder, self.node, self.scope = builder, node, scope
         self.items, self.inputs, self.version = tuple(items), tuple(inputs), version
+        self.draw = draw
         self._origin = Origin(scope.path + node.label, node.type)
 
     @property

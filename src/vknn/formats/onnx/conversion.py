@@ -35,6 +35,7 @@ from vknn.formats.onnx.held import (
 )
 from vknn.formats.onnx.loop_runs import KINDS, LoopRun, kinds_of
 from vknn.formats.onnx.loops import RoundStep
+from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
 from vknn.formats.onnx.records import NodeRecord, OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
 from vknn.formats.onnx.small_floats import narrowed, widened
@@ -50,6 +51,7 @@ from vknn.formats.onnx.steps import (
     TensorList,
 )
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+from vknn.ops.elementwise import Add
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
 _LONGEST_LABEL = 80
@@ -62,12 +64,14 @@ class Source:
     """Model and scope that are converted. ``main``: the scope of the graph that is built.
 
     ``ends``: its results, names in ``main`` by the names of the outputs. ``kinds``: whether a
-    further output says which of them are no tensors (``loop_runs.kinds_of``).
+    further output says which of them are no tensors (``loop_runs.kinds_of``). ``root``: the scope
+    of the model's graph, which random draws are counted in.
     """
 
     model: OnnxModelRecord
     main: NameScope
     ends: Mapping[str, str]
+    root: NameScope
     file: str | None = None
     kinds: bool = False
 
@@ -115,6 +119,8 @@ class Conversion:
         kinds = kinds_of(results.values()) if self.source.kinds else None
         if kinds is not None:
             outputs[KINDS] = self.builder.constant(kinds, KINDS)
+        for _, name in self._counters():
+            outputs |= ports(name, self.known[self.source.root, name])
         blobs = {
             name: item
             for (scope, name), item in self.known.items()
@@ -154,6 +160,21 @@ class Conversion:
         """Assignment of what a name stands for."""
         self.known[scope, name] = item
 
+    def _counters(self) -> list[Key]:
+        """The counters of random draws, as far as the model has them."""
+        keys = [(self.source.root, name) for name in (SEEDED, UNSEEDED)]
+        return [key for key in keys if key in self.known]
+
+    def draw(self, seeded: bool) -> Value:
+        """The number of random draws so far, int32 (1,), with a seed or without; counts one."""
+        root, name = self.source.root, SEEDED if seeded else UNSEEDED
+        drawn = self.known.get((root, name))
+        if not isinstance(drawn, Value):
+            raise ModelFormatError("draws random numbers, which nothing counts here")
+        one = self.builder.constant(np.ones(1, np.int32), "one draw")
+        self.known[root, name] = self.builder.add(Add(), drawn, one, name="draws")
+        return drawn
+
     # --- nodes ------------------------------------------------------------------------------------
 
     def convert(self, step: NodeStep) -> Steps | None:
@@ -179,7 +200,7 @@ class Conversion:
     ) -> Steps | None:
         node, scope = step.node, step.scope
         small: DType | None = None
-        context = Context(self.builder, node, scope, items, values, found.version)
+        context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
             _check_tensors(context, items)
         if found.domain or found.name not in COMPLEX_OPERATORS:
@@ -242,6 +263,7 @@ class Conversion:
         """
         reads = [key for s in (step, *reversed(self.steps)) for key in s.reads()]
         reads += [(self.source.main, name) for name in self.source.ends.values()]
+        reads += self._counters()
         keys = dict.fromkeys(found for key in reads if (found := self.find(*key)) is not None)
         items = {key: self.known[key] for key in keys}
         live = dict.fromkeys(v for v in _tensors(items.values()) if v.constant is None)
@@ -316,7 +338,7 @@ class _LoopContinuation(_Continuation):
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
         known = {value: arrays[name] for value, name in self.names.items()}
-        made = LoopRun(self.loop, self.items, known, self, self._body, call).run()
+        made = LoopRun(self.loop, self.items, known, self, self._body, call, self._counters()).run()
         held = {key: held_item(self.items[key], known) for key in self._read} | made
         if not self.steps:
             return self._results(held)
@@ -335,12 +357,19 @@ class _LoopContinuation(_Continuation):
         types = tuple(types_of(array) for array in fed.values())
         return call((self, "behind", types), make, feeds)
 
+    def _counters(self) -> list[Key]:
+        """The counters of random draws, as far as the model has them."""
+        keys = [(self.source.root, name) for name in (SEEDED, UNSEEDED)]
+        return [key for key in keys if key in self.items]
+
     def _results(self, held: Mapping[Key, Held]) -> Arrays:
         """The results where nothing stands behind the loop."""
         main, found = self.source.main, dict[str, np.ndarray]()
         ends = {port: held[main, name] for port, name in self.source.ends.items()}
         for port, array in ends.items():
             found.update(feeds_of(port, array))
+        for key in self._counters():
+            found.update(feeds_of(key[1], held[key]))
         kinds = kinds_of(ends.values()) if self.source.kinds else None
         return found if kinds is None else {**found, KINDS: kinds}
 
@@ -349,6 +378,7 @@ class _LoopContinuation(_Continuation):
         """What the steps behind the loop read of the values before it, in a fixed order."""
         reads = [key for step in reversed(self.steps) for key in step.reads()]
         reads += [(self.source.main, name) for name in self.source.ends.values()]
+        reads += self._counters()
         places = (place_of(self.items, *key) for key in reads)
         return dict.fromkeys(key for key in places if key is not None).keys()
 

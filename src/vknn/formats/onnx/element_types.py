@@ -53,6 +53,8 @@ def _types() -> dict[int, ElementType]:
         (24, "float8e8m0", DType.FLOAT8E8M0, "int32_data", 8, True),
         (25, "uint2", DType.UINT2, "int32_data", 2),
         (26, "int2", DType.INT2, "int32_data", 2),
+        (27, "float6e2m3", DType.FLOAT6E2M3, "int32_data", 6, True),
+        (28, "float6e3m2", DType.FLOAT6E3M2, "int32_data", 6, True),
     )
     return {row[0]: ElementType(*row) for row in rows}
 

@@ -72,6 +72,8 @@ class LoopRun:
     owner: object
     build: Build
     call: Call
+    #: Counts of random draws, by what they are called in the graph; the rounds go on with them.
+    counters: Sequence[Key] = ()
     _stacks: list[list[np.ndarray]] = field(init=False)
     _nbytes: int = field(default=0, init=False)
     _checked: int = field(init=False)
@@ -81,6 +83,7 @@ class LoopRun:
         loop = self.loop = self.step.loop
         self.place = f"layer {loop.origin.name!r}"
         self.number = self.step.number
+        self._counts = {key: held_item(self.items[key], self.arrays) for key in self.counters}
         self.carried = [self._held(loop.state, f"carried:{i}") for i in range(loop.carried)]
         self.condition = self._held(loop.state, "condition") if loop.counted else None
         self.limit = self._limit()
@@ -109,7 +112,7 @@ class LoopRun:
             run_limits.check()
             self._round()
             self.number += 1
-        loop, found = self.loop, dict[Key, Held]()
+        loop, found = self.loop, dict(self._counts)
         for i, target in enumerate(loop.node.outputs):
             if target and i < loop.carried:
                 found[loop.scope, target] = self.carried[i]
@@ -179,9 +182,12 @@ class LoopRun:
         feeds = dict(self._feeds)
         for position, held in enumerate(given):
             feeds.update(feeds_of(_port(position), held))
+        for key_, held in self._counts.items():
+            feeds.update(feeds_of(f"count:{key_[1]}", held))
         key = (self._key, tuple(map(types_of, given)))
         results = self.call(key, lambda: self._graph(given), feeds)
         ends = self._ends(results)
+        self._counts = {(root, name): results[name] for root, name in self._counts}
         if loop.counted:
             self.condition = ends[0]
             del ends[0]
@@ -253,6 +259,8 @@ class LoopRun:
                 known[key] = constant_item(builder, item, constants)
         for position, (value, held) in enumerate(zip(loop.body.inputs, given, strict=True)):
             known[scope, value.name] = input_item(builder, _port(position), held)
+        for key, held in self._counts.items():
+            known[key] = input_item(builder, f"count:{key[1]}", held)
         left_out = {node for node, _ in self._appended.values()}
         steps = [NodeStep(n, scope) for n in reversed(loop.body.nodes) if n not in left_out]
         ends = {f"end:{k}": value.name for k, value in enumerate(loop.body.outputs)}

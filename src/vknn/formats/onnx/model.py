@@ -13,6 +13,7 @@ from vknn.formats.onnx.conversion import Conversion, Source, first_steps
 from vknn.formats.onnx.functions import all_nodes
 from vknn.formats.onnx.held import element
 from vknn.formats.onnx.input_arrays import checked_array, strings_of
+from vknn.formats.onnx.random_draws import COUNTER_TYPE, draws, first_counts
 from vknn.formats.onnx.reader import DEFAULTS_IR
 from vknn.formats.onnx.records import OnnxModelRecord, ValueRecord
 from vknn.formats.onnx.steps import Item, Key, NameScope, TensorList
@@ -44,6 +45,10 @@ class OnnxModel(Model):
             s.name: hint for s in self.inputs if s.shape and (hint := _hint(s.shape)) is not None
         }
         self.metadata, self.producer = dict(record.metadata), record.producer
+        functions = (f.nodes for f in record.functions.values())
+        if any(draws(all_nodes(nodes)) for nodes in (graph.nodes, *functions)):
+            self.first_state = first_counts()
+            self.state = dict.fromkeys(self.first_state, COUNTER_TYPE)
         self._scope = NameScope("", record.imports, None, graph.initializers)
 
     # --- inputs -----------------------------------------------------------------------------------
@@ -130,8 +135,10 @@ class OnnxModel(Model):
                 known[self._scope, name] = builder.input(name, types[name])
             elif name in self._values:
                 known[self._scope, name] = None
+        for name in self.state:
+            known[self._scope, name] = builder.input(name, COUNTER_TYPE)
         ends = {name: name for name in self._outputs}
-        source = Source(self.record, self._scope, ends, self.file)
+        source = Source(self.record, self._scope, ends, self._scope, self.file)
         steps = first_steps(self.record.graph.nodes, self._scope)
         return Conversion(source, builder, known, steps).run()
 

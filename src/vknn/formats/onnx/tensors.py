@@ -13,6 +13,7 @@ from vknn.formats.onnx.element_types import ELEMENT_TYPES, ElementType
 from vknn.formats.onnx.external import ExternalData
 from vknn.formats.onnx.records import TensorProtoRecord
 from vknn.graph import DType
+from vknn.ops.quantized.blocks import unpacked_bits
 
 MAX_RANK = 64
 _MAX_ELEMENTS = 1 << 40
@@ -133,7 +134,8 @@ def _entries(type_: ElementType, count: int) -> int:
     """Entries of the typed field for so many elements."""
     if type_.dtype in (DType.COMPLEX64, DType.COMPLEX128):
         return 2 * count
-    return -(-count * type_.bits // 8) if 0 < type_.bits < 8 else count
+    packed = 0 < type_.bits < 8 and 8 % type_.bits == 0
+    return -(-count * type_.bits // 8) if packed else count
 
 
 def _of_bytes(data: Any, type_: ElementType, dims: tuple[int, ...]) -> np.ndarray:
@@ -150,8 +152,7 @@ def _of_bytes(data: Any, type_: ElementType, dims: tuple[int, ...]) -> np.ndarra
 
 def _unpacked(data: np.ndarray, type_: ElementType, count: int) -> np.ndarray:
     """Elements of less than a byte, the first in the lowest bits."""
-    shifts = np.arange(0, 8, type_.bits, dtype=np.uint8)
-    bits = (data[:, None] >> shifts & ((1 << type_.bits) - 1)).reshape(-1)[:count]
+    bits = unpacked_bits(data, type_.bits, count)
     if type_.pattern:
         return bits.astype(np.uint8).view(type_.dtype.numpy)
     if type_.name.startswith("int"):
@@ -176,6 +177,8 @@ def _of_entries(entries: Any, type_: ElementType, dims: tuple[int, ...], what: s
     low, high = _limits(type_)
     if numbers.size and (numbers.min() < low or numbers.max() > high):
         raise BadTensor(f"{what} of {type_.name} has entries outside of {low}..{high}")
+    if type_.bits < 8 and 8 % type_.bits:
+        return (numbers & ((1 << type_.bits) - 1)).astype(np.uint8).view(dtype).reshape(dims)
     if type_.bits < 8:
         packed = (numbers & 255).astype(np.uint8)
         return _unpacked(packed, type_, math.prod(dims)).reshape(dims)

@@ -7,6 +7,11 @@ shaders/common declares.
 """
 
 KERNELS: dict[str, tuple[str, str]] = {
+    "attention/linear": (
+        "count chunk first steps all_steps groups sharing depth width rates corrected begins "
+        "ends k_at v_at state_at decay_at beta_at scale:float",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "attention/rotary": (
         "count chunk pairs rows per_entry entry_step interleaved",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
@@ -596,7 +601,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "pooling/roi_pool": (
         "count chunk c4 channels images columns in_h in_w out_h out_w row rows scale:float "
         "share_h:float share_w:float",
-        "KIND=10 RATIO=11 ALIGNED=12 FIRST=13 LAST=14 WHOLE=15 BYTES_UNSIGNED?=98 "
+        "KIND=10 RATIO=11 ALIGNED=12 FIRST=13 LAST=14 WHOLE=15 LARGEST=16 BYTES_UNSIGNED?=98 "
         "FEW_ITEMS?=99",
     ),
     "pooling/window": (
@@ -737,7 +742,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "reduction/cumsum": (
         "rows count inner chunk",
-        "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "LANES=10 ROWS=11 EXCLUSIVE=12 REVERSE=13 PRODUCT=14 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "reduction/mean_in_order": (
         "rows count kept1 kept2 kept_step0 kept_step1 kept_step2 reduced1 reduced2 "
@@ -760,7 +765,8 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "sampling/grid_sample": (
         "count chunk c4 places size[3] batch_step place_step axis_step",
-        "MODE=10 PADDING=11 ALIGN=12 AXES=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "MODE=10 PADDING=11 ALIGN=12 AXES=13 TO_EVEN=14 REPEATED=15 BYTES_UNSIGNED?=98 "
+        "FEW_ITEMS?=99",
     ),
     "sampling/resize": (
         "count chunk out_size[3] in_size[3]",

@@ -86,7 +86,8 @@ class Col2Im(_Columns):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         rows, columns = (int(p or 0) for p in self.places(self.image))
-        parts = x.astype(np.float64).reshape(x.shape[0], -1, *self.kernel, rows, columns)
+        channels = x.shape[1] // math.prod(self.kernel)
+        parts = x.astype(np.float64).reshape(x.shape[0], channels, *self.kernel, rows, columns)
         y = np.zeros((*parts.shape[:2], *self.image))
         for tap in np.ndindex(*self.kernel):
             (down, to_rows), (across, to_columns) = (

@@ -35,7 +35,7 @@ class Gather(Op):
         places = indices.astype(np.int64)
         if self.from_end:
             places = np.where(places < 0, places + size, places)
-        y = np.asarray(np.take(x, places, self.axis, mode="clip"))
+        y = np.asarray(np.take(x, places, self.axis, mode="clip"), x.dtype)
         if self.outside == "zero":
             axis = self.axis % x.ndim
             shape = (*[1] * axis, *places.shape, *[1] * (x.ndim - axis - 1))

@@ -1,6 +1,8 @@
-"""NonZero and Unique, whose outputs have sizes that depend on data."""
+"""NonZero, Unique and UniqueSlices, whose outputs have sizes that depend on data."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -58,3 +60,42 @@ class Unique(Op):
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         return (x[first[order]], rank[which].astype(np.int32))
+
+
+@attributes
+class UniqueSlices(Op):
+    """The different entries x[i] along the first axis; their number depends on data.
+
+    ``sorted``: in lexicographic order, NaN last; else in the order in which they come first. A NaN
+    equals another one. Outputs: the entries; int64, of each where it comes first; which of them
+    each x[i] is; how often each comes.
+    """
+
+    sorted: bool = True
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        (x,) = arguments(self, inputs, 1)
+        require(x.rank > 0, f"UniqueSlices: {x} has no axes")
+        found = TensorType((None,), DType.INT64)
+        return (
+            x.with_shape((None, *x.shape[1:])), found, TensorType(x.shape[:1], DType.INT64), found,
+        )  # fmt: skip
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        # Ranks of the elements: integers, which sort alike whatever the type is.
+        ranks = np.unique(x, return_inverse=True)[1].reshape(len(x), math.prod(x.shape[1:]))
+        order = np.lexsort(ranks.T[::-1]) if ranks.shape[1] else np.arange(len(x))
+        rows = ranks[order]
+        begins = np.ones(len(x), np.bool_)
+        begins[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+        first = order[begins]  # lexsort is stable
+        which = np.empty(len(x), np.int64)
+        which[order] = np.cumsum(begins) - 1
+        if not self.sorted:
+            by_place = np.argsort(first)
+            place = np.empty_like(by_place)
+            place[by_place] = np.arange(len(first))
+            first, which = first[by_place], place[which]
+        counts = np.bincount(which, minlength=len(first)).astype(np.int64)
+        return x[first], first.astype(np.int64), which.astype(np.int64), counts

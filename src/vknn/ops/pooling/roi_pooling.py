@@ -7,6 +7,7 @@ the image first; a number that no image has gives zeros. Coordinates are compute
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class RegionPool(Op):
 
 @attributes
 class RoiAlign(RegionPool):
-    """The mean of bilinear samples in each bin of a region, as ONNX's RoiAlign with mode "avg".
+    """The mean of bilinear samples in each bin of a region, or the largest share of one.
 
     Regions are scaled by ``spatial_scale``, then with ``aligned`` (half_pixel in ONNX) moved by
     -0.5, and without it they are at least 1 wide and high. A bin has ``sampling_ratio`` samples
@@ -69,41 +70,65 @@ class RoiAlign(RegionPool):
 
     With ``clipped`` bins are cut off at the image's edges first: the number of samples is the
     ceiling of what is left (an empty bin gives 0), and they start where that starts.
+
+    ``mode``: ONNX's, "avg" for the mean, "max" for the largest of the products of which the samples
+    are sums (an element times its weight).
     """
 
     sampling_ratio: int = 0
     aligned: bool = False
     clipped: bool = False
+    mode: str = "avg"
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        known = self.mode == "avg" or (self.mode == "max" and not self.clipped)
+        require(known, f"RoiAlign: no mode {self.mode!r}")
         require(self.sampling_ratio >= 0, f"RoiAlign: sampling_ratio {self.sampling_ratio}")
         return super().infer(*inputs)
 
     def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         down, across = (
-            self._weights(corners, bins, size)
+            self._neighbours(corners, bins, size)
             for corners, bins, size in zip(
                 (rows, columns), self.output_size, x.shape[1:], strict=True
             )
         )
-        return sampled(down, x, across)
+        if self.mode == "max":
+            return self._largest(x, down, across)
+        return sampled(_summed_weights(down, x.shape[1]), x, _summed_weights(across, x.shape[2]))
 
-    def _weights(self, corners: np.ndarray, bins: int, size: int) -> np.ndarray:
-        """Weights of each place along an axis in each bin: [bins, size]."""
+    def _neighbours(self, corners: np.ndarray, bins: int, size: int) -> list[_Neighbours]:
+        """Along an axis the samples of each bin."""
         low, high = corners * np.float32(self.spatial_scale)
         if self.aligned:
             low, high = low - np.float32(0.5), high - np.float32(0.5)
         length = high - low if self.aligned else max(high - low, np.float32(1))
         width = length / np.float32(bins)
-        weights = np.zeros((bins, size))
+        found = []
         for number in range(bins):
             places, count = self._samples(low, width, number, size)
             first = np.minimum(places.astype(np.int64), size - 1)
             second = np.minimum(first + 1, size - 1)
             fraction = np.where(first < size - 1, places - first, 0.0).astype(np.float64)
-            np.add.at(weights[number], first, (1.0 - fraction) / count)
-            np.add.at(weights[number], second, fraction / count)
-        return weights
+            at, weights = np.stack([first, second]), np.stack([1.0 - fraction, fraction])
+            found.append(_Neighbours(at, weights, count))
+        return found
+
+    def _largest(
+        self, x: np.ndarray, down: list[_Neighbours], across: list[_Neighbours]
+    ) -> np.ndarray:
+        """The largest product of an element and its weight in each bin."""
+        y = np.zeros((len(x), *self.output_size))
+        for i, j in np.ndindex(*self.output_size):
+            row, column = down[i], across[j]
+            if row.places.size == 0 or column.places.size == 0:
+                continue  # no samples, or all of them beyond the image
+            parts = x[:, row.places.reshape(-1)][:, :, column.places.reshape(-1)]
+            weights = np.multiply.outer(row.weights.reshape(-1), column.weights.reshape(-1))
+            y[:, i, j] = (parts * weights).max(axis=(1, 2))
+            if row.places.shape[1] < row.count or column.places.shape[1] < column.count:
+                y[:, i, j] = np.maximum(y[:, i, j], 0)
+        return y
 
     def _samples(
         self, low: np.float32, width: np.float32, number: int, size: int
@@ -124,11 +149,33 @@ class RoiAlign(RegionPool):
         if not self.clipped and not self.sampling_ratio:
             first = max(0.0, float((-1 - start) / step - 2))
             last = min(count, float((size - start) / step + 2))
-        index = np.arange(np.floor(first), max(np.floor(first), np.floor(last)), dtype=np.float32)
+        if not np.floor(first) < np.floor(last):  # the first may have no float32
+            return np.zeros(0), count
+        index = np.arange(np.floor(first), np.floor(last), dtype=np.float32)
         places = start + (index + np.float32(0.5)) * width / np.float32(count)
         if not self.clipped:
             places = places[(places >= -1) & (places <= size)]
         return np.clip(places, np.float32(0), np.float32(size)), count
+
+
+@dataclass(frozen=True)
+class _Neighbours:
+    """Places along an axis and their weights [2, samples] of the samples of a bin in the image.
+
+    ``count``: of all samples, those beyond the image included.
+    """
+
+    places: np.ndarray
+    weights: np.ndarray
+    count: float
+
+
+def _summed_weights(bins: list[_Neighbours], size: int) -> np.ndarray:
+    """Weights of each place along an axis in the means of bins: [bins, size]."""
+    weights = np.zeros((len(bins), size))
+    for number, found in enumerate(bins):
+        np.add.at(weights[number], found.places, found.weights / found.count)
+    return weights
 
 
 @attributes

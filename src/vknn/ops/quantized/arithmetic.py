@@ -111,6 +111,9 @@ KINDS = (
     "shifted_add",
     "shifted_sub",
     "doubling_high",
+    "float_add",
+    "float_sub",
+    "float_mul",
 )
 
 
@@ -125,7 +128,9 @@ class QuantizedBinary(Op):
     "shifted_sub": each operand shifted right by minus its shift (halves away from zero), then added
     with saturation to 16 bits; "doubling_high": 2 a b / 2^16 of 16-bit integers, rounded.
     ``zero_out`` is added for all kinds but "shifted_add" and "shifted_sub". Formulas: the kernels
-    of TensorFlow Lite.
+    of TensorFlow Lite. "float_add", "float_sub", "float_mul": the sum, difference or product
+    of a m0 and b m1, over m2, in float32, whose bits ``multipliers`` has; rounded at each step, at
+    last to a whole number, halves to even.
     """
 
     kind: str
@@ -143,6 +148,7 @@ class QuantizedBinary(Op):
         require(self.kind in KINDS, f"QuantizedBinary: no kind {self.kind!r}")
         require(a.dtype in _STORED and b.dtype in _STORED, f"QuantizedBinary: takes {a} and {b}")
         require(self.dtype in _STORED, f"QuantizedBinary: gives {self.dtype.value}")
+        require(min(self.shifts) >= -31, f"QuantizedBinary: shifts of 32 bits by {self.shifts}")
         _check_range(self, self.dtype, self.low, self.high)
         return (TensorType(broadcast(self, a.shape, b.shape), self.dtype),)
 
@@ -165,6 +171,8 @@ class QuantizedBinary(Op):
         )
 
     def _compute(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if self.kind.startswith("float"):
+            return self._in_floats(a, b)
         if self.kind == "mul":
             return self._times(2, fp.wrapped(a * b))
         if self.kind == "doubling_high":
@@ -182,6 +190,14 @@ class QuantizedBinary(Op):
         if self.kind == "squared_difference":
             total = fp.wrapped(total * total)
         return self._times(2, total)
+
+    def _in_floats(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        m0, m1, m2 = np.asarray(self.multipliers, np.int32).view(np.float32)
+        with np.errstate(all="ignore"):
+            x, y = a.astype(np.float32) * m0, b.astype(np.float32) * m1
+            combine = {"float_add": np.add, "float_sub": np.subtract, "float_mul": np.multiply}
+            real = combine[self.kind](x, y) / m2
+        return np.clip(np.nan_to_num(np.rint(real)), -fp.FAR, fp.FAR).astype(np.int64)
 
     def _times(self, number: int, x: np.ndarray) -> np.ndarray:
         return fp.multiply(x, self.multipliers[number], self.shifts[number])

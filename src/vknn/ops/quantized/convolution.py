@@ -19,10 +19,13 @@ DATA = (DType.INT8, DType.UINT8, DType.INT16)
 WEIGHTS = (DType.INT8, DType.INT16)
 #: Largest magnitude of a weight.
 MOST_WEIGHT = 255
-ROUNDINGS = ("double", "wide", "none", "single")
+ROUNDINGS = ("double", "wide", "none", "single", "float", "twice")
 
 
-_MULTIPLY = {"double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide}
+_MULTIPLY = {
+    "double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide,
+    "float": fp.multiply_float,
+}  # fmt: skip
 
 
 @attributes
@@ -35,7 +38,11 @@ class Requantized(Op):
     ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
     the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
-    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are.
+    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are;
+    "float", the same sums times a float32 plus another, whose bits multiplier and shift hold
+    (``fixed_point.multiply_float``); "twice", the same and, of the result within bounds, once more:
+    multipliers [4, M] are those of both products, lower and upper bounds, shifts [2, M] both
+    numbers that are added.
     """
 
     zero_in: int = 0
@@ -85,9 +92,11 @@ class Requantized(Op):
         channels = shape[self.channel_axis]
         require_dtype(self, DType.INT32, bias, multiplier, shift)
         shapes = [(channels,), (1,)]
+        rows = {"multiplier": 4, "shift": 2} if self.rounding == "twice" else {}
         for what, vector in (("multiplier", multiplier), ("shift", shift)):
-            right = vector is not None and vector.shape in shapes
-            require(right, f"{name}: {what} {vector} should have shape ({channels},) or (1,)")
+            wanted = [(rows[what], channels)] if rows else shapes
+            right = vector is not None and vector.shape in wanted
+            require(right, f"{name}: {what} {vector} should have shape {wanted[0]}")
         if bias is not None:
             wide = bias.shape == (2, channels) and self.rounding == "wide"
             right = wide or bias.shape == (channels,)
@@ -104,10 +113,21 @@ class Requantized(Op):
         if bias is not None:
             total = total + _as_int64(bias).reshape(shape)
         total = total if self.rounding == "wide" else fp.wrapped(total)
-        if self.rounding != "none":
+        if self.rounding == "twice":
+            total = _twice(total, multiplier, shift, shape)
+        elif self.rounding != "none":
             total = _MULTIPLY[self.rounding](total, multiplier.reshape(shape), shift.reshape(shape))
         y = np.clip(fp.wrapped(total + self.zero_out), self.low, self.high)
         return np.asarray(y.astype(self.dtype.numpy))
+
+
+def _twice(
+    sums: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, shape: list[int]
+) -> np.ndarray:
+    """Sums times floats, plus floats, within bounds; and that once more without bounds."""
+    first, second, low, high = (row.reshape(shape) for row in multiplier)
+    between = np.clip(fp.multiply_float(sums, first, shift[0].reshape(shape)), low, high)
+    return fp.multiply_float(between, second, shift[1].reshape(shape))
 
 
 def _as_int64(bias: np.ndarray) -> np.ndarray:

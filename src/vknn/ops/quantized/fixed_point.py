@@ -11,6 +11,8 @@ import numpy as np
 
 Ints = np.ndarray | np.integer | int
 
+#: Bound of what multiply_float gives, beyond every quantized number.
+FAR = 1 << 30
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
@@ -78,6 +80,23 @@ def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
     q, shift = np.asarray(q, np.int64), np.asarray(shift, np.int64)
     reduced = np.where(q < 0x7FFF0000, (q + (1 << 15)) >> 16, 0x7FFF)
     return _rounded_once(np.asarray(x, np.int64) * reduced, 15 - shift)
+
+
+def multiply_float(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
+    """x * m + c in float32, halves to even; q and shift are the bits of the float32 m and c.
+
+    Product and sum are rounded one by one; what is beyond 2^30 counts as that. onnxruntime's
+    integer kernels requantize so, with c = 0.
+    """
+    factor, offset = (np.asarray(v, np.int32).copy().view(np.float32) for v in (q, shift))
+    with np.errstate(all="ignore"):
+        real = np.rint(np.asarray(x, np.int64).astype(np.float32) * factor + offset)
+    return np.clip(np.nan_to_num(real), -FAR, FAR).astype(np.int64)
+
+
+def float_bits(real: np.ndarray) -> np.ndarray:
+    """The bits of float32 numbers as int32, for :func:`multiply_float`."""
+    return np.ascontiguousarray(real, np.float32).view(np.int32)
 
 
 def _rounded_once(product: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -29,19 +29,22 @@ class GridSample(Op):
     first, or with ``grid_first`` [N, 2 or 3, out...]. Coordinate g means place
     (g + 1) / 2 * (size - 1) with ``align_corners``, else ((g + 1) * size - 1) / 2.
 
-    ``mode`` "nearest" takes floor(place + 0.5), "linear" the 2 neighbours along each axis, "cubic"
-    (two axes) 4 with Keys' kernel of parameter -0.75. ``padding``: outside of x lie "zeros"; with
-    "border" places are moved to the next edge; with "reflection" they are reflected, once at
-    either end, about the middles of the outermost elements with ``align_corners`` and else about
-    their outer edges (and then moved to the next edge); what is still outside is 0. For "cubic"
-    that is done with each neighbour, for the others with the place. Coordinates are computed in
-    float32.
+    ``mode`` "nearest" takes floor(place + 0.5), or with ``to_even`` the nearest place, halves to
+    even, before it is moved into x; "linear" the 2 neighbours along each axis, "cubic" (two axes) 4
+    with Keys' kernel of parameter -0.75. ``padding``: outside of x lie "zeros"; with "border"
+    places are moved to the next edge; with "reflection" they are reflected, once at either end, or
+    with ``repeated`` as often as it takes, about the middles of the outermost elements with
+    ``align_corners`` and else about their outer edges (and then moved to the next edge); what is
+    still outside is 0. For "cubic" that is done with each neighbour, for the others with the place.
+    Coordinates are computed in float32, of a grid of float64 in float64.
     """
 
     mode: str = "linear"
     padding: str = "zeros"
     align_corners: bool = False
     grid_first: bool = False
+    to_even: bool = False
+    repeated: bool = False
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, grid = arguments(self, inputs, 2)
@@ -64,9 +67,10 @@ class GridSample(Op):
         if not self.grid_first:
             grid = np.moveaxis(grid, -1, 1)
         y = np.zeros((*x.shape[:2], *grid.shape[2:]), x.dtype)
-        flat = y.reshape(*x.shape[:2], -1)
+        count = math.prod(grid.shape[2:])
+        flat = y.reshape(*x.shape[:2], count)
         with np.errstate(all="ignore"):
-            for n, places in enumerate(grid.reshape(*grid.shape[:2], -1)):
+            for n, places in enumerate(grid.reshape(*grid.shape[:2], count)):
                 for part in blocks(places.shape[1], 8 * max(1, x.shape[1])):
                     flat[n, :, part] = self._sample(x[n], places[:, part])
         return (y,)
@@ -88,8 +92,9 @@ class GridSample(Op):
 
     def _taps(self, g: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Index and weight of each neighbour of coordinate ``g`` along an axis."""
-        half, one, length = np.float32(0.5), np.float32(1.0), np.float32(size)
-        g = g.astype(np.float32)
+        kind = np.float64 if g.dtype == np.float64 else np.float32
+        half, one, length = kind(0.5), kind(1.0), kind(size)
+        g = g.astype(kind)
         if self.align_corners:
             place = (g + one) * half * (length - one)
         else:
@@ -97,9 +102,11 @@ class GridSample(Op):
         if self.mode == "cubic":
             whole, fraction = _split(place)
             weights = keys_weights(fraction, CUBIC_A)
-            shifted = [(whole + n).astype(np.float32) for n in range(-1, 3)]
+            shifted = [(whole + n).astype(kind) for n in range(-1, 3)]
             places = [np.trunc(self._moved(p, size)).astype(np.int64) for p in shifted]
             return list(zip(places, weights, strict=True))
+        if self.to_even:
+            place = np.rint(place)
         place = self._moved(place, size)
         if self.mode == "nearest":
             return [(_split(place + half)[0], np.ones(len(place)))]
@@ -108,16 +115,23 @@ class GridSample(Op):
 
     def _moved(self, place: np.ndarray, size: int) -> np.ndarray:
         """``place`` moved into x as ``padding`` says."""
-        last = np.float32(size - 1)
+        kind = place.dtype.type
+        last, half, length = kind(size - 1), kind(0.5), kind(size)
         if self.padding == "border":
-            return np.clip(place, np.float32(0), last)
+            return np.clip(place, kind(0), last)
         if self.padding == "zeros":
             return place
         if self.align_corners:
-            return last - np.abs(np.abs(place) - last)
-        half, length = np.float32(0.5), np.float32(size)
-        mirrored = length - np.abs(np.abs(place + half) - length) - half
-        return np.clip(mirrored, np.float32(0), last)
+            inside = self._reflected(place, last)
+            return np.clip(inside, kind(0), last) if self.repeated else inside
+        return np.clip(self._reflected(place + half, length) - half, kind(0), last)
+
+    def _reflected(self, place: np.ndarray, length: np.floating) -> np.ndarray:
+        """``place`` reflected at 0 and ``length``."""
+        away = np.abs(place)
+        if self.repeated:
+            away = np.fmod(np.minimum(away, FAR).astype(place.dtype), max(2 * float(length), 1.0))
+        return length - np.abs(away - length)
 
 
 def _split(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

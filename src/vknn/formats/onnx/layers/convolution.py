@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import WindowAttributes, window
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.layers.common.windows import WindowAttributes, cropped, window
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.windows import halves
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
+from vknn.ops.elementwise import Add
+from vknn.ops.indexing.gather import Gather
+from vknn.ops.movement.shape import Pad
+
+#: Spatial axes of a convolution.
+_MOST_AXES = 8
 
 
 @operator("Conv", 1, 11, 22, inputs=(2, 3))
@@ -16,20 +24,64 @@ def conv(c: Context) -> Value:
     """Sums of windows times weights, plus a bias"""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
-    w = window(c, weights.type.dims[2:])
-    op = Conv(w.strides, w.resolved(c.x.type.dims[2:]), w.dilations, c.int("group", 1))
-    return c.add(op, c.x, weights, c.optional(2))
+    w = window(c, weights.type.dims[2:], most_axes=_MOST_AXES, negative=True)
+    x, w = cropped(c, c.x, w)
+    return convolved(c, x, weights, c.optional(2), w)
+
+
+def convolved(
+    c: Context, x: Value, weights: Value, bias: Value | None, w: WindowAttributes
+) -> Value:
+    """The convolution of an image over any number of axes, in the node's groups."""
+    group = c.int("group", 1)
+    if len(w.kernel) <= 3:
+        op = Conv(w.strides, w.resolved(x.type.dims[2:]), w.dilations, group)
+        return c.add(op, x, weights, bias)
+    # What a window reads along the first axis becomes channels, its steps entries of the batch.
+    axes, pads = len(w.kernel), w.resolved(x.type.dims[2:])
+    taps, step, spread = w.kernel[0], w.strides[0], w.dilations[0]
+    ends = (0, 0, pads[0], *[0] * (axes + 1), pads[axes], *[0] * (axes - 1))
+    padded = c.add(Pad(ends), x) if pads[0] or pads[axes] else x
+    count = (padded.type.dims[2] - w.extents[0]) // step + 1
+    c.require(count >= 1, f"has a window of {w.extents} for {c.x.type}")
+    places = np.arange(taps)[:, None] * spread + np.arange(count) * step
+    read = c.add(Gather(2), padded, c.constant(places.astype(np.int32), "taps"))
+    n, channels = x.type.dims[:2]
+    rest = x.type.dims[3:]
+    moved = c.transpose(read, (0, 3, 1, 2, *range(4, axes + 3)))
+    flat = c.reshape(moved, (n * count, channels * taps, *rest))
+    outputs, depth, _, *inner = weights.type.dims
+    part = WindowAttributes(
+        w.kernel[1:], w.strides[1:], w.dilations[1:],
+        (*pads[1:axes], *pads[axes + 1 :]), "NOTSET",
+    )  # fmt: skip
+    y = convolved(c, flat, c.reshape(weights, (outputs, depth * taps, *inner)), bias, part)
+    apart = c.reshape(y, (n, count, *y.type.dims[1:]))
+    return c.transpose(apart, (0, 2, 1, *range(3, axes + 2)))
 
 
 @operator("ConvTranspose", 1, 11, 22, inputs=(2, 3))
 def conv_transpose(c: Context) -> Value:
     """Sums of elements times weights where their windows overlap, plus a bias"""
+    return _overlapped(c, None, c.optional(2))
+
+
+@operator("ConvTransposeWithDynamicPads", 1, inputs=(2, 4), domain=MICROSOFT)
+def conv_transpose_with_dynamic_pads(c: Context) -> Value:
+    """ConvTranspose whose pads are an input"""
+    pads = None if c.optional(2) is None else c.ints(2, "Pads")
+    return _overlapped(c, pads, c.optional(3))
+
+
+def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Value:
+    """ConvTranspose of the first input; ``given``: pads that take the place of the attribute's."""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
-    w = window(c, weights.type.dims[2:])
+    w = window(c, weights.type.dims[2:], negative=True)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))
-    pads = list(w.pads)
+    pads = list(w.pads) if given is None else given
+    c.require(len(pads) == 2 * axes, f"has the pads {pads}")
     wanted = c.int_list("output_shape", None)
     if wanted is not None:
         c.require(len(wanted) in (axes, axes + 2), f"has the output_shape {list(wanted)}")
@@ -41,8 +93,17 @@ def conv_transpose(c: Context) -> Value:
         pads = [0] * (2 * axes)
     if wanted is not None:
         pads, extra = _pads_for(c, w, wanted, extra)
-    op = ConvTranspose(w.strides, tuple(pads), w.dilations, c.int("group", 1), tuple(extra))
-    return c.add(op, c.x, weights, c.optional(2))
+    # Pads below 0 add elements, of which no window gives anything.
+    before = [max(-p, 0) for p in pads[:axes]]
+    extra = [e + max(-p, 0) for e, p in zip(extra, pads[axes:], strict=True)]
+    kept = tuple(max(p, 0) for p in pads)
+    op = ConvTranspose(w.strides, kept, w.dilations, c.int("group", 1), tuple(extra))
+    if not any(before):
+        return c.add(op, c.x, weights, bias)
+    y = c.add(Pad((0, 0, *before, 0, 0, *[0] * axes)), c.add(op, c.x, weights, None))
+    if bias is None:
+        return y
+    return c.add(Add(), y, c.reshape(bias, (bias.type.size, *[1] * axes)))
 
 
 def _pads_for(

@@ -42,23 +42,24 @@ class _Cell:
 @operator("LSTM", 1, 7, 14, 22, inputs=(3, 8), outputs=(0, 3))
 def lstm(c: Context) -> list[Value]:
     """Gates i, o, f, c"""
-    return _recurrent(c, LSTM(input_forget=c.flag("input_forget")), 2)
+    return recurrent(c, LSTM(input_forget=c.flag("input_forget")), 2)
 
 
 @operator("GRU", 1, 3, 7, 14, 22, inputs=(3, 6), outputs=(0, 2))
 def gru(c: Context) -> list[Value]:
     """Gates z, r, h"""
     before = c.version >= 3 and c.flag("linear_before_reset")
-    return _recurrent(c, GRU(linear_before_reset=before), 1)
+    return recurrent(c, GRU(linear_before_reset=before), 1)
 
 
 @operator("RNN", 1, 7, 14, 22, inputs=(3, 6), outputs=(0, 2))
 def rnn(c: Context) -> list[Value]:
     """One gate"""
-    return _recurrent(c, RNN(), 1)
+    return recurrent(c, RNN(), 1)
 
 
-def _recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
+def recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
+    """The results of a node with ``states`` states: Y, then the last states."""
     direction = c.text("direction", "forward").lower()
     direction = {"foward": "forward"}.get(direction, direction)  # a slip of GRU's first version
     c.require(direction in _DIRECTIONS, f"has the direction {direction!r}")

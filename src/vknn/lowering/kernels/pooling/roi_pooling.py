@@ -68,6 +68,7 @@ class _Bins:
     aligned: bool = False
     shares: tuple[float, float] = (0.0, 0.0)
     whole: bool = False
+    largest: bool = False
 
     @property
     def scalar(self) -> bool:
@@ -91,6 +92,7 @@ class _Bins:
             "RATIO": self.ratio,
             "ALIGNED": int(self.aligned),
             "WHOLE": int(self.whole),
+            "LARGEST": int(self.largest),
         }
 
 
@@ -106,7 +108,8 @@ def _bins(op: RoiAlign | MaxRoiPool | PositionSensitiveRoiPool, x: TensorType) -
         op.sampling_ratio or (n + 1 if op.clipped else 2 * (n + 1) + 5) for n in (height, width)
     )
     kind = _CLIPPED if op.clipped else _ALIGN
-    return _Bins(kind, rows, columns, scale, op.sampling_ratio, op.aligned)
+    largest = op.mode == "max"
+    return _Bins(kind, rows, columns, scale, op.sampling_ratio, op.aligned, largest=largest)
 
 
 def _vectors(y: TensorType) -> int:

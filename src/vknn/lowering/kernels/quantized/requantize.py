@@ -19,7 +19,7 @@ from vknn.lowering.kit.layouts import Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary
-from vknn.ops.quantized.convolution import ROUNDINGS, Requantized
+from vknn.ops.quantized.convolution import Requantized
 
 #: Formats of constant weights: a weight of 32 bits each; four weights along k as the bytes of an
 #: integer, multiplied one by one; the same, multiplied by an integer dot product instruction.
@@ -29,6 +29,8 @@ _QUANT = {BYTES: 4, DOTS: 3}
 _EXACT = 1 << 24
 #: Lower bound of a candidate's cost with tensors in C4B, as a share of that without.
 _LEAST_SHARE = 0.8
+#: ROUNDING of the shaders by the op's.
+_ROUNDING = {"double": 0, "wide": 1, "none": 2, "single": 3, "float": 5, "twice": 6}
 #: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
@@ -62,7 +64,8 @@ def has_setting(problem: Problem) -> bool:
     if any(c is None for c in problem.constants[3:5]):
         return False
     # The high words of a wide bias are made where it is packed.
-    return op.rounding != "wide" or problem.inputs[2] is None or problem.constants[2] is not None
+    plain = op.rounding not in ("wide", "twice")
+    return plain or problem.inputs[2] is None or problem.constants[2] is not None
 
 
 def by_floats(problem: Problem) -> bool:
@@ -135,7 +138,7 @@ def quantized_variant(
     folded = floats and folds and _bias_is_constant(problem)
     magnitudes = _magnitudes(problem)
     join = _join_steps(problem, terms, magnitudes, floats=floats, folded=folded)
-    rounding = _NEAR if _is_near(problem, magnitudes) else ROUNDINGS.index(op.rounding)
+    rounding = _NEAR if _is_near(problem, magnitudes) else _ROUNDING[op.rounding]
     dots = weight_format == DOTS
     mixed = dots and "integer_dot_mixed" in problem.limits.features
     sign = _sign(data.dtype, mixed) if dots else 0
@@ -322,13 +325,18 @@ def _setting_numbers(
     """``head``, then rows of multipliers, shifts, bias and its high words, int32."""
     op, (w, bias, multiplier, shift) = problem.op, problem.constants[1:5]
     assert isinstance(op, Requantized) and multiplier is not None and shift is not None
-    rows = np.zeros((4, 4 * ceil_div(channels, 4)), np.int64)
-    rows[0, :channels], rows[1, :channels] = multiplier, -shift if near else shift
+    twice = op.rounding == "twice"
+    rows = np.zeros((7 if twice else 4, 4 * ceil_div(channels, 4)), np.int64)
+    if twice:
+        rows[[0, 3, 5, 6], :channels], rows[[1, 4], :channels] = multiplier, shift
+    else:
+        rows[0, :channels], rows[1, :channels] = multiplier, -shift if near else shift
     if bias is not None and bias.ndim == 2:
         rows[2:, :channels] = bias
     elif bias is not None:
         rows[2, :channels] = bias
-        rows[3, :channels] = bias >> 31
+        if not twice:
+            rows[3, :channels] = bias >> 31
     if folded:
         assert w is not None
         axes = tuple(a for a in range(w.ndim) if a != op.weight_axis % w.ndim)

@@ -1,4 +1,4 @@
-"""CumSum: each lane of a row adds up a run of its elements, from the sum of the runs before it."""
+"""CumSum and CumProd: a lane of a row combines a run of its elements, from the runs before it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from vknn.lowering.kernels.reduction.axis_rows import AxisRows, side_by_side
 from vknn.lowering.kernels.reduction.rows import RowShape
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, write
-from vknn.lowering.kit.layouts import PLAIN, ceil_div, storage_bytes
+from vknn.lowering.kit.layouts import PLAIN, Layout, ceil_div, storage_bytes
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.lowering.kit.workgroups import fits, fits_loops, lane_count
-from vknn.ops.reduction import CumSum
+from vknn.ops.reduction import CumProd, CumSum, Cumulative
 from vknn.plan import DeviceLimits
 
 #: Elements of a run that are worth a lane of their own.
 _RUN = 16
 
 
-@lowers(CumSum)
-def cumulative_sum(problem: Problem) -> Sequence[Candidate]:
+@lowers(CumSum, CumProd)
+def cumulative(problem: Problem) -> Sequence[Candidate]:
     """Candidates: along any axis of LINEAR, along other axes than the channels in C4."""
     op, x, limits = problem.op, problem.input(0), problem.limits
-    assert isinstance(op, CumSum)
+    assert isinstance(op, Cumulative)
     found = []
     machine = problem.machine
-    for layout in PLAIN:
+    # An exclusive product begins with 1, which the padding of C4 must not have.
+    for layout in (Layout.LINEAR,) if isinstance(op, CumProd) and op.exclusive else PLAIN:
         rows = side_by_side(x, op.axis % x.rank, layout)
         if rows is None:
             continue
@@ -62,14 +63,19 @@ def _fits(rows: AxisRows, shape: RowShape, limits: DeviceLimits) -> bool:
 
 def _emit_runs(emitter: Emitter, rows: AxisRows, shape: RowShape) -> None:
     op, type_, x = emitter.problem.op, emitter.problem.input(0), emitter.input(0)
-    assert isinstance(op, CumSum)
+    assert isinstance(op, Cumulative)
     emitter.dispatch(
         "reduction/cumsum",
         [rows.read(x), write(emitter.output())],
         groups=shape.groups(rows.rows, emitter.problem.limits),
         local=shape.local,
         push={**rows.push(), "chunk": ceil_div(rows.count, shape.lanes)},
-        spec={**shape.spec, "EXCLUSIVE": int(op.exclusive), "REVERSE": int(op.reverse)},
+        spec={
+            **shape.spec,
+            "EXCLUSIVE": int(op.exclusive),
+            "REVERSE": int(op.reverse),
+            "PRODUCT": int(isinstance(op, CumProd)),
+        },
         defines={"WIDE": int(rows.wide), "ELEM": int(not x.is_float)},
         access=None if x.is_float else "storage",
         flops=2 * type_.size,

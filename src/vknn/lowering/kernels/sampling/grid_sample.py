@@ -60,6 +60,8 @@ def _emit_grid_sample(emitter: Emitter) -> None:
             "PADDING": PADDINGS.index(op.padding),
             "ALIGN": int(op.align_corners),
             "AXES": axes,
+            "TO_EVEN": int(op.to_even),
+            "REPEATED": int(op.repeated),
         },
         flops=2 * taps**axes * y.size,
     )

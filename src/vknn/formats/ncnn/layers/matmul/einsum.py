@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
+from vknn.formats.einsum import Term, contracted
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
 from vknn.graph import Value, attributes
-from vknn.ops.matmul import MatMul
-from vknn.ops.movement.shape import Slice, Transpose
-from vknn.ops.reduction import ReduceSum
 
 _ARROW, _TRACE = "->", "ii"
 _RESULT, _LAST = "ijkl", "x"
@@ -55,36 +49,16 @@ class EinsumParams(Params):
         require(not missing, f"no term of {self.text!r} has the letters {missing} of the result")
 
 
-@dataclass(frozen=True)
-class _Term:
-    """A value and the letters of its axes (without the leading one), each of which occurs once."""
-
-    value: Value
-    letters: str
-
-    def size(self, letters: str) -> int:
-        """Product of the sizes of these axes."""
-        return math.prod(self.value.type.dims[1 + self.letters.index(x)] for x in letters)
-
-
 @layer("Einsum", params=EinsumParams, inputs=(1, None))
 def einsum(c: Context[EinsumParams]) -> Value:
-    """Sum of products of all inputs over the letters that the result lacks, computed from left to
-    right, two inputs at a time.
+    """Sum of products of all inputs over the letters that the result lacks, two at a time.
 
     ncnn differs: letters are i to x, and the result has to be i, ij, ijk or ijkl.
     """
-    p = c.params
-    terms = [_term(c, x, letters) for x, letters in _pairs(c)]
-    for at, term in enumerate(terms):
-        elsewhere = {x for other in terms[at + 1 :] + terms[:at] for x in other.letters}
-        terms[at] = _summed(c, term, elsewhere | set(p.result))
-    product = terms[0]
-    for at, term in enumerate(terms[1:], 2):
-        kept = set(p.result).union(*(other.letters for other in terms[at:]))
-        product = _product(c, product, term, kept)
-    y = _ordered(c, product, p.result)
-    return y if p.result else c.reshape(y, (1, 1))
+    # The leading axis, which no letter stands for, is kept throughout.
+    terms = [Term(x, ("", *letters)) for x, letters in _pairs(c)]
+    y = contracted(c, terms, ("", *c.params.result))
+    return y if c.params.result else c.reshape(y, (1, 1))
 
 
 def _pairs(c: Context[EinsumParams]) -> list[tuple[Value, str]]:
@@ -98,56 +72,3 @@ def _pairs(c: Context[EinsumParams]) -> list[tuple[Value, str]]:
             good = sizes.setdefault(letter, size) == size
             c.require(good, f"{letter!r} is {sizes[letter]} and {size} in {c.params.text!r}")
     return list(zip(c.inputs, terms, strict=True))
-
-
-def _term(c: Context[EinsumParams], x: Value, letters: str) -> _Term:
-    """A term of the equation, with diagonals for letters that occur twice."""
-    for letter in sorted(set(letters)):
-        while letters.count(letter) > 1:
-            first = letters.index(letter)
-            second = letters.index(letter, first + 1)
-            rest = [i for i in range(len(letters)) if i not in (first, second)]
-            x = c.add(Transpose(perm=(0, *(i + 1 for i in (*rest, first, second)))), x)
-            *outer, size, _ = x.type.dims
-            x = c.reshape(x, (*outer, size * size))
-            step = Slice(starts=(0,), ends=(size * size,), axes=(len(outer),), steps=(size + 1,))
-            x = c.add(step, x)
-            letters = "".join(letters[i] for i in rest) + letter
-    return _Term(x, letters)
-
-
-def _summed(c: Context[EinsumParams], term: _Term, kept: set[str]) -> _Term:
-    """``term`` summed over the letters that are not ``kept``."""
-    gone = tuple(i + 1 for i, letter in enumerate(term.letters) if letter not in kept)
-    if not gone:
-        return term
-    letters = "".join(x for x in term.letters if x in kept)
-    return _Term(c.add(ReduceSum(axes=gone, keepdims=False), term.value), letters)
-
-
-def _product(c: Context[EinsumParams], a: _Term, b: _Term, kept: set[str]) -> _Term:
-    """Product of two terms as a matrix product: letters of both are batches if ``kept``, otherwise
-    summed over; letters of ``a`` alone are rows, those of ``b`` alone columns."""
-    shared = [x for x in a.letters if x in b.letters]
-    batch = "".join(x for x in shared if x in kept)
-    summed = "".join(x for x in shared if x not in kept)
-    rows = "".join(x for x in a.letters if x not in shared)
-    columns = "".join(x for x in b.letters if x not in shared)
-    left = _matrix(c, a, (batch, rows, summed))
-    right = _matrix(c, b, (batch, columns, summed))
-    y = c.add(MatMul(transpose_b=True), left, right)
-    sizes = [*(a.size(x) for x in batch + rows), *(b.size(x) for x in columns)]
-    return _Term(c.reshape(y, (1, *sizes)), batch + rows + columns)
-
-
-def _matrix(c: Context[EinsumParams], term: _Term, parts: Sequence[str]) -> Value:
-    """``term`` with an axis for the letters of each part."""
-    y = _ordered(c, term, "".join(parts))
-    return c.reshape(y, (1, *(term.size(part) for part in parts)))
-
-
-def _ordered(c: Context[EinsumParams], term: _Term, letters: str) -> Value:
-    if letters == term.letters:
-        return term.value
-    perm = (0, *(term.letters.index(x) + 1 for x in letters))
-    return c.add(Transpose(perm=perm), term.value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from vknn.formats.onnx.context import Context
 from vknn.formats.windows import same_pads, window_extents
 from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
+from vknn.ops.movement.shape import Slice
 
 _AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 _MOST_AXES = 3
@@ -37,27 +39,49 @@ class WindowAttributes:
         """Whether the larger half of an odd padding stands at the start."""
         return self.auto_pad == "SAME_LOWER"
 
-    def resolved(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The pads around an image of these sizes."""
+    def resolved(self, sizes: Sequence[int], signed: bool = False) -> tuple[int, ...]:
+        """The pads around an image of these sizes.
+
+        ``signed``: those of SAME are below 0 where windows do not reach the ends, as onnxruntime's
+        pools have it; else they are 0 then.
+        """
         if self.auto_pad == "NOTSET":
             return self.pads
         if self.auto_pad == "VALID":
             return (0,) * (2 * len(sizes))
         found = same_pads(sizes, self.extents, self.strides, self.larger_first)
+        if signed:
+            found = tuple(map(self._same, sizes, self.extents, self.strides, found))
         return (*(begin for begin, _ in found), *(end for _, end in found))
+
+    def _same(self, size: int, extent: int, step: int, found: tuple[int, int]) -> tuple[int, int]:
+        """Pads along an axis, of which ``found`` are those that are not below 0."""
+        missing = size - (-(-size // step) - 1) * step - extent
+        if missing <= 0:
+            return found
+        begin = (missing - self.larger_first) // 2
+        return -begin, begin - missing
 
 
 def window(
-    c: Context, kernel: Sequence[int] | None = None, dilated: bool = True
+    c: Context,
+    kernel: Sequence[int] | None = None,
+    dilated: bool = True,
+    most_axes: int = _MOST_AXES,
+    negative: bool = False,
 ) -> WindowAttributes:
-    """The window of a node; ``kernel``: of its weights, which an attribute may only repeat."""
+    """The window of a node; ``kernel``: of its weights, which an attribute may only repeat.
+
+    ``most_axes``: what the caller can do; ``negative``: whether it takes pads below 0
+    (:func:`cropped`).
+    """
     stated = c.int_list("kernel_shape", None)
     if kernel is None:
         kernel = c.int_list("kernel_shape")
     c.require(stated is None or tuple(stated) == tuple(kernel), f"says its kernel is {stated}")
     axes = len(kernel)
     c.require(c.rank == axes + 2, f"has a kernel of {axes} axes for {c.x.type}")
-    if not 1 <= axes <= _MOST_AXES:
+    if not 1 <= axes <= most_axes:
         c.refuse(f"{axes} spatial axes")
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
     found = WindowAttributes(
@@ -69,21 +93,43 @@ def window(
     )
     for what in ("kernel", "strides", "dilations"):
         c.require(min(getattr(found, what)) >= 1, f"{what} are not all above 0")
-    c.require(max(found.pads) <= _MOST_PAD, f"has the impossible pads {list(found.pads)}")
-    if min(found.pads) < 0:
+    sane = max(map(abs, found.pads)) <= _MOST_PAD
+    c.require(sane, f"has the impossible pads {list(found.pads)}")
+    if min(found.pads) < 0 and not negative:
         c.refuse(f"the negative pads {list(found.pads)}")
     return found
 
 
+def cropped(
+    c: Context, x: Value, w: WindowAttributes, signed: bool = False
+) -> tuple[Value, WindowAttributes]:
+    """An image without what negative pads cut off, and the window with the others.
+
+    ``signed``: see :meth:`WindowAttributes.resolved`.
+    """
+    sizes, axes = x.type.dims[2:], len(w.kernel)
+    pads = w.resolved(sizes, signed)
+    if min(pads) >= 0:
+        return x, w
+    begins = tuple(max(-p, 0) for p in pads[:axes])
+    ends = tuple(size - max(-p, 0) for size, p in zip(sizes, pads[axes:], strict=True))
+    good = all(b <= e for b, e in zip(begins, ends, strict=True))
+    c.require(good, f"crops {x.type} by the pads {list(pads)}")
+    return c.add(Slice(begins, ends, tuple(range(2, 2 + axes))), x), replace(
+        w, pads=tuple(max(p, 0) for p in pads), auto_pad="NOTSET"
+    )
+
+
 def pool_pads(
-    c: Context, w: WindowAttributes
+    c: Context, w: WindowAttributes, sizes: Sequence[int] | None = None, signed: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Begins, ends, and how far the last windows reach beyond these where ``ceil_mode`` is on.
 
-    A window that would begin in the padding at the end is left out.
+    A window that would begin in the padding at the end is left out. ``sizes``: of the image, by
+    default of the first input. ``signed``: see :meth:`WindowAttributes.resolved`.
     """
-    sizes, axes = c.x.type.dims[2:], len(w.kernel)
-    pads = w.resolved(sizes)
+    sizes, axes = c.x.type.dims[2:] if sizes is None else sizes, len(w.kernel)
+    pads = w.resolved(sizes, signed)
     begins, ends, over = pads[:axes], pads[axes:], [0] * axes
     if c.flag("ceil_mode") and not w.auto_pad.startswith("SAME"):
         for axis, (size, step) in enumerate(zip(sizes, w.strides, strict=True)):
@@ -95,10 +141,40 @@ def pool_pads(
     return begins, ends, tuple(over)
 
 
-def window_sums(
-    c: Context, x: Value, w: WindowAttributes, begins: Sequence[int], ends: Sequence[int]
+def over_axes(
+    c: Context,
+    x: Value,
+    w: WindowAttributes,
+    pads: Sequence[int],
+    pooled: Callable[[Value, WindowAttributes], Value],
 ) -> Value:
-    """Sums of windows of a tensor of floats, padding being 0."""
+    """A pool over any number of axes, two of which at a time where there are more than three.
+
+    ``pooled``: the pool of an image in a window over up to three axes, whose pads are those of the
+    operation. The pool of a whole has to be that of its parts, as a maximum, a sum and a mean are.
+    """
+    axes = len(w.kernel)
+    if axes <= _MOST_AXES:
+        return pooled(x, replace(w, pads=tuple(pads), auto_pad="NOTSET"))
+    for first in range(0, axes, 2):
+        own = slice(first, first + 2)
+        lead, dims = x.type.dims[: first + 2], x.type.dims[2:]
+        behind = dims[first + 2 :]
+        part = WindowAttributes(
+            (*w.kernel[own], 1),
+            (*w.strides[own], 1),
+            (*w.dilations[own], 1),
+            (*pads[:axes][own], 0, *pads[axes:][own], 0),
+            "NOTSET",
+        )
+        shape = (math.prod(lead), 1, *dims[own], math.prod(behind))
+        found = pooled(c.reshape(x, shape), part)
+        x = c.reshape(found, (*lead, *found.type.dims[2:-1], *behind))
+    return x
+
+
+def window_sums(c: Context, x: Value, w: WindowAttributes) -> Value:
+    """Sums of windows, of up to three axes, of a tensor of floats, padding being 0."""
     channels = x.type.dims[1]
     ones = c.constant(np.ones((channels, 1, *w.kernel), x.type.dtype.numpy), "ones")
-    return c.add(Conv(w.strides, (*begins, *ends), w.dilations, channels), x, ones)
+    return c.add(Conv(w.strides, w.pads, w.dilations, channels), x, ones)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.windows import window
+from vknn.formats.onnx.layers.common.windows import cropped, window
+from vknn.formats.onnx.layers.convolution import convolved
 from vknn.formats.onnx.layers.matmul import gemm, product
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import Op, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.convolution.conv import Conv
 
 _PLAIN: dict[str, Op] = {"Relu": ew.Relu(), "Tanh": ew.Tanh(), "Sigmoid": ew.Sigmoid()}
 
@@ -17,9 +17,8 @@ _PLAIN: dict[str, Op] = {"Relu": ew.Relu(), "Tanh": ew.Tanh(), "Sigmoid": ew.Sig
 def fused_conv(c: Context) -> Value:
     """Conv, the sum with another tensor, and an activation"""
     weights = c.value(1)
-    w = window(c, weights.type.dims[2:])
-    op = Conv(w.strides, w.resolved(c.x.type.dims[2:]), w.dilations, c.int("group", 1))
-    found = c.add(op, c.x, weights, c.optional(2))
+    x, w = cropped(c, c.x, window(c, weights.type.dims[2:], negative=True))
+    found = convolved(c, x, weights, c.optional(2), w)
     if c.optional(3) is not None:
         found = c.add(ew.Add(), found, c.value(3))
     return activated(c, found)

@@ -100,7 +100,7 @@ def swish(c: Context) -> Value:
     return c.add(ew.Mul(), c.x, gate)
 
 
-@operator("ThresholdedRelu", 10, 22)
+@operator("ThresholdedRelu", 1, 10, 22)
 def thresholded_relu(c: Context) -> Value:
     """x above alpha, else 0"""
     alpha = c.scalar(c.float("alpha", 1.0), c.x.type.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.along_axis import flat_places
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add
 from vknn.ops.elementwise.logic import Less, Where
@@ -20,6 +20,7 @@ def gather(c: Context) -> Value:
 
 
 @operator("GatherND", 11, 12, 13, inputs=2, any_type=True)
+@operator("GatherND", 1, inputs=2, domain=MICROSOFT, any_type=True)
 def gather_nd(c: Context) -> Value:
     """Entries at tuples of indices"""
     batch, tuples = c.int("batch_dims", 0), c.value(1).type

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.registry import Convert, operator
-from vknn.graph import DType, Op, Value
+from vknn.formats.onnx.registry import MICROSOFT, Convert, operator
+from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Max, Min
 from vknn.ops.elementwise.logic import Equal, Less, Where
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.indexing.nonzero import NonZero
+from vknn.ops.indexing.nonzero import NonZero, UniqueSlices
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.movement.shape import Transpose
-from vknn.ops.reduction import CumSum
+from vknn.ops.reduction import CumProd, CumSum
 
 
 def _arg(op: type[ArgMax] | type[ArgMin]) -> Convert:
@@ -55,6 +55,27 @@ def non_zero(c: Context) -> Value:
         rows = c.add(Transpose((1, 0)), found_value)
         return c.cast(c.add(Gather(0), rows, c.constant(np.zeros(0, np.int32))), DType.INT64)
     return c.cast(c.add(Transpose((1, 0)), c.add(NonZero(), c.x)), DType.INT64)
+
+
+@operator("Unique", 11, 28, outputs=(1, 4))
+def unique(c: Context) -> tuple[Value, ...]:
+    """The different elements, or entries along an axis; where they are, and how often"""
+    axis, op = c.int("axis", None), UniqueSlices(c.flag("sorted", True))
+    if axis is None:
+        return c.add_many(op, c.reshape(c.x, (c.x.type.size,)))
+    axis = c.axis(axis, c.rank)
+    others = [a for a in range(c.rank) if a != axis]
+    found, *rest = c.add_many(op, c.transpose(c.x, (axis, *others)))
+    back = (*range(1, axis + 1), 0, *range(axis + 1, c.rank))
+    return (c.transpose(found, back), *rest)
+
+
+@operator("Unique", 1, outputs=3, domain=MICROSOFT)
+def unique_elements(c: Context) -> tuple[Value, ...]:
+    """The different elements of a vector as they come; which of them each is; their numbers"""
+    c.require(c.rank == 1, f"takes a vector, not {c.x.type}")
+    found, _, which, counts = c.add_many(UniqueSlices(sorted=False), c.x)
+    return found, which, counts
 
 
 @operator("Compress", 9, 11, 28, inputs=2, any_type=True)
@@ -108,12 +129,17 @@ def _small_places(c: Context, depth: int) -> Value:
     return c.cast(found, DType.INT32)
 
 
-@operator("CumSum", 11, 14, inputs=2)
-def cum_sum(c: Context) -> Value:
-    """Cumulative sums along an axis"""
-    axis = c.axis(int(c.number(1, "axis")), c.rank)
-    op: Op = CumSum(axis, c.flag("exclusive"), c.flag("reverse"))
-    return c.add(op, c.x)
+def _cumulative(op: type[CumSum] | type[CumProd]) -> Convert:
+    def convert(c: Context) -> Value:
+        axis = c.axis(int(c.number(1, "axis")), c.rank)
+        return c.add(op(axis, c.flag("exclusive"), c.flag("reverse")), c.x)
+
+    convert.__doc__ = f"Cumulative {'sums' if op is CumSum else 'products'} along an axis"
+    return convert
+
+
+operator("CumSum", 11, 14, inputs=2)(_cumulative(CumSum))
+operator("CumProd", 26, inputs=2)(_cumulative(CumProd))
 
 
 @operator("ReverseSequence", 10, 28, inputs=2, any_type=True)

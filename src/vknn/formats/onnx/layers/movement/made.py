@@ -9,7 +9,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.records import TensorProtoRecord
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Where
 from vknn.ops.movement.shape import Expand
@@ -56,9 +56,11 @@ def constant_of_shape(c: Context) -> Value:
 
 
 @operator("Range", 11, 27, inputs=3)
+@operator("Range", 1, inputs=(2, 3), domain=MICROSOFT)
 def number_range(c: Context) -> Value:
     """start, start + delta, ... up to but without limit"""
-    start, limit, delta = (c.data(i).reshape(-1)[:1] for i in range(3))
+    start, limit = (c.data(i).reshape(-1)[:1] for i in range(2))
+    delta = np.ones(1, start.dtype) if c.optional(2) is None else c.data(2).reshape(-1)[:1]
     c.require(start.size == limit.size == delta.size == 1, "takes one start, limit and delta")
     same = start.dtype == limit.dtype == delta.dtype and start.dtype.kind in "iuf"
     c.require(same, f"takes numbers of one type, not {start.dtype}, {limit.dtype}, {delta.dtype}")
@@ -88,6 +90,7 @@ def eye_like(c: Context) -> Value:
 
 
 @operator("Trilu", 14, inputs=(1, 2))
+@operator("Trilu", 1, inputs=(1, 2), domain=MICROSOFT)
 def trilu(c: Context) -> Value:
     """One triangle of matrices, zeros in the other"""
     c.require(c.rank >= 2, f"takes matrices, not {c.x.type}")

@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
-from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
@@ -84,6 +84,7 @@ def split(c: Context) -> list[Value]:
 
 
 @operator("Pad", 1, 2, 11, 13, 18, 19, 21, 23, 24, 25, inputs=(1, 4), any_type=True)
+@operator("Pad", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 def pad(c: Context) -> Value:
     """More elements at both ends of axes, or where a pad is negative fewer"""
     mode = c.text("mode", "constant", _MODES)
@@ -102,6 +103,8 @@ def pad(c: Context) -> Value:
     if not any(pads):
         return c.add(Identity(), x)
     if mode == "constant":
+        if isinstance(value, Value):
+            return _padded_with(c, x, pads, value)
         return c.add(Pad(tuple(pads), "constant", value), x)
     near = all(max(pads[a], pads[a + rank]) < max(d, 1) for a, d in enumerate(x.type.dims))
     if mode in ("edge", "reflect") and near and x.type.size:
@@ -115,9 +118,42 @@ def pad(c: Context) -> Value:
     return x
 
 
-def _pads(c: Context) -> tuple[list[int], float]:
+@operator("CenterCropPad", 18, inputs=2, any_type=True)
+def center_crop_pad(c: Context) -> Value:
+    """The middle of each axis, or the axis in the middle of zeros, of the sizes given"""
+    axes = normal_axes(c, c.int_list("axes", tuple(range(c.rank))), c.rank)
+    wanted = c.ints(1, "shape")
+    good = len(wanted) == len(axes) and min(wanted, default=0) >= 0
+    c.require(good and max(wanted, default=0) <= _MAX_SIZE, f"has the shape {wanted} for {axes}")
+    x, pads = c.x, [0] * (2 * c.rank)
+    begins, ends = [0] * c.rank, list(x.type.dims)
+    for axis, size in zip(axes, wanted, strict=True):
+        more = size - x.type.dims[axis]
+        if more < 0:
+            begins[axis] = -more // 2
+            ends[axis] = begins[axis] + size
+        else:
+            pads[axis], pads[axis + c.rank] = more // 2, more - more // 2
+    if ends != list(x.type.dims):
+        x = c.add(Slice(tuple(begins), tuple(ends)), x)
+    return c.add(Pad(tuple(pads)) if any(pads) else Identity(), x)
+
+
+def _padded_with(c: Context, x: Value, pads: list[int], value: Value) -> Value:
+    """``x`` with pads of a value that no float holds: its elements and the value, by places."""
+    count, rank = x.type.size, x.type.rank
+    c.require(value.type.dtype is x.type.dtype, f"pads {x.type} with {value.type}")
+    widths = list(zip(pads[:rank], pads[rank:], strict=True))
+    places = np.pad(
+        np.arange(count, dtype=np.int32).reshape(x.type.dims), widths, constant_values=count
+    )
+    every = c.add(Concat(0), c.reshape(x, (count,)), c.reshape(value, (1,)))
+    return c.add(Gather(0), every, c.constant(places, "places"))
+
+
+def _pads(c: Context) -> tuple[list[int], float | Value]:
     """Pads of all axes, begins before ends, and the value of new elements."""
-    if c.version < 11:
+    if c.version < 11 and not c.node.key[0]:
         pads = c.int_list("pads" if c.version > 1 else "paddings")
         return list(pads), c.float("value", 0.0)
     pads = c.ints(1, "pads")
@@ -129,14 +165,14 @@ def _pads(c: Context) -> tuple[list[int], float]:
             full[axis], full[axis + c.rank] = pads[number], pads[number + len(axes)]
         pads = full
     if c.optional(2) is None or c.value(2).type.size == 0:
-        return pads, 0.0
-    if c.x.type.dtype is DType.STRING:
-        c.refuse("strings")
+        text = c.x.type.dtype is DType.STRING
+        return pads, c.constant(np.array(b"", object), "nothing") if text else 0.0
+    if c.x.type.dtype in (DType.STRING, DType.COMPLEX64, DType.COMPLEX128):
+        c.require(c.value(2).type.size == 1, f"has the constant_value {c.value(2).type}")
+        return pads, c.value(2)
     number = c.number(2, "constant_value")
     exact = isinstance(number, float) or abs(int(number)) <= 1 << 53
-    if not exact:
-        c.refuse(f"the constant_value {number}")
-    return pads, float(number)
+    return pads, float(number) if exact else c.value(2)
 
 
 @operator("DepthToSpace", 1, 11, 13, 28)

@@ -5,33 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.integer_products import (
+    ByteTarget,
+    constant_zero,
+    float_multiplier,
+    integer_product,
+    requantized_product,
+)
+from vknn.formats.onnx.layers.common.quantization import BYTES, shifted
 from vknn.formats.onnx.layers.common.windows import window
-from vknn.formats.onnx.layers.matmul import product
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.ops.reduction import ReduceMax, ReduceMin
 
 
 @operator("MatMulInteger", 10, inputs=(2, 4))
 def matmul_integer(c: Context) -> Value:
     """(a - zero point) @ (b - zero point) as int32"""
-    a = shifted(c, c.value(0), c.optional(2), rows=True)
-    b = shifted(c, c.value(1), c.optional(3), rows=False)
-    return product(c, a, b)
-
-
-def shifted(c: Context, value: Value, zero: Value | None, rows: bool) -> Value:
-    """Integers without their zero point, as int32; one for each of the rows, or columns."""
-    wide = c.cast(value, DType.INT32)
-    if zero is None or (zero.constant is not None and not zero.constant.any()):
-        return wide
-    lone = zero.type.rank == 1 and zero.type.size > 1
-    zero = c.reshape(zero, (zero.type.size, 1)) if lone and rows else zero
-    zero = c.reshape(zero, ()) if zero.type.size == 1 else zero
-    return c.add(ew.Sub(), wide, c.cast(zero, DType.INT32))
+    return integer_product(c, c.value(0), c.value(1), c.optional(2), c.optional(3))
 
 
 @operator("ConvInteger", 10, inputs=(2, 4))
@@ -48,7 +43,7 @@ def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
     place = window(c, w.type.dims[2:])
     if w_zero is not None and w_zero.type.size > 1:
         w_zero = c.reshape(w_zero, (w_zero.type.size, *[1] * (w.type.rank - 1)))
-    values = [shifted(c, v, z, rows=False) for v, z in ((x, x_zero), (w, w_zero))]
+    values = [shifted(c, v, z) for v, z in ((x, x_zero), (w, w_zero))]
     wide = [c.cast(v, DType.FLOAT64) for v in values]
     op = Conv(place.strides, place.resolved(x.type.dims[2:]), place.dilations, c.int("group", 1))
     return c.cast(c.add(op, *wide, None), DType.INT32)
@@ -58,25 +53,31 @@ def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
 def qlinear_conv(c: Context) -> Value:
     """Conv of quantized integers, as quantized integers"""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (c.value(i) for i in range(8))
+    factor = _factor(c, x_scale, w_scale, y_scale)
+    whole = _whole_conv(c, x, w, (x_zero, w_zero, y_zero), factor)
+    if whole is not None:
+        return whole
     sums = convolved(c, x, w, x_zero, w_zero)
     channels = (sums.type.dims[1], *[1] * (sums.type.rank - 2))
     if c.optional(8) is not None:
         bias = c.reshape(c.cast(c.value(8), DType.INT32), channels)
         sums = c.add(ew.Add(), sums, bias)
-    factor = _factor(c, x_scale, w_scale, y_scale)
     if factor.type.size > 1:
         factor = c.reshape(factor, channels)
-    return _requantized(c, sums, factor, y_zero)
+    return requantized(c, sums, factor, y_zero)
 
 
 @operator("QLinearMatMul", 10, 21, inputs=8)
 def qlinear_matmul(c: Context) -> Value:
     """A product of quantized integers, as quantized integers"""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (c.value(i) for i in range(8))
-    sums = product(c, shifted(c, a, a_zero, rows=True), shifted(c, b, b_zero, rows=False))
     rows = a_scale.type.rank == 1 and a_scale.type.size > 1
     a_scale = c.reshape(a_scale, (a_scale.type.size, 1)) if rows else a_scale
-    return _requantized(c, sums, _factor(c, a_scale, b_scale, y_scale), y_zero)
+    factor = _factor(c, a_scale, b_scale, y_scale)
+    whole = requantized_product(c, a, b, (a_zero, b_zero, y_zero), factor)
+    if whole is not None:
+        return whole
+    return requantized(c, integer_product(c, a, b, a_zero, b_zero), factor, y_zero)
 
 
 def _factor(c: Context, a: Value, b: Value, y: Value) -> Value:
@@ -86,7 +87,7 @@ def _factor(c: Context, a: Value, b: Value, y: Value) -> Value:
     return c.add(ew.Div(), c.add(ew.Mul(), a, b), y)
 
 
-def _requantized(c: Context, sums: Value, factor: Value, zero: Value) -> Value:
+def requantized(c: Context, sums: Value, factor: Value, zero: Value) -> Value:
     """round(sums * factor) + zero point, held within the zero point's type."""
     real = c.add(ew.Mul(), c.cast(sums, DType.FLOAT32), factor)
     zero = c.reshape(zero, ()) if zero.type.size == 1 else zero
@@ -99,16 +100,47 @@ def _requantized(c: Context, sums: Value, factor: Value, zero: Value) -> Value:
 @operator("DynamicQuantizeLinear", 11, outputs=3)
 def dynamic_quantize_linear(c: Context) -> tuple[Value, ...]:
     """x as uint8, with a scale and a zero point that suit its range"""
+    return to_bytes(c, c.x)
+
+
+def to_bytes(c: Context, x: Value) -> tuple[Value, Value, Value]:
+    """``x`` as uint8, its scale and its zero point."""
     zero = c.scalar(0.0)
-    if c.x.type.size == 0:
+    if x.type.size == 0:
         c.refuse("an empty tensor")
-    low = c.add(ew.Min(), c.add(ReduceMin(None, False), c.x), zero)
-    high = c.add(ew.Max(), c.add(ReduceMax(None, False), c.x), zero)
+    low = c.add(ew.Min(), c.add(ReduceMin(None, False), x), zero)
+    high = c.add(ew.Max(), c.add(ReduceMax(None, False), x), zero)
     scale = c.add(ew.Div(), c.add(ew.Sub(), high, low), c.scalar(255.0))
     # Of zeros alone the scale is 1, as in onnxruntime, and not 0.
     scale = c.add(Where(), c.add(Equal(), scale, zero), c.scalar(1.0), scale)
     from_low = c.add(ew.Div(), c.add(ew.Sub(), zero, low), scale)
     shift = c.add(ew.Round(), c.add(ew.Clip(0.0, 255.0), from_low))
-    whole = c.add(ew.Add(), c.add(ew.Round(), c.add(ew.Div(), c.x, scale)), shift)
+    whole = c.add(ew.Add(), c.add(ew.Round(), c.add(ew.Div(), x, scale)), shift)
     found = c.cast(c.add(ew.Clip(0.0, 255.0), whole), DType.UINT8)
     return found, scale, c.cast(shift, DType.UINT8)
+
+
+def _whole_conv(
+    c: Context, x: Value, w: Value, zeros: tuple[Value, Value, Value], factor: Value
+) -> Value | None:
+    """QLinearConv as one op; None where weights, zero points or scales are no constants.
+
+    ``zeros``: of x, w and y. ``factor``: of the sums, one or one for each channel.
+    """
+    numbers, factors, target = w.constant, factor.constant, ByteTarget.of(zeros[2])
+    zero_in, zero_w = constant_zero(zeros[0]), zeros[1].constant
+    known = numbers is not None and factors is not None and zero_w is not None
+    if not known or target is None or zero_in is None or x.type.dtype not in BYTES:
+        return None
+    assert numbers is not None and factors is not None and zero_w is not None
+    shift = zero_w.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
+    weights = numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
+    place = window(c, w.type.dims[2:])
+    op = QuantizedConv(
+        place.strides, place.resolved(x.type.dims[2:]), place.dilations, c.int("group", 1),
+        zero_in=zero_in, zero_out=target.zero, low=target.low, high=target.high,
+        dtype=target.dtype, rounding="float",
+    )  # fmt: skip
+    bias = c.optional(8)
+    bias = None if bias is None else c.cast(c.reshape(bias, (bias.type.size,)), DType.INT32)
+    return c.add(op, x, c.constant(weights, "weights"), bias, *float_multiplier(c, factors))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.registry import operator
-from vknn.graph import DType, Value
+from vknn.formats.onnx.layers.common.quantization import BYTES
+from vknn.formats.onnx.registry import MICROSOFT, operator
+from vknn.graph import DType, Quantization, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import CastSmall
 from vknn.ops.indexing.gather import Gather
@@ -19,6 +20,7 @@ _SMALL_RANGES = {
 }  # fmt: skip
 
 
+@operator("QuantizeLinear", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 @operator("QuantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
 def quantize_linear(c: Context) -> Value:
     """round(x / scale) + zero point, held within the range of the type"""
@@ -80,7 +82,8 @@ def _axis(c: Context, x: Value, scale: Value) -> int:
     """The axis along which scales lie; of one scale any."""
     if x.type.rank == 0 or scale.type.size == 1:
         return 0
-    return c.axis(c.int("axis", 1) if c.version >= 13 else 1, x.type.rank)
+    stated = c.version >= 13 or c.node.key[0] == MICROSOFT
+    return c.axis(c.int("axis", 1) if stated else 1, x.type.rank)
 
 
 def _aligned(c: Context, value: Value, x: Value) -> Value:
@@ -109,10 +112,14 @@ def _spread(
     return x, spread[0], spread[1]
 
 
+@operator("DequantizeLinear", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
 @operator("DequantizeLinear", *_VERSIONS, inputs=(2, 3), any_type=True)
 def dequantize_linear(c: Context) -> Value:
     """(x - zero point) * scale"""
     x, given, zero = c.x, c.value(1), c.optional(2)
+    weights = _constant_weights(c, x, given, zero)
+    if weights is not None:
+        return weights
     to = given.type.dtype
     if c.version >= 23 and c.int("output_dtype", 0):
         to = c.dtype("output_dtype")
@@ -130,6 +137,27 @@ def dequantize_linear(c: Context) -> Value:
     else:
         found = c.add(ew.Mul(), c.cast(whole, DType.FLOAT32), scale)
     return c.cast(found, to)
+
+
+def _constant_weights(c: Context, x: Value, scale: Value, zero: Value | None) -> Value | None:
+    """Constants of 8 bits as float32 that remember their scales; None where it is not these."""
+    numbers, steps = x.constant, scale.constant
+    if numbers is None or steps is None or scale.type.dtype is not DType.FLOAT32:
+        return None
+    plain = x.type.dtype in BYTES and scale.type.rank <= 1 and steps.size > 0
+    known = zero is None or zero.constant is not None
+    if not plain or not known or (c.version >= 23 and c.int("output_dtype", 0)):
+        return None
+    axis = _axis(c, x, scale)
+    whole = numbers.astype(np.int32)
+    shape = (-1, *[1] * (max(x.type.rank, 1) - axis - 1))
+    if zero is not None and zero.constant is not None:
+        offsets = zero.constant.astype(np.int32).reshape(-1)
+        whole = whole - (offsets.reshape(shape) if offsets.size > 1 else offsets.reshape(()))
+    (real,) = DequantizeLinear(axis).reference(whole, steps)
+    held = Quantization(tuple(float(s) for s in steps.reshape(-1)), (0,), axis)
+    name = f"{c.origin.name}/weights"
+    return c.builder.constant(real, name, held)
 
 
 def _any(value: Value) -> bool:

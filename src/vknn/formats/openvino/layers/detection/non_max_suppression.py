@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn.formats.boxes import corners
 from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.registry import layer
 from vknn.graph import DType, Value
 from vknn.ops.detection import non_max_suppression as nms
-from vknn.ops.elementwise.binary import Add, Mul, Sub
 from vknn.ops.elementwise.logic import GreaterOrEqual, Where
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
-from vknn.ops.movement.shape import Concat, Pad, Slice
+from vknn.ops.movement.shape import Concat, Pad
 
 #: The most boxes in the result, which are all sorted in memory.
 _MOST = 1 << 25
@@ -33,7 +33,7 @@ def non_max_suppression(c: Context) -> Value:
     if min(rows, count) == 0:
         return c.constant(np.full((rows, 3), -1, np.int32))
     if c.bool("center_point_box", False):
-        boxes = _corners(c, boxes)
+        boxes = corners(c, boxes)
     threshold = c.input_scalar(3, "the IoU threshold") if len(c.inputs) > 3 else 1.0
     least = c.input_scalar(4, "the score threshold") if len(c.inputs) > 4 else 0.0
     op = nms.NonMaxSuppression(most, threshold, least, iou_inclusive=True)
@@ -57,13 +57,6 @@ def _rows(c: Context, count: int) -> int:
     dims = c.declared()
     c.require(len(dims) == 2 and dims[1] == 3, f"its output {list(dims)} is not [n, 3]")
     return dims[0]
-
-
-def _corners(c: Context, boxes: Value) -> Value:
-    """Two corners of boxes that are given by centre and size."""
-    centres, sizes = (c.add(Slice((i,), (i + 2,), (2,)), boxes) for i in (0, 2))
-    reach = c.add(Mul(), sizes, c.scalar(0.5))
-    return c.add(Concat(2), c.add(Sub(), centres, reach), c.add(Add(), centres, reach))
 
 
 def _listed(c: Context, which: Value, best: Value, shape: tuple[int, ...], rows: int) -> Value:

@@ -50,9 +50,8 @@ def add(c: Context) -> Value:
         shifts = [p - powers[2] for p in powers[:2]]
         c.require(max(shifts) == 0 or min(shifts) == 0, f"adds scales {scales[:2]} to {scales[2]}")
         c.require(max(shifts) <= 0, f"adds scales {scales[:2]} to the smaller {scales[2]}")
-        op = QuantizedBinary(
-            f"shifted_{kind}", dtype, zeros, shifts=(shifts[0], shifts[1], 0), low=low, high=high
-        )
+        held = (max(shifts[0], -31), max(shifts[1], -31), 0)  # 16 bits are 0 from -17 on
+        op = QuantizedBinary(f"shifted_{kind}", dtype, zeros, shifts=held, low=low, high=high)
         return c.add(op, c.x, c.value(1))
     left = 15 if dtype is DType.INT16 else 20
     twice = 2 * max(scales[:2])

@@ -1,0 +1,1 @@
+"""Attention and embeddings as models that onnxruntime's tools have joined have them."""

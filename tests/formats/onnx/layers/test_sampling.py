@@ -1,0 +1,107 @@
+"""Grids, regions and crops against samples of NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vknn.errors import VknnError
+
+RNG = np.random.default_rng(19)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("opset", [16, 20])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_grids_of_whole_places(run, mode: str, opset: int) -> None:
+    """All modes give the elements themselves there, whatever the padding, by reflections too."""
+    x = normal(2, 3, 4, 5)
+    rows, columns = np.meshgrid(np.arange(-9, 12), np.arange(-11, 14), indexing="ij")
+    name = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode) if opset < 20 else mode
+    for align in (0, 1):
+        sizes = [(p * 2 / (s - 1) - 1) if align else (2 * p + 1) / s - 1
+                 for p, s in ((columns, 5), (rows, 4))]  # fmt: skip
+        grid = np.broadcast_to(np.stack(sizes, -1), (2, *rows.shape, 2)).astype(np.float32)
+        for padding, kind in (
+            ("zeros", "constant"), ("border", "edge"),
+            ("reflection", "reflect" if align else "symmetric"),
+        ):  # fmt: skip
+            want = np.pad(x, [(0, 0), (0, 0), (9, 8), (11, 9)], mode=kind)
+            given = {"mode": name, "padding_mode": padding, "align_corners": align}
+            (found,) = run("GridSample", [x, grid], opset=opset, **given)
+            np.testing.assert_allclose(found, want, atol=2e-5)
+
+
+def test_grids_of_other_types_and_axes(run) -> None:
+    x = RNG.integers(-(1 << 40), 1 << 40, (1, 2, 3, 4)).astype(np.int64)
+    grid = RNG.uniform(-1, 1, (1, 5, 2, 2)).astype(np.float32)
+    (found,) = run("GridSample", [x, grid], mode="nearest", opset=20)
+    (wide,) = run("GridSample", [x.astype(np.float64), grid], mode="nearest", opset=20)
+    np.testing.assert_array_equal(found, wide.astype(np.int64))
+    row, places = normal(2, 3, 5), RNG.uniform(-1.2, 1.2, (2, 7, 1)).astype(np.float32)
+    (found,) = run("GridSample", [row, places], opset=20)
+    image = np.concatenate([places, np.zeros_like(places)], -1).reshape(2, 1, 7, 2)
+    (want,) = run("GridSample", [row[:, :, None], image], opset=20)
+    np.testing.assert_allclose(found, want[:, :, 0], atol=1e-6)
+    (found,) = run("GridSample", [row[:, :, None], image], domain="com.microsoft")
+    np.testing.assert_allclose(found, want, atol=1e-6)
+    with pytest.raises(VknnError, match="has the grid"):
+        run("GridSample", [row, image], opset=20)
+    with pytest.raises(VknnError, match="3 spatial axes in the mode 'cubic'"):
+        run("GridSample", [normal(1, 1, 2, 2, 2), normal(1, 2, 2, 2, 3)], mode="cubic", opset=20)
+
+
+@pytest.mark.parametrize("opset", [10, 16])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions(run, mode: str, opset: int) -> None:
+    """One sample in each bin, on whole places: the element there, or 0 where all are below it."""
+    x = normal(2, 3, 6, 7)
+    shift = 0.5 if opset == 16 else 0.0
+    rois = np.array([[1, 2, 3, 4], [0, 1, 4, 5]], np.float32) - 0.5 + shift
+    rois[1] += 0.5  # bins of 2 places
+    given = {"mode": mode, "output_height": 2, "output_width": 2, "sampling_ratio": 1}
+    (found,) = run("RoiAlign", [x, rois, np.array([1, 0], np.int64)], opset=opset, **given)
+    want = x[1, :, 2:4, 1:3]
+    np.testing.assert_allclose(found[0], np.maximum(want, 0) if mode == "max" else want, atol=1e-6)
+    if opset == 16:
+        given["coordinate_transformation_mode"] = "output_half_pixel"
+        (older,) = run("RoiAlign", [x, rois - 0.5, np.array([1, 0], np.int64)], **given)
+        np.testing.assert_allclose(older, found, atol=1e-5)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 1, 3, 4, 2)])
+def test_affine_grids(run, size: tuple[int, ...], align: int) -> None:
+    axes = len(size) - 2
+    theta = normal(2, axes, axes + 1)
+    given = [theta, np.array(size, np.int64)]
+    (found,) = run("AffineGrid", given, align_corners=align, opset=20)
+    assert found.shape == (2, *size[2:], axes)
+    for place in np.ndindex(*size[2:]):
+        point = [
+            2 * p / (s - 1) - 1 if align else (2 * p + 1) / s - 1
+            for p, s in zip(place, size[2:], strict=True)
+        ]
+        want = theta @ np.array([*point[::-1], 1])
+        np.testing.assert_allclose(found[(slice(None), *place)], want, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_crops(run, mode: str) -> None:
+    x = normal(2, 3, 5, 9)
+    boxes = np.array([[0.25, 0, 0.75, 1], [0.5, -0.25, 0.5, 1.25]], np.float32)
+    given = [x, boxes, np.array([1, 0], np.int32), np.array([3, 5], np.int32)]
+    (found,) = run("CropAndResize", given, domain="com.microsoft", mode=mode,
+                   extrapolation_value=7.0)  # fmt: skip
+    np.testing.assert_allclose(found[0], x[1][:, 1:4, ::2], atol=1e-5)
+    np.testing.assert_allclose(found[1, :, :, 0], 7)
+    np.testing.assert_allclose(found[1, :, :, 4], 7)
+    row = x[0, :, 2]
+    want = {
+        "bilinear": np.stack([row[:, 1], row[:, 4], row[:, 7]], -1),
+        "nearest": np.stack([row[:, 1], row[:, 4], row[:, 7]], -1),
+    }[mode]
+    np.testing.assert_allclose(found[1, :, 0, 1:4], want, atol=1e-5)

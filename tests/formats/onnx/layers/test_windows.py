@@ -1,0 +1,254 @@
+"""Pools and convolutions against loops: places of maxima, negative pads, more than three axes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vknn.errors import VknnError
+
+RNG = np.random.default_rng(11)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def windows(
+    x: np.ndarray,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] | None = None,
+) -> np.ndarray:
+    """Windows [N, C, out..., taps] of an image with NaN around it; negative pads cut it."""
+    axes, dilations = len(kernel), dilations or [1] * len(kernel)
+    wide = np.pad(
+        x.astype(np.float64),
+        [(0, 0), (0, 0), *((max(pads[a], 0), max(pads[a + axes], 0)) for a in range(axes))],
+        constant_values=np.nan,
+    )
+    for a in range(axes):
+        end = wide.shape[2 + a] - max(-pads[a + axes], 0)
+        wide = np.take(wide, range(max(-pads[a], 0), end), axis=2 + a)
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(wide, extents, tuple(range(2, 2 + axes)))
+    view = view[(slice(None), slice(None), *(slice(None, None, s) for s in strides))]
+    view = view[(..., *(slice(None, None, d) for d in dilations))]
+    return view.reshape(*view.shape[: 2 + axes], -1)
+
+
+WINDOWS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "rows": ((2, 3, 11), {"kernel_shape": (3,), "strides": (2,), "pads": (1, 0)}),
+    "images": ((2, 3, 7, 8), {"kernel_shape": (3, 2), "strides": (2, 3), "pads": (1, 1, 2, 0)}),
+    "volumes": (
+        (1, 2, 5, 4, 6),
+        {"kernel_shape": (2, 1, 3), "strides": (1, 2, 2), "pads": (0,) * 6},
+    ),
+    "four axes": (
+        (2, 3, 4, 5, 3, 4),
+        {"kernel_shape": (2, 3, 2, 3), "strides": (1, 2, 1, 1), "pads": (1, 0, 0, 1, 0, 2, 1, 0)},
+    ),
+    "five axes": (
+        (1, 2, 3, 2, 3, 2, 3),
+        {"kernel_shape": (2, 1, 2, 2, 3), "strides": (1,) * 5, "pads": (0,) * 10},
+    ),
+    "cut": ((1, 3, 8, 9), {"kernel_shape": (2, 3), "strides": (1, 2), "pads": (-1, 1, 0, -2)}),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_pools(run, name: str) -> None:
+    shape, window = WINDOWS[name]
+    x = normal(*shape)
+    taps = windows(x, window["kernel_shape"], window["strides"], window["pads"])
+    (largest,) = run("MaxPool", [x], **window)
+    np.testing.assert_array_equal(largest, np.nanmax(taps, axis=-1).astype(np.float32))
+    (mean,) = run("AveragePool", [x], **window)
+    np.testing.assert_allclose(mean, np.nanmean(taps, axis=-1), atol=1e-6)
+    (whole,) = run("AveragePool", [x], **window, count_include_pad=1)
+    np.testing.assert_allclose(whole, np.nan_to_num(taps).mean(axis=-1), atol=1e-6)
+    (norm,) = run("LpPool", [x], **window, p=2)
+    np.testing.assert_allclose(norm, np.sqrt(np.nansum(taps**2, axis=-1)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_convolutions(run, name: str) -> None:
+    shape, window = WINDOWS[name]
+    x, weights, bias = normal(*shape), normal(4, shape[1], *window["kernel_shape"]), normal(4)
+    taps = np.nan_to_num(windows(x, window["kernel_shape"], window["strides"], window["pads"]))
+    want = np.einsum("nc...k,mck->nm...", taps, weights.reshape(*weights.shape[:2], -1))
+    want += bias.reshape(4, *[1] * (x.ndim - 2))
+    (found,) = run("Conv", [x, weights, bias], **window)
+    np.testing.assert_allclose(found, want, atol=1e-5)
+    apart = normal(2 * shape[1], 1, *window["kernel_shape"])
+    (found,) = run("Conv", [x, apart], **window, group=shape[1])
+    parts = apart.reshape(shape[1], 2, -1)
+    want = np.einsum("nc...k,cmk->ncm...", taps, parts)
+    np.testing.assert_allclose(found, want.reshape(found.shape), atol=1e-5)
+
+
+def places(x: np.ndarray, taps: np.ndarray, order: int) -> np.ndarray:
+    """The place of the first largest element of each window; ``taps``: windows of the places."""
+    flat = np.concatenate([x.reshape(-1).astype(np.float64), [-np.inf]])
+    at = np.where(np.isnan(taps), x.size, taps).astype(np.int64)
+    first = np.take_along_axis(at, np.argmax(flat[at], axis=-1)[..., None], -1)[..., 0]
+    if order == 0:
+        return first
+    spatial = x.shape[2:]
+    plane, inner = np.divmod(first, int(np.prod(spatial)))
+    coordinates = np.unravel_index(inner, spatial)
+    return plane * int(np.prod(spatial)) + np.ravel_multi_index(coordinates, spatial, order="F")
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_places_of_maxima(run, name: str, order: int) -> None:
+    shape, window = WINDOWS[name]
+    count = int(np.prod(shape))
+    for dtype in (np.float32, np.uint8, np.int8):
+        # Few different numbers, the lowest among them, so that many are equal.
+        low = np.iinfo(dtype).min if dtype != np.float32 else -3
+        x = RNG.integers(low, low + 4, shape).astype(dtype)
+        dilations = [1 + (k < s) for k, s in zip(window["kernel_shape"], shape[2:], strict=True)]
+        dilations = [d if (k - 1) * d < s - 2 else 1 for k, d, s in
+                     zip(window["kernel_shape"], dilations, shape[2:], strict=True)]  # fmt: skip
+        own = {**window, "dilations": tuple(dilations)}
+        taps = windows(
+            np.arange(count).reshape(shape), own["kernel_shape"], own["strides"], own["pads"],
+            dilations,
+        )  # fmt: skip
+        if np.isnan(taps).all(axis=-1).any():
+            continue
+        largest, found = run("MaxPool", [x], **own, storage_order=order, outputs=2)
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found, places(x, taps, order))
+        first = places(x, taps, 0)
+        np.testing.assert_array_equal(largest, x.reshape(-1)[first])
+
+
+def test_places_with_windows_beyond_the_end(run) -> None:
+    x = normal(1, 2, 6)
+    window = {"kernel_shape": (2,), "strides": (2,), "pads": (1, 0), "ceil_mode": 1}
+    largest, found = run("MaxPool", [x], **window, outputs=2)
+    assert found.shape == (1, 2, 4)
+    np.testing.assert_array_equal(largest, x.reshape(-1)[found])
+
+
+@pytest.mark.parametrize(("auto_pad", "first"), [("SAME_UPPER", 1), ("SAME_LOWER", 0)])
+def test_windows_that_do_not_reach_the_ends(run, auto_pad: str, first: int) -> None:
+    """As in onnxruntime a pool's pads are below 0 then; halves are rounded towards 0."""
+    x = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 9)
+    window = {"kernel_shape": (1,), "strides": (3,), "auto_pad": auto_pad}
+    largest, at = run("MaxPool", [x], **window, outputs=2)
+    np.testing.assert_array_equal(at.ravel(), [first, first + 3, first + 6])
+    np.testing.assert_array_equal(largest, x[:, :, first::3])
+    (mean,) = run("AveragePool", [x], **window)
+    np.testing.assert_array_equal(mean, x[:, :, first::3])
+    window["strides"] = (4,)  # 3 windows, 9 places: they begin at 0, 4 and 8
+    (norm,) = run("LpPool", [x], **window)
+    np.testing.assert_array_equal(norm.ravel(), [1, 5, 9])
+    (found,) = run("MaxPool", [x[..., :8]], **window)  # 2 windows, 3 of 8 places too many
+    np.testing.assert_array_equal(found.ravel(), [2, 6])
+
+
+def test_no_images(run) -> None:
+    x = np.zeros((0, 2, 6, 6), np.float32)
+    window = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    largest, at = run("MaxPool", [x], **window, outputs=2)
+    assert largest.shape == at.shape == (0, 2, 3, 3)
+    assert run("MaxUnpool", [largest, at], **window)[0].shape == x.shape
+    sizes = [np.array(v, np.int64) for v in ((3, 3), (2, 2))]
+    assert run("Col2Im", [np.zeros((0, 8, 4), np.float32), *sizes])[0].shape == (0, 2, 3, 3)
+
+
+def test_unpooling(run) -> None:
+    x = normal(2, 3, 6, 8)
+    window = {"kernel_shape": (2, 2), "strides": (2, 2)}
+    largest, at = run("MaxPool", [x], **window, outputs=2)
+    (found,) = run("MaxUnpool", [largest, at], **window)
+    want = np.zeros(x.size, np.float32)
+    want[at.reshape(-1)] = largest.reshape(-1)
+    np.testing.assert_array_equal(found, want.reshape(x.shape))
+    shape = np.array([2, 3, 7, 8], np.int64)
+    (larger,) = run("MaxUnpool", [largest, at, shape], **window, fixed=(2,))
+    np.testing.assert_array_equal(larger[:, :, :6], found)
+    assert larger.shape == (2, 3, 7, 8) and not larger[:, :, 6].any()
+    with pytest.raises(VknnError, match="has the places"):
+        run("MaxUnpool", [largest, at[:1]], **window)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
+def test_columns(run, axes: int) -> None:
+    image, block, strides, dilations = (
+        values[:axes] for values in ((4, 5, 6, 3), (2, 3, 2, 2), (2, 1, 2, 1), (1, 2, 1, 2))
+    )
+    begins, ends = (1, 0, 1, 0)[:axes], (0, 1, 2, 1)[:axes]
+    counts = [
+        (i + a + b - (k - 1) * d - 1) // s + 1
+        for i, a, b, k, d, s in zip(image, begins, ends, block, dilations, strides, strict=True)
+    ]
+    parts, windows_ = int(np.prod(block)), int(np.prod(counts))
+    x = RNG.integers(-9, 9, (2, 3 * parts, windows_)).astype(np.int32)
+    columns = x.reshape(2, 3, *block, *counts)
+    want = np.zeros((2, 3, *image), np.int64)
+    for tap, window in itertools.product(np.ndindex(*block), np.ndindex(*counts)):
+        at = [
+            w * s + t * d - a
+            for w, s, t, d, a in zip(window, strides, tap, dilations, begins, strict=True)
+        ]
+        if all(0 <= p < size for p, size in zip(at, image, strict=True)):
+            want[(slice(None), slice(None), *at)] += columns[
+                (slice(None), slice(None), *tap, *window)
+            ]
+    given = [np.array(image, np.int64), np.array(block, np.int64)]
+    window = {"strides": strides, "dilations": dilations, "pads": (*begins, *ends)}
+    for values in (x, x.astype(np.float32)):
+        (found,) = run("Col2Im", [values, *given], **window, fixed=(1, 2))
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_deformed_windows(run, axes: int) -> None:
+    """Shifts by 1 along all axes are a convolution of the image one further, halves its mean."""
+    sizes = (5, 4, 6)[:axes]
+    x, weights, bias = normal(2, 4, *sizes), normal(6, 2, *[3] * axes), normal(6)
+    taps, pads = 3**axes, (1,) * (2 * axes)
+    mask = normal(2, 2 * taps, *sizes)
+    further = np.pad(x, [(0, 0), (0, 0), *[(1, 2)] * axes])[(..., *[slice(1, None)] * axes)]
+    (plain,) = run("Conv", [x, weights, bias], group=2, pads=pads)
+    (moved,) = run("Conv", [further, weights, bias], group=2)
+    shape = (2, 2 * taps * axes, *sizes)
+    for shift, want in ((0, plain), (1, moved)):
+        given = [x, weights, np.full(shape, shift, np.float32), bias]
+        (found,) = run("DeformConv", given, group=2, offset_group=2, pads=pads)
+        np.testing.assert_allclose(found, want, atol=1e-4)
+    whole = np.ones_like(mask)
+    given = [x, weights, np.zeros(shape, np.float32), None, 2 * whole]
+    (found,) = run("DeformConv", given, group=2, offset_group=2, pads=pads)
+    (unbiased,) = run("Conv", [x, weights], group=2, pads=pads)
+    np.testing.assert_allclose(found, 2 * unbiased, atol=1e-4)
+
+
+def test_transposed_convolutions_with_pads_below_0(run) -> None:
+    x, weights, bias = normal(1, 2, 4, 3), normal(2, 3, 2, 3), normal(3)
+    (plain,) = run("ConvTranspose", [x, weights, bias], strides=(2, 1))
+    (found,) = run("ConvTranspose", [x, weights, bias], strides=(2, 1), pads=(-1, 1, -2, 0))
+    wide = np.pad(plain - bias.reshape(3, 1, 1), [(0, 0), (0, 0), (1, 2), (0, 0)])[..., 1:]
+    np.testing.assert_allclose(found, wide + bias.reshape(3, 1, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0)])
+def test_what_windows_reach_beyond_the_padding_never_counts(run, pads: tuple[int, int]) -> None:
+    x = normal(1, 2, 6)
+    window = {"kernel_shape": (3,), "strides": (2,), "pads": pads, "ceil_mode": 1}
+    padded = np.pad(x, [(0, 0), (0, 0), pads])
+    count = -(-(padded.shape[2] - 3) // 2) + 1
+    want = np.stack([padded[..., 2 * i : 2 * i + 3].mean(axis=-1) for i in range(count)], -1)
+    (found,) = run("AveragePool", [x], **window, count_include_pad=1)
+    np.testing.assert_allclose(found, want, atol=1e-6)
