@@ -410,3 +410,21 @@ def test_scans_of_batches(lengths: Any, tmp_path: Path, device: Any) -> None:
             wanted[step] = h * feeds["b"][entry, 3 - step]
         assert np.allclose(found["y"][entry], h, rtol=1e-5)
         assert np.allclose(found["s"][entry], wanted, rtol=1e-5)
+
+
+def test_random_draws_of_rounds(tmp_path: Path, device: Any) -> None:
+    """Rounds draw other numbers each, and with a seed the same ones in each session."""
+    draw = node("RandomUniform", "", "r", shape=[3], seed=7.0)
+    body = graph([draw, node("Add", "v r", "w"), GOES_ON], [NUMBER, TRUTH, value("v", (3,))],
+                 [C2, value("w", (3,)), value("r", (3,))])  # fmt: skip
+    nodes = [node("Loop", "M t x", "y s", body=body), node("RandomUniform", "", "z", shape=[3])]
+    inputs = [value("M", (), DType.INT64), value("x", (3,))]
+    outputs = [value("y", None), value("s", None), value("z", None)]
+    message = model(graph(nodes, inputs, outputs, {"t": np.array(True)}))
+    feeds, found = {"M": np.int64(4), "x": np.zeros(3, np.float32)}, []
+    for _ in range(2):
+        with opened(message, tmp_path, device) as session:
+            found += [session.run(feeds)["s"] for _ in range(2)]
+    assert len(np.unique(found[0])) == 12
+    assert not np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2]) and np.array_equal(found[1], found[3])
