@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests import onnx_writer
 from tests.coreml_writer import layer, model
 from tests.openvino_writer import Net as OpenVino
 from tests.tflite_writer import Net as Tflite
@@ -50,7 +51,19 @@ def write_models(folder: Path) -> list[Path]:
     openvino = OpenVino()
     x = openvino.input("x", SHAPE)
     openvino.layer("Power", [x], [SHAPE], {"power": 1, "scale": -1, "shift": 0}, name="y")
-    return [ncnn, folder / "negative.tflite", folder / "negative.mlmodel", openvino.save(folder)]
+    free = (*SHAPE[:2], "size")
+    body = onnx_writer.graph(
+        [onnx_writer.node("Neg", "x")],
+        [onnx_writer.value("x", free)],
+        [onnx_writer.value("y", free)],
+    )
+    return [
+        ncnn,
+        folder / "negative.tflite",
+        folder / "negative.mlmodel",
+        openvino.save(folder),
+        onnx_writer.save(onnx_writer.model(body), folder),
+    ]
 
 
 def array(size: int = SHAPE[2]) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.endurance_run import write_models
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
@@ -67,6 +68,14 @@ def test_a_pipe_is_no_model(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(vknn.ModelFormatError, match=r"pipe\.\w+: this is a pipe"):
         vknn.Session(tmp_path / name, device="numpy")
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_weights_that_are_not_there(place: int, tmp_path: Path) -> None:
+    """Also of networks that need none: whoever names a file means it."""
+    model = write_models(tmp_path)[place]
+    with pytest.raises(vknn.ModelFormatError, match="nowhere.bin.*no such|is not needed|no such"):
+        vknn.Session(model, tmp_path / "nowhere.bin", device="numpy")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")

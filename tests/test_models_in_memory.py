@@ -72,7 +72,7 @@ def test_bytes_with_gaps(temporary: Path) -> None:
 def test_what_is_no_model(given: bytes, temporary: Path) -> None:
     with pytest.raises(vknn.ModelFormatError, match="^a model in memory: ") as caught:
         vknn.Session(given, device="numpy")
-    assert caught.value.file is None
+    assert caught.value.file == "a model in memory"
     assert os.listdir(temporary) == []
 
 

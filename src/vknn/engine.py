@@ -132,8 +132,6 @@ class Engine:
                 program.own(results)
             if self._state:
                 self._state = {name: results.pop(name) for name in self._state}
-        except ShapeError as error:
-            raise self._of_file(error) from error.__cause__
         finally:
             current.limit = before
         if wanted is None:
@@ -188,7 +186,7 @@ class Engine:
                     yield self._decoded(taken)
             yield from map(self._decoded, runs.drain())
             if failure is not None:
-                raise self._of_file(failure)
+                raise failure
         except (RunTimeoutError, RunCancelledError):
             runs.give_up()
             raise
@@ -315,24 +313,13 @@ class Engine:
             unlike = [n for n, t in types.items() if n in hints and t.dims != hints[n]]
             unknown = [s.name for s in self.model.inputs if s.shape is None and s.name not in hints]
             if not (shown := unlike or unknown):
-                raise ShapeError(self._in_file(str(error))) from error
+                raise
             text = "; ".join(
                 f"input {name!r} has the shape {types[name].dims}"
                 + (f", the file suggests {hints[name]}" if name in hints else "")
                 for name in shown
             )
-            raise InputError(self._in_file(f"{text}: {error}")) from None
-
-    def _of_file(self, error: Exception) -> Exception:
-        """The error of a run; a layer's about shapes that data decide with the file's name."""
-        if isinstance(error, InputError) or not isinstance(error, ShapeError):
-            return error
-        return ShapeError(self._in_file(str(error)))
-
-    def _in_file(self, text: str) -> str:
-        """The text of an error with the name of the model's file."""
-        file = self.model.file
-        return text if file is None or file in text else f"{file}: {text}"
+            raise InputError(f"{text}: {error}") from None
 
     def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
         """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""

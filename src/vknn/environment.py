@@ -195,9 +195,10 @@ def disabled() -> frozenset[str]:
     return read().disabled
 
 
-def memory_limit() -> int | None:
-    """VKNN_MEMORY_LIMIT."""
-    return read().memory_limit
+def memory_limit(given: int | str | None = None) -> int | None:
+    """A session's ``memory_limit`` in bytes, or where it is None VKNN_MEMORY_LIMIT."""
+    own = read().memory_limit
+    return own if given is None else nbytes(given, "memory_limit")
 
 
 def run_timeout() -> float | None:

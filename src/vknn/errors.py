@@ -7,10 +7,18 @@ where there is one, the remedy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import TracebackType
 
 
 class VknnError(Exception):
-    """Base class of every error that vknn raises on purpose."""
+    """Base class of every error that vknn raises on purpose.
+
+    Attributes:
+        file: The file that it is about, where known ("a model in memory", where there is none): a
+            session's errors name its model.
+    """
+
+    file: str | None = None
 
 
 class ModelFormatError(VknnError, ValueError):
@@ -96,3 +104,38 @@ class ShaderError(DeviceError):
 
 class ValidationError(DeviceError):
     """The Vulkan validation layer reported a message (``VKNN_VALIDATE=1``)."""
+
+
+class naming:
+    """The errors inside the block with the name of this file, where they name none.
+
+    A MemoryError of Python's or NumPy's becomes an OutOfMemoryError.
+    """
+
+    def __init__(self, file: str | None) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, VknnError):
+            name_file(error, self._file)
+        elif isinstance(error, MemoryError):  # of NumPy, such as for a copy of an input
+            made = OutOfMemoryError(f"host memory is exhausted: {error}")
+            name_file(made, self._file)
+            raise made from error
+
+
+def name_file(error: VknnError, file: str | None) -> None:
+    """The file in front of an error's text, unless it names this one or another."""
+    if file is None or error.file is not None:
+        return
+    error.file, text = file, str(error)
+    if file not in text:
+        error.args = (f"{file}: {text}", *error.args[1:])

@@ -43,9 +43,10 @@ class MemoryBudget:
         if most is not None and alive > most and layer is not None:
             origin = layer.origin
             own = sum(map(_nbytes, layer.outputs))
+            when = "there at once" if self.device is None else "for one even in 16 bits"
             raise OutOfMemoryError(
                 f"layer {origin.name!r} ({origin.type}): its results have {own} bytes, {alive} are "
-                f"needed there at once, more than the limit of {most}; {_REMEDY}"
+                f"needed {when}, more than the limit of {most}; {_REMEDY}"
             )
 
     def check_plan(self, plan: Plan, tensors: int = 0) -> None:

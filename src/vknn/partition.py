@@ -19,6 +19,7 @@ from vknn.ops.chain import Chain
 from vknn.ops.elementwise import Fused
 from vknn.passes.chains import unchain
 from vknn.passes.fusion import unfuse
+from vknn.passes.zero_factors import spell_out
 from vknn.plan import DeviceLimits
 
 Candidates = Mapping[Node, Sequence[Candidate]]
@@ -114,7 +115,7 @@ class _Kernels:
         elif isinstance(node.op, Fused):
             parts = unfuse(node)
         else:
-            parts = split_columns(node, self._limits.max_storage_buffer_range)
+            parts = spell_out(node) or split_columns(node, self._limits.max_storage_buffer_range)
         return [node] if parts is None else [p for part in parts for p in self.parts(part)]
 
 

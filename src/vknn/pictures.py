@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.errors import InputError, VknnError
+from vknn.errors import InputError, VknnError, naming
 
 RESIZES = ("stretch", "crop", "pad")
 ORDERS = ("rgb", "bgr", "gray")
@@ -96,33 +96,39 @@ def open_picture(path: Path) -> Any:
 
 def open_pictures(path: Path) -> Iterator[Any]:
     """The pictures of a file, as :func:`open_picture`: of an animated one its frames in order."""
-    try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
-    except ImportError:
-        raise VknnError(
-            f"{path} is read as a picture, which needs Pillow: pip install pillow"
-        ) from None
-    try:
-        with Image.open(path) as file:
-            sequence = file.format in _SEQUENCES and getattr(file, "is_animated", False)
-            for number in range(file.n_frames if sequence else 1):
-                if number:
-                    file.seek(number)
-                file.load()
-                yield flat_colours(ImageOps.exif_transpose(file))
-    except FileNotFoundError:
-        raise UnreadableFileError(f"{path}: no such file") from None
-    except UnidentifiedImageError as error:
-        if (mimetypes.guess_type(path.name)[0] or "").startswith("video/"):
-            raise UnreadableFileError(
-                f"{path} is a video: vknn reads pictures; ffmpeg -i {path.name} FOLDER/%05d.png "
-                "makes them of its frames, and vknn run MODEL FOLDER runs the model on all"
+    with naming(str(path)):
+        try:
+            from PIL import Image, ImageOps, UnidentifiedImageError
+        except ImportError:
+            raise VknnError(
+                f"{path} is read as a picture, which needs Pillow: pip install pillow"
             ) from None
-        raise UnreadableFileError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
-    except VknnError as error:
-        raise UnreadableFileError(f"{path}: {error}") from None
-    except Exception as error:  # Pillow's readers of damaged files raise errors of many kinds
-        raise UnreadableFileError(f"{path} is neither .npy, .npz nor a picture: {error}") from error
+        try:
+            with Image.open(path) as file:
+                sequence = file.format in _SEQUENCES and getattr(file, "is_animated", False)
+                for number in range(file.n_frames if sequence else 1):
+                    if number:
+                        file.seek(number)
+                    file.load()
+                    yield flat_colours(ImageOps.exif_transpose(file))
+        except FileNotFoundError:
+            raise UnreadableFileError(f"{path}: no such file") from None
+        except UnidentifiedImageError as error:
+            if (mimetypes.guess_type(path.name)[0] or "").startswith("video/"):
+                raise UnreadableFileError(
+                    f"{path} is a video: vknn reads pictures; ffmpeg -i {path.name} "
+                    "FOLDER/%05d.png makes them of its frames, and vknn run MODEL FOLDER runs the "
+                    "model on all"
+                ) from None
+            raise UnreadableFileError(
+                f"{path} is neither .npy, .npz nor a picture: {error}"
+            ) from error
+        except VknnError as error:
+            raise UnreadableFileError(f"{path}: {error}") from None
+        except Exception as error:  # Pillow's readers of damaged files raise errors of many kinds
+            raise UnreadableFileError(
+                f"{path} is neither .npy, .npz nor a picture: {error}"
+            ) from error
 
 
 def is_picture(path: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vknn import environment, gc_pause, interrupts, session_text
 from vknn.engine import Engine
-from vknn.errors import VknnError
+from vknn.errors import VknnError, naming
 from vknn.formats import Model, TensorSpec
 from vknn.formats.in_memory import MODEL, Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
@@ -21,6 +21,7 @@ from vknn.opening import kernel_choices, load_and_open, new_target
 from vknn.output_names import asked, staying
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
 from vknn.runtime import Device, as_tensors, close_all
+from vknn.session_text import names_its_model, shown
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
@@ -94,50 +95,47 @@ class Session:
         tuned: bool = True,
         memory_limit: int | str | None = None,
     ) -> None:
-        check_precision(precision, arithmetic)
-        asked = environment.parts(disable, "disable")
-        disabled = asked | environment.disabled()
-        limit = environment.memory_limit()
-        if memory_limit is not None:
-            limit = environment.nbytes(memory_limit, "memory_limit")
-        self._owns_device = not isinstance(device, Device)
-        self._sources = WrittenSources(path, weights)
-        file, second = self._sources.model, self._sources.weights
-        try:
-            with gc_pause.paused():
-                self.model, self.device = load_and_open(file, second, device)
-        except BaseException as error:
-            if isinstance(error, VknnError):
-                self._sources.of_memory(error)
-            self._sources.close()
-            raise
-        self._file, self._trained = MODEL, False
-        if is_in_memory(path):
-            self.model.file = MODEL
-        else:
-            self._file = Path(file).name
-        self._opened = {
-            "path": os.path.abspath(file), "device": device, "precision": precision,
-            "weights": None if second is None else os.path.abspath(second), "disable": asked,
-            "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
-        }  # fmt: skip
-        try:
-            self.precision = usable_precision(precision, self.device, disabled)
-            self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
-            options = LoweringOptions(
-                disabled=disabled,
-                choices=kernel_choices(self.device, disabled) if tuned else {},
-                precision=self.precision,
-                arithmetic=self.arithmetic,
-            )
-            target = new_target(self.device, options, limit)
-            self._engine = Engine(self.model, target, environment.run_timeout())
-            self.reset_state()
-            _log.info("%s in %s on %s", self._file, self.precision, session_text.place(self.device))
-        except BaseException:
-            own = [self.device] if self.device is not None and self._owns_device else []
-            close_all([*own, self._sources])
-            raise
+        with naming(shown(path)):
+            check_precision(precision, arithmetic)
+            asked = environment.parts(disable, "disable")
+            disabled = asked | environment.disabled()
+            limit = environment.memory_limit(memory_limit)
+            self._owns_device = not isinstance(device, Device)
+            self._sources = WrittenSources(path, weights)
+            file, second = self._sources.model, self._sources.weights
+            try:
+                with gc_pause.paused():
+                    self.model, self.device = load_and_open(file, second, device)
+            except BaseException as error:
+                if isinstance(error, VknnError):
+                    self._sources.of_memory(error)
+                self._sources.close()
+                raise
+            in_memory, self._trained = is_in_memory(path), False
+            self._file = MODEL if in_memory else Path(file).name
+            if in_memory:
+                self.model.file = MODEL
+            self._opened = {
+                "path": os.path.abspath(file), "device": device, "precision": precision,
+                "weights": None if second is None else os.path.abspath(second), "disable": asked,
+                "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
+            }  # fmt: skip
+            try:
+                self.precision = usable_precision(precision, self.device, disabled)
+                self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
+                choices = kernel_choices(self.device, disabled) if tuned else {}
+                options = LoweringOptions(
+                    disabled, choices=choices, precision=self.precision, arithmetic=self.arithmetic
+                )
+                target = new_target(self.device, options, limit)
+                self._engine = Engine(self.model, target, environment.run_timeout())
+                self.reset_state()
+                place = session_text.place(self.device)
+                _log.info("%s in %s on %s", self._file, self.precision, place)
+            except BaseException:
+                own = [self.device] if self.device is not None and self._owns_device else []
+                close_all([*own, self._sources])
+                raise
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -150,6 +148,7 @@ class Session:
         """Name, shape (None where it is free) and dtype of each output."""
         return self.model.outputs
 
+    @names_its_model
     def run(
         self,
         feeds: Mapping[str, Any],
@@ -229,11 +228,13 @@ class Session:
                 fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
                 RunTimeoutError and RunCancelledError.
         """
-        kept = staying(on_device, [spec.name for spec in self.outputs])
-        with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
-            for results in found:
-                yield as_tensors(self.model.results(results), kept)
+        with naming(self.model.file):
+            kept = staying(on_device, [spec.name for spec in self.outputs])
+            with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
+                for results in found:
+                    yield as_tensors(self.model.results(results), kept)
 
+    @names_its_model
     def update(
         self,
         batches: Iterable[Mapping[str, Any]] | Mapping[str, Any],
@@ -292,6 +293,7 @@ class Session:
             self._engine.forget()
         return result
 
+    @names_its_model
     def save(self, path: str | os.PathLike[str]) -> None:
         """The model with its present weights, written to ``path`` in its own format (Core ML).
 
@@ -301,6 +303,7 @@ class Session:
         with self._engine.lock:
             self.model.save(Path(path))
 
+    @names_its_model
     def reset_state(self) -> None:
         """The model's state, where it keeps one between runs, set back to what it was at first."""
         self._engine.reset_state()
@@ -326,6 +329,7 @@ class Session:
         return as_tensors(wanted, kept)
 
     @property
+    @names_its_model
     def placement(self) -> dict[str, str]:
         """Placement of each node of the latest run, node name -> "vulkan" or "host".
 
@@ -364,6 +368,7 @@ class Session:
     ) -> None:
         self.close()
 
+    @names_its_model
     def __reduce__(self) -> tuple[Any, ...]:
         """What pickle keeps: the file's path and the options. State between runs begins anew."""
         if not self._owns_device:
@@ -374,6 +379,7 @@ class Session:
             raise VknnError("a trained session cannot be pickled: save its model, and open that")
         return _opened_again, (self._opened,)
 
+    @names_its_model
     def __copy__(self) -> Session:
         raise VknnError("a session cannot be copied: open another, which may share its device")
 

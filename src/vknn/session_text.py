@@ -1,13 +1,21 @@
-"""A session in words: as Python and Jupyter show it."""
+"""A session in words: as Python and Jupyter show it, and as errors call its model."""
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Callable
 from html import escape
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
 
+from vknn.errors import naming
 from vknn.formats import TensorSpec
+from vknn.formats.in_memory import MODEL, is_in_memory
 from vknn.printable import one_line
 from vknn.runtime import Device
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Shown(Protocol):
@@ -58,3 +66,21 @@ def _dims(spec: TensorSpec) -> str:
     if spec.shape is None:
         return f"any, such as {', '.join(map(str, spec.hint))}" if spec.hint else "any"
     return ", ".join("?" if size is None else str(size) for size in spec.shape)
+
+
+def shown(path: Any) -> str:
+    """A model as errors call it, be it no path at all."""
+    if is_in_memory(path):
+        return MODEL
+    return str(Path(path)) if isinstance(path, str | os.PathLike) else repr(path)
+
+
+def names_its_model(method: _Method) -> _Method:
+    """A session's method whose errors name the model's file."""
+
+    @functools.wraps(method)
+    def named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with naming(self.model.file):
+            return method(self, *args, **kwargs)
+
+    return cast(_Method, named)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from vknn.errors import InputError
+from vknn.errors import InputError, naming
 from vknn.formats import TensorSpec
 from vknn.runtime import Device
 from vknn.session import Session
@@ -33,18 +33,25 @@ def opened(
     arithmetic: str = "fp32",
     disable: str | Iterable[str] = (),
 ) -> Iterator[Session]:
-    """The session given, or one made for the duration from a file with these options."""
+    """The session given, or one made for the duration from a file with these options.
+
+    The errors inside the block name the model's file.
+    """
     if isinstance(model, Session):
-        yield model
+        with naming(model.model.file):
+            yield model
         return
-    with Session(
-        model,
-        weights,
-        device=device,
-        precision=precision,
-        arithmetic=arithmetic,
-        disable=disable,
-    ) as session:
+    with (
+        Session(
+            model,
+            weights,
+            device=device,
+            precision=precision,
+            arithmetic=arithmetic,
+            disable=disable,
+        ) as session,
+        naming(session.model.file),
+    ):
         yield session
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from vknn.errors import VknnError
+from vknn.errors import VknnError, naming
 
 #: Recipes are a few hundred bytes; a larger file is something else.
 MAX_BYTES = 1 << 20
@@ -35,7 +35,8 @@ class Fields:
     def fail(self, key: str, problem: str) -> NoReturn:
         """An error about a key of this object ("": about the object). Raises VknnError."""
         place = ".".join(part for part in (self.where, key) if part) or "the recipe"
-        raise VknnError(f"{self.file}: {place}: {problem}")
+        with naming(self.file):
+            raise VknnError(f"{place}: {problem}")
 
     def has(self, key: str) -> bool:
         """Whether the key is there and was not taken yet."""
@@ -178,29 +179,31 @@ class Fields:
 def read_json(path: Path, most: int = MAX_BYTES) -> Any:
     """The document of a JSON file. Raises VknnError for one that is none or is too large."""
     text = read_text(path, most)
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise VknnError(f"{path} is no JSON: {error}") from error
+    with naming(str(path)):
+        try:
+            return json.loads(text, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as error:
+            raise VknnError(f"{path} is no JSON: {error}") from error
 
 
 def read_text(path: Path, most: int) -> str:
     """The text of a regular file of at most ``most`` bytes. Raises VknnError."""
-    try:
-        if not os.path.isfile(path):  # a pipe would wait for a writer, for ever
-            raise VknnError(
-                f"{path}: {'this is no file' if os.path.exists(path) else 'no such file'}"
-            )
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except (OSError, ValueError) as error:
-        raise VknnError(f"{path} cannot be read: {error}") from error
-    if len(data) > most:
-        raise VknnError(f"{path} has more than {most} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise VknnError(f"{path} is no text in UTF-8: {error}") from error
+    with naming(str(path)):
+        try:
+            if not os.path.isfile(path):  # a pipe would wait for a writer, for ever
+                raise VknnError(
+                    f"{path}: {'this is no file' if os.path.exists(path) else 'no such file'}"
+                )
+            with path.open("rb") as file:
+                data = file.read(most + 1)
+        except (OSError, ValueError) as error:
+            raise VknnError(f"{path} cannot be read: {error}") from error
+        if len(data) > most:
+            raise VknnError(f"{path} has more than {most} bytes")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise VknnError(f"{path} is no text in UTF-8: {error}") from error
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vknn.answers.fields import MAX_BYTES, MAX_ITEMS, read_text
-from vknn.errors import VknnError
+from vknn.errors import VknnError, naming
 
 #: Lines of lists that name no class, in lower case: COCO's lists leave numbers out so.
 _GAPS = ("", "n/a", "???")
@@ -65,6 +65,7 @@ def _is_gap(name: str | None) -> bool:
 def read_labels(path: Path) -> list[str]:
     """The labels of a text file, one a line. Raises VknnError."""
     lines = [line.strip() for line in read_text(path, MAX_BYTES).splitlines()]
-    if len(lines) > MAX_ITEMS:
-        raise VknnError(f"{path} has {len(lines)} lines; at most {MAX_ITEMS} labels are read")
+    with naming(str(path)):
+        if len(lines) > MAX_ITEMS:
+            raise VknnError(f"{path} has {len(lines)} lines; at most {MAX_ITEMS} labels are read")
     return lines

@@ -15,7 +15,7 @@ from vknn.answers.decoder import Reading
 from vknn.answers.labels import Labels, read_labels
 from vknn.answers.own import own_recipe
 from vknn.answers.recipe import Recipe, beside, built_in
-from vknn.errors import InputError, VknnError
+from vknn.errors import InputError, VknnError, naming
 from vknn.formats import Model, TensorSpec
 from vknn.pictures import Hint, ImageOptions, Placement, open_picture, picture_array
 from vknn.session import Session
@@ -120,16 +120,17 @@ def decode(
     Raises:
         vknn.VknnError: The outputs are not those that the recipe is for.
     """
-    return recipe.decoder.decode(
-        Reading(
-            dequantized(model, outputs),
-            placement,
-            recipe.threshold if threshold is None else threshold,
-            recipe.iou,
-            recipe.most if most is None else most,
-            recipe.labels if labels is None else Labels(labels),
+    with naming(model.file):
+        return recipe.decoder.decode(
+            Reading(
+                dequantized(model, outputs),
+                placement,
+                recipe.threshold if threshold is None else threshold,
+                recipe.iou,
+                recipe.most if most is None else most,
+                recipe.labels if labels is None else Labels(labels),
+            )
         )
-    )
 
 
 def dequantized(model: Model, outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,11 +169,12 @@ def look(
         vknn.VknnError: There is no recipe for the model, or it does not fit.
         vknn.InputError: The picture cannot be read, or inputs are missing.
     """
-    chosen = _recipe(session, recipe)
-    seen = _as_picture(picture)
-    spec = picture_spec(session, chosen, tuple(feeds or {}))
-    array, placement = picture_input(session, spec, seen, chosen.options)
-    outputs = session.run({**(feeds or {}), spec.name: array})
+    with naming(session.model.file):
+        chosen = _recipe(session, recipe)
+        seen = _as_picture(picture)
+        spec = picture_spec(session, chosen, tuple(feeds or {}))
+        array, placement = picture_input(session, spec, seen, chosen.options)
+        outputs = session.run({**(feeds or {}), spec.name: array})
     names = read_labels(Path(labels)) if isinstance(labels, str | os.PathLike) else labels
     return decode(session.model, outputs, chosen, placement, labels=names, threshold=threshold)
 

@@ -177,7 +177,7 @@ def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:
         if fitting:
             name = max(fitting, key=len)
             value = text[len(name) + 1 :]
-        elif len(needed) == 1 and (what == "file" or "=" not in text):
+        elif len(needed) == 1 and ("=" not in text or (what == "file" and Path(text).exists())):
             name, value = needed[0].name, text
         else:
             listed = ", ".join(names) or "none"

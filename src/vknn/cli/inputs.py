@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.errors import InputError
+from vknn.errors import InputError, naming
 from vknn.pictures import (
     ORDERS,
     RESIZES,
@@ -64,23 +64,25 @@ def is_array(path: Path) -> bool:
 
 def read_input(path: Path, name: str, hint: Hint, options: ImageOptions) -> np.ndarray:
     """The array for an input from a .npy, a .npz that holds it, or a picture."""
-    if not is_array(path):
-        return picture_array(open_picture(path), hint, options)[0]
-    if path.suffix.lower() == ".npy":
-        return _load(path)
-    arrays = read_npz(path)
-    if name not in arrays and len(arrays) != 1:
-        raise InputError(f"{path} has no array {name!r}; it has {', '.join(arrays)}")
-    return arrays[name] if name in arrays else next(iter(arrays.values()))
+    with naming(str(path)):
+        if not is_array(path):
+            return picture_array(open_picture(path), hint, options)[0]
+        if path.suffix.lower() == ".npy":
+            return _load(path)
+        arrays = read_npz(path)
+        if name not in arrays and len(arrays) != 1:
+            raise InputError(f"{path} has no array {name!r}; it has {', '.join(arrays)}")
+        return arrays[name] if name in arrays else next(iter(arrays.values()))
 
 
 def read_npz(path: Path) -> Mapping[str, np.ndarray]:
     """All arrays of a .npz."""
-    archive = _load(path)
-    try:
-        return {key: archive[key] for key in archive.files}
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UnreadableFileError(f"{path} cannot be read: {error}") from error
+    with naming(str(path)):
+        archive = _load(path)
+        try:
+            return {key: archive[key] for key in archive.files}
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise UnreadableFileError(f"{path} cannot be read: {error}") from error
 
 
 def _load(path: Path) -> Any:

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from vknn import __version__
 from vknn.cli.complaints import FAILED, INTERNAL_ERROR, STOPPED, USER_ERROR, error_text
-from vknn.errors import NullDeviceError, VknnError
+from vknn.errors import NullDeviceError, VknnError, naming
 
 #: Name of each command and what it does; module ``vknn.cli.<name>`` has ``add`` and ``run``.
 COMMANDS = {
@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parsed = _parser(arguments).parse_args(arguments)
         if getattr(parsed, "null_device", False):
             os.environ["VKNN_NULL_DEVICE"] = "1"
-        return int(import_module(f"vknn.cli.{parsed.command}").run(parsed) or 0)
+        model = getattr(parsed, "model", None)
+        with naming(None if model is None else str(model)):
+            return int(import_module(f"vknn.cli.{parsed.command}").run(parsed) or 0)
     except KeyboardInterrupt:
         return _complain("stopped", STOPPED)
     except BrokenPipeError:

@@ -20,7 +20,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Term:
+class Labelled:
     """A tensor with a label for each of its axes."""
 
     value: Value
@@ -31,7 +31,7 @@ class Term:
         return math.prod(self.value.type.dims[self.labels.index(x)] for x in labels)
 
 
-def contracted(c: LayerContext, terms: Sequence[Term], result: Labels) -> Value:
+def contracted(c: LayerContext, terms: Sequence[Labelled], result: Labels) -> Value:
     """Sum of the products of all terms over the labels that ``result`` lacks.
 
     ``result``: labels of the axes of what is returned, in order, each of which some term has.
@@ -52,12 +52,12 @@ def contracted(c: LayerContext, terms: Sequence[Term], result: Labels) -> Value:
     return ordered(c, left[0], result)
 
 
-def ordered(c: LayerContext, term: Term, labels: Sequence[str]) -> Value:
+def ordered(c: LayerContext, term: Labelled, labels: Sequence[str]) -> Value:
     """The value of a term with its axes in another order."""
     return c.transpose(term.value, [term.labels.index(x) for x in labels])
 
 
-def _diagonal(c: LayerContext, term: Term) -> Term:
+def _diagonal(c: LayerContext, term: Labelled) -> Labelled:
     """A term in which each label stands once."""
     x, labels = term.value, list(term.labels)
     for label in sorted(set(labels)):
@@ -70,19 +70,19 @@ def _diagonal(c: LayerContext, term: Term) -> Term:
             x = c.reshape(x, (*outer, size * size))
             x = c.add(Slice((0,), (size * size,), (len(outer),), (size + 1,)), x)
             labels = [*(labels[i] for i in rest), label]
-    return Term(x, tuple(labels))
+    return Labelled(x, tuple(labels))
 
 
-def _summed(c: LayerContext, term: Term, kept: set[str]) -> Term:
+def _summed(c: LayerContext, term: Labelled, kept: set[str]) -> Labelled:
     """``term`` summed over the labels that are not ``kept``."""
     gone = tuple(i for i, label in enumerate(term.labels) if label not in kept)
     if not gone:
         return term
     labels = tuple(x for x in term.labels if x in kept)
-    return Term(c.add(ReduceSum(axes=gone, keepdims=False), term.value), labels)
+    return Labelled(c.add(ReduceSum(axes=gone, keepdims=False), term.value), labels)
 
 
-def _cheapest(terms: Sequence[Term], result: Labels) -> tuple[int, int]:
+def _cheapest(terms: Sequence[Labelled], result: Labels) -> tuple[int, int]:
     """The two terms whose product is the smallest, of equal ones the first."""
 
     def cost(pair: tuple[int, int]) -> int:
@@ -96,14 +96,14 @@ def _cheapest(terms: Sequence[Term], result: Labels) -> tuple[int, int]:
     return min(combinations(range(len(terms)), 2), key=cost)
 
 
-def _swapped(a: Term, b: Term, result: Labels) -> bool:
+def _swapped(a: Labelled, b: Labelled, result: Labels) -> bool:
     """Whether the product of ``b`` and ``a`` has the axes in the order of the result."""
     both = [x for x in a.labels if x in b.labels and x in result]
     alone = [[x for x in t.labels if x not in o.labels] for t, o in ((b, a), (a, b))]
     return tuple(both + alone[0] + alone[1]) == result
 
 
-def _product(c: LayerContext, a: Term, b: Term, kept: set[str]) -> Term:
+def _product(c: LayerContext, a: Labelled, b: Labelled, kept: set[str]) -> Labelled:
     """Product of two terms: labels of both are batches if ``kept``, otherwise summed over; labels
     of ``a`` alone are rows, those of ``b`` alone columns."""
     shared = [x for x in a.labels if x in b.labels]
@@ -118,11 +118,17 @@ def _product(c: LayerContext, a: Term, b: Term, kept: set[str]) -> Term:
         y = c.add(ew.Mul(), left, _blocks(c, b, (batch, (), columns)))
     sizes = [a.value.type.dims[a.labels.index(x)] for x in batch + rows]
     sizes += [b.value.type.dims[b.labels.index(x)] for x in columns]
-    return Term(c.reshape(y, sizes), batch + rows + columns)
+    return Labelled(c.reshape(y, sizes), batch + rows + columns)
 
 
 def _matrix_product(
-    c: LayerContext, a: Term, b: Term, batch: Labels, rows: Labels, columns: Labels, summed: Labels
+    c: LayerContext,
+    a: Labelled,
+    b: Labelled,
+    batch: Labels,
+    rows: Labels,
+    columns: Labels,
+    summed: Labels,
 ) -> Value:
     # Where the axes stand already as a product may have them, they are not moved.
     turned_a = a.labels == batch + summed + rows and a.labels != batch + rows + summed
@@ -136,7 +142,7 @@ def _matrix_product(
     return c.add(IntegerProduct(), left, right)
 
 
-def _blocks(c: LayerContext, term: Term, parts: Sequence[Labels]) -> Value:
+def _blocks(c: LayerContext, term: Labelled, parts: Sequence[Labels]) -> Value:
     """``term`` with one axis for the labels of each part."""
     y = ordered(c, term, [label for part in parts for label in part])
     return c.reshape(y, [term.size(part) for part in parts])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from vknn.errors import ModelFormatError, UnsupportedLayerError, VknnError
+from vknn.errors import ModelFormatError, VknnError
 
 #: A path, the contents of a file, or an open file.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -47,8 +47,8 @@ class WrittenSources:
         for path, name in ((folder / "weights", WEIGHTS), (folder / "model.bin", WEIGHTS),
                            (folder / "model", MODEL)):  # fmt: skip
             error.args = tuple(str(part).replace(str(path), name) for part in error.args)
-        if isinstance(error, ModelFormatError | UnsupportedLayerError) and error.file is not None:
-            error.file = None
+            if error.file == str(path):
+                error.file = name
         return error
 
     def close(self) -> None:

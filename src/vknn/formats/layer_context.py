@@ -16,6 +16,8 @@ from vknn.ops.movement.shape import Reshape, Transpose
 
 #: Tensors of so many elements are refused.
 MAX_ELEMENTS = 1 << 31
+#: Axes that arrays of all versions of NumPy may have.
+MAX_RANK = 32
 #: Ops of constants of up to this size are computed while the graph is built, for the sake of shape
 #: arithmetic; larger ones are left to the passes.
 _FOLDED_ELEMENTS = 1 << 16
@@ -80,6 +82,8 @@ class LayerContext:
         for value in values:
             if value.type.is_static and _extent(value.type) >= MAX_ELEMENTS:
                 raise ShapeError(f"its output {value.type} is absurdly large")
+            if value.type.rank > MAX_RANK:
+                raise ShapeError(f"its output has {value.type.rank} axes, more than {MAX_RANK}")
         return values
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Value:

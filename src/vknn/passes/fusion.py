@@ -10,6 +10,7 @@ import numpy as np
 from vknn.graph import DType, Fusion, Node, Op, TensorType, Value
 from vknn.graph.graph import Graph
 from vknn.ops.elementwise import Binary, Fused, FusedStep, Unary
+from vknn.ops.elementwise.zeros import has_zero_factor
 from vknn.ops.movement.shape import Reshape
 from vknn.ops.quantized.arithmetic import QuantizedBinary
 from vknn.ops.quantized.convolution import QuantizedConv
@@ -101,6 +102,11 @@ class _Tail:
             origin = merged(self.base.origin, node.origin)
             return rewriter.emit(added, [*inputs, node.inputs[1 - self.index]], origin, node)
         assert isinstance(node.op, Unary | Binary)
+        if has_zero_factor(
+            node.op,
+            scalar_constant(node.inputs[1 - self.index]) if isinstance(node.op, Binary) else None,
+        ):
+            return None
         base, steps = (op.base, op.steps) if isinstance(op, Fused) else (op, ())
         own = len(inputs) - (op.operand_count if isinstance(op, Fused) else 0)
         step = self._unary_or_scalar(node)

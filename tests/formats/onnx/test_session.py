@@ -259,3 +259,13 @@ def test_bfloat16_in_and_out(tmp_path: Path) -> None:
         found = session.run({"x": x})["y"]
     assert found.dtype == ml_dtypes.bfloat16
     assert np.array_equal(found, (x.astype(np.float32) * 3).astype(ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("device", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def test_more_axes_than_numpy_has(device: str, tmp_path: Path) -> None:
+    made = simple(node("Unsqueeze", "x a"), a=np.arange(200))
+    with (
+        Session(save(made, tmp_path), device=device) as session,
+        pytest.raises(ShapeError, match=r"model\.onnx: .*'y' .*: its output has 202 axes"),
+    ):
+        session.run({"x": np.ones((2, 3), np.float32)})

@@ -21,6 +21,8 @@ from tests.helpers import shared_device
 
 MODULE = "coremltools.test.neural_network.test_numpy_nn_layers"
 LEFT_OUT = {
+    "test_slice_dynamic_cpu": "squeezes an axis to the first element that a begin mask leaves; the "
+    "format says to the begin, whatever the mask (test_slice.py), and coremltools xfails it",
     "test_topk_cpu": "takes the order of equal numbers from an unstable sort",
     "test_random_normal_like_cpu": "draws a hundred million numbers",
     "test_conv3d_cpu_slow": "takes longer than a test may",
@@ -93,6 +95,8 @@ def test_layer(
     models = layer_tests.coremltools.models
     monkeypatch.setattr(models, "MLModel", _Model)
     monkeypatch.setattr(_Model, "backend", backend)
+    # What Apple's runtime fails in is no reason for vknn to: an xfail within a test is none here.
+    monkeypatch.setattr(layer_tests.pytest, "xfail", lambda reason="": None)
     np.random.seed(7)  # noqa: NPY002 (what these tests draw from)
     random.seed(7)
     getattr(getattr(layer_tests, group)(name), name)()

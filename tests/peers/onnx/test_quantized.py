@@ -344,3 +344,25 @@ def test_embeddings(segments: bool, tmp_path: Path, backend: str) -> None:
     wanted = (total - mean) / np.sqrt(spread**2 + 1e-6) * real[3] + real[4]
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
     assert counts.dtype == np.int32 and counts.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("more", ["", "lengths", "past"])
+def test_attention(causal: int, more: str, tmp_path: Path, backend: str) -> None:
+    """As Attention of what the integers stand for; scales by column or one for all."""
+    rng = np.random.default_rng(16)
+    x, w = ints(rng, np.uint8, 2, 5, 8), ints(rng, np.int8, 8, 24)
+    bias = rng.standard_normal(24).astype(F)
+    scale = (rng.random(24) * 0.01).astype(F) if more == "lengths" else F(0.005)
+    zero = np.zeros(24, np.int8) if more == "lengths" else np.int8(-3)
+    mask = np.array([3, 5], np.int32) if more == "lengths" else None
+    past = rng.standard_normal((2, 2, 2, 3, 4)).astype(F) if more == "past" else None
+    given = [x, w, bias, F(0.02), scale, mask, np.uint8(120), zero, past]
+    shared: dict[str, Any] = {"num_heads": 2, "unidirectional": causal}
+    shared["outputs"] = 2 if more == "past" else 1
+    found = run(tmp_path, backend, "QAttention", given, **shared)
+    real_x = ((x.astype(F) - 120) * F(0.02)).astype(F)
+    real_w = ((w.astype(F) - zero) * scale).astype(F)
+    wanted = run(tmp_path, "numpy", "Attention", [real_x, real_w, bias, mask, past], **shared)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

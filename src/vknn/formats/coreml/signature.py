@@ -7,8 +7,9 @@ program; the description's own fields tell them apart.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
+
+from vknn.formats.message_outline import Cut, DamagedMessage, varint
 
 _VERSION_TAG, _DESCRIPTION_TAG = 0x08, 0x12
 _MAX_VERSION = 100
@@ -17,14 +18,6 @@ _DESCRIPTION_FIELDS = frozenset({1, 10, 11, 12, 13, 20, 21, 50, 100})
 #: Fields of a feature: its name, its text, its type.
 _FEATURE_FIELDS = frozenset({1, 2, 3})
 _BYTES = 2
-
-
-class DamagedMessage(ValueError):
-    """The bytes are no field."""
-
-
-class Cut(ValueError):
-    """The bytes at hand end here, and are valid up to here."""
 
 
 def looks_like_model(head: bytes) -> bool:
@@ -59,17 +52,3 @@ def _fields(
             raise DamagedMessage
         yield tag >> 3, place, place + length
         place += length
-
-
-def varint(data: bytes | mmap.mmap, place: int) -> tuple[int, int]:
-    """A number, and the place behind it. Raises Cut and DamagedMessage."""
-    value = 0
-    for shift in range(0, 64, 7):
-        if place >= len(data):
-            raise Cut
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-    raise DamagedMessage

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.message_outline import MAX_BYTES, SMALL, check_outline
 from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
+from vknn.formats.onnx import onnx_pb2 as pb
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import all_nodes
 from vknn.formats.onnx.model import OnnxModel
@@ -15,8 +17,8 @@ from vknn.formats.onnx.records import FunctionRecord, Key, NodeRecord, OnnxModel
 from vknn.formats.onnx.registry import versions_of
 from vknn.formats.onnx.scope_limits import out_of_scope
 
-#: Protobuf messages cannot be larger; what is lies in external data.
-MAX_BYTES = 1 << 31
+#: What may be large in a model: the bytes of tensors.
+_WEIGHTS = {"Tensor.raw_data", "Tensor.string_data", "Attribute.s", "Attribute.strings"}
 _Placed = tuple[NodeRecord, Mapping[str, int]]
 
 
@@ -33,12 +35,15 @@ def load(path: Path, weights: Path | None = None) -> OnnxModel:
             file=file,
         )
     try:
-        if path.stat().st_size >= MAX_BYTES:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
             raise ModelFormatError(
                 f"larger than {MAX_BYTES} bytes, which no protobuf message is; save the model with "
                 "external data",
                 file=file,
             )
+        if size > SMALL:
+            check_outline(path, pb.Model.DESCRIPTOR, _WEIGHTS, "an ONNX model")
         data = path.read_bytes()
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error

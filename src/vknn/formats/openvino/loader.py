@@ -24,5 +24,6 @@ def load(path: Path, weights: Path | None = None) -> OpenvinoModel:
     except OSError as error:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error
     net = parse_net(data, file)
-    found = check(net, path.with_suffix(".bin") if weights is None else weights, file)
+    beside = path.with_suffix(".bin") if weights is None else weights
+    found = check(net, beside, file, given=weights is not None)
     return OpenvinoModel(net, found, file)

@@ -15,14 +15,17 @@ from vknn.formats.openvino.required import missing_attributes
 from vknn.formats.openvino.weights import Weights
 
 
-def check(net: Net, weights: Path, file: str | None = None) -> Weights:
-    """The weights file, opened, after all checks of the net that need no inputs."""
+def check(net: Net, weights: Path, file: str | None = None, *, given: bool = False) -> Weights:
+    """The weights file, opened, after all checks of the net that need no inputs.
+
+    ``given``: the user named it, so that it has to be there whether or not the net needs it.
+    """
     check_layers(net, file)
     check_inputs(net, file)
     check_memories(net, file)
     blobs = list(_blobs(net))
     means = [m.blob for m in net.pre_process.means if m.blob] if net.pre_process else []
-    found = Weights(weights, bool(blobs or means))
+    found = Weights(weights, bool(given or blobs or means))
     for layer, name in blobs:
         found.check(layer.blobs[name], name, layer.name)
     for blob in means:

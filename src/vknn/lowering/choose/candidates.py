@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vknn.errors import ShapeError
-from vknn.graph import Node, TensorType
+from vknn.graph import Node, Op, TensorType
 from vknn.lowering.choose.tuned_choices import chosen
 from vknn.lowering.kernels import find_rule
 from vknn.lowering.kit.candidate import Candidate
@@ -13,6 +13,7 @@ from vknn.lowering.kit.epilogue import problem_of
 from vknn.lowering.kit.layouts import Layout, on_device, storage_bytes
 from vknn.lowering.kit.problem import LoweringOptions, Problem
 from vknn.ops.elementwise import Fused
+from vknn.ops.elementwise.zeros import has_zero_factor
 from vknn.plan import DeviceLimits
 
 
@@ -44,7 +45,9 @@ def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:
 
 
 def _possible(node: Node) -> bool:
-    """True when every tensor is one that a device buffer can hold."""
+    """True when every tensor is one that a device buffer can hold, and no constant hides any."""
+    if _hides_specials(node.op):
+        return False
     present = [t for t in node.input_types if t is not None]
     if any(not t.is_static for t in present):
         return False
@@ -54,6 +57,14 @@ def _possible(node: Node) -> bool:
         return False
     types: Sequence[TensorType] = [*present, *outputs]
     return all(t.is_static and on_device(t) and t.size > 0 for t in types)
+
+
+def _hides_specials(op: Op) -> bool:
+    """True where a compiler that sees the op's numbers hides NaN and infinities."""
+    if isinstance(op, Fused):
+        steps = any(has_zero_factor(step.op, step.scalar) for step in op.steps)
+        return steps or has_zero_factor(op.base)
+    return has_zero_factor(op)
 
 
 def _fits(candidate: Candidate, problem: Problem) -> bool:

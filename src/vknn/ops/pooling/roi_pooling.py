@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require, require_float
 
@@ -49,6 +50,7 @@ class RegionPool(Op):
         images = rois[:, 0] if rois.shape[1] == 5 else np.zeros(len(rois))
         with np.errstate(all="ignore"):
             for row, (number, corners) in enumerate(zip(images, rois[:, -4:], strict=True)):
+                run_limits.check()
                 if 0 <= number < len(x) and np.isfinite(corners).all():
                     corners = corners.astype(np.float32).reshape(2, 2)  # (x1, y1), (x2, y2)
                     y[row] = self._pool(x[int(number)], corners[:, 1], corners[:, 0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vknn.formats.einsum import Labels, Term, contracted
+from vknn.formats.einsum import Labelled, Labels, contracted
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
@@ -125,7 +125,7 @@ def _result(c: Context, labels: Sequence[Labels], text: str | None) -> Labels:
     return found
 
 
-def _terms(c: Context, values: Sequence[Value], labels: Sequence[Labels]) -> list[Term]:
+def _terms(c: Context, values: Sequence[Value], labels: Sequence[Labels]) -> list[Labelled]:
     """Operands without the axes of size 1 that go with larger ones, which need no copies."""
     sizes: dict[str, int] = {}
     for value, own in zip(values, labels, strict=True):
@@ -138,5 +138,7 @@ def _terms(c: Context, values: Sequence[Value], labels: Sequence[Labels]) -> lis
     for value, own in zip(values, labels, strict=True):
         dims = value.type.dims
         kept = [i for i, x in enumerate(own) if dims[i] == sizes[x]]
-        terms.append(Term(c.reshape(value, [dims[i] for i in kept]), tuple(own[i] for i in kept)))
+        terms.append(
+            Labelled(c.reshape(value, [dims[i] for i in kept]), tuple(own[i] for i in kept))
+        )
     return terms

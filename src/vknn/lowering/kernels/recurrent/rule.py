@@ -49,7 +49,7 @@ _SHARED_COST = 2.0
 def recurrent(problem: Problem) -> Sequence[Candidate]:
     """Candidates: a loop within a workgroup, dispatches for each step."""
     shape, limits = find_shape(problem), problem.limits
-    if shape is None:
+    if shape is None or any(map(_hides_specials, shape.op.functions)):
         return []
     gemm = input_gemm(shape, limits)
     if not _buffers_fit(shape, limits) or not gemm.fits(limits):
@@ -72,6 +72,15 @@ def recurrent(problem: Problem) -> Sequence[Candidate]:
         of_a_step = len(shape.phases) * machine.dispatch + shape.flops * machine.flop
         found.append(Candidate("steps", inputs, outputs, emit, before + shape.steps * of_a_step))
     return found
+
+
+def _hides_specials(function: tuple[str, float, float]) -> bool:
+    """True for an activation with a factor 0: compilers take its product with NaN to be 0."""
+    name, alpha, beta = function
+    factors = {"ScaledTanh": (alpha, beta)} | dict.fromkeys(
+        ("Affine", "LeakyRelu", "HardSigmoid"), (alpha,)
+    )
+    return 0 in factors.get(name, ())
 
 
 def _buffers_fit(shape: RecurrentShape, limits: DeviceLimits) -> bool:

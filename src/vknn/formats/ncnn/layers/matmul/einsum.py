@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vknn.formats.einsum import Term, contracted
+from vknn.formats.einsum import Labelled, contracted
 from vknn.formats.ncnn.context import Context, rank, shape
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
@@ -56,7 +56,7 @@ def einsum(c: Context[EinsumParams]) -> Value:
     ncnn differs: letters are i to x, and the result has to be i, ij, ijk or ijkl.
     """
     # The leading axis, which no letter stands for, is kept throughout.
-    terms = [Term(x, ("", *letters)) for x, letters in _pairs(c)]
+    terms = [Labelled(x, ("", *letters)) for x, letters in _pairs(c)]
     y = contracted(c, terms, ("", *c.params.result))
     return y if c.params.result else c.reshape(y, (1, 1))
 
