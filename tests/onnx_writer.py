@@ -51,6 +51,13 @@ def value(name: str, dims: Dims = (2, 3), dtype: DType = DType.FLOAT32) -> Any:
     return found
 
 
+def sequence(name: str, dtype: DType = DType.FLOAT32) -> Any:
+    """An input or output that is a sequence of tensors of any shape."""
+    found = pb.ValueInfo(name=name)
+    found.type.sequence_type.elem_type.tensor_type.elem_type = BY_DTYPE[dtype].number
+    return found
+
+
 def node(
     op_type: str, inputs: str = "", outputs: str = "y", domain: str = "", **attributes: Any
 ) -> Any:

@@ -13,11 +13,12 @@ from tests.test_program import PositiveRows, array
 from tests.tflite_writer import Net
 
 import vknn
-from vknn import environment, memory_budget
+from vknn import environment, host_memory, memory_budget
 from vknn.compile import Target, compile_graph
 from vknn.graph import DType, GraphBuilder, TensorType
+from vknn.host_memory import free_host_memory
 from vknn.lowering import lower
-from vknn.memory_budget import MemoryBudget, free_host_memory, peak
+from vknn.memory_budget import MemoryBudget, peak
 from vknn.ops.elementwise import Add, Relu
 from vknn.ops.movement.shape import Expand, Reshape
 
@@ -171,7 +172,7 @@ def test_limits_of_a_container(files: dict[str, str], left: int | None, tmp_path
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert memory_budget._of_the_group(tmp_path) == left
+    assert host_memory._of_the_group(tmp_path) == left
 
 
 def test_by_default_it_is_a_share_of_what_is_free(

@@ -7,8 +7,9 @@ tools/onnx_table.py --check    exits 1 when docs/onnx.md is not what would be wr
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,6 +18,7 @@ for path in (ROOT / "src", ROOT):
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
 
+from tools.onnx_examples import BOTH, DEVICE, HOST, RECORD, Record  # noqa: E402
 from tools.pages import main  # noqa: E402
 
 from vknn.formats.onnx import layers as _layers  # noqa: E402, F401 (registers the operators)
@@ -36,7 +38,11 @@ for them; they may differ from run to run. An initializer that is an input, too,
 
 - External data are found beside the model and mapped. What leads out of its folder is refused.
 - Functions of the file and branches take the place of the nodes that call them; so do the rounds of
-  a loop, one after another.
+  a short loop that are known beforehand.
+- Of any other loop (Loop, Scan, SequenceMap) the body is a graph of its own: it is planned once for
+  each set of types of what goes from round to round, and kept for later runs. What a round slices
+  by its number (Slice, not Gather) is planned anew in each. A loop that nothing but its condition
+  ends may make 100,000 rounds.
 - An operator means what the newest of its versions says that is not above the imported opset.
 - Shape arithmetic is computed when the graph is built. Where a shape, an axis or a condition
   depends on data, the graph ends there, and goes on when they are known.
@@ -66,13 +72,18 @@ for them; they may differ from run to run. An initializer that is an input, too,
   `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: Scan of opset 8, ConvTranspose and integer
-convolutions over more than three axes, GridSample and DeformConv likewise. Each is an error that
-says so. Loops are unrolled when they run: thousands of rounds take long to build.
+Known gaps beside operators that are not listed: ConvTranspose and integer convolutions over
+more than three axes, GridSample and DeformConv likewise. Each is an error that says so.
 
 Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
 length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what
 RoiAlign's maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
+
+The tables say, of each operator, for which element types of its first input the test vectors run on
+any device with Vulkan 1.1 and for which on the host alone; where both stand there, shapes or other
+inputs decide, or the version: `(13)` after a type means that the vectors have it from that version
+on. A dash: nothing is left to compute when shapes are known, or the vectors have no case. That
+record is made by `tools/onnx_examples.py`.
 
 This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
 """
@@ -85,24 +96,38 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield INTRODUCTION
+    record: Record = json.loads(RECORD.read_text(encoding="utf-8"))
     domains = sorted({domain for domain, _ in operator_types()})
     for domain in domains:
         yield f"## {domain or 'ai.onnx'}\n"
-        yield "| operator | versions | meaning |"
-        yield "|---|---|---|"
+        yield "| operator | versions | on devices | on the host | meaning |"
+        yield "|---|---|---|---|---|"
         for (own, name), versions in sorted(operator_types().items()):
             if own == domain:
                 newest = versions[max(versions)]
                 text = (newest.convert.__doc__ or "").split("\n")[0].replace("|", "\\|")
                 text = text.replace("*", "\\*").replace("``", "`").replace("<", "&lt;")
                 numbers = ", ".join(map(str, sorted(versions)))
-                yield f"| {name} | {numbers} | {text} |"
+                own_record = record.get(f"{domain}::{name}" if domain else name, {})
+                places = " | ".join(_types(own_record, where) for where in (DEVICE, HOST))
+                yield f"| {name} | {numbers} | {places} | {text} |"
         yield ""
     yield "## Out of scope\n"
     yield "| domain | why |"
     yield "|---|---|"
     for domain, why in DOMAINS.items():
         yield f"| {domain} | {why} |"
+
+
+def _types(versions: Mapping[str, Mapping[str, str]], where: str) -> str:
+    """Element types for which an operator runs there, each with the oldest version seen."""
+    first: dict[str, int] = {}
+    for version, kinds in versions.items():
+        for dtype, found in kinds.items():
+            if found in (where, BOTH):
+                first.setdefault(dtype, int(version))
+    oldest = min(map(int, versions), default=0)
+    return ", ".join(f"{t} ({v})" if v > oldest else t for t, v in sorted(first.items())) or "–"
 
 
 if __name__ == "__main__":

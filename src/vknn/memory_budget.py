@@ -7,14 +7,12 @@ the same memory).
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Graph, Node, TensorType, Value
+from vknn.host_memory import free_host_memory
 from vknn.ops.movement.shape import Reshape
 from vknn.plan import Plan
 from vknn.runtime import Device
@@ -24,11 +22,6 @@ SHARE = 0.75
 #: How many times the size of what a node reads and gives NumPy may hold besides while it runs.
 #: References compute in blocks (tests/ops/test_reference_blocks.py holds most of them to this).
 _TEMPORARY = 2
-#: Limit and use of a control group, in versions 2 and 1.
-_GROUP_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-)
 _REMEDY = "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)"
 
 
@@ -136,34 +129,6 @@ def largest(graph: Graph) -> tuple[int, Node | None]:
     """Bytes of the largest result on a device, if it were stored in 16 bits, and its node."""
     sizes = ((max(map(_least_nbytes, node.outputs), default=0), node) for node in graph.nodes)
     return max(sizes, key=lambda size: size[0], default=(0, None))
-
-
-def free_host_memory() -> int | None:
-    """Bytes of memory that the process may still have; None where the system does not tell."""
-    sizes = [_available(), _of_the_group()]
-    return min((size for size in sizes if size is not None), default=None)
-
-
-def _available() -> int | None:
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-    except (OSError, ValueError):
-        try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, ValueError, OSError):
-            return None
-    match = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
-    return int(match[1]) << 10 if match else None
-
-
-def _of_the_group(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What the control group (a container's limit) leaves, of either version of the interface."""
-    for most, used in _GROUP_FILES:
-        try:
-            return max(0, int((root / most).read_text()) - int((root / used).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
-    return None
 
 
 def _largest_buffer(plan: Plan) -> str:

@@ -6,13 +6,18 @@ results of a device are held against, and what runs where there is no device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vknn import run_limits
 from vknn.errors import InputError, OutOfMemoryError, ShapeError, VknnError
 from vknn.graph import DType, Graph, Node, TensorType, Value
+
+#: Graphs of a continuation that are kept; a loop's rounds share theirs.
+_MOST_KEPT = 16
 
 Observer = Callable[[Node, tuple[np.ndarray, ...]], None]
 
@@ -31,6 +36,25 @@ def run(
     raised as VknnError (ShapeError, OutOfMemoryError) that names the layer. The arrays given back
     may share memory with feeds, constants or one another.
     """
+    return _run(graph, feeds, observe, free, OrderedDict())
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A graph of a continuation, and those of its own continuation."""
+
+    graph: Graph
+    further: OrderedDict[Hashable, _Kept] = field(default_factory=OrderedDict)
+
+
+def _run(
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    observe: Observer | None,
+    free: bool,
+    kept: OrderedDict[Hashable, _Kept],
+) -> dict[str, np.ndarray]:
+    """As :func:`run`; ``kept``: the graphs of the continuation that ran before."""
     arrays = _inputs(graph, feeds)
     run_limits.check()
     last = _last_readers(graph) if free else {}
@@ -45,9 +69,17 @@ def run(
     outputs = {name: _output(name, value, arrays) for name, value in graph.outputs.items()}
     if graph.continuation is not None:
         taken = {name: outputs.pop(name) for name in graph.continuation.takes}
-        outputs |= graph.continuation.resume(
-            taken, lambda _, make, arrays: run(make(), arrays, observe=observe, free=free)
-        )
+
+        def call(
+            key: Hashable, make: Callable[[], Graph], arrays: Mapping[str, np.ndarray]
+        ) -> dict[str, np.ndarray]:
+            if key not in kept:
+                kept[key] = _Kept(make())
+                if len(kept) > _MOST_KEPT:
+                    kept.popitem(last=False)
+            return _run(kept[key].graph, arrays, observe, free, kept[key].further)
+
+        outputs |= graph.continuation.resume(taken, call)
     return outputs
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import vknn
-from fuzzing import coreml, ncnn, openvino, tflite
+from fuzzing import coreml, ncnn, onnx, openvino, tflite
 from fuzzing.comparing import hold_against
 from fuzzing.corpus import Seed, corpus
 from fuzzing.outcome import Outcome
@@ -32,7 +32,9 @@ from vknn.tool_inputs import likely_shape, random_array
 MEMORY_LIMIT = 128 << 20
 #: Elements of an input at most: others are opened only.
 MOST_ELEMENTS = 1 << 17
-MUTATORS = {"ncnn": ncnn, "tflite": tflite, "coreml": coreml, "openvino": openvino}
+MUTATORS = {
+    "ncnn": ncnn, "tflite": tflite, "coreml": coreml, "openvino": openvino, "onnx": onnx,
+}  # fmt: skip
 #: Seconds of the processor in which a mutation has to be made.
 MAKING = 5.0
 #: Share of cases with plain damage to bytes, and of those after other mutations.

@@ -123,6 +123,8 @@ def _constants(session: vknn.Session, feeds: Feeds) -> Iterator[Any]:
 
 def _alike(expected: Any, found: Any) -> bool:
     """A first look: whether operators need to be held against each other one by one."""
+    if isinstance(expected, list) and isinstance(found, list):  # sequences
+        return len(expected) == len(found) and all(map(_alike, expected, found))
     first, second = np.asarray(expected), np.asarray(found)
     if first.shape != second.shape or first.dtype != second.dtype:
         return False

@@ -20,7 +20,7 @@ from vknn.formats.ncnn.reader import parse_param
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
-FORMATS = ("ncnn", "tflite", "coreml", "openvino")
+FORMATS = ("ncnn", "tflite", "coreml", "openvino", "onnx")
 #: Bytes of the files of one seed, at most.
 LARGEST = 24 << 10
 LARGEST_MODEL = 600 << 10
@@ -48,6 +48,7 @@ def corpus() -> Mapping[str, tuple[Seed, ...]]:
             *_folders("openvino", "model.xml", "run0/in/"),
             *_models("openvino", ".xml"),
         ],
+        "onnx": [*_onnx(), *_models("onnx", ".onnx")],
     }
     return {name: tuple(sorted(seeds, key=lambda s: s.name)) for name, seeds in found.items()}
 
@@ -104,6 +105,18 @@ def _folders(name: str, main: str, prefix: str) -> list[Seed]:
             shapes = functools.partial(_shapes, path.parent / "data.npz", prefix)
             read = functools.partial(_beside, path)
             found.append(Seed(f"{name}/{path.parent.name}", read, shapes))
+    return found
+
+
+def _onnx() -> list[Seed]:
+    index = SHARED / "vectors" / "onnx" / "index.json"
+    found = []
+    for case in json.loads(index.read_text()) if index.exists() else ():
+        path = index.parent / case["id"] / "model.onnx"
+        shapes = {s["name"]: tuple(s["shape"]) for s in case["inputs"] if s["kind"] == "tensor"}
+        if path.stat().st_size < LARGEST:
+            read = functools.partial(_beside, path)
+            found.append(Seed(f"onnx/{case['id']}", read, functools.partial(dict, shapes)))
     return found
 
 

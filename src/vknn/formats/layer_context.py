@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import NoReturn
 
@@ -79,7 +80,7 @@ class LayerContext:
         stem = f"{self.origin.name}/{op.type_name}"
         values = self.builder.add_many(op, *inputs, origin=self.origin, name=stem)
         for value in values:
-            if value.type.is_static and value.type.size >= MAX_ELEMENTS:
+            if value.type.is_static and _extent(value.type) >= MAX_ELEMENTS:
                 raise ShapeError(f"its output {value.type} is absurdly large")
             if value.type.rank > MAX_RANK:
                 raise ShapeError(f"its output has {value.type.rank} axes, more than {MAX_RANK}")
@@ -130,7 +131,7 @@ def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | 
     if not inputs or not op.deterministic or any(c is None for c in constants):
         return None
     types: tuple[TensorType, ...] = op.infer(*(None if v is None else v.type for v in inputs))
-    if any(not t.is_static or t.size > _FOLDED_ELEMENTS for t in types):
+    if any(not t.is_static or _extent(t) > _FOLDED_ELEMENTS for t in types):
         return None
     return op.reference(*(None if v is None else v.constant for v in inputs))
 
@@ -138,3 +139,8 @@ def _folded(op: Op, inputs: Sequence[Value | None]) -> tuple[np.ndarray, ...] | 
 def unfold(result: Value | Sequence[Value]) -> tuple[Value, ...]:
     """The result of a converter, one value or several, as a tuple."""
     return (result,) if isinstance(result, Value) else tuple(result)
+
+
+def _extent(type_: TensorType) -> int:
+    """The number of elements, empty axes aside: NumPy has no empty tensors with huge sizes."""
+    return math.prod(d for d in type_.dims if d)

@@ -3,22 +3,38 @@
 Graphs are built for concrete shapes. A graph ends before a step that needs data computed at run
 time (a shape, an axis, a condition) or reads a tensor whose shape depends on data. When that graph
 has run, the next one is built from that step on: the data that it needs are constants of it, all
-other tensors that are still read are its inputs.
+other tensors that are still read are its inputs. It also ends before a loop that is to be run round
+by round (``loop_runs``), and before the round of a loop in which something waits for data.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vknn.errors import ModelFormatError, ShapeError
 from vknn.formats.layer_context import NeedsData
 from vknn.formats.layer_errors import errors_of
+from vknn.formats.onnx.complex_types import COMPLEX_OPERATORS, refuse_complex
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import MAX_NODES
+from vknn.formats.onnx.held import (
+    Held,
+    constant_item,
+    feeds_of,
+    held_item,
+    input_item,
+    is_live,
+    place_of,
+    ports,
+    types_of,
+)
+from vknn.formats.onnx.loop_runs import KINDS, LoopRun, kinds_of
+from vknn.formats.onnx.loops import RoundStep
 from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
 from vknn.formats.onnx.records import NodeRecord, OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
@@ -29,6 +45,7 @@ from vknn.formats.onnx.steps import (
     Key,
     NameScope,
     NodeStep,
+    RunNeeded,
     Step,
     Steps,
     TensorList,
@@ -36,17 +53,27 @@ from vknn.formats.onnx.steps import (
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise import Add
 
+#: Letters of a call's name in those of the nodes inside it, which may be deep.
+_LONGEST_LABEL = 80
 #: Elements of a tensor that may be a shape or axes.
 _MOST_SIZES = 64
 
 
 @dataclass(frozen=True)
 class Source:
-    """Model and scope that are converted. ``main``: the scope of the model's graph."""
+    """Model and scope that are converted. ``main``: the scope of the graph that is built.
+
+    ``ends``: its results, names in ``main`` by the names of the outputs. ``kinds``: whether a
+    further output says which of them are no tensors (``loop_runs.kinds_of``). ``root``: the scope
+    of the model's graph, which random draws are counted in.
+    """
 
     model: OnnxModelRecord
     main: NameScope
+    ends: Mapping[str, str]
+    root: NameScope
     file: str | None = None
+    kinds: bool = False
 
     def place(self, step: NodeStep) -> str:
         """Name and operator of a node, for error messages."""
@@ -65,6 +92,7 @@ class Conversion:
     ) -> None:
         self.source, self.builder, self.known = source, builder, known
         self.steps = list(steps)
+        self.unrolled = 0
         self._taken = 0
 
     def run(self) -> Graph:
@@ -77,18 +105,22 @@ class Conversion:
             try:
                 following = step.take(self)
             except NeedsData as need:
-                return self._unfinished(step, need.value)
-            except ShapeNeeded:
-                return self._unfinished(step, None)
+                return self._stopped(step, need.value)
+            except (ShapeNeeded, RunNeeded):
+                return self._stopped(step, None)
             if following is not None:
                 self.known.update(following.given)
                 self.steps += reversed(following.steps)
         main = self.source.main
         outputs: dict[str, Value] = {}
-        for value in self.source.model.graph.outputs:
-            outputs |= ports(value.name, self.item(main, value.name))
+        results = {port: self.item(main, name) for port, name in self.source.ends.items()}
+        for port, result in results.items():
+            outputs |= ports(port, result)
+        kinds = kinds_of(results.values()) if self.source.kinds else None
+        if kinds is not None:
+            outputs[KINDS] = self.builder.constant(kinds, KINDS)
         for _, name in self._counters():
-            outputs |= ports(name, self.item(main, name))
+            outputs |= ports(name, self.known[self.source.root, name])
         blobs = {
             name: item
             for (scope, name), item in self.known.items()
@@ -130,17 +162,17 @@ class Conversion:
 
     def _counters(self) -> list[Key]:
         """The counters of random draws, as far as the model has them."""
-        keys = [(self.source.main, name) for name in (SEEDED, UNSEEDED)]
+        keys = [(self.source.root, name) for name in (SEEDED, UNSEEDED)]
         return [key for key in keys if key in self.known]
 
     def draw(self, seeded: bool) -> Value:
         """The number of random draws so far, int32 (1,), with a seed or without; counts one."""
-        main, name = self.source.main, SEEDED if seeded else UNSEEDED
-        drawn = self.known.get((main, name))
+        root, name = self.source.root, SEEDED if seeded else UNSEEDED
+        drawn = self.known.get((root, name))
         if not isinstance(drawn, Value):
             raise ModelFormatError("draws random numbers, which nothing counts here")
         one = self.builder.constant(np.ones(1, np.int32), "one draw")
-        self.known[main, name] = self.builder.add(Add(), drawn, one, name="draws")
+        self.known[root, name] = self.builder.add(Add(), drawn, one, name="draws")
         return drawn
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -171,6 +203,8 @@ class Conversion:
         context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
             _check_tensors(context, items)
+        if found.domain or found.name not in COMPLEX_OPERATORS:
+            refuse_complex(context)
         if not found.any_type:
             small = widened(context)
         results = found.convert(context)
@@ -199,7 +233,8 @@ class Conversion:
             for name, found in given.items()
         }
         present = {name: found for name, found in attributes.items() if found is not None}
-        scope = NameScope(f"{step.scope.path}{node.label}/", function.imports, None, {}, present)
+        label = node.label[:_LONGEST_LABEL]
+        scope = NameScope(f"{step.scope.path}{label}/", function.imports, None, {}, present)
         items = {(scope, name): None for name in function.inputs}
         names = zip(function.inputs, node.inputs, strict=False)
         known = {(scope, inner): self.item(step.scope, name) for inner, name in names}
@@ -209,20 +244,27 @@ class Conversion:
 
     # --- continuation -----------------------------------------------------------------------------
 
+    def _stopped(self, step: Step, decisive: Value | None) -> Graph:
+        """The graph before ``step``, or before the round of a loop that it belongs to.
+
+        That is the outermost whose rounds stand in the graph: it is run from this round on.
+        """
+        for position, waiting in enumerate(self.steps):
+            if isinstance(waiting, RoundStep):
+                del self.steps[position:]
+                return self._unfinished(waiting.again(), None)
+        return self._unfinished(step, decisive)
+
     def _unfinished(self, step: Step, decisive: Value | None) -> Graph:
         """The graph before ``step``; its continuation takes all values that are still read.
 
         ``decisive``: the value whose data the step needs; with it go the other small integer inputs
         of the step, which it is likely to ask for next.
         """
-        steps = [*self.steps, step]
-        ends = [(self.source.main, v.name) for v in self.source.model.graph.outputs]
-        ends += self._counters()
-        keys = dict.fromkeys(
-            found
-            for key in (*(k for s in reversed(steps) for k in s.reads()), *ends)
-            if (found := self.find(*key)) is not None
-        )
+        reads = [key for s in (step, *reversed(self.steps)) for key in s.reads()]
+        reads += [(self.source.main, name) for name in self.source.ends.values()]
+        reads += self._counters()
+        keys = dict.fromkeys(found for key in reads if (found := self.find(*key)) is not None)
         items = {key: self.known[key] for key in keys}
         live = dict.fromkeys(v for v in _tensors(items.values()) if v.constant is None)
         if decisive is not None and decisive not in live:
@@ -232,7 +274,11 @@ class Conversion:
         if decisive is not None and isinstance(step, NodeStep):
             others = [self.item(step.scope, name) for name in step.node.inputs[1:]]
             needed |= {v for v in _tensors(others) if v in live and _is_small(v.type)}
-        rest = _Continuation(self.source, tuple(steps), items, names, needed)
+        steps = tuple(self.steps)
+        if isinstance(step, RoundStep):
+            rest: _Continuation = _LoopContinuation(self.source, steps, items, names, needed, step)
+        else:
+            rest = _Continuation(self.source, (*steps, step), items, names, needed)
         return self.builder.finish({name: value for value, name in names.items()}, rest)
 
 
@@ -262,7 +308,7 @@ class _Continuation(Continuation):
         return call((self, tuple(types.items()), data), lambda: self._next(types, fixed), fed)
 
     def _next(self, types: Mapping[str, TensorType], fixed: Mapping[str, np.ndarray]) -> Graph:
-        builder = GraphBuilder(self.source.model.graph.name or "onnx")
+        builder = self._builder()
         renewed: dict[Value, Value] = {}
         for value, name in self.names.items():  # inputs first, so that they keep their names
             if name not in fixed:
@@ -276,17 +322,72 @@ class _Continuation(Continuation):
         known = {key: _renewed(item, renewed) for key, item in self.items.items()}
         return Conversion(self.source, builder, known, self.steps).run()
 
-
-def ports(name: str, item: Item) -> dict[str, Value]:
-    """Names of a graph's outputs, or inputs, for what a name stands for."""
-    if isinstance(item, TensorList):
-        return {element(name, number): value for number, value in enumerate(item.values)}
-    return {} if item is None else {name: item}
+    def _builder(self) -> GraphBuilder:
+        return GraphBuilder(self.source.model.graph.name or "onnx")
 
 
-def element(name: str, number: int) -> str:
-    """Name of an element of a sequence, as an input or output of a graph."""
-    return f"{name}\0{number}"
+@dataclass(eq=False)
+class _LoopContinuation(_Continuation):
+    """The rounds of a loop from that of ``loop`` on, then the steps that are left."""
+
+    loop: RoundStep
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layers = (self.loop.loop.node.type, *self.layers)
+
+    def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
+        known = {value: arrays[name] for value, name in self.names.items()}
+        made = LoopRun(self.loop, self.items, known, self, self._body, call, self._counters()).run()
+        held = {key: held_item(self.items[key], known) for key in self._read} | made
+        if not self.steps:
+            return self._results(held)
+        ports = {key: f"known:{number}" for number, key in enumerate(held)}
+        kept = {key: self.items[key] for key in self._read - made.keys()}
+        fixed = {key: item for key, item in kept.items() if not is_live(item)}
+        fed = {key: array for key, array in held.items() if key not in fixed}
+        feeds = {n: a for key, array in fed.items() for n, a in feeds_of(ports[key], array)}
+
+        def make() -> Graph:
+            builder, renewed = self._builder(), dict[Value, Value]()
+            known = {key: input_item(builder, ports[key], array) for key, array in fed.items()}
+            known |= {key: constant_item(builder, item, renewed) for key, item in fixed.items()}
+            return Conversion(self.source, builder, known, self.steps).run()
+
+        types = tuple(types_of(array) for array in fed.values())
+        return call((self, "behind", types), make, feeds)
+
+    def _counters(self) -> list[Key]:
+        """The counters of random draws, as far as the model has them."""
+        keys = [(self.source.root, name) for name in (SEEDED, UNSEEDED)]
+        return [key for key in keys if key in self.items]
+
+    def _results(self, held: Mapping[Key, Held]) -> Arrays:
+        """The results where nothing stands behind the loop."""
+        main, found = self.source.main, dict[str, np.ndarray]()
+        ends = {port: held[main, name] for port, name in self.source.ends.items()}
+        for port, array in ends.items():
+            found.update(feeds_of(port, array))
+        for key in self._counters():
+            found.update(feeds_of(key[1], held[key]))
+        kinds = kinds_of(ends.values()) if self.source.kinds else None
+        return found if kinds is None else {**found, KINDS: kinds}
+
+    @functools.cached_property
+    def _read(self) -> Set[Key]:
+        """What the steps behind the loop read of the values before it, in a fixed order."""
+        reads = [key for step in reversed(self.steps) for key in step.reads()]
+        reads += [(self.source.main, name) for name in self.source.ends.values()]
+        reads += self._counters()
+        places = (place_of(self.items, *key) for key in reads)
+        return dict.fromkeys(key for key in places if key is not None).keys()
+
+    def _body(
+        self, builder: GraphBuilder, known: dict[Key, Item], scope: NameScope,
+        steps: Sequence[Step], ends: Mapping[str, str],
+    ) -> Graph:  # fmt: skip
+        source = replace(self.source, main=scope, ends=ends, kinds=True)
+        return Conversion(source, builder, known, steps).run()
 
 
 def _is_small(type_: TensorType) -> bool:

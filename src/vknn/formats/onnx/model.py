@@ -9,8 +9,9 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
-from vknn.formats.onnx.conversion import Conversion, Source, element, first_steps
+from vknn.formats.onnx.conversion import Conversion, Source, first_steps
 from vknn.formats.onnx.functions import all_nodes
+from vknn.formats.onnx.held import element
 from vknn.formats.onnx.input_arrays import checked_array, strings_of
 from vknn.formats.onnx.random_draws import COUNTER_TYPE, draws, first_counts
 from vknn.formats.onnx.reader import DEFAULTS_IR
@@ -136,7 +137,8 @@ class OnnxModel(Model):
                 known[self._scope, name] = None
         for name in self.state:
             known[self._scope, name] = builder.input(name, COUNTER_TYPE)
-        source = Source(self.record, self._scope, self.file)
+        ends = {name: name for name in self._outputs}
+        source = Source(self.record, self._scope, ends, self._scope, self.file)
         steps = first_steps(self.record.graph.nodes, self._scope)
         return Conversion(source, builder, known, steps).run()
 

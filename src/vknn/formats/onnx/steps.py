@@ -58,10 +58,18 @@ class Adder(LayerContext):
         return self._origin
 
 
+class RunNeeded(Exception):
+    """A loop is to be run, rather than to be taken apart into the nodes of its rounds."""
+
+
 class Known(Protocol):
-    """Knowledge of values while steps are taken (:class:`conversion.Conversion`)."""
+    """Knowledge of values while steps are taken (:class:`conversion.Conversion`).
+
+    ``unrolled``: nodes that rounds of loops added to the graph so far.
+    """
 
     builder: GraphBuilder
+    unrolled: int
 
     def item(self, scope: NameScope, name: str) -> Item:
         """Item that a name stands for in a scope."""

@@ -93,7 +93,7 @@ def checked_dims(dims: Sequence[int], what: str) -> tuple[int, ...]:
     found = tuple(dims)
     if len(found) > MAX_RANK:
         raise BadTensor(f"{what} has {len(found)} axes")
-    if any(d < 0 for d in found) or math.prod(found) > _MAX_ELEMENTS:
+    if any(d < 0 for d in found) or math.prod(d for d in found if d) > _MAX_ELEMENTS:
         raise BadTensor(f"{what} has the impossible shape {list(found)}")
     return found
 

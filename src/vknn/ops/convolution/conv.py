@@ -113,8 +113,8 @@ def _depthwise(
                 x = view[(image, groups, *part)]
                 y = np.zeros((*x.shape[:1], each, *_lengths(part)))
                 for tap in np.ndindex(*kernel):
-                    factor = factors[(groups, ..., *tap)].reshape(-1, each, *[1] * axes)
+                    factor = factors[(groups, ..., *tap)].reshape(len(x), each, *[1] * axes)
                     y += (x[(..., *tap)].astype(np.float64) - zero)[:, None] * factor
                 maps = slice(groups.start * each, groups.stop * each)
                 at = (slice(image, image + 1), maps, *part)
-                yield at, y.reshape(1, -1, *_lengths(part))
+                yield at, y.reshape(1, maps.stop - maps.start, *_lengths(part))

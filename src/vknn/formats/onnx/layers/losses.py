@@ -33,6 +33,7 @@ def _loss(c: Context, x: Value) -> Value:
     dims = x.type.dims
     fits = len(dims) >= 2 and target.type.dims == (dims[0], *dims[2:])
     c.require(fits, f"has the targets {target.type} for {x.type}")
+    c.require(dims[1] > 0 or not target.type.size, f"has no classes: {x.type}")
     keep: Value | None = None
     if ignored is not None:
         skipped = c.add(Equal(), target, c.scalar(ignored, target.type.dtype))

@@ -40,6 +40,7 @@ def _trained(
 ) -> list[Value]:
     """Normalisation by the batch's own statistics, and these mixed into the running ones."""
     x, scale, bias, mean, var = values
+    c.require(x.type.rank >= 2, f"takes no {x.type}")
     axes = (0, *range(2, x.type.rank))
     now = c.add(ReduceMean(axes, True), x)
     spread = c.add(ReduceMean(axes, True), c.add(ew.Square(), c.add(ew.Sub(), x, now)))
@@ -63,6 +64,7 @@ def instance_normalization(c: Context) -> Value:
 @operator("GroupNormalization", 18, 21, inputs=3)
 def group_normalization(c: Context) -> Value:
     """Groups of channels by their means and variances; scale and bias by group (18) or channel"""
+    c.require(c.rank >= 2, f"takes no {c.x.type}")
     groups, channels, kind = c.int("num_groups"), c.x.type.dims[1], c.x.type.dtype
     c.require(groups > 0 and channels % groups == 0, f"has {groups} groups of {channels} channels")
     scale, bias = c.value(1), c.value(2)

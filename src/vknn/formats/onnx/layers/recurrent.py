@@ -68,6 +68,10 @@ def recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
     functions = _functions(c, op)
     x = c.x if not batch_first else c.transpose(c.x, (1, 0, 2))
     c.require(x.type.rank == 3, f"takes sequences [steps, batch, size], not {c.x.type}")
+    for number, rank in ((1, 3), (2, 3), (3, 2), (5, 3), (6, 3), (7, 2)):
+        found = c.optional(number)
+        good = found is None or found.type.rank == rank
+        c.require(good, f"input {number} is {found and found.type}, its rank must be {rank}")
     given = [c.optional(5 + i) for i in range(states)]
     if batch_first:
         given = [None if v is None else c.transpose(v, (1, 0, 2)) for v in given]

@@ -62,6 +62,8 @@ def number_range(c: Context) -> Value:
     start, limit = (c.data(i).reshape(-1)[:1] for i in range(2))
     delta = np.ones(1, start.dtype) if c.optional(2) is None else c.data(2).reshape(-1)[:1]
     c.require(start.size == limit.size == delta.size == 1, "takes one start, limit and delta")
+    same = start.dtype == limit.dtype == delta.dtype and start.dtype.kind in "iuf"
+    c.require(same, f"takes numbers of one type, not {start.dtype}, {limit.dtype}, {delta.dtype}")
     c.require(bool(delta[0] != 0), "has a delta of 0")
     if start.dtype.kind == "f":
         steps = float(np.ceil((limit - start)[0] / delta[0]))

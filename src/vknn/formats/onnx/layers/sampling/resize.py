@@ -24,6 +24,9 @@ _KNOWN = ("half_pixel", "asymmetric", "align_corners")
 #: Taps of which more are one product with a matrix.
 _FEW = 4
 _MAX_SIZE = 1 << 28
+#: Entries of a table of places: up to these, and to so many for each element of the axis.
+_LARGEST_TABLE = 1 << 20
+_PER_ELEMENT = 256
 
 
 @operator("Resize", 10, inputs=2)
@@ -56,9 +59,9 @@ def _enlarged(c: Context, scales: list[float]) -> Value:
 def resize(c: Context) -> Value:
     """The tensor sampled anew by scales or to sizes"""
     mode = c.text("mode", "nearest", _MODES)
-    axes = _axes(c)
     if 0 in c.x.type.dims:
         c.refuse(f"the empty tensor {c.x.type}")
+    axes = _axes(c)
     antialias, exclude = c.flag("antialias"), c.flag("exclude_outside")
     cubic = c.float("cubic_coeff_a", -0.75) if mode == "cubic" else None
     nearest = c.text("nearest_mode", "round_prefer_floor", NEAREST)
@@ -141,6 +144,7 @@ def resized(
     moved = {a: part for a, part in axes.items() if _changes(part)}
     if not moved:
         return c.add(Identity(), x)
+    _check_tables(c, moved, antialias)
     if mode == "nearest":
         places = {a: part.nearest(nearest) for a, part in moved.items()}
         taken = {a: [(p, np.ones(len(p)))] for a, p in places.items()}
@@ -163,6 +167,14 @@ def resized(
     whole = c.add(ew.Round(), whole) if antialias else c.add(ew.Trunc(), whole)
     info = np.iinfo(kind.numpy)
     return c.cast(c.add(ew.Clip(float(info.min), float(info.max)), whole), kind)
+
+
+def _check_tables(c: Context, axes: dict[int, AxisResize], antialias: bool) -> None:
+    """Check that tables of places have a size that the tensor explains; raises Malformed."""
+    for axis, part in axes.items():
+        taps = max(1.0, 2 / part.scale) if antialias else 1.0
+        good = part.out * taps <= max(_LARGEST_TABLE, _PER_ELEMENT * part.size)
+        c.require(good, f"resizes axis {axis} from {part.size} to {part.out} elements")
 
 
 def _changes(part: AxisResize) -> bool:
