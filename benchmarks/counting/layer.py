@@ -56,8 +56,9 @@ def built(cache: Path, layer: Layer = CALLS) -> Path:
         newest = max(path.stat().st_mtime for path in layer.sources.iterdir())
         if not library.exists() or library.stat().st_mtime < newest:
             _compile(layer, library, headers(shared))
-            manifest = json.dumps(_manifest(layer, library))
-            (folder / f"{layer.name}.json").write_text(manifest)
+        manifest, text = folder / f"{layer.name}.json", json.dumps(_manifest(layer))
+        if not manifest.exists() or manifest.read_text() != text:
+            manifest.write_text(text)
     return folder
 
 
@@ -105,11 +106,11 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, text=True, check=False, **streams)
 
 
-def _manifest(layer: Layer, library: Path) -> dict[str, object]:
+def _manifest(layer: Layer) -> dict[str, object]:
     about = {
         "name": layer.name,
         "type": "GLOBAL",
-        "library_path": str(library),
+        "library_path": f"./{layer.library}",  # beside the manifest, wherever the cache is
         "api_version": "1.3.0",
         "implementation_version": "1",
         "description": layer.description,

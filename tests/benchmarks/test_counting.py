@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import os
 import struct
 import subprocess
@@ -300,6 +301,19 @@ def test_the_layer_is_built_once(built: Path) -> None:
     before = library.stat().st_mtime_ns
     assert layer.built(built.parent) == built
     assert library.stat().st_mtime_ns == before
+
+
+def test_a_cache_that_was_moved(built: Path, tmp_path: Path) -> None:
+    """The manifest names the library beside it, not where it was once built."""
+    folder = tmp_path / built.name
+    folder.mkdir()
+    shutil.copy(built / layer.CALLS.library, folder)
+    manifest = folder / f"{layer.CALLS.name}.json"
+    manifest.write_text('{"layer": {"library_path": "/nowhere/lib.so"}}')
+    assert layer.built(tmp_path) == folder
+    named = Path(json.loads(manifest.read_text())["layer"]["library_path"])
+    assert named == Path(layer.CALLS.library)
+    assert not named.is_absolute()
 
 
 def test_without_a_compiler_there_is_one_line(
