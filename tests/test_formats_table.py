@@ -18,6 +18,9 @@ EMPTY = {
     "Core ML": "branch copy fillDynamic fillLike fillStatic getShape loadConstant loadConstantND "
     "loop loopBreak loopContinue rangeDynamic rangeStatic",
     "OpenVINO IR": "Const Input Memory PriorBox PriorBoxClustered Shape",
+    "ONNX": "BlackmanWindow Constant ConstantOfShape EyeLike HammingWindow HannWindow If Loop "
+    "Optional OptionalGetElement OptionalHasElement Range SequenceAt SequenceEmpty SequenceErase "
+    "SequenceInsert SequenceLength SequenceMap Shape Size",
 }
 
 
@@ -40,7 +43,7 @@ def test_every_layer_of_every_format(page: str) -> None:
     assert set(counts) == set(EMPTY)
     assert len(rows) == sum(map(int, counts.values()))
     assert counts == {"ncnn": "110", "TensorFlow Lite": "124", "Core ML": "157",
-                      "OpenVINO IR": "74"}  # fmt: skip
+                      "OpenVINO IR": "74", "ONNX": "196"}  # fmt: skip
     for name, layers in EMPTY.items():
         assert {r[1] for r in rows if r[0] == name and r[2] == "–"} == set(layers.split())
     known = {cls.__name__ for cls in op_classes()}
@@ -51,3 +54,4 @@ def test_what_the_page_says(page: str) -> None:
     assert "| OpenVINO IR | TensorIterator | GRU, Reshape, Slice" in page
     assert "| Core ML | innerProduct | " in page
     assert "| ncnn | Permute | Transpose |" in page
+    assert "| ONNX | Einsum | Cast, " in page

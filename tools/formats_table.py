@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writer of docs/formats.md: every layer of the four formats and the operators that it becomes.
+"""Writer of docs/formats.md: every layer of the formats and the operators that it becomes.
 
 tools/formats_table.py            writes docs/formats.md
 tools/formats_table.py --check    exits 1 when docs/formats.md is not what would be written
@@ -29,6 +29,7 @@ from tools import (  # noqa: E402
     coreml_examples,
     coreml_table,
     ncnn_table,
+    onnx_examples,
     openvino_examples,
     openvino_table,
     tflite_examples,
@@ -46,11 +47,10 @@ from vknn.graph import DType, Graph, TensorType  # noqa: E402
 INTRODUCTION = """\
 # The layers of all formats
 
-Every layer of the four specifications and [the operators](ops.md) that it becomes, in all its kinds
+Every layer of the specifications and [the operators](ops.md) that it becomes, in all its kinds
 together. A model's own layers, and where they run, shows `vknn info MODEL --coverage`. What of each
 format is supported stands on the pages of [ncnn](ncnn.md), [TensorFlow Lite](tflite.md),
-[Core ML](coreml.md) and [OpenVINO IR](openvino.md). ONNX's operators have the graph's names and
-stand on [a page of their own](onnx.md).
+[Core ML](coreml.md), [OpenVINO IR](openvino.md) and [ONNX](onnx.md).
 
 A dash: nothing is left to compute when shapes are known, as of inputs, constants and shapes, or the
 layer decides what is computed next.
@@ -128,8 +128,19 @@ def openvino() -> dict[str, set[str]]:
     return {name: set(f.ops) for name, f in sorted(found.items(), key=lambda i: i[0].lower())}
 
 
+def onnx() -> dict[str, set[str]]:
+    """Operator, with its domain unless that is ONNX's own -> operators, by the test vectors.
+
+    Those that no vector has are left out: the page of the format lists them.
+    """
+    record: onnx_examples.Record = json.loads(onnx_examples.RECORD.read_text(encoding="utf-8"))
+    rows = sorted(record.items(), key=lambda row: ("::" in row[0], row[0].lower()))
+    return {name: set(entry["operators"]) for name, entry in rows}
+
+
 FORMATS: dict[str, Callable[[], dict[str, set[str]]]] = {
     "ncnn": ncnn, "TensorFlow Lite": tflite, "Core ML": coreml, "OpenVINO IR": openvino,
+    "ONNX": onnx,
 }  # fmt: skip
 
 

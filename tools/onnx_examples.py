@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -35,31 +35,49 @@ from vknn.graph import Node, TensorType  # noqa: E402
 from vknn.lowering import LoweringOptions, candidates  # noqa: E402
 from vknn.plan import DeviceLimits  # noqa: E402
 
-#: Operator -> version -> element type of the first input -> where its nodes run.
-Record = dict[str, dict[str, dict[str, str]]]
+#: Version -> element type of the first input -> where its nodes run.
+Places = dict[str, dict[str, str]]
+
+
+class Entry(TypedDict):
+    """What is recorded of an operator of ONNX: where it runs, and operators of the graph."""
+
+    places: Places
+    operators: list[str]
+
+
+#: By ONNX's operator, with its domain before "::" unless that is ONNX's own.
+Record = dict[str, Entry]
 DEVICE, HOST, BOTH = "device", "host", "both"
 LIMITS, OPTIONS = DeviceLimits(), LoweringOptions()
 
 
 def recorded() -> Record:
     """Record of all vectors that are right."""
-    found: Record = {}
+    places: dict[str, Places] = {}
+    becomes: dict[str, set[str]] = {}
     for case in cases():
         try:
-            for operator, version, dtype, device in _of_case(case):
-                kinds = found.setdefault(operator, {}).setdefault(str(version), {})
+            for operator, version, dtype, nodes in _of_case(case):
+                kinds = places.setdefault(operator, {}).setdefault(str(version), {})
+                counted = filter(_counts, nodes)
+                device = all(candidates(node, LIMITS, OPTIONS) for node in counted)
                 where = DEVICE if device else HOST
                 kinds[dtype] = where if kinds.get(dtype, where) == where else BOTH
+                becomes.setdefault(operator, set()).update(n.op.type_name for n in nodes)
         except VknnError:
             continue
     return {
-        operator: {v: dict(sorted(versions[v].items())) for v in sorted(versions, key=int)}
-        for operator, versions in sorted(found.items())
+        operator: {
+            "places": {v: dict(sorted(versions[v].items())) for v in sorted(versions, key=int)},
+            "operators": sorted(becomes[operator]),
+        }
+        for operator, versions in sorted(places.items())
     }
 
 
-def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, bool]]:
-    """Operator, version, element type, and whether it runs on a device, for a vector."""
+def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, list[Node]]]:
+    """Operator, version, element type and the nodes that it becomes, for a vector."""
     folder = FOLDER / case["id"]
     model = load(folder / "model.onnx")
     wanted = {
@@ -77,9 +95,8 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, bool]]:
         found = operator_type(domain, name, model.record.imports.get(domain, 1))
         if found is None:
             continue
-        own = [node for node in nodes if node.origin.type == label and _counts(node)]
-        device = all(candidates(node, LIMITS, OPTIONS) for node in own)
-        yield f"{domain}::{name}" if domain else name, found.version, dtype, device
+        own = [node for node in nodes if node.origin.type == label]
+        yield f"{domain}::{name}" if domain else name, found.version, dtype, own
 
 
 def _counts(node: Node) -> bool:

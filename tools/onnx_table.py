@@ -108,7 +108,8 @@ def _lines() -> Iterator[str]:
                 text = (newest.convert.__doc__ or "").split("\n")[0].replace("|", "\\|")
                 text = text.replace("*", "\\*").replace("``", "`").replace("<", "&lt;")
                 numbers = ", ".join(map(str, sorted(versions)))
-                own_record = record.get(f"{domain}::{name}" if domain else name, {})
+                entry = record.get(f"{domain}::{name}" if domain else name)
+                own_record = entry["places"] if entry else {}
                 places = " | ".join(_types(own_record, where) for where in (DEVICE, HOST))
                 yield f"| {name} | {numbers} | {places} | {text} |"
         yield ""

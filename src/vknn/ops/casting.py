@@ -17,7 +17,7 @@ _ROUNDINGS = ("up", "down", "nearest")
 
 
 @attributes
-class CastSmall(Op):
+class LowPrecisionCast(Op):
     """x as, or from, an element type that NumPy lacks.
 
     To floats: rounded to nearest, halves to even. ``saturate``: what is too large for an 8-bit type
@@ -33,9 +33,9 @@ class CastSmall(Op):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
         known = self.rounding in _ROUNDINGS
-        require(known, f"CastSmall: no rounding {self.rounding!r}")
+        require(known, f"LowPrecisionCast: no rounding {self.rounding!r}")
         texts = DType.STRING in (x.dtype, self.to)
-        require(not texts, f"CastSmall: {x} cannot become {self.to.value}")
+        require(not texts, f"LowPrecisionCast: {x} cannot become {self.to.value}")
         return (x.with_dtype(self.to),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
@@ -90,14 +90,14 @@ def _power_of_two(x: np.ndarray, rounding: str) -> np.ndarray:
 
 
 @attributes
-class NumbersOfText(Op):
+class StringToNumber(Op):
     """The numbers that strings say, as ``to``: decimal, with exponents, inf, nan."""
 
     to: DType = DType.FLOAT32
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        require(x.dtype is DType.STRING, f"NumbersOfText reads strings, not {x}")
+        require(x.dtype is DType.STRING, f"StringToNumber reads strings, not {x}")
         return (x.with_dtype(self.to),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
@@ -113,7 +113,7 @@ class NumbersOfText(Op):
 
 
 @attributes
-class TextOfNumbers(Op):
+class AsString(Op):
     """Numbers as strings: as few digits as tell the number, no ".0"; INF, NaN; bool as 0, 1."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:

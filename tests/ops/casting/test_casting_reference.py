@@ -7,11 +7,11 @@ import pytest
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
-from vknn.ops.casting import BitCast, CastSmall, NumbersOfText, TextOfNumbers
+from vknn.ops.casting import AsString, BitCast, LowPrecisionCast, StringToNumber
 
 
 def cast(numbers: list[float], to: DType, **options: object) -> list[float]:
-    (found,) = CastSmall(to, **options).reference(np.float32(numbers))
+    (found,) = LowPrecisionCast(to, **options).reference(np.float32(numbers))
     assert DType.of(found) is to
     return found.astype(np.float32).tolist()
 
@@ -32,12 +32,12 @@ def test_integers_of_few_bits_keep_their_lowest() -> None:
 
 
 def test_numbers_and_text() -> None:
-    (text,) = TextOfNumbers().reference(np.float32([1.5, -2.0, np.inf, np.nan, 1e10]))
+    (text,) = AsString().reference(np.float32([1.5, -2.0, np.inf, np.nan, 1e10]))
     assert text.tolist() == [b"1.5", b"-2", b"INF", b"NaN", b"1e+10"]
-    (back,) = NumbersOfText(DType.FLOAT32).reference(text)
+    (back,) = StringToNumber(DType.FLOAT32).reference(text)
     assert np.array_equal(back, np.float32([1.5, -2, np.inf, np.nan, 1e10]), equal_nan=True)
     with pytest.raises(ShapeError, match="is no int64"):
-        NumbersOfText(DType.INT64).reference(np.array([b"one"], object))
+        StringToNumber(DType.INT64).reference(np.array([b"one"], object))
 
 
 def test_bits_as_they_are() -> None:

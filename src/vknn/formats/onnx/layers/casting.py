@@ -6,7 +6,7 @@ from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.element_types import ELEMENT_TYPES
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
-from vknn.ops.casting import BitCast, CastSmall, NumbersOfText, TextOfNumbers
+from vknn.ops.casting import AsString, BitCast, LowPrecisionCast, StringToNumber
 from vknn.ops.movement.shape import Identity
 
 _CAST_VERSIONS = (6, 9, 13, 19, 21, 23, 24, 25, 28)
@@ -40,17 +40,17 @@ def cast_to(c: Context, x: Value, to: DType) -> Value:
     if source is to:
         return c.add(Identity(), x)
     if to is DType.STRING:
-        plain = c.add(CastSmall(DType.FLOAT32), x) if _is_small(source) else x
-        return c.add(TextOfNumbers(), plain)
+        plain = c.add(LowPrecisionCast(DType.FLOAT32), x) if _is_small(source) else x
+        return c.add(AsString(), plain)
     if source is DType.STRING:
         read = DType.FLOAT64 if _is_small(to) or to is DType.BOOL else to
-        found = c.add(NumbersOfText(read), x)
+        found = c.add(StringToNumber(read), x)
         return found if read is to else cast_to(c, found, to)
     if _is_small(to):
         mode = c.text("round_mode", "up", ("up", "down", "nearest"))
-        return c.add(CastSmall(to, c.flag("saturate", True), mode), x)
+        return c.add(LowPrecisionCast(to, c.flag("saturate", True), mode), x)
     if _is_small(source):
-        found = c.add(CastSmall(DType.FLOAT32), x)
+        found = c.add(LowPrecisionCast(DType.FLOAT32), x)
         return c.cast(found, to)
     return c.cast(x, to)
 

@@ -7,7 +7,7 @@ import numpy as np
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
-from vknn.ops.casting import CastSmall
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Expand
@@ -153,5 +153,5 @@ def _plain(c: Context, value: Value) -> Value:
     """Elements of less than a byte, or of 8-bit floats, in a type that NumPy has."""
     kind = value.type.dtype
     if kind.is_small_integer:
-        return c.add(CastSmall(DType.INT8), value)
-    return c.add(CastSmall(DType.FLOAT32), value) if kind.is_small_float else value
+        return c.add(LowPrecisionCast(DType.INT8), value)
+    return c.add(LowPrecisionCast(DType.FLOAT32), value) if kind.is_small_float else value

@@ -9,7 +9,7 @@ from vknn.formats.onnx.layers.common.quantization import BYTES
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Quantization, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.casting import CastSmall
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
@@ -33,7 +33,7 @@ def quantize_linear(c: Context) -> Value:
     x, scale, zero = _spread(c, x, scale, zero)
     if to.is_small_float:
         quotient = c.add(ew.Div(), x, _aligned(c, scale, x))
-        return c.add(CastSmall(to, c.flag("saturate", True)), quotient)
+        return c.add(LowPrecisionCast(to, c.flag("saturate", True)), quotient)
     zero = None if zero is None else _plain_integer(c, zero)
     low, high, kind = _range(to)
     simple = all(v is None or v.type.rank <= 1 for v in (scale, zero))
@@ -45,7 +45,7 @@ def quantize_linear(c: Context) -> Value:
         if zero is not None:
             whole = c.add(ew.Add(), whole, c.cast(zero, whole.type.dtype))
         found = c.cast(c.add(ew.Clip(float(low), float(high)), whole), kind)
-    return found if kind is to else c.add(CastSmall(to), found)
+    return found if kind is to else c.add(LowPrecisionCast(to), found)
 
 
 def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
@@ -62,7 +62,7 @@ def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
 
 def _float(c: Context, value: Value, wanted: DType) -> Value:
     if value.type.dtype.is_small_float and value.type.dtype is not DType.BFLOAT16:
-        return c.add(CastSmall(wanted), value)
+        return c.add(LowPrecisionCast(wanted), value)
     return c.cast(value, wanted)
 
 
@@ -75,7 +75,9 @@ def _range(to: DType) -> tuple[int, int, DType]:
 
 
 def _plain_integer(c: Context, value: Value) -> Value:
-    return c.add(CastSmall(DType.INT8), value) if value.type.dtype.is_small_integer else value
+    return (
+        c.add(LowPrecisionCast(DType.INT8), value) if value.type.dtype.is_small_integer else value
+    )
 
 
 def _axis(c: Context, x: Value, scale: Value) -> int:
@@ -126,7 +128,7 @@ def dequantize_linear(c: Context) -> Value:
     scale = _float(c, given, DType.FLOAT32)
     x, scale, zero = _spread(c, x, scale, zero)
     if x.type.dtype.is_small_float:
-        real = c.add(CastSmall(DType.FLOAT32), x)
+        real = c.add(LowPrecisionCast(DType.FLOAT32), x)
         found = c.add(ew.Mul(), real, _aligned(c, scale, x))
         return c.cast(found, to)
     whole = _whole(c, x)
@@ -168,5 +170,5 @@ def _any(value: Value) -> bool:
 def _whole(c: Context, value: Value) -> Value:
     """Integers as int32, in which differences do not wrap."""
     if value.type.dtype.is_small_integer:
-        return c.add(CastSmall(DType.INT32), value)
+        return c.add(LowPrecisionCast(DType.INT32), value)
     return c.cast(value, DType.INT32)

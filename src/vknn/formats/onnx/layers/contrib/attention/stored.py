@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vknn.formats.onnx.context import Context
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
-from vknn.ops.casting import CastSmall
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.movement.shape import Concat, Slice
 
 #: The largest float8_e4m3fn.
@@ -32,7 +32,7 @@ class Stored:
             return c.cast(x, self.dtype)
         x = c.add(ew.Div(), c.cast(x, DType.FLOAT32), self.scale)
         if self.dtype is DType.FLOAT8E4M3FN:
-            return c.add(CastSmall(self.dtype), c.add(ew.Clip(-_MOST, _MOST), x))
+            return c.add(LowPrecisionCast(self.dtype), c.add(ew.Clip(-_MOST, _MOST), x))
         low, high = (-8, 7) if self.halves else (-128, 127)
         x = c.add(ew.Clip(low, high), c.add(ew.Round(), x))
         if not self.halves:
