@@ -10,14 +10,14 @@ from tests.helpers import shared_device
 
 from vknn.session import Session
 
-#: Largest difference, of the largest magnitude, by model: text detection is a sigmoid of large sums
-#: that float32 does not settle better, half precision rounds, quantized networks may be a few steps
-#: off, and pictures of bytes by one.
+#: Largest difference, of the output's range, by model: text detection is a sigmoid of large sums
+#: that float32 does not settle better (with sums in float64 it is as far from onnxruntime), half
+#: precision rounds, quantized networks may be a few steps off, and pictures of bytes by one.
 TOLERANCES = {
     "bodypix_mnv1_050_s16": 1e-4, "magika_standard_v3_3": 1e-4, "mnist_cntk": 1e-4,
     "openseeface_lm0": 1e-4, "ppocr_det_v3": 5e-4, "ppocr_rec_en": 1e-4, "rfb320": 1e-4,
     "rfb320_qdq": 2.5e-2, "selfie_segmentation": 1e-4, "silero_vad": 1e-4, "squeezenet_fp16": 5e-3,
-    "superres_pre_post": 4.5e-3, "style_mosaic": 1e-4, "yolox_nano": 2e-4,
+    "superres_pre_post": 4.5e-3, "style_mosaic": 1e-4, "yolox_nano": 1e-4,
 }  # fmt: skip
 #: Minutes with NumPy.
 SLOW = ("style_mosaic", "yolox_nano", "superres_pre_post")
@@ -49,5 +49,5 @@ def test_model(name: str, backend: str, shared: Path) -> None:
                 found = found[..., ::6, ::6] if kind == "out6" else found
                 assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
                 far = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max()
-                largest = np.abs(wanted.astype(np.float64)).max()
-                assert far <= TOLERANCES[name] * largest, f"{own}: {far:.3g} of {largest:.3g}"
+                span = np.ptp(wanted.astype(np.float64)) if wanted.size > 1 else abs(wanted.item())
+                assert far <= TOLERANCES[name] * span, f"{own}: {far:.3g} of {span:.3g}"
