@@ -40,7 +40,7 @@ Places = dict[str, dict[str, str]]
 
 
 class Entry(TypedDict):
-    """What is recorded of an operator of ONNX: where it runs, and operators of the graph."""
+    """Record of an operator of ONNX: where it runs, and operators of the graph."""
 
     places: Places
     operators: list[str]

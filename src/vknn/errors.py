@@ -124,12 +124,19 @@ class naming:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if isinstance(error, VknnError):
-            name_file(error, self._file)
-        elif isinstance(error, MemoryError):  # of NumPy, such as for a copy of an input
-            made = OutOfMemoryError(f"host memory is exhausted: {error}")
-            name_file(made, self._file)
-            raise made from error
+        if error is not None:
+            name_of(error, self._file)
+
+
+def name_of(error: BaseException, file: str | None) -> None:
+    """The error with the file's name where it is one of vknn's; for a MemoryError, such as NumPy's
+    for the copy of an input, raises an OutOfMemoryError."""
+    if isinstance(error, VknnError):
+        name_file(error, file)
+    elif isinstance(error, MemoryError):
+        made = OutOfMemoryError(f"host memory is exhausted: {error}")
+        name_file(made, file)
+        raise made from error
 
 
 def name_file(error: VknnError, file: str | None) -> None:

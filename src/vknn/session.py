@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vknn import environment, gc_pause, interrupts, session_text
 from vknn.engine import Engine
-from vknn.errors import VknnError, naming
+from vknn.errors import VknnError, name_of, naming
 from vknn.formats import Model, TensorSpec
 from vknn.formats.in_memory import MODEL, Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
@@ -25,7 +25,6 @@ from vknn.session_text import names_its_model, shown
 
 if TYPE_CHECKING:
     from vknn.training import Callback, UpdateResult
-
 
 _log = logging.getLogger("vknn")
 
@@ -148,7 +147,6 @@ class Session:
         """Name, shape (None where it is free) and dtype of each output."""
         return self.model.outputs
 
-    @names_its_model
     def run(
         self,
         feeds: Mapping[str, Any],
@@ -168,9 +166,8 @@ class Session:
             outputs: Names of what is wanted: outputs, and blobs in the middle of the network by
                 the file's names for them (TensorFlow Lite's tensors, OpenVINO's layers, with
                 ".port" behind where one has several). Each set of blobs is compiled by itself.
-            timeout: Seconds that the run may take, compilation for new shapes among it; by default
-                ``VKNN_TIMEOUT`` where that is set. It is looked at between layers on the host,
-                between the rounds of loops, and all the time while the device computes.
+            timeout: Seconds that the run may take with compilation, by default ``VKNN_TIMEOUT`` if
+                set; looked at between layers on the host and rounds of loops, and on the device.
             on_device: True gives each array as a :class:`vknn.DeviceTensor`, which stays on the
                 device until it is read; names: these outputs only.
 
@@ -181,14 +178,17 @@ class Session:
         Raises:
             vknn.InputError: Names, dtypes or ranks do not fit the model.
             vknn.ShapeError: A layer cannot take these shapes.
-            vknn.RunTimeoutError: The run was not done in time.
-            vknn.RunCancelledError: Another thread called :meth:`cancel`.
+            vknn.RunTimeoutError, vknn.RunCancelledError: Out of time; :meth:`cancel` was called.
             vknn.DeviceError: The driver failed, or a device tensor was closed.
             vknn.OutOfMemoryError: There is not enough memory.
         """
-        if outputs is None and on_device is False:
-            return self.model.results(self._engine.run(feeds, timeout))
-        return self._asked(feeds, outputs, timeout, on_device)
+        try:  # a decorator would take three calls more, in every run
+            if outputs is None and on_device is False:
+                return self.model.results(self._engine.run(feeds, timeout))
+            return self._asked(feeds, outputs, timeout, on_device)
+        except Exception as error:
+            name_of(error, self.model.file)
+            raise
 
     def cancel(self) -> None:
         """End of the run that is under way in another thread, which raises RunCancelledError.

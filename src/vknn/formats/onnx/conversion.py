@@ -33,6 +33,7 @@ from vknn.formats.onnx.held import (
     ports,
     types_of,
 )
+from vknn.formats.onnx.items import check_tensors, is_small, renewed_item, several, tensors_of
 from vknn.formats.onnx.loop_runs import KINDS, LoopRun, kinds_of
 from vknn.formats.onnx.loops import RoundStep
 from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
@@ -48,15 +49,12 @@ from vknn.formats.onnx.steps import (
     RunNeeded,
     Step,
     Steps,
-    TensorList,
 )
 from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise import Add
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
 _LONGEST_LABEL = 80
-#: Elements of a tensor that may be a shape or axes.
-_MOST_SIZES = 64
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class Conversion:
             return self._called(step)
         items = [self.item(scope, name) for name in node.inputs]
         values = [item if isinstance(item, Value) else None for item in items]
-        if any(v is not None and not v.type.is_static for v in _tensors(items)):
+        if any(v is not None and not v.type.is_static for v in tensors_of(items)):
             raise ShapeNeeded
         found = known_type(node, scope.imports)
         assert found is not None, "unknown operators are refused when a model is loaded"
@@ -202,7 +200,7 @@ class Conversion:
         small: DType | None = None
         context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
-            _check_tensors(context, items)
+            check_tensors(context, items)
         if found.domain or found.name not in COMPLEX_OPERATORS:
             refuse_complex(context)
         if not found.any_type:
@@ -210,7 +208,7 @@ class Conversion:
         results = found.convert(context)
         if isinstance(results, Steps):
             return results
-        made = narrowed(context, _several(results), small)
+        made = narrowed(context, several(results), small)
         for number, name in enumerate(node.outputs):
             if not name:
                 continue
@@ -266,14 +264,14 @@ class Conversion:
         reads += self._counters()
         keys = dict.fromkeys(found for key in reads if (found := self.find(*key)) is not None)
         items = {key: self.known[key] for key in keys}
-        live = dict.fromkeys(v for v in _tensors(items.values()) if v.constant is None)
+        live = dict.fromkeys(v for v in tensors_of(items.values()) if v.constant is None)
         if decisive is not None and decisive not in live:
             raise ShapeError("an operator waits for data that nothing gives")
         names = {value: f"value:{number}" for number, value in enumerate(live)}
         needed = {decisive} if decisive is not None else set()
         if decisive is not None and isinstance(step, NodeStep):
             others = [self.item(step.scope, name) for name in step.node.inputs[1:]]
-            needed |= {v for v in _tensors(others) if v in live and _is_small(v.type)}
+            needed |= {v for v in tensors_of(others) if v in live and is_small(v.type)}
         steps = tuple(self.steps)
         if isinstance(step, RoundStep):
             rest: _Continuation = _LoopContinuation(self.source, steps, items, names, needed, step)
@@ -316,10 +314,10 @@ class _Continuation(Continuation):
         for value, name in self.names.items():
             if name in fixed:
                 renewed[value] = builder.constant(fixed[name], value.name)
-        for value in _tensors(self.items.values()):
+        for value in tensors_of(self.items.values()):
             if value.constant is not None and value not in renewed:
                 renewed[value] = builder.constant(value.constant, value.name)
-        known = {key: _renewed(item, renewed) for key, item in self.items.items()}
+        known = {key: renewed_item(item, renewed) for key, item in self.items.items()}
         return Conversion(self.source, builder, known, self.steps).run()
 
     def _builder(self) -> GraphBuilder:
@@ -390,39 +388,8 @@ class _LoopContinuation(_Continuation):
         return Conversion(source, builder, known, steps).run()
 
 
-def _is_small(type_: TensorType) -> bool:
-    """Whether a tensor may be a shape, axes or the like."""
-    return type_.is_static and type_.dtype.is_integer and type_.size <= _MOST_SIZES
-
-
 def _bytes(array: np.ndarray) -> object:
     return tuple(array.reshape(-1)) if array.dtype == object else array.tobytes()
-
-
-def _tensors(items: Iterable[Item]) -> Iterable[Value]:
-    for item in items:
-        if isinstance(item, TensorList):
-            yield from item.values
-        elif item is not None:
-            yield item
-
-
-def _renewed(item: Item, values: Mapping[Value, Value]) -> Item:
-    if isinstance(item, TensorList):
-        return TensorList(tuple(values[v] for v in item.values), item.dtype)
-    return None if item is None else values[item]
-
-
-def _several(results: Item | Sequence[Item]) -> Sequence[Item]:
-    """The result of a converter, one or several, as a sequence."""
-    if results is None or isinstance(results, Value | TensorList):
-        return (results,)
-    return tuple(results)
-
-
-def _check_tensors(context: Context, items: Sequence[Item]) -> None:
-    for number, item in enumerate(items):
-        context.require(not isinstance(item, TensorList), f"takes no sequence as input {number}")
 
 
 def first_steps(nodes: Sequence[NodeRecord], scope: NameScope) -> list[Step]:

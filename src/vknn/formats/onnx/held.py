@@ -53,7 +53,7 @@ def input_item(builder: GraphBuilder, port: str, held: Held) -> Item:
 
 
 def held_item(item: Item, arrays: Mapping[Value, np.ndarray]) -> Held:
-    """What an item stands for, where the arrays of its values that are no constants are known."""
+    """The arrays that an item stands for; ``arrays``: of its values that are no constants."""
     if isinstance(item, TensorList):
         return HeldList(tuple(_array(v, arrays) for v in item.values), item.dtype)
     return None if item is None else _array(item, arrays)

@@ -1,4 +1,4 @@
-"""Runs of loops: the body is a graph of its own, and each round a run of it.
+"""Loops round by round: the body is a graph of its own, and each round a run of it.
 
 The graph is built once for all rounds whose values have the same types, and kept with the other
 graphs of the network: later runs find it there. What goes from round to round are arrays of the
@@ -29,7 +29,7 @@ from vknn.formats.onnx.held import (
 from vknn.formats.onnx.loops import (
     Carried,
     Condition,
-    Loop,
+    LoopNode,
     RoundNumber,
     RoundStep,
     Same,
@@ -107,7 +107,7 @@ class LoopRun:
                 self._stack(k, self._held(loop.state, f"stacked:{k}:{n}"))
 
     def run(self) -> dict[Key, Held]:
-        """What the node's outputs stand for after the last round."""
+        """The values of the node's outputs after the last round."""
         while self._goes_on():
             run_limits.check()
             self._round()
@@ -297,7 +297,7 @@ class LoopRun:
         return found
 
 
-def appended_values(loop: Loop) -> dict[int, tuple[NodeRecord, str]]:
+def appended_values(loop: LoopNode) -> dict[int, tuple[NodeRecord, str]]:
     """Carried sequences that rounds only append to: the node that does it, the new element's name.
 
     Their elements are not fed to the body, whose graph so is one for all lengths.
@@ -324,7 +324,7 @@ def appended_values(loop: Loop) -> dict[int, tuple[NodeRecord, str]]:
 
 
 def kinds_of(ends: Iterable[Item] | Iterable[Held]) -> np.ndarray | None:
-    """Which of a body's results are no tensors; None where all are."""
+    """Kinds of a body's results; None where all are tensors."""
     kinds = [_kind(end) for end in ends]
     return None if all(kind == TENSOR for kind in kinds) else np.asarray(kinds, np.int32)
 

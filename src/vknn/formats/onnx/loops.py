@@ -91,8 +91,8 @@ class Stacked:
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
-    """What all rounds of a loop share.
+class LoopNode:
+    """The node of a loop: what all of its rounds share.
 
     ``arguments``: for the body's inputs; ``carried``: how many values go from round to round, the
     first of the body's outputs behind the condition; ``rounds``: how many there are at most, None
@@ -156,7 +156,7 @@ class RoundStep(Step):
     ``size``: the nodes of a round. ``runs``: whether this round and the next are run.
     """
 
-    loop: Loop
+    loop: LoopNode
     size: int
     number: int = 0
     runs: bool = False
@@ -249,7 +249,7 @@ class RoundStep(Step):
                 known.set(loop.scope, target, _joined(adder, loop, k, parts))
 
 
-def decided(loop: Loop, condition: np.ndarray) -> bool:
+def decided(loop: LoopNode, condition: np.ndarray) -> bool:
     """Whether a loop with this condition goes on. Raises ShapeError."""
     if condition.size != 1 or condition.dtype != bool:
         kind = f"{condition.dtype}{list(condition.shape)}"
@@ -257,7 +257,7 @@ def decided(loop: Loop, condition: np.ndarray) -> bool:
     return bool(condition.reshape(-1)[0])
 
 
-def _joined(adder: Adder, loop: Loop, k: int, parts: Sequence[Item]) -> Item:
+def _joined(adder: Adder, loop: LoopNode, k: int, parts: Sequence[Item]) -> Item:
     """Values of all rounds along a new axis, or as a sequence."""
     stacked, values = loop.stacked[k], [part for part in parts if isinstance(part, Value)]
     if len(values) < len(parts):

@@ -12,7 +12,7 @@ from vknn.formats.onnx.loops import (
     Argument,
     Carried,
     Condition,
-    Loop,
+    LoopNode,
     RoundNumber,
     Same,
     Sliced,
@@ -65,7 +65,7 @@ def loop(c: Context) -> Steps:
     conditional = condition is not None
     if condition is None:
         condition = c.constant(np.asarray(True), "condition")
-    made = Loop(
+    made = LoopNode(
         c.node, c.scope, c.origin, body,
         (RoundNumber(), Condition(), *map(Carried, range(carried))), carried,
         rounds, limit is not None, True, conditional, (Stacked(),) * stacks,
@@ -105,7 +105,7 @@ def scan(c: Context) -> Steps:
     out_axes = c.int_list("scan_output_axes", (0,) * stacks, stacks)
     out_turned = c.int_list("scan_output_directions", (0,) * stacks, stacks)
     stacked = tuple(Stacked(a, t != 0) for a, t in zip(out_axes, out_turned, strict=True))
-    made = Loop(
+    made = LoopNode(
         c.node, c.scope, c.origin, body, (*map(Carried, range(carried)), *sliced), carried,
         sizes.pop(), stacked=stacked,
     )  # fmt: skip
@@ -129,7 +129,9 @@ def sequence_map(c: Context) -> Steps:
         else:
             arguments.append(Same(name))
     stacked = (Stacked(None),) * len(body.outputs)
-    made = Loop(c.node, c.scope, c.origin, body, tuple(arguments), rounds=count, stacked=stacked)
+    made = LoopNode(
+        c.node, c.scope, c.origin, body, tuple(arguments), rounds=count, stacked=stacked
+    )
     return Steps([made.first()])
 
 
@@ -168,7 +170,7 @@ def scan_of_batches(c: Context) -> Steps:
             for name, backwards in zip(own[carried:], turned, strict=True)
         )
         outputs = tuple(name and entry_name(name, entry) for name in c.node.outputs)
-        made = Loop(
+        made = LoopNode(
             replace(c.node, outputs=outputs), c.scope, c.origin, body,
             (*map(Carried, range(carried)), *sliced), carried, rounds[entry], stacked=stacked,
         )  # fmt: skip
