@@ -7,13 +7,19 @@ from collections.abc import Callable, Hashable, Mapping
 import numpy as np
 
 from vknn import reference
-from vknn.graph import Graph, TensorType, Value
+from vknn.graph import Graph, Node, TensorType, Value
 from vknn.lowering import LoweringOptions, candidates
 from vknn.partition import refine
 from vknn.passes import run_passes
+from vknn.passes.zero_factors import spell_out
 from vknn.plan import DeviceLimits
 
 _LIMITS, _OPTIONS = DeviceLimits(), LoweringOptions()
+
+
+def has_kernel(node: Node) -> bool:
+    """Whether kernels take a node, as it is or as the nodes that it is spelled out as."""
+    return all(candidates(part, _LIMITS, _OPTIONS) for part in spell_out(node) or [node])
 
 
 def evaluate(
@@ -32,7 +38,7 @@ def evaluate(
         types = {v: TensorType.of(known[v]) for v in present}
         (refined,) = refine([node], types, {}).nodes
         filled = any(known[v].size for v in node.outputs)  # else there is nothing to compute
-        if filled and not candidates(refined, _LIMITS, _OPTIONS):
+        if filled and not has_kernel(refined):
             hosted.add(node.op.type_name)
     if continuation is not None:
 

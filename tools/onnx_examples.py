@@ -24,6 +24,7 @@ for path in (ROOT / "src", ROOT):
         sys.path.insert(0, str(path))
 
 from tests.onnx_vectors import FOLDER, _arrays, cases  # noqa: E402
+from tools.kernels import has_kernel  # noqa: E402
 
 from vknn import reference  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
@@ -32,8 +33,6 @@ from vknn.formats.onnx.loader import load  # noqa: E402
 from vknn.formats.onnx.model import OnnxModel  # noqa: E402
 from vknn.formats.onnx.registry import operator_type  # noqa: E402
 from vknn.graph import Node, TensorType  # noqa: E402
-from vknn.lowering import LoweringOptions, candidates  # noqa: E402
-from vknn.plan import DeviceLimits  # noqa: E402
 
 #: Version -> element type of the first input -> where its nodes run.
 Places = dict[str, dict[str, str]]
@@ -49,7 +48,6 @@ class Entry(TypedDict):
 #: By ONNX's operator, with its domain before "::" unless that is ONNX's own.
 Record = dict[str, Entry]
 DEVICE, HOST, BOTH = "device", "host", "both"
-LIMITS, OPTIONS = DeviceLimits(), LoweringOptions()
 
 
 def recorded() -> Record:
@@ -61,7 +59,7 @@ def recorded() -> Record:
             for operator, version, dtype, nodes in _of_case(case):
                 kinds = places.setdefault(operator, {}).setdefault(str(version), {})
                 counted = filter(_counts, nodes)
-                device = all(candidates(node, LIMITS, OPTIONS) for node in counted)
+                device = all(map(has_kernel, counted))
                 where = DEVICE if device else HOST
                 kinds[dtype] = where if kinds.get(dtype, where) == where else BOTH
                 becomes.setdefault(operator, set()).update(n.op.type_name for n in nodes)

@@ -17,7 +17,7 @@ from fuzzing.outcome import Outcome
 from fuzzing.overflow import floats, huge, overflowed, subnormal
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.report import VerifyReport
-from vknn.crosscheck.verify import CUMULATIVE, _Check
+from vknn.crosscheck.verify import _Check
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -27,8 +27,7 @@ class Elements(_Check):
 
     def __init__(self, session: vknn.Session, feeds: Feeds) -> None:
         graph = session._engine.program(feeds).graph
-        share = CUMULATIVE[session.precision, session.arithmetic]
-        super().__init__(session, graph, feeds, None, share, None, True)
+        super().__init__(session, graph, feeds, None, None, None, True)
         self.made: list[tuple[Any, Any, int]] = []
         self.goals: list[np.ndarray] = []
         self.bounds: list[Any] = []
