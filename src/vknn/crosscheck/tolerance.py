@@ -54,7 +54,6 @@ from vknn.crosscheck.tolerance_products import (
 )
 from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
-from vknn.ops.attention import Attention
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Gelu, Mish, Pow, Sub, Unary
@@ -358,22 +357,6 @@ def _softmax(op: Softmax, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, fl
     reach = finite(np.abs(x).max(axis=op.axis, keepdims=True, initial=0.0))
     # exp turns an absolute error of its argument into a relative one of the result.
     return np.abs(y) * (1.0 + reach), walk(math.sqrt(x.shape[op.axis]))
-
-
-@_rule(Attention)
-def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
-    q, k, v = (finite(np.asarray(a, np.float64)) for a in inputs[:3])
-    apart = q.ndim == 4
-    depth = q.shape[-1] // (1 if apart else op.num_heads)
-    scores = abs(op.scale) * depth * np.abs(q).max(initial=0.0) * np.abs(k).max(initial=0.0)
-    largest = np.abs(v).max(axis=-2, keepdims=True, initial=0.0)
-    if op.groups != op.num_heads:
-        heads = largest if apart else largest.reshape(len(v), op.groups, -1)
-        largest = np.repeat(heads, op.num_heads // op.groups, axis=1)
-        largest = largest if apart else largest.reshape(len(v), 1, -1)
-    mask = 0.0 if len(inputs) < 4 or inputs[3] is None else float(finite(inputs[3]).max(initial=0))
-    reach = min(scores, 100.0) + min(abs(mask), 100.0)
-    return largest * (1.0 + reach), walk(math.sqrt(depth) + math.sqrt(k.shape[-2]))
 
 
 @_rule(Resize)

@@ -1,4 +1,4 @@
-"""Tolerances of rotary embeddings and linear attention: magnitude and units (see tolerance)."""
+"""Tolerances of attention and rotary embeddings: magnitude and units (see tolerance)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,35 @@ from typing import Any
 
 import numpy as np
 
+from vknn.crosscheck.tolerance_products import finite
 from vknn.crosscheck.tolerance_rows import Arrays, Rule, walk
 from vknn.graph import Op
-from vknn.ops.attention import LinearAttention, RotaryEmbedding
+from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
+
+#: Of a mask; what lies below hides keys.
+_MOST_MASK = 1e5
+
+
+def _attention(op: Attention, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    q, k, v = (finite(np.asarray(a, np.float64)) for a in inputs[:3])
+    apart = q.ndim == 4
+    depth = q.shape[-1] // (1 if apart else op.num_heads)
+    rows = (a.reshape(*a.shape[:-1], -1, depth) if depth else a for a in (q, k))
+    lengths = (np.linalg.norm(a, axis=-1).max(initial=0.0) for a in rows)
+    scores = abs(op.scale) * math.prod(lengths)  # at most: Cauchy and Schwarz
+    largest = np.abs(v).max(axis=-2, keepdims=True, initial=0.0)
+    if op.groups != op.num_heads:
+        heads = largest if apart else largest.reshape(len(v), op.groups, -1)
+        largest = np.repeat(heads, op.num_heads // op.groups, axis=1)
+        largest = largest if apart else largest.reshape(len(v), 1, -1)
+    # Scores near the largest count, however large they are: exp sees what they are rounded to. So
+    # does a mask that lowers all keys of a query.
+    mask = None if len(inputs) < 4 else inputs[3]
+    lowered: Any = 0.0
+    if mask is not None and mask.size:
+        lowered = np.minimum(np.abs(finite(mask.max(axis=-1, keepdims=True))), _MOST_MASK)
+        lowered = lowered if apart else lowered.max()
+    return largest * (1.0 + scores + lowered), walk(math.sqrt(depth) + math.sqrt(k.shape[-2]))
 
 
 def _rotary(op: RotaryEmbedding, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
@@ -65,4 +91,8 @@ def _wide(inputs: Any, number: int) -> np.ndarray:
     return np.where(np.isfinite(found), found, 0.0)
 
 
-RULES: dict[type[Op], Rule] = {LinearAttention: _linear, RotaryEmbedding: _rotary}
+RULES: dict[type[Op], Rule] = {
+    Attention: _attention,
+    LinearAttention: _linear,
+    RotaryEmbedding: _rotary,
+}

@@ -99,3 +99,12 @@ def test_ngrams_refused() -> None:
     refuses(TfIdfVectorizer((1, 2, 3), (0, 0), (0,), 2, 2, 0), words, match="no n-grams of 2")
     refuses(TfIdfVectorizer((1,), (0,), (0,), 1, 2, 0), words, match="no n-grams of 2")
     refuses(TfIdfVectorizer((1,), (0,), (0,), 1, 1, 0), f32(3), match="takes rows of items")
+
+
+def test_ngrams_and_skips_far_longer_than_a_row() -> None:
+    far = 1 << 40
+    op = TfIdfVectorizer((1, 2), (0, 0), (0,), 2, 2, far)
+    (found,) = op.reference(np.array([1, 5, 2], np.int64))
+    assert found.tolist() == [1.0]
+    (found,) = TfIdfVectorizer((1,), (0,), (0,), 1, far, 0).reference(np.array([1], np.int64))
+    assert found.tolist() == [1.0]

@@ -86,8 +86,9 @@ class TfIdfVectorizer(Op):
         self, row: Sequence[int | bytes], known: dict[tuple[int | bytes, ...], int],
         count: np.ndarray,
     ) -> None:  # fmt: skip
-        for items in range(self.least, self.most + 1):
-            for step in range(1, self.skips + 2 if items > 1 else 2):
+        for items in range(self.least, min(self.most, len(row)) + 1):
+            steps = (len(row) - 1) // (items - 1) if items > 1 else 1
+            for step in range(1, min(self.skips + 1, steps) + 1):
                 reach = (items - 1) * step
                 for first in range(len(row) - reach):
                     column = known.get(tuple(row[first : first + reach + 1 : step]))

@@ -93,6 +93,8 @@ def window(
     )
     for what in ("kernel", "strides", "dilations"):
         c.require(min(getattr(found, what)) >= 1, f"{what} are not all above 0")
+    spread = zip(found.dilations, kernel, strict=True)  # one tap has no distance, however large
+    found = replace(found, dilations=tuple(1 if k == 1 else far for far, k in spread))
     sane = max(map(abs, found.pads)) <= _MOST_PAD
     c.require(sane, f"has the impossible pads {list(found.pads)}")
     if min(found.pads) < 0 and not negative:

@@ -77,6 +77,8 @@ def affine_grid(c: Context) -> Value:
 @operator("RoiAlign", 10, 16, 22, inputs=3)
 def roi_align(c: Context) -> Value:
     """The mean of samples in each bin of a region, or the largest weighted element of them"""
+    ranks = (c.rank, c.value(1).type.rank, c.value(2).type.rank)
+    c.require(ranks == (4, 2, 1), f"takes images, regions and indices of ranks {ranks}")
     mode = c.text("mode", "avg", ("avg", "max"))
     coordinates = c.text(
         "coordinate_transformation_mode", "half_pixel", ("half_pixel", "output_half_pixel")

@@ -111,7 +111,7 @@ def _scoring(c: Context, depth: int) -> Scoring:
     sink = c.optional(11)
     if sink is None and c.int("smooth_softmax", 0) == 1:
         sink = c.constant(np.zeros(1, np.float32), "sink")
-    scale = c.float("scale", 0.0) or depth**-0.5
+    scale = c.float("scale", 0.0) or max(depth, 1) ** -0.5
     return Scoring(float(scale), c.float("softcap", 0.0), None, sink)
 
 

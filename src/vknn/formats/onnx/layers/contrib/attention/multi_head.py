@@ -66,7 +66,7 @@ def _attention(c: Context, ports: Ports) -> list[Item]:
     if c.flag("unidirectional"):
         _causal(mask, queries, keys, before)
     depth = q.type.dims[-1] // (1 if q.type.rank == 4 else heads)
-    how = Scoring(float(c.float("scale", 0.0) or depth**-0.5))
+    how = Scoring(float(c.float("scale", 0.0) or max(depth, 1) ** -0.5))
     scores: Item = None
     if c.wants(3):
         kind = q.type.dtype

@@ -40,7 +40,7 @@ def packed_attention(c: Context) -> Value:
     mask = Mask(c)
     mask.allow(before(c, c.add(ew.Sub(), ends, begins), length))
     add_bias(c, mask, 5)
-    how = Scoring(float(c.float("scale", 0.0) or (sizes[0] // heads) ** -0.5))
+    how = Scoring(float(c.float("scale", 0.0) or max(sizes[0] // heads, 1) ** -0.5))
     q, k, v = (split_heads(c, part, heads) for part in (q, k, v))
     found = attended(c, q, k, v, heads, heads, how, mask.bias(x.type.dtype))
     flat = c.reshape(joined_heads(c, found), (batch * length, sizes[2]))

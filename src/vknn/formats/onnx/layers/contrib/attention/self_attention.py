@@ -40,7 +40,7 @@ def attention(c: Context) -> list[Item]:
     if c.flag("unidirectional"):
         Positions(queries, total, before).causal(c, mask)
     depth = q.type.dims[-1] // (1 if q.type.rank == 4 else heads)
-    how = Scoring(float(c.float("scale", 0.0) or depth**-0.5))
+    how = Scoring(float(c.float("scale", 0.0) or max(depth, 1) ** -0.5))
     found = attended(c, q, k, v, heads, heads, how, mask.bias(q.type.dtype))
     return [joined_heads(c, found) if found.type.rank == 4 else found, present]
 

@@ -34,7 +34,7 @@ def sparse_attention(c: Context) -> list[Value]:
     q, k, v = (split_heads(c, x, n) for x, n in ((q, heads), (k, groups), (v, groups)))
     caches = [cached(c, c.value(n), x, lengths, False) for n, x in ((3, k), (4, v))]
     k, v = (first_keys(c, x, lengths.total) for x in caches)
-    how = Scoring(float(c.float("scale", 0.0) or q.type.dims[3] ** -0.5))
+    how = Scoring(float(c.float("scale", 0.0) or max(q.type.dims[3], 1) ** -0.5))
     bias = c.cast(_bias(c, heads, q.type.dims[2], lengths), q.type.dtype)
     return [joined_heads(c, attended(c, q, k, v, heads, groups, how, bias)), *caches]
 
