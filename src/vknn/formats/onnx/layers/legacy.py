@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.normalization import rms_normalized
 from vknn.formats.onnx.registry import operator
-from vknn.graph import Value
+from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
+from vknn.ops.elementwise.logic import Less, Where
 from vknn.ops.movement.shape import Slice
 
 
@@ -70,6 +73,44 @@ def crop(c: Context) -> Value:
     fits = 0 <= top <= ends[0] <= height and 0 <= left <= ends[1] <= width
     c.require(fits, f"cuts {list(ends)} out of {c.x.type}")
     return c.add(Slice((top, left), ends, (2, 3)), c.x)
+
+
+@operator("GivenTensorFill", 1, inputs=(0, 1), any_type=True)
+def given_tensor_fill(c: Context) -> Value:
+    """The numbers of ``values`` in the shape of the input, of its elements or of ``shape``"""
+    dims = list(c.int_list("shape", ()))
+    if c.optional(0) is not None:
+        dims = list(c.ints(0, "shape") if c.flag("input_as_shape") else c.x.type.dims)
+    dims += c.int_list("extra_shape", ())
+    values = np.asarray(c.float_list("values", ()), np.float32)
+    c.require(min(dims, default=1) >= 0, f"{dims} is no shape")
+    c.require(math.prod(dims) == values.size, f"has {values.size} values for the shape {dims}")
+    return c.constant(values.reshape(dims), "values")
+
+
+@operator("GRUUnit", 1, inputs=4, any_type=True)
+def gru_unit(c: Context) -> Value:
+    """u * h + (1 - u) * tanh(o) of gates (reset, u, o), as far as a sequence is as long as that
+
+    Inputs: the state h [1, N, D], gates [1, N, 3D] before sigmoid and tanh (the reset gate is part
+    of o already), lengths [N], the step. Source: Caffe2's operator of this name, which ONNX 1.0 to
+    1.4 list as experimental.
+    """
+    state, gates, lengths, step = (c.value(i) for i in range(4))
+    ranks = (state.type.rank, gates.type.rank, lengths.type.rank, step.type.size)
+    c.require(ranks == (3, 3, 1, 1), f"takes {state.type}, {gates.type} and {lengths.type}")
+    depth = state.type.dims[2]
+    wanted = (*state.type.dims[:2], 3 * depth)
+    c.require(gates.type.dims == wanted, f"has gates {gates.type}, not {list(wanted)}")
+    update, output = (c.add(Slice((k * depth,), ((k + 1) * depth,), (2,)), gates) for k in (1, 2))
+    share = c.add(ew.Sigmoid(), update)
+    rest = c.add(ew.Sub(), c.scalar(1.0, share.type.dtype), share)
+    new = c.add(ew.Mul(), c.add(ew.Tanh(), output), rest)
+    found = c.add(ew.Add(), c.add(ew.Mul(), state, share), new)
+    steps, ends = (c.cast(v, DType.INT32) for v in (step, lengths))
+    runs = c.add(Less(), c.reshape(steps, (1, 1, 1)), c.reshape(ends, (1, ends.type.size, 1)))
+    kept = c.scalar(0.0, state.type.dtype) if c.flag("drop_states") else state
+    return c.add(Where(), runs, found, kept)
 
 
 @operator("SimplifiedLayerNormalization", 1, inputs=2, outputs=(1, 2))
