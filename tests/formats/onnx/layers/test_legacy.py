@@ -23,6 +23,23 @@ def test_given_tensor_fill(run) -> None:
         run("GivenTensorFill", [x], opset=6, values=[1.0], extra_shape=[1])
 
 
+def test_constant_fill(run) -> None:
+    (y,) = run("ConstantFill", [np.array([2, 3], np.int64)], 6, input_as_shape=1, value=0.5)
+    np.testing.assert_array_equal(y, np.full((2, 3), 0.5, np.float32))
+    (y,) = run("ConstantFill", [np.zeros((2, 1), np.float32)], 6, dtype=6, value=7.0)
+    assert (y.dtype, y.tolist()) == (np.int32, [[7], [7]])
+
+
+def test_experimental_mean_variance_normalization(run) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    for attributes, axes in (({}, (0, 2, 3)), ({"across_channels": 1}, (1, 2, 3))):
+        (y,) = run("MeanVarianceNormalization", [x], 8, **attributes)
+        rest = x - x.mean(axes, keepdims=True)
+        np.testing.assert_allclose(y, rest / x.std(axes, keepdims=True), atol=1e-5)
+    (y,) = run("MeanVarianceNormalization", [x], 8, normalize_variance=0)
+    np.testing.assert_allclose(y, x - x.mean((2, 3), keepdims=True), atol=1e-5)
+
+
 @pytest.mark.parametrize("drop", [0, 1])
 def test_gru_unit(run, drop: int) -> None:
     rng = np.random.default_rng(3)

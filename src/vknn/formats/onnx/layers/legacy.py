@@ -12,7 +12,7 @@ from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import Less, Where
-from vknn.ops.movement.shape import Slice
+from vknn.ops.movement.shape import Expand, Slice
 
 
 def _times(c: Context, x: Value, factor: float) -> Value:
@@ -75,15 +75,29 @@ def crop(c: Context) -> Value:
     return c.add(Slice((top, left), ends, (2, 3)), c.x)
 
 
-@operator("GivenTensorFill", 1, inputs=(0, 1), any_type=True)
-def given_tensor_fill(c: Context) -> Value:
-    """The numbers of ``values`` in the shape of the input, of its elements or of ``shape``"""
+def _filled_dims(c: Context) -> list[int]:
+    """The shape to fill: the input's, or its elements, or ``shape``; and ``extra_shape``."""
     dims = list(c.int_list("shape", ()))
     if c.optional(0) is not None:
         dims = list(c.ints(0, "shape") if c.flag("input_as_shape") else c.x.type.dims)
     dims += c.int_list("extra_shape", ())
-    values = np.asarray(c.float_list("values", ()), np.float32)
     c.require(min(dims, default=1) >= 0, f"{dims} is no shape")
+    return dims
+
+
+@operator("ConstantFill", 1, inputs=(0, 1), any_type=True)
+def constant_fill(c: Context) -> Value:
+    """One number in the shape of the input, of its elements or of ``shape``"""
+    dims, to = _filled_dims(c), c.dtype("dtype") if c.has("dtype") else DType.FLOAT32
+    number = c.constant(np.asarray(c.float("value", 0.0)).astype(to.numpy), "value")
+    return c.add(Expand(tuple(dims)), number)
+
+
+@operator("GivenTensorFill", 1, inputs=(0, 1), any_type=True)
+def given_tensor_fill(c: Context) -> Value:
+    """The numbers of ``values`` in the shape of the input, of its elements or of ``shape``"""
+    dims = _filled_dims(c)
+    values = np.asarray(c.float_list("values", ()), np.float32)
     c.require(math.prod(dims) == values.size, f"has {values.size} values for the shape {dims}")
     return c.constant(values.reshape(dims), "values")
 

@@ -159,11 +159,15 @@ def lp_normalization(c: Context) -> Value:
     return c.add(ew.Div(), c.x, safe)
 
 
-@operator("MeanVarianceNormalization", 9, 13)
+@operator("MeanVarianceNormalization", 1, 9, 13)
 def mean_variance_normalization(c: Context) -> Value:
     """(x - mean) / (sqrt(var) + 1e-9) over axes"""
-    axes = tuple(c.axis(a, c.rank) for a in c.int_list("axes", (0, 2, 3)))
-    return c.add(norm.MeanVarianceNormalization(axes, True, 1e-9, "add_root"), c.x)
+    usual: tuple[int, ...] = (0, 2, 3)
+    if c.version < 9 and (c.has("across_channels") or c.has("normalize_variance")):  # as in Caffe
+        usual = tuple(range(1 if c.flag("across_channels") else 2, c.rank))
+    axes = tuple(c.axis(a, c.rank) for a in c.int_list("axes", usual))
+    by_root = c.version >= 9 or bool(c.int("normalize_variance", 1))
+    return c.add(norm.MeanVarianceNormalization(axes, by_root, 1e-9, "add_root"), c.x)
 
 
 #: Below this version softmax and its kin run over all axes from ``axis`` on, by default the second.
