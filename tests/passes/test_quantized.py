@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ops.quantized.test_convolution import GEOMETRIES, conv, operands
+from tests.ops.quantized.convolutions import GEOMETRIES, conv, operands
 from tests.ops.quantized.test_convolution_sum import added
 
 from vknn.graph import DType, GraphBuilder, TensorType

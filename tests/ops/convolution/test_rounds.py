@@ -15,8 +15,8 @@ from tests.helpers import (
     single_op_graph,
 )
 from tests.lowering.limits import DISCRETE
-from tests.ops.quantized.test_convolution import conv as quantized_conv
-from tests.ops.quantized.test_convolution import operands
+from tests.ops.quantized.convolutions import conv as quantized_conv
+from tests.ops.quantized.convolutions import operands
 from tests.ops.quantized.test_convolution_sum import UNIT, added
 
 from vknn.graph import DType

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 from tests.helpers import GUARD_BYTES, check_op, run_graph, shared_device, single_op_graph
+from tests.ops.quantized.convolutions import GEOMETRIES, conv, operands
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, GraphBuilder, Op, TensorType
@@ -23,41 +24,6 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.plan import DeviceLimits
 
 Arrays = tuple[np.ndarray | None, ...]
-
-
-def operands(
-    x_shape: tuple[int, ...],
-    w_shape: tuple[int, ...],
-    channels: int,
-    dtype: str = "int8",
-    seed: int = 0,
-    scale: float = 2e-4,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x, w, bias, multipliers and shifts of random values."""
-    rng = np.random.default_rng(seed)
-    info = np.iinfo(dtype)
-    x = rng.integers(info.min, info.max + 1, x_shape).astype(dtype)
-    w = rng.integers(-127, 128, w_shape).astype(np.int8)
-    bias = rng.integers(-5000, 5000, channels).astype(np.int32)
-    q, shift = fp.quantize_multiplier(scale * rng.uniform(0.5, 8.0, channels))
-    return x, w, bias, q, shift
-
-
-def conv(**settings: object) -> QuantizedConv:
-    geometry = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
-    return QuantizedConv(**{**geometry, **settings})  # type: ignore[arg-type]
-
-
-GEOMETRIES = {
-    "3x3": ({"pads": (1, 1, 1, 1)}, (2, 5, 7, 5), (11, 5, 3, 3)),
-    "1x1": ({}, (1, 7, 5, 3), (6, 7, 1, 1)),
-    "strided": ({"strides": (2, 3), "pads": (0, 1, 2, 1)}, (1, 3, 9, 11), (5, 3, 3, 2)),
-    "dilated": ({"dilations": (2, 1), "pads": (2, 0, 2, 1)}, (1, 4, 7, 7), (4, 4, 3, 3)),
-    "groups": ({"group": 2}, (1, 8, 5, 5), (8, 4, 2, 2)),
-    "odd groups": ({"group": 3, "pads": (1, 1, 0, 0)}, (1, 9, 4, 5), (6, 3, 2, 3)),
-    "depthwise": ({"group": 7, "pads": (1, 1, 1, 1)}, (2, 7, 6, 5), (7, 1, 3, 3)),
-    "multiplied": ({"group": 3}, (1, 3, 5, 5), (6, 1, 3, 2)),
-}
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)
@@ -361,62 +327,3 @@ def _kernels(
     x, q, shift = rest
     graph = single_op_graph(op or conv(), (x, w, bias, q, shift), (1, 2, 3, 4))
     return [c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())]
-
-
-@pytest.mark.parametrize("name", GEOMETRIES)
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_products_with_floats(name: str, dtype: str) -> None:
-    """Halves go to even numbers, as rint has them: half of the multipliers are powers of two."""
-    settings, x_shape, w_shape = GEOMETRIES[name]
-    x, w, bias, *_ = operands(x_shape, w_shape, w_shape[0], dtype)
-    real = np.random.default_rng(5).uniform(1e-3, 1e-2, w_shape[0]).astype(np.float32)
-    real[::2] = 2.0**-9
-    offset = np.random.default_rng(6).uniform(-9, 9, w_shape[0]).astype(np.float32)
-    offset[::3] = 0
-    vectors = bias, fp.float_bits(real), fp.float_bits(offset)
-    op = conv(**settings, zero_in=17, zero_out=5, low=-100, high=110, rounding="float")
-    check_op(op, x, w, *vectors, constants=(1, 2, 3, 4))
-    plain = conv(**settings, zero_in=17, dtype=DType.INT32, low=fp.INT32_MIN, high=fp.INT32_MAX,
-                 rounding="none")  # fmt: skip
-    (sums,) = plain.reference(x, w, *vectors)
-    along = (slice(None), None, None)
-    wanted = np.rint(sums.astype(np.float32) * real[along] + offset[along]) + 5
-    (found,) = op.reference(x, w, *vectors)
-    np.testing.assert_array_equal(found, np.clip(wanted, -100, 110).astype(np.int8))
-
-
-@pytest.mark.parametrize("name", ["3x3", "1x1", "depthwise", "odd groups"])
-def test_two_products_with_floats(name: str) -> None:
-    """As one requantization and a convolution of one tap, whose weights are 1, behind it."""
-    settings, x_shape, w_shape = GEOMETRIES[name]
-    x, w, bias, *_ = operands(x_shape, w_shape, w_shape[0], "uint8")
-    channels = w_shape[0]
-    rng = np.random.default_rng(7)
-    m = rng.uniform(-0.01, 0.01, (2, channels)).astype(np.float32)
-    m[1] *= 200
-    c = rng.uniform(-9, 9, (2, channels)).astype(np.float32)
-    bits, shift = fp.float_bits(m), fp.float_bits(c)
-    bounds = np.repeat(np.array([[-100 - 3], [90 - 3]], np.int32), channels, 1)
-    more = {"zero_in": 17, "zero_out": -5, "low": -120, "high": 110}
-    op = conv(**settings, **more, rounding="twice")
-    both = np.concatenate([bits, bounds])
-    check_op(op, x, w, bias, both, shift, constants=(1, 2, 3, 4))
-    first = conv(**settings, zero_in=17, zero_out=3, low=-100, high=90, rounding="float")
-    (between,) = first.reference(x, w, bias, bits[0], shift[0])
-    more["zero_in"] = 3
-    second = conv(**more, group=channels, rounding="float")
-    ones = np.ones((channels, 1, 1, 1), np.int8)
-    (wanted,) = second.reference(between, ones, None, bits[1], shift[1])
-    np.testing.assert_array_equal(op.reference(x, w, bias, both, shift)[0], wanted)
-    assert len(np.unique(wanted)) > 20
-
-
-def test_products_with_floats_far_beyond() -> None:
-    x, w = np.full((1, 4, 3, 3), 127, np.int8), np.full((4, 4, 1, 1), 127, np.int8)
-    w[1::2] *= -1
-    real = np.array([1e9, 1e9, 3e38, 1e-38], np.float32)
-    op = conv(zero_in=0, rounding="float")
-    shift = np.zeros(4, np.int32)
-    check_op(op, x, w, None, fp.float_bits(real), shift, constants=(1, 3, 4))
-    (found,) = op.reference(x, w, None, fp.float_bits(real), shift)
-    assert found[0, :, 0, 0].tolist() == [127, -128, 127, 0]

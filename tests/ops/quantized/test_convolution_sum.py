@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.helpers import check_op, single_op_graph
-from tests.ops.quantized.test_convolution import GEOMETRIES, conv, operands
+from tests.ops.quantized.convolutions import GEOMETRIES, conv, operands
 
 from vknn.graph import DType
 from vknn.lowering import LoweringOptions, candidates

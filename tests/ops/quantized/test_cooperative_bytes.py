@@ -8,7 +8,7 @@ import functools
 import numpy as np
 import pytest
 from tests.helpers import check_op, shared_device, single_op_graph
-from tests.ops.quantized.test_convolution import conv, operands
+from tests.ops.quantized.convolutions import conv, operands
 from tests.ops.quantized.test_convolution_sum import added
 
 from vknn.graph import DType
