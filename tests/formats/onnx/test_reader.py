@@ -189,18 +189,21 @@ def test_versions_that_are_too_new_or_old(tmp_path: Path) -> None:
 def test_unknown_operators_are_listed_together(tmp_path: Path) -> None:
     message = simple(
         node("Strange", "x", "a", domain="my.own"), node("Odd", "a", "b"), node("Gelu", "b", "c"),
-        node("TreeEnsemble", "c", "y", domain="ai.onnx.ml"), opset=13,
+        node("TreeEnsemble", "c", "d", domain="ai.onnx.ml"),
+        node("Conv", "d", "y", domain="com.microsoft.nchwc"), opset=13,
     )  # fmt: skip
+    message.opset_import.add(domain="com.microsoft.nchwc", version=1)
     message.opset_import.add(domain="my.own", version=3)
     message.opset_import.add(domain="ai.onnx.ml", version=5)
     with pytest.raises(UnsupportedLayerError) as caught:
         run(message, tmp_path)
     text = "; ".join(caught.value.layers)
-    assert len(caught.value.layers) == 4
+    assert len(caught.value.layers) == 5
     assert "my.own::Strange (domain my.own, opset 3)" in text
     assert "Odd (domain ai.onnx, opset 13)" in text
     assert "Gelu (domain ai.onnx, opset 13) is known from opset 20 on" in text
     assert "ai.onnx.ml, opset 5) is out of scope" in text
+    assert "without the optimizations of level 3" in text
 
 
 def _field(number: int, data: bytes) -> bytes:
