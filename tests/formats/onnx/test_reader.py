@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,28 @@ def test_external_data(tmp_path: Path) -> None:
     (tmp_path / "sub dir" / "odd näme.bin").write_bytes(data.tobytes())
     message = _external(tmp_path, location="sub dir/odd näme.bin", offset="8", length="12")
     assert np.array_equal(run(message, tmp_path)["y"], X + data[2:5])
+
+
+def test_external_data_are_mapped_and_not_read(tmp_path: Path) -> None:
+    """Rows of a table of 256 MiB, and numbers in a second file."""
+    with (tmp_path / "table.bin").open("wb") as file:
+        file.truncate(1 << 28)
+    (tmp_path / "row.bin").write_bytes(np.arange(7, dtype=np.float32).tobytes())
+    made = [node("Gather", "table places", "rows"), node("Add", "rows row")]
+    body = graph(made, [value("places", (2,), DType.INT64)], [value("y", None)])
+    for name, dims, offset in (("table", [(1 << 26) // 4, 4], "0"), ("row", [4], "12")):
+        tensor_ = body.initializer.add(name=name, dims=dims, data_type=1, data_location=1)
+        for key, text in (("location", f"{name}.bin"), ("offset", offset)):
+            tensor_.external_data.add(key=key.encode(), value=text.encode())
+    places = np.array([1, (1 << 24) - 1])
+    tracemalloc.start()
+    try:
+        found = run(model(body), tmp_path, places=places)["y"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.tolist() == [[3, 4, 5, 6]] * 2
+    assert peak < 16 << 20
 
 
 @pytest.mark.parametrize(

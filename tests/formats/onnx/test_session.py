@@ -52,6 +52,7 @@ def test_names_shapes_and_dtypes(tmp_path: Path) -> None:
     [
         ({}, "missing input 'x'"),
         ({"x": X, "z": X}, "unknown input 'z'"),
+        ({"x": X, 1: X}, "unknown input 1"),
         ({"x": X.astype(np.float64)}, "'x' takes float32, not float64"),
         ({"x": X.astype(np.int32)}, "'x' takes float32"),
         ({"x": X[0]}, "'x' has the shape"),
