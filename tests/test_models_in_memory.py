@@ -88,7 +88,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_weights_that_are_left_out(tmp_path: Path) -> None:
     data = write_small_model(tmp_path).read_bytes()
-    with pytest.raises(vknn.ModelFormatError, match="^a model in memory: no such weights file.*weights="):
+    with pytest.raises(
+        vknn.ModelFormatError, match="^a model in memory: no such weights file.*weights="
+    ):
         vknn.Session(data, device="numpy")
 
 
