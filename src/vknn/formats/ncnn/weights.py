@@ -130,8 +130,8 @@ class BinReader:
         left = self._data.size - self.position
         if left > 0:
             warnings.warn(
-                f"{shown_file(self._path)}: {left} of {self._data.size} bytes are left over behind the weights "
-                "of the last layer: it may be the .bin of another network",
+                f"{shown_file(self._path)}: {left} of {self._data.size} bytes are left over behind "
+                "the weights of the last layer: it may be the .bin of another network",
                 RuntimeWarning,
                 stacklevel=2,
             )
