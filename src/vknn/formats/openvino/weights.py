@@ -59,8 +59,8 @@ class Weights:
         left = self.size - max((blob.offset + blob.size for blob in blobs), default=0)
         if left > 0:
             warnings.warn(
-                f"{shown_file(self.path)}: {left} of {self.size} bytes are left over behind the last "
-                "weights that the .xml names: it may be the .bin of another network",
+                f"{shown_file(self.path)}: {left} of {self.size} bytes are left over behind "
+                "the last weights that the .xml names: it may be the .bin of another network",
                 RuntimeWarning,
                 stacklevel=2,
             )
