@@ -137,11 +137,15 @@ def test_external_data_of_another_model(tmp_path: Path) -> None:
 
 def test_external_data_and_models_in_memory(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(12))
-    data = _external(tmp_path, location="w.bin").SerializeToString()
+    message = _external(tmp_path, location="w.bin")
+    data = message.SerializeToString()
     with pytest.raises(ModelFormatError, match="^a model in memory: .*open the model by its path"):
         Session(data, device="numpy")
     with pytest.raises(ModelFormatError, match="^a model in memory: .*opened by its path"):
         Session(data, bytes(12), device="numpy")
+    assert np.array_equal(run(message, tmp_path)["y"], X)
+    with Session(simple(node("Neg", "x")).SerializeToString(), device="numpy") as session:
+        assert np.array_equal(session.run({"x": X})["y"], -X)
 
 
 @pytest.mark.parametrize(
