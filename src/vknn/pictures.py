@@ -265,5 +265,7 @@ def _resized(picture: Any, place: Placement, how: str, fill: tuple[int, ...]) ->
 def _by_channel(values: tuple[float, ...], order: str, what: str) -> tuple[float, ...]:
     count = 1 if order == "gray" else 3
     if len(values) not in (1, count):
-        raise InputError(f"--{what} takes 1 or {count} numbers, not {len(values)}")
+        wanted = f"1 or {count} numbers" if count > 1 else "1 number where the channels are gray"
+        own = "" if count > 1 else "; where those are of a recipe, give others"
+        raise InputError(f"--{what} takes {wanted}, not {len(values)}{own}")
     return values * count if len(values) == 1 else values

@@ -105,6 +105,9 @@ def test_pickles_are_not_opened(tmp_path: Path) -> None:
 def test_wrong_numbers_of_numbers(picture: Path) -> None:
     with pytest.raises(InputError, match="--mean takes 1 or 3 numbers, not 2"):
         read(picture, mean=(1.0, 2.0))
+    with pytest.raises(InputError, match="--mean takes 1 number where the channels are gray"):
+        read(picture, mean=(1.0, 2.0, 3.0), order="gray")
+    assert read(picture, mean=(1.0,), order="gray").shape == (1, 2, 4)
     with pytest.raises(InputError, match="std must not be 0"):
         read(picture, std=(0.0,))
 

@@ -120,7 +120,7 @@ def _external(folder: Path, **entries: str) -> Any:
 
 
 def test_external_data(tmp_path: Path) -> None:
-    data = np.arange(10, dtype=np.float32)
+    data = np.arange(5, dtype=np.float32)
     (tmp_path / "sub dir").mkdir()
     (tmp_path / "sub dir" / "odd näme.bin").write_bytes(data.tobytes())
     message = _external(tmp_path, location="sub dir/odd näme.bin", offset="8", length="12")
@@ -147,6 +147,28 @@ def test_external_data_are_mapped_and_not_read(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert found.tolist() == [[3, 4, 5, 6]] * 2
     assert peak < 16 << 20
+
+
+def test_external_data_of_another_model(tmp_path: Path) -> None:
+    """Bytes behind the last tensor are warned of, as in ncnn's and OpenVINO's .bin."""
+    (tmp_path / "w.bin").write_bytes(bytes(24))
+    message = _external(tmp_path, location="w.bin", offset="8", length="12")
+    text = r"w\.bin: 4 of 24 bytes are left over behind the last tensor .* another model"
+    with pytest.warns(RuntimeWarning, match=text):
+        run(message, tmp_path)
+
+
+def test_external_data_and_models_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    message = _external(tmp_path, location="w.bin")
+    data = message.SerializeToString()
+    with pytest.raises(ModelFormatError, match="^a model in memory: .*open the model by its path"):
+        Session(data, device="numpy")
+    with pytest.raises(ModelFormatError, match="^a model in memory: .*opened by its path"):
+        Session(data, bytes(12), device="numpy")
+    assert np.array_equal(run(message, tmp_path)["y"], X)
+    with Session(simple(node("Neg", "x")).SerializeToString(), device="numpy") as session:
+        assert np.array_equal(session.run({"x": X})["y"], -X)
 
 
 @pytest.mark.parametrize(
@@ -264,5 +286,7 @@ def test_recognition() -> None:
 
 def test_bytes_that_are_no_model(tmp_path: Path) -> None:
     for data in (b"", b"\xff" * 9, b"\x08\x07"):
-        with pytest.raises(ModelFormatError):
+        with pytest.raises(ModelFormatError) as caught:
             parse_model(data, "file")
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None or caught.value.__suppress_context__

@@ -67,6 +67,52 @@ def test_inputs_that_do_not_fit(feeds: dict[str, Any], text: str, tmp_path: Path
         session.run(feeds)
 
 
+def test_hints_are_shapes_to_try(tmp_path: Path) -> None:
+    """The shape where nothing is free, as other formats have it; else with a batch of one."""
+    shapes = {"a": (2, 3), "b": (), "c": ("n", 3), "d": (None, 3), "e": ("n", "m"), "f": None}
+    body = graph(
+        [node("Identity", name, f"{name}_") for name in shapes],
+        [value(name, shape) for name, shape in shapes.items()],
+        [value(f"{name}_", None) for name in shapes],
+    )
+    with opened(model(body), tmp_path) as session:
+        assert {s.name: s.hint for s in session.inputs} == {
+            "a": (2, 3), "b": (), "c": (1, 3), "d": (1, 3), "e": None, "f": None,
+        }  # fmt: skip
+
+
+def test_numbers_of_pythons_have_no_dtype_to_keep(tmp_path: Path) -> None:
+    body = graph(
+        [node("Relu", "x", "y"), node("Identity", "k", "l")],
+        [value("x", (1, 3)), value("k", (2,), DType.INT8)],
+        [value("y", (1, 3)), value("l", (2,), DType.INT8)],
+    )
+    with opened(model(body), tmp_path) as session:
+        found = session.run({"x": [[1.5, -2, 3]], "k": (1, -128)})
+        assert found["y"].tolist() == [[1.5, 0, 3]] and found["l"].tolist() == [1, -128]
+        with pytest.raises(InputError, match="'k' takes int8, not int64"):
+            session.run({"x": [[1, 2, 3]], "k": (1, -129)})
+        with pytest.raises(InputError, match="'k' takes int8, not float64"):
+            session.run({"x": [[1, 2, 3]], "k": (1, 2.5)})
+        with pytest.raises(InputError, match="'x' takes float32, not float64"):
+            session.run({"x": [np.zeros(3)], "k": (1, 2)})
+
+
+def test_wrong_sizes_of_free_axes_are_told_at_the_input(tmp_path: Path) -> None:
+    body = graph(
+        [node("MatMul", "x w", "t"), node("Relu", "t", "y")],
+        [value("x", ("n", "m"))],
+        [value("y", None)],
+        {"w": X.T},
+    )
+    with opened(model(body), tmp_path) as session:
+        assert session.run({"x": X})["y"].shape == (2, 2)
+        text = r"input 'x' has the shape \(2, 5\): .*MatMul"
+        with pytest.raises(InputError, match=text) as caught:
+            session.run({"x": np.zeros((2, 5), np.float32)})
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
 def test_initializers_that_are_inputs(tmp_path: Path) -> None:
     body = graph([node("Add", "x w")], [value("x"), value("w", (3,))], [value("y")], {"w": X[0]})
     with opened(model(body, opset=8, ir=3), tmp_path) as session:
