@@ -67,20 +67,14 @@ def check_operators(record: OnnxModelRecord, file: str | None = None) -> None:
     unknown: dict[str, None] = {}
     for node, imports in reachable(record):
         if node.key in record.functions:
+            _check_import(node, imports, file)
             _check_call(node, record.functions[node.key], file)
             continue
-        domain = node.key[0]
         found = known_type(node, imports)
         if found is None:
             unknown[_unknown(node, imports)] = None
             continue
-        if domain not in imports and (domain or imports):
-            raise ModelFormatError(
-                f"{node.type}: the file imports no version of the domain {domain!r}; export it "
-                "again",
-                file=file,
-                layer=node.label,
-            )
+        _check_import(node, imports, file)
         given = len(node.inputs)
         while given > found.inputs[0] and not node.inputs[given - 1]:
             given -= 1
@@ -88,6 +82,17 @@ def check_operators(record: OnnxModelRecord, file: str | None = None) -> None:
             raise ModelFormatError(f"{node.type} {problem}", file=file, layer=node.label)
     if unknown:
         raise UnsupportedLayerError(tuple(unknown), file=file)
+
+
+def _check_import(node: NodeRecord, imports: Mapping[str, int], file: str | None) -> None:
+    domain = node.key[0]
+    if domain not in imports:
+        raise ModelFormatError(
+            f"{node.type}: the file imports no version of the domain {domain or 'ai.onnx'!r}, or "
+            "the function that it stands in does not; export it again",
+            file=file,
+            layer=node.label,
+        )
 
 
 def reachable(record: OnnxModelRecord) -> Iterator[_Placed]:

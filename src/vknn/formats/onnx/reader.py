@@ -14,6 +14,7 @@ from vknn.formats.onnx import onnx_pb2 as pb
 from vknn.formats.onnx.attributes import read_attribute
 from vknn.formats.onnx.external import ExternalData
 from vknn.formats.onnx.functions import check_functions
+from vknn.formats.onnx.input_types import check_inputs
 from vknn.formats.onnx.ordering import OrderProblem, ordered_graph
 from vknn.formats.onnx.records import (
     FunctionRecord,
@@ -24,12 +25,15 @@ from vknn.formats.onnx.records import (
     TensorProtoRecord,
     ValueRecord,
 )
+from vknn.formats.onnx.registry import MICROSOFT
 from vknn.formats.onnx.tensors import BadTensor, entries_of, read_sparse, read_tensor
 from vknn.formats.onnx.value_types import read_type
 
 #: The newest formats and operators that vknn knows.
 OLDEST_IR, NEWEST_IR = 3, 14
 NEWEST_OPSET = 28
+#: The only version of the domain of onnxruntime's operators.
+_MICROSOFT_VERSION = 1
 #: From here on an initializer that is an input, too, is the input's default, else a constant.
 DEFAULTS_IR = 4
 
@@ -71,13 +75,11 @@ class ModelReader:
         imports = self.imports(message.opset_import)
         if not message.HasField("graph"):
             self.fail("the file holds no graph; it may be truncated: fetch or export it again")
-        if imports.get("", 1) > NEWEST_OPSET:
-            self.fail(
-                f"it asks for opset {imports['']} of ONNX's operators, vknn knows 1 to "
-                f"{NEWEST_OPSET}; export the model with an older opset"
-            )
+        if not imports:
+            self.fail("it imports no version of any operators; export the model again")
         self.functions = self._functions(message.functions)
         graph = self.graph(message.graph, "", frozenset())
+        check_inputs(graph, self.fail)
         check_functions(graph, self.functions, self.file)
         self.external.check_end()
         metadata = entries_of(message.metadata_props)
@@ -103,6 +105,13 @@ class ModelReader:
                 self.fail(f"it imports version {message.version} of the domain {domain!r}")
             if found.setdefault(domain, message.version) != message.version:
                 self.fail(f"it imports two versions of the domain {domain!r}")
+        for domain, newest in (("", NEWEST_OPSET), (MICROSOFT, _MICROSOFT_VERSION)):
+            if found.get(domain, newest) > newest:
+                what = "ONNX's operators" if not domain else f"the domain {domain}"
+                self.fail(
+                    f"it asks for opset {found[domain]} of {what}, vknn knows 1 to {newest}; "
+                    "export the model with an older opset"
+                )
         return found
 
     # --- graphs -----------------------------------------------------------------------------------
@@ -172,6 +181,8 @@ class ModelReader:
             self.fail("a node without an operator", where)
         attributes = {}
         for item in message.attribute:
+            if not item.name:
+                self.fail(f"{message.op_type} has an attribute without a name", where)
             try:
                 inner = functools.partial(self.graph, place=f"{where}/{item.name}", outer=names)
                 found = read_attribute(item, self.external, inner)
@@ -208,6 +219,7 @@ class ModelReader:
         if not message.name:
             self.fail("a function without a name")
         self._check_unique(message.input, f"{place} has two inputs called")
+        self._check_unique(message.output, f"{place} has two outputs called")
         defaults = {}
         for item in message.attribute_proto:
             try:

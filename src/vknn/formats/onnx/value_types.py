@@ -46,7 +46,9 @@ def _shape(message: Any) -> tuple[int | str | None, ...]:
         kind = dim.WhichOneof("value")
         if kind == "dim_param":
             found.append(dim.dim_param or None)
-        elif kind == "dim_value" and 0 <= dim.dim_value < _MAX_SIZE:
+        elif kind == "dim_value" and dim.dim_value >= _MAX_SIZE:
+            raise BadTensor(f"it has an axis of the absurd size {dim.dim_value}")
+        elif kind == "dim_value" and dim.dim_value >= 0:
             found.append(dim.dim_value)
         else:  # exporters write -1 for sizes that are unknown
             found.append(None)

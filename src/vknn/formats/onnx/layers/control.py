@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from vknn.formats.onnx.steps import (
     Steps,
     TensorList,
 )
-from vknn.graph import Origin, Value
+from vknn.graph import DType, Origin, Value
 from vknn.ops.movement.shape import Concat, Slice
 
 _VERSIONS = (11, 13, 16, 19, 21, 23, 24, 25)
@@ -41,10 +41,15 @@ _ANY = (0, None)
 @operator("If", 1, *_VERSIONS, inputs=1, outputs=_ANY, any_type=True)
 def branch(c: Context) -> Steps:
     """The nodes of one of two subgraphs; the other one's are never looked at"""
+    c.require(c.x.type.dtype is DType.BOOL, f"has the condition {c.x.type}")
+    graphs = {name: c.graph(name) for name in ("then_branch", "else_branch")}
+    for name, graph in graphs.items():
+        c.require(not graph.inputs, f"{name} has inputs")
+    counts = [len(graph.outputs) for graph in graphs.values()]
+    good = counts[0] == counts[1] >= len(c.node.outputs)
+    c.require(good, f"has {len(c.node.outputs)} outputs, its branches {counts[0]} and {counts[1]}")
     name = "then_branch" if bool(c.number(0, "cond")) else "else_branch"
-    graph = c.graph(name)
-    count = len(graph.outputs)
-    c.require(count >= len(c.node.outputs), f"{name} has {count} outputs")
+    graph = graphs[name]
     return c.inlined(graph, (), name)
 
 
@@ -89,7 +94,7 @@ def scan(c: Context) -> Steps:
     c.require(stacks >= 0, f"its body gives {len(body.outputs)} values")
     c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
     axes = c.int_list("scan_input_axes", (0,) * count, count)
-    turned = c.int_list("scan_input_directions", (0,) * count, count)
+    turned = _directions(c, "scan_input_directions", count)
     sliced = tuple(
         Sliced(name, c.axis(axis, c.value(carried + k).type.rank), backwards != 0)
         for k, (name, axis, backwards) in enumerate(
@@ -103,7 +108,7 @@ def scan(c: Context) -> Steps:
     }
     c.require(len(sizes) == 1, f"scans inputs of the sizes {sorted(sizes)}")
     out_axes = c.int_list("scan_output_axes", (0,) * stacks, stacks)
-    out_turned = c.int_list("scan_output_directions", (0,) * stacks, stacks)
+    out_turned = _directions(c, "scan_output_directions", stacks)
     stacked = tuple(Stacked(a, t != 0) for a, t in zip(out_axes, out_turned, strict=True))
     made = LoopNode(
         c.node, c.scope, c.origin, body, (*map(Carried, range(carried)), *sliced), carried,
@@ -113,6 +118,12 @@ def scan(c: Context) -> Steps:
         (made.state, f"carried:{i}"): item for i, item in enumerate(c.items[:carried])
     }
     return Steps([made.first()], given)
+
+
+def _directions(c: Context, name: str, count: int) -> Sequence[int]:
+    found: Sequence[int] = c.int_list(name, (0,) * count, count)
+    c.require(set(found) <= {0, 1}, f"has the directions {list(found)}")
+    return found
 
 
 @operator("SequenceMap", 17, inputs=(1, None), outputs=(1, None), any_type=True, lists=True)
@@ -156,7 +167,7 @@ def scan_of_batches(c: Context) -> Steps:
     rounds = [length] * batch if c.optional(0) is None else c.ints(0, "sequence_lens")
     good = len(rounds) == batch and all(0 <= number <= length for number in rounds)
     c.require(good, f"has the lengths {rounds[:8]} for {batch} sequences of {length}")
-    turned = c.int_list("directions", (0,) * count, count)
+    turned = _directions(c, "directions", count)
     stacked = (Stacked(),) * (len(body.outputs) - carried)
     steps: list[Step] = []
     given: dict[Key, Item] = {}

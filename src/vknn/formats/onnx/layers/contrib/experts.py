@@ -97,12 +97,19 @@ def _of_integers(
     if c.optional(zero) is None:
         zeros = np.full(1, 1 << (bits - 1), np.float32)
     else:
-        given = c.data(zero)
-        width = packed_bytes(blocks, bits)
-        c.require(given.size == math.prod(lead) * width, f"has the zeros {c.value(zero).type}")
-        rows = unpacked_bits(given.reshape(*lead, width), bits, blocks)
-        zeros = rows.astype(np.float32)[..., places]
+        zeros = _zeros(c, zero, bits, lead, blocks)[..., places]
     return np.asarray((codes - zeros) * scales.reshape(*lead, blocks)[..., places])
+
+
+def _zeros(c: Context, number: int, bits: int, lead: tuple[int, ...], blocks: int) -> np.ndarray:
+    """Zero points [experts, out, blocks]; rows with one each have them packed."""
+    given, count = c.data(number), blocks
+    if blocks == 1 and given.ndim == 2:
+        lead, count = lead[:-1], lead[-1]
+    width = packed_bytes(count, bits)
+    c.require(given.size == math.prod(lead) * width, f"has the zeros {c.value(number).type}")
+    found = unpacked_bits(given.reshape(*lead, width), bits, count).astype(np.float32)
+    return found if count == blocks and found.ndim == 3 else found[..., None]
 
 
 def _of_floats(c: Context, codes: np.ndarray, scale: int, whole: int, block: int) -> np.ndarray:

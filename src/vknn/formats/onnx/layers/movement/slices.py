@@ -67,6 +67,9 @@ def split(c: Context) -> list[Value]:
     sizes = int_values(c, "split", 1, 13 if c.version > 1 else 1)
     if c.version == 1 and sizes is None:
         sizes = list(c.int_list("split", ())) or None
+    if c.version >= 18:
+        stated = (sizes is not None) + c.has("num_outputs")
+        c.require(stated == 1, "needs either sizes or num_outputs, and not both")
     total = c.x.type.dims[axis]
     if sizes is None:
         count = c.int("num_outputs", count) if c.version >= 18 else count
@@ -76,6 +79,8 @@ def split(c: Context) -> list[Value]:
         sizes = [max(0, min(piece, total - piece * i)) for i in range(count)]
     good = min(sizes, default=0) >= 0 and sum(sizes) == total
     c.require(good, f"splits an axis of {total} in {sizes}")
+    outputs = len(c.node.outputs)
+    c.require(len(sizes) == outputs, f"splits in {len(sizes)} parts and has {outputs} outputs")
     ends = np.cumsum(sizes).tolist()
     return [
         c.add(Slice((end - size,), (end,), (axis,)), c.x)

@@ -18,6 +18,10 @@ _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 _SMALL_RANGES = {
     DType.INT4: (-8, 7), DType.UINT4: (0, 15), DType.INT2: (-2, 1), DType.UINT2: (0, 3),
 }  # fmt: skip
+#: Numbers that are no codes.
+_REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64, DType.BOOL, DType.STRING)
+#: Element types of scales.
+_SCALES = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT8E8M0, DType.INT32)
 
 
 @operator("QuantizeLinear", 1, inputs=(2, 3), domain=MICROSOFT, any_type=True)
@@ -29,6 +33,9 @@ def quantize_linear(c: Context) -> Value:
     stated = c.int("output_dtype", 0)
     if zero is None and not stated:
         to = DType.UINT8
+    good = zero is None or not stated or c.dtype("output_dtype") is to
+    c.require(good, f"has the zero point {to.value} and another output_dtype")
+    _check_scale(c, x, scale, zero)
     x, scale = _divided_in(c, x, scale)
     x, scale, zero = _spread(c, x, scale, zero)
     if to.is_small_float:
@@ -46,6 +53,16 @@ def quantize_linear(c: Context) -> Value:
             whole = c.add(ew.Add(), whole, c.cast(zero, whole.type.dtype))
         found = c.cast(c.add(ew.Clip(float(low), float(high)), whole), kind)
     return found if kind is to else c.add(LowPrecisionCast(to), found)
+
+
+def _check_scale(c: Context, x: Value, scale: Value, zero: Value | None) -> None:
+    """Check: scales are floats of one number, along an axis, or of blocks; zero points likewise."""
+    c.require(scale.type.dtype in _SCALES, f"has the scale {scale.type}")
+    if zero is not None and zero.type.size > 1:
+        c.require(zero.type.dims == scale.type.dims, f"has scale {scale.type}, zero {zero.type}")
+    blocks = c.version >= 21 and c.int("block_size", 0) > 0
+    if scale.type.size > 1 and not (blocks and scale.type.rank == x.type.rank):
+        c.require(scale.type.rank == 1, f"has the scale {scale.type} for {x.type}")
 
 
 def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
@@ -119,6 +136,9 @@ def _spread(
 def dequantize_linear(c: Context) -> Value:
     """(x - zero point) * scale"""
     x, given, zero = c.x, c.value(1), c.optional(2)
+    same = zero is None or zero.type.dtype is x.type.dtype
+    c.require(same and x.type.dtype not in _REAL, f"takes no {x.type} with {zero and zero.type}")
+    _check_scale(c, x, given, zero)
     weights = _constant_weights(c, x, given, zero)
     if weights is not None:
         return weights
