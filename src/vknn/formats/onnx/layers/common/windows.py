@@ -164,7 +164,9 @@ def over_axes(
     axes = len(w.kernel)
     spans = [d + b + e for d, b, e in zip(x.type.dims[2:], pads[:axes], pads[axes:], strict=True)]
     rooms = [span - extent for span, extent in zip(spans, w.extents, strict=True)]
-    counts = [-(-m // s) + 1 if m < 0 else m // s + 1 for m, s in zip(rooms, w.strides, strict=True)]
+    counts = [
+        -(-m // s) + 1 if m < 0 else m // s + 1 for m, s in zip(rooms, w.strides, strict=True)
+    ]
     if min(rooms) < 0 and min(counts) == 0:
         # No window at all: as in onnxruntime, which divides towards zero.
         return c.constant(np.zeros((*x.type.dims[:2], *counts), x.type.dtype.numpy), "windows")

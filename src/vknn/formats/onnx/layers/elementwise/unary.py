@@ -109,7 +109,7 @@ def thresholded_relu(c: Context) -> Value:
 
 @operator("Shrink", 9)
 def shrink(c: Context) -> Value:
-    """x - bias above lambd, x + bias below -lambd, else 0, NaN's too; integers are computed as floats"""
+    """x - bias above lambd, x + bias below -lambd, else 0, of NaN too; integers go as floats"""
     op = ew.Shrink(c.float("bias", 0.0), c.float("lambd", 0.5))
     kind = c.x.type.dtype
     if kind.is_float:
