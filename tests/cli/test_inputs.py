@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -130,6 +131,13 @@ def test_pictures_for_integers(picture: Path) -> None:
     assert found[:, 0, 0].tolist() == [72, -128, -128]
     with pytest.raises(InputError, match="takes int8 and the picture has values from 0 to 200"):
         read(picture, dtype=np.dtype(np.int8))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64"])
+def test_pictures_for_floats_of_other_widths(name: str, picture: Path) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" else np.dtype(name)
+    found = read(picture, hint=(1, 3, 2, 4), dtype=dtype)
+    assert found.dtype == dtype and found[:, 0, 0].astype(float).tolist() == [200, 0, 0]
 
 
 def test_videos_are_told(tmp_path: Path) -> None:

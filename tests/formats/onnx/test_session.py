@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ def test_names_shapes_and_dtypes(tmp_path: Path) -> None:
     [
         ({}, "missing input 'x'"),
         ({"x": X, "z": X}, "unknown input 'z'"),
+        ({"x": X, 1: X}, "unknown input 1"),
         ({"x": X.astype(np.float64)}, "'x' takes float32, not float64"),
         ({"x": X.astype(np.int32)}, "'x' takes float32"),
         ({"x": X[0]}, "'x' has the shape"),
@@ -233,19 +236,56 @@ def test_branches_and_loops_on_data(tmp_path: Path) -> None:
             assert found["all"].shape == (rounds, 2, 3)
 
 
-def test_custom_operators(tmp_path: Path) -> None:
-    message = simple(node("Scaled", "x", domain="my.own", by=3.0))
-    message.opset_import.add(domain="my.own", version=1)
+SCALED = """
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+INPUT1F(0, x);
+OUTPUT1F(1, y);
+layout(push_constant) uniform P { int count; float by; } p;
+void main() {
+    int i = linear_lane();
+    if (i < p.count) STORE1(y, i, LOAD1(x, i) * p.by);
+}
+"""
+
+
+@pytest.fixture
+def scaled() -> Iterator[None]:
+    """An operator of a user's own, with a kernel."""
     vknn.register_layer(
         "onnx", "my.own::Scaled", shape=lambda shapes, options: shapes[0],
-        compute=lambda arrays, weights, options: arrays[0] * options["by"],
+        compute=lambda arrays, weights, options: arrays[0] * np.float32(options["by"]),
         parameters={"by": ("by", 1.0)},
+        shader=vknn.Shader(SCALED, push=lambda i, o, options: [math.prod(o[0]), options["by"]]),
     )  # fmt: skip
-    try:
-        with opened(message, tmp_path) as session:
-            assert np.array_equal(session.run({"x": X})["y"], X * 3)
-    finally:
-        vknn.unregister_layer("onnx", "my.own::Scaled")
+    yield
+    vknn.unregister_layer("onnx", "my.own::Scaled")
+
+
+@pytest.mark.parametrize("where", ["graph", "branch", "function"])
+@pytest.mark.parametrize("device", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def test_custom_operators(device: str, where: str, scaled: None, tmp_path: Path) -> None:
+    own, functions = node("Scaled", "x", "y", domain="my.own", by=3.0), []
+    if where == "branch":
+        inner = node("Scaled", "x", "z", domain="my.own", by=3.0)
+        then = graph([inner], outputs=[value("z", None)])
+        other = graph([node("Neg", "x", "z")], outputs=[value("z", None)])
+        own = node("If", "c", then_branch=then, else_branch=other)
+    elif where == "function":
+        functions = [_function("Outer", node("Scaled", "x", "y", domain="my.own"))]
+        functions[0].node[0].attribute.append(pb.Attribute(name="by", type=1, ref_attr_name="k"))
+        functions[0].attribute.append("k")
+        functions[0].opset_import.add(domain="my.own", version=1)
+        own = node("Outer", "x", domain="my", k=3.0)
+    body = graph([own], [value("x")], [value("y", None)], {"c": np.array(True)})
+    message = model(body, functions=functions)
+    message.opset_import.add(domain="my.own", version=1)
+    with Session(save(message, tmp_path), device=device) as session:
+        assert np.array_equal(session.run({"x": X})["y"], X * 3)
+        (side,) = session.placement.values()
+        assert side == ("host" if device == "numpy" else "vulkan")
 
 
 def test_bfloat16_in_and_out(tmp_path: Path) -> None:
