@@ -47,7 +47,7 @@ class ScatterND(Op):
         sizes = x.shape[:tuple_size]
         if x.size == 0 or updates.size == 0:
             return (x.copy(),)
-        places = indices.astype(np.int64).reshape(-1, tuple_size)
+        places = indices.astype(np.int64).reshape(math.prod(indices.shape[:-1]), tuple_size)
         if self.from_end:
             places = np.where(places < 0, places + np.asarray(sizes, np.int64), places)
         inside = ((places >= 0) & (places < np.asarray(sizes, np.int64))).all(axis=1)

@@ -118,8 +118,6 @@ def max_unpool(c: Context) -> Value:
     """Elements at the places that MaxPool gave, zeros elsewhere"""
     w, x, places = window(c, dilated=False, most_axes=8), c.x, c.value(1)
     c.require(places.type.dims == x.type.dims, f"has the places {places.type} for {x.type}")
-    good = places.type.dtype in (DType.INT32, DType.INT64)
-    c.require(good, f"has places of type {places.type}")
     axes, dims = len(w.kernel), x.type.dims
     whole = [
         (dims[2 + a] - 1) * w.strides[a] + w.kernel[a] - w.pads[a] - w.pads[a + axes]
@@ -128,7 +126,7 @@ def max_unpool(c: Context) -> Value:
     full, count = (*dims[:2], *whole), x.type.size
     c.require(min(full) >= 0 and math.prod(full) < 1 << 31, f"gives the shape {list(full)}")
     zeros = c.add(Expand((math.prod(full),)), c.scalar(0, x.type.dtype))
-    at = c.reshape(c.cast(places, DType.INT32), (count, 1))
+    at = c.reshape(c.indices(1, math.prod(full), from_end=False), (count, 1))
     found = c.add(ScatterND(from_end=False), zeros, at, c.reshape(x, (count,)))
     y = c.reshape(found, full)
     if c.optional(2) is None:

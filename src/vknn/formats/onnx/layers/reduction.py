@@ -57,7 +57,7 @@ def reduced(
 ) -> Value:
     """A reduction over ``axes`` of a value of any number type."""
     kind, dims = x.type.dtype, x.type.dims
-    if op in _EXTREMES and 0 in (dims[a] for a in axes):
+    if op in (*_EXTREMES, red.ReduceMean) and 0 in (dims[a] for a in axes):
         return _of_nothing(c, x, op, axes, keepdims)
     if not axes:
         c.inputs = (x, *c.inputs[1:])
@@ -75,11 +75,16 @@ def reduced(
 def _of_nothing(
     c: Context, x: Value, op: type[red.Reduction], axes: tuple[int, ...], keepdims: bool
 ) -> Value:
-    """The neutral element: the lowest or highest value of the type."""
+    """The neutral element: the lowest or highest value of the type; for a mean 0.
+
+    ONNX has no mean of nothing; onnxruntime's is 0, of floats too.
+    """
     kind = x.type.dtype
     largest = op is red.ReduceMin
     number: Any = float("inf") if largest else float("-inf")
-    if kind is DType.BOOL:
+    if op is red.ReduceMean:
+        number = 0
+    elif kind is DType.BOOL:
         number = largest
     elif not kind.is_float:
         info = np.iinfo(kind.numpy)

@@ -36,7 +36,7 @@ def integer_product(
     column_axis = max(b.type.rank - 2, 0)
     totals = c.add(ReduceSum((column_axis,), b.type.rank > 1), columns)
     zero = c.cast(a_zero, DType.INT32)
-    rows = zero.type.rank == 1 and zero.type.size > 1
+    rows = zero.type.rank == 1 and zero.type.size != 1
     zero = c.reshape(zero, (zero.type.size, 1)) if rows else zero
     zero = c.reshape(zero, ()) if zero.type.size == 1 else zero
     excess = c.add(ew.Mul(), totals, zero)

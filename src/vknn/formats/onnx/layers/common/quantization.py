@@ -29,7 +29,7 @@ def shifted(c: Context, value: Value, zero: Value | None, rows: bool = False) ->
     wide = c.cast(value, DType.INT32)
     if zero is None or (zero.constant is not None and not zero.constant.any()):
         return wide
-    lone = zero.type.rank == 1 and zero.type.size > 1
+    lone = zero.type.rank == 1 and zero.type.size != 1
     zero = c.reshape(zero, (zero.type.size, 1)) if lone and rows else zero
     zero = c.reshape(zero, ()) if zero.type.size == 1 else zero
     return c.add(ew.Sub(), wide, c.cast(zero, DType.INT32))

@@ -125,21 +125,27 @@ def cropped(
 def pool_pads(
     c: Context, w: WindowAttributes, sizes: Sequence[int] | None = None, signed: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Begins, ends, and how far the last windows reach beyond these where ``ceil_mode`` is on.
+    """Begins, ends, and how far the last windows reach beyond these.
 
-    A window that would begin in the padding at the end is left out. ``sizes``: of the image, by
-    default of the first input. ``signed``: see :meth:`WindowAttributes.resolved`.
+    They do where ``ceil_mode`` is on, and a lone window does that is larger than the image by less
+    than a stride: onnxruntime divides towards zero. A window that would begin in the padding at the
+    end is left out. ``sizes``: of the image, by default of the first input. ``signed``: see
+    :meth:`WindowAttributes.resolved`.
     """
     sizes, axes = c.x.type.dims[2:] if sizes is None else sizes, len(w.kernel)
     pads = w.resolved(sizes, signed)
     begins, ends, over = pads[:axes], pads[axes:], [0] * axes
-    if c.flag("ceil_mode") and not w.auto_pad.startswith("SAME"):
-        for axis, (size, step) in enumerate(zip(sizes, w.strides, strict=True)):
-            padded = size + begins[axis] + ends[axis]
-            count = -(-(padded - w.extents[axis]) // step) + 1
-            if (count - 1) * step >= size + begins[axis]:
-                count -= 1
-            over[axis] = max((count - 1) * step + w.extents[axis] - padded, 0)
+    if w.auto_pad.startswith("SAME"):
+        return begins, ends, tuple(over)
+    for axis, (size, step) in enumerate(zip(sizes, w.strides, strict=True)):
+        more = size + begins[axis] + ends[axis] - w.extents[axis]
+        if more >= 0 and not c.flag("ceil_mode"):
+            continue
+        count = -(-more // step) + 1
+        if (count - 1) * step >= size + begins[axis]:
+            count -= 1
+        if count > 0:
+            over[axis] = max((count - 1) * step - more, 0)
     return begins, ends, tuple(over)
 
 
@@ -156,6 +162,14 @@ def over_axes(
     operation. The pool of a whole has to be that of its parts, as a maximum, a sum and a mean are.
     """
     axes = len(w.kernel)
+    spans = [d + b + e for d, b, e in zip(x.type.dims[2:], pads[:axes], pads[axes:], strict=True)]
+    rooms = [span - extent for span, extent in zip(spans, w.extents, strict=True)]
+    counts = [
+        -(-m // s) + 1 if m < 0 else m // s + 1 for m, s in zip(rooms, w.strides, strict=True)
+    ]
+    if min(rooms) < 0 and min(counts) == 0:
+        # No window at all: as in onnxruntime, which divides towards zero.
+        return c.constant(np.zeros((*x.type.dims[:2], *counts), x.type.dtype.numpy), "windows")
     if axes <= _MOST_AXES:
         return pooled(x, replace(w, pads=tuple(pads), auto_pad="NOTSET"))
     for first in range(0, axes, 2):

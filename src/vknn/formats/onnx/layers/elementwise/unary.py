@@ -109,11 +109,12 @@ def thresholded_relu(c: Context) -> Value:
 
 @operator("Shrink", 9)
 def shrink(c: Context) -> Value:
-    """x - bias above lambd, x + bias below -lambd, else 0; integers are computed as floats"""
+    """x - bias above lambd, x + bias below -lambd, else 0, of NaN too; integers go as floats"""
     op = ew.Shrink(c.float("bias", 0.0), c.float("lambd", 0.5))
     kind = c.x.type.dtype
     if kind.is_float:
-        return c.add(op, c.x)
+        # NaN is neither above nor below: 0. The operator keeps it, as other formats want.
+        return c.add(Where(), c.add(Equal(), c.x, c.x), c.add(op, c.x), c.scalar(0, kind))
     wide = DType.FLOAT32 if kind.itemsize < 4 else DType.FLOAT64
     return c.cast(c.add(op, c.cast(c.x, wide)), kind)
 

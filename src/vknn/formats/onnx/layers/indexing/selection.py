@@ -106,9 +106,9 @@ def one_hot(c: Context) -> Value:
     c.require(values.type.dims == (2,), f"has the values {values.type}, not two")
     places = _small_places(c, depth)
     axis = c.axis(c.int("axis", -1), c.rank + 1)
-    if c.version >= 11:
-        wrapped = c.add(Add(), places, c.scalar(depth, DType.INT32))
-        places = c.add(Where(), c.add(Less(), places, c.scalar(0, DType.INT32)), wrapped, places)
+    # Counted from the end, before opset 11 too: there onnxruntime does so, and ONNX says nothing.
+    wrapped = c.add(Add(), places, c.scalar(depth, DType.INT32))
+    places = c.add(Where(), c.add(Less(), places, c.scalar(0, DType.INT32)), wrapped, places)
     dims = places.type.dims
     places = c.reshape(places, (*dims[:axis], 1, *dims[axis:]))
     steps = np.arange(depth, dtype=np.int32).reshape(depth, *[1] * (len(dims) - axis))

@@ -51,7 +51,7 @@ def flatten(c: Context) -> Value:
 def squeeze(c: Context) -> Value:
     """Without axes of size 1"""
     dims, axes = c.x.type.dims, int_values(c, "axes", 1, 13)
-    if axes is None:
+    if not axes:  # of no axes onnxruntime drops all that can go, as where there is no list
         return c.reshape(c.x, [d for d in dims if d != 1])
     gone = normal_axes(c, axes, len(dims))
     c.require(all(dims[a] == 1 for a in gone), f"the axes {axes} of {c.x.type} are not of size 1")

@@ -71,7 +71,7 @@ def qlinear_conv(c: Context) -> Value:
 def qlinear_matmul(c: Context) -> Value:
     """A product of quantized integers, as quantized integers"""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (c.value(i) for i in range(8))
-    rows = a_scale.type.rank == 1 and a_scale.type.size > 1
+    rows = a_scale.type.rank == 1 and a_scale.type.size != 1
     a_scale = c.reshape(a_scale, (a_scale.type.size, 1)) if rows else a_scale
     factor = _factor(c, a_scale, b_scale, y_scale)
     whole = requantized_product(c, a, b, (a_zero, b_zero, y_zero), factor)

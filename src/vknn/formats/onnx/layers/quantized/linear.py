@@ -11,7 +11,7 @@ from vknn.graph import DType, Quantization, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 #: Integers of less than a byte: the range, and the type in which they are rounded.
@@ -36,8 +36,14 @@ def quantize_linear(c: Context) -> Value:
     good = zero is None or not stated or c.dtype("output_dtype") is to
     c.require(good, f"has the zero point {to.value} and another output_dtype")
     _check_scale(c, x, scale, zero)
-    x, scale = _divided_in(c, x, scale)
+    precision = _precision(c, x, scale)
+    x, scale = (_rounded(c, _float(c, v, DType.FLOAT32), precision) for v in (x, scale))
     x, scale, zero = _spread(c, x, scale, zero)
+    if precision is not DType.FLOAT32:
+        # The quotient is rounded twice: to the type of the division, then to whole numbers.
+        x = _rounded(c, c.add(ew.Div(), x, _aligned(c, scale, x)), precision)
+        scale = c.scalar(1.0)
+        zero = None if zero is None else _aligned(c, zero, x)
     if to.is_small_float:
         quotient = c.add(ew.Div(), x, _aligned(c, scale, x))
         return c.add(LowPrecisionCast(to, c.flag("saturate", True)), quotient)
@@ -65,16 +71,26 @@ def _check_scale(c: Context, x: Value, scale: Value, zero: Value | None) -> None
         c.require(scale.type.rank == 1, f"has the scale {scale.type} for {x.type}")
 
 
-def _divided_in(c: Context, x: Value, scale: Value) -> tuple[Value, Value]:
-    """x and scale in the type in which they are divided: float32 unless the node says otherwise."""
-    wanted: DType = DType.FLOAT32
+def _precision(c: Context, x: Value, scale: Value) -> DType:
+    """The type in which x is divided by the scale.
+
+    Where the node does not say, that is float32, in which onnxruntime divides float16, too; of
+    bfloat16 it is bfloat16, which only ONNX's reference divides.
+    """
     if c.version >= 23 and c.int("precision", 0):
-        wanted = c.dtype("precision")
-    elif x.type.dtype is DType.FLOAT16 and scale.type.dtype is DType.FLOAT16:
-        wanted = DType.FLOAT16
-    if wanted.is_small_float:
-        wanted = DType.FLOAT32
-    return _float(c, x, wanted), _float(c, scale, wanted)
+        wanted: DType = c.dtype("precision")
+        good = wanted in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+        c.require(good, f"divides in {wanted.value}")
+        return wanted
+    both = x.type.dtype is scale.type.dtype is DType.BFLOAT16
+    return DType.BFLOAT16 if both else DType.FLOAT32
+
+
+def _rounded(c: Context, x: Value, precision: DType) -> Value:
+    """float32 numbers rounded to a smaller type."""
+    if precision is DType.BFLOAT16:
+        return c.add(RoundBFloat16(), x)
+    return x if precision is DType.FLOAT32 else c.cast(c.cast(x, precision), DType.FLOAT32)
 
 
 def _float(c: Context, value: Value, wanted: DType) -> Value:

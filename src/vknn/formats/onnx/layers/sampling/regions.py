@@ -12,7 +12,7 @@ from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import And, Equal, Where
-from vknn.ops.indexing.gather import Gather
+from vknn.ops.indexing.gather import Bounded, Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Concat, Expand, Pad, Slice
 from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
@@ -128,5 +128,10 @@ def crop_and_resize(c: Context) -> Value:
 def max_roi_pool(c: Context) -> Value:
     """The largest element in each bin of a region"""
     height, width = c.int_list("pooled_shape", count=2)
-    op = MaxRoiPool((height, width), c.float("spatial_scale", 1.0))
-    return c.add(op, c.x, c.value(1))
+    op, regions = MaxRoiPool((height, width), c.float("spatial_scale", 1.0)), c.value(1)
+    good = c.rank == 4 and regions.type.rank == 2 and regions.type.dims[1] == 5
+    c.require(good, f"takes images and regions of 5 numbers, not {c.x.type} and {regions.type}")
+    column = c.cast(c.add(Slice((0,), (1,), (1,)), regions), DType.INT32)
+    images = c.add(Bounded(0, c.x.type.dims[0] - 1), column)
+    boxes = c.add(Slice((1,), (5,), (1,)), regions)
+    return c.add(op, c.x, c.add(Concat(1), c.cast(images, regions.type.dtype), boxes))

@@ -1,0 +1,96 @@
+"""Edges where onnxruntime's answer is ours: NaN, nothing to compute, windows beyond the image."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vknn.errors import VknnError
+
+RNG = np.random.default_rng(23)
+
+
+def test_shrink_of_nan_is_0(run) -> None:
+    (found,) = run("Shrink", [np.array([np.nan, 2.0, -3.0, 0.1], np.float32)], opset=9, bias=0.5)
+    assert found.tolist() == [0.0, 1.5, -2.5, 0.0]
+
+
+@pytest.mark.parametrize("opset", [9, 11])
+def test_one_hot_counts_from_the_end(run, opset: int) -> None:
+    values = [np.array([-3, 5, -1]), np.array(3), np.array([-1, 2], np.float32)]
+    (found,) = run("OneHot", values, opset=opset)
+    assert found.tolist() == [[2, -1, -1], [-1, -1, -1], [-1, -1, 2]]
+
+
+def test_squeeze_of_no_axes_drops_all(run) -> None:
+    (found,) = run("Squeeze", [np.ones((3, 1, 1), np.float32), np.zeros(0, np.int64)], opset=13)
+    assert found.shape == (3,)
+
+
+def test_the_mean_of_nothing_is_0(run) -> None:
+    values = [np.zeros((3, 0, 2), np.float32), np.array([1])]
+    (found,) = run("ReduceMean", values, opset=18, keepdims=0)
+    assert found.tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize("size, stride, count", [(6, 1, 0), (6, 2, 1), (4, 2, 0)])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_windows_larger_than_the_image(run, kind: str, size: int, stride: int, count: int) -> None:
+    # Taps at 0, 2, 4 and 6 of an image of 6 or 4.
+    x = RNG.standard_normal((2, 3, size)).astype(np.float32)
+    (found,) = run(kind, [x], opset=22, kernel_shape=[4], dilations=[2], strides=[stride])
+    taps = x[:, :, ::2].astype(np.float64)
+    wanted = {
+        "MaxPool": taps.max(2), "AveragePool": taps.mean(2), "LpPool": np.sqrt((taps**2).sum(2)),
+    }[kind]  # fmt: skip
+    np.testing.assert_allclose(found, wanted[:, :, None][:, :, :count], rtol=1e-6)
+
+
+def test_windows_far_larger_than_the_image_are_an_error(run) -> None:
+    with pytest.raises(VknnError):
+        run("MaxPool", [np.ones((1, 2, 5), np.float32)], opset=22, kernel_shape=[7])
+
+
+def test_places_outside_of_max_unpool_are_an_error(run) -> None:
+    x, places = np.ones((1, 1, 1, 2), np.float32), np.array([[[[3, 8]]]])
+    for outside in (places, -places):
+        with pytest.raises(VknnError, match="out of range"):
+            run("MaxUnpool", [x, outside], opset=11, kernel_shape=[2, 2], strides=[2, 2])
+
+
+@pytest.mark.parametrize("region", [[2, 0, 0, 1, 1], [-1, 0, 0, 1, 1], [0, 0, 1, 1]])
+def test_regions_of_no_image_are_an_error(run, region: list[int]) -> None:
+    regions = np.array([region], np.float32)
+    with pytest.raises(VknnError):
+        run("MaxRoiPool", [np.ones((2, 1, 5, 7), np.float32), regions], pooled_shape=[1, 2])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_of_empty_tuples_writes_the_whole(run, reduction: str) -> None:
+    x, updates = RNG.standard_normal((2, 3)), RNG.standard_normal((2, 2, 3))
+    values = [x, np.zeros((2, 0), np.int64), updates]
+    (found,) = run("ScatterND", [v.astype(np.float32) if v.size else v for v in values],
+                   opset=18, reduction=reduction)  # fmt: skip
+    wanted = updates[-1] if reduction == "none" else x + updates.sum(0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_products_of_no_rows_with_a_zero_point_each(run) -> None:
+    values = [np.zeros((0, 3), np.uint8), np.ones((3, 2), np.uint8), np.zeros(0, np.uint8)]
+    (found,) = run("MatMulInteger", values, opset=10)
+    assert found.shape == (0, 2) and found.dtype == np.int32
+
+
+def test_quotients_are_rounded_to_bfloat16(run) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.arange(-20, 21).astype(np.float32) / 2
+    small, scale = x.astype(ml_dtypes.bfloat16), np.array(1 / 3).astype(ml_dtypes.bfloat16)
+    (found,) = run("QuantizeLinear", [small, scale, np.array(0, np.int8)], opset=21)
+    assert found.tolist() == np.rint((small / scale).astype(np.float32)).tolist()
+
+
+def test_quotients_of_float16_are_rounded_once(run) -> None:
+    x = (np.arange(-20, 21) / 2).astype(np.float16)
+    scale = np.array(1 / 3, np.float16)
+    (found,) = run("QuantizeLinear", [x, scale, np.array(0, np.int8)], opset=21)
+    assert found.tolist() == np.rint(x.astype(np.float32) / np.float32(scale)).tolist()
