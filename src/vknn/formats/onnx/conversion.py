@@ -197,7 +197,7 @@ class Conversion:
         values: Sequence[Value | None],
     ) -> Steps | None:
         node, scope = step.node, step.scope
-        small: DType | None = None
+        small: Sequence[bool] = ()
         context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
             check_tensors(context, items)
@@ -208,7 +208,7 @@ class Conversion:
         results = found.convert(context)
         if isinstance(results, Steps):
             return results
-        made = narrowed(context, several(results), small)
+        made = narrowed(context, several(results), small, found.like)
         for number, name in enumerate(node.outputs):
             if not name:
                 continue
