@@ -50,7 +50,7 @@ from vknn.formats.onnx.steps import (
     Step,
     Steps,
 )
-from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise import Add
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
