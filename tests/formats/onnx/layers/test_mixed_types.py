@@ -1,4 +1,4 @@
-"""Operators that take floats of several types, each of which its results keep; few axes; strings."""
+"""Operators of floats of several types, which results keep; few axes; numbers as text."""
 
 from __future__ import annotations
 
