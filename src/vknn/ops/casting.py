@@ -114,7 +114,7 @@ class StringToNumber(Op):
 
 @attributes
 class AsString(Op):
-    """Numbers as strings: as few digits as tell the number, no ".0"; INF, NaN; bool as 0, 1."""
+    """Numbers as strings: floats of 8 digits at most, no ".0"; INF, NaN; bool as 0, 1."""
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
@@ -131,7 +131,10 @@ class AsString(Op):
 def _text(number: object) -> str:
     if isinstance(number, np.bool_):
         return str(int(number))
-    text = str(number).removesuffix(".0")
+    text = str(number)
+    if isinstance(number, np.floating):
+        # As onnxruntime writes them, C's "%.8g"; ONNX's tests want the shortest text of a float32.
+        text = f"{float(text if isinstance(number, np.float32) else number):.8g}"
     return {"nan": "NaN", "inf": "INF", "-inf": "-INF"}.get(text, text)
 
 

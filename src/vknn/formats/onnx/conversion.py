@@ -50,7 +50,7 @@ from vknn.formats.onnx.steps import (
     Step,
     Steps,
 )
-from vknn.graph import Arrays, Call, Continuation, DType, Graph, GraphBuilder, TensorType, Value
+from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise import Add
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
@@ -197,7 +197,7 @@ class Conversion:
         values: Sequence[Value | None],
     ) -> Steps | None:
         node, scope = step.node, step.scope
-        small: DType | None = None
+        small: Sequence[bool] = ()
         context = Context(self.builder, node, scope, items, values, found.version, self.draw)
         if not found.lists:
             check_tensors(context, items)
@@ -208,7 +208,7 @@ class Conversion:
         results = found.convert(context)
         if isinstance(results, Steps):
             return results
-        made = narrowed(context, several(results), small)
+        made = narrowed(context, several(results), small, found.like)
         for number, name in enumerate(node.outputs):
             if not name:
                 continue

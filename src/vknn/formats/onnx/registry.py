@@ -36,14 +36,17 @@ class OperatorVersion(LayerType[Context]):
     """One version of an operator.
 
     ``any_type``: the converter takes all element types; for others bfloat16 becomes float32 before
-    it and bfloat16 again behind it. ``lists``: it takes lists of tensors, or values that may be
-    absent, and not only tensors.
+    it and bfloat16 again behind it. ``like``: for operators that take floats of several types, the
+    number of the input that has the type of the outputs, or one for each output; -1: the converter
+    decides. None: any input of bfloat16 makes outputs of it. ``lists``: it takes lists of tensors,
+    or values that may be absent, and not only tensors.
     """
 
     domain: str = ""
     version: int = 1
     any_type: bool = False
     lists: bool = False
+    like: int | tuple[int, ...] | None = None
 
 
 _TYPES: dict[Name, dict[int, OperatorVersion]] = {}
@@ -57,6 +60,7 @@ def operator(
     domain: str = "",
     any_type: bool = False,
     lists: bool = False,
+    like: int | tuple[int, ...] | None = None,
 ) -> Callable[[F], F]:
     """Registration of a function as the converter of these versions of an operator.
 
@@ -70,6 +74,7 @@ def operator(
         domain: "" for ONNX's own.
         any_type: See :class:`OperatorVersion`.
         lists: See :class:`OperatorVersion`.
+        like: See :class:`OperatorVersion`.
 
     Raises:
         ValueError: A version is registered already, or there is none.
@@ -84,7 +89,7 @@ def operator(
                 raise ValueError(f"operator {name} has version {version} already")
             known[version] = OperatorVersion(
                 name, convert, arity(inputs), arity(outputs), (),  # type: ignore[arg-type]
-                domain, version, any_type, lists,
+                domain, version, any_type, lists, like,
             )  # fmt: skip
         return convert
 

@@ -13,27 +13,37 @@ from vknn.formats.onnx.steps import Item, TensorList
 from vknn.graph import DType, Value
 
 
-def widened(c: Context) -> DType | None:
-    """The context's inputs made float32 where they are bfloat16; gives that dtype if any is."""
-    small = None
+def widened(c: Context) -> tuple[bool, ...]:
+    """The context's inputs made float32 where they are bfloat16; tells which were."""
+    small = [False] * len(c.inputs)
     inputs = list(c.inputs)
     for number, value in enumerate(inputs):
         if value is not None and value.type.dtype is DType.BFLOAT16:
-            small = value.type.dtype
+            small[number] = True
             inputs[number] = c.cast(value, DType.FLOAT32)
         elif value is not None and (
             value.type.dtype.is_small_float or value.type.dtype.is_small_integer
         ):
             c.refuse(f"inputs of {value.type.dtype.value}")
     c.inputs = tuple(inputs)
-    return small
+    return tuple(small)
 
 
-def narrowed(c: Context, results: Sequence[Item], small: DType | None) -> tuple[Item, ...]:
-    """Results of float32 made ``small`` again; None: as they are."""
-    if small is None:
+def narrowed(
+    c: Context,
+    results: Sequence[Item],
+    small: Sequence[bool],
+    like: int | tuple[int, ...] | None = None,
+) -> tuple[Item, ...]:
+    """Results of float32 made bfloat16 again where their inputs were; ``like``: which inputs."""
+    if not any(small):
         return tuple(results)
-    return tuple(_narrow(c, item, small) for item in results)
+    found = list(results)
+    for number, item in enumerate(results):
+        source = like[min(number, len(like) - 1)] if isinstance(like, tuple) else like
+        if source is None or (0 <= source < len(small) and small[source]):
+            found[number] = _narrow(c, item, DType.BFLOAT16)
+    return tuple(found)
 
 
 def _narrow(c: Context, item: Item, small: DType) -> Item:

@@ -94,7 +94,7 @@ def _grouped(
             columns = split[(image, ..., *part)].astype(np.float64, order="C")
             if zero:
                 columns -= zero
-            product = matrix @ columns.reshape(group, depth, -1)
+            product = matrix @ columns.reshape(group, depth, volume(_lengths(part)))
             at = (slice(image, image + 1), slice(0, maps), *part)
             yield at, product.reshape(1, maps, *_lengths(part))
 

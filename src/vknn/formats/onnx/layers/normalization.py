@@ -17,7 +17,7 @@ from vknn.ops.movement.shape import Expand, Identity
 from vknn.ops.reduction import LogSoftmax, ReduceL1, ReduceL2, ReduceMean, Softmax
 
 
-@operator("BatchNormalization", 1, 6, 7, 9, 14, 15, inputs=5, outputs=(1, 5))
+@operator("BatchNormalization", 1, 6, 7, 9, 14, 15, inputs=5, outputs=(1, 5), like=(0, 3, 4))
 def batch_normalization(c: Context) -> list[Value]:
     """(x - mean) / sqrt(var + epsilon) * scale + bias along axis 1"""
     epsilon, kind = c.float("epsilon", 1e-5), c.x.type.dtype
@@ -25,6 +25,8 @@ def batch_normalization(c: Context) -> list[Value]:
     if any(v.type.dtype is not kind for v in values):
         values = [c.cast(v, DType.FLOAT32) for v in values]
     x, scale, bias, mean, var = values
+    if x.type.rank == 1:  # one channel
+        x = c.reshape(x, (x.type.size, 1))
     if c.version >= 14 and c.flag("training_mode"):
         return _trained(c, (x, scale, bias, mean, var), epsilon, kind)
     if c.version < 9 and not c.flag("spatial", True):
@@ -32,7 +34,7 @@ def batch_normalization(c: Context) -> list[Value]:
         scaled = c.add(ew.Div(), c.add(ew.Sub(), x, mean), root)
         return [c.cast(c.add(ew.Add(), c.add(ew.Mul(), scaled, scale), bias), kind)]
     found = c.add(norm.BatchNormalization(epsilon), x, scale, bias, mean, var)
-    return [c.cast(found, kind)]
+    return [c.cast(c.reshape(found, c.x.type.dims), kind)]
 
 
 def _trained(
@@ -46,7 +48,8 @@ def _trained(
     spread = c.add(ReduceMean(axes, True), c.add(ew.Square(), c.add(ew.Sub(), x, now)))
     flat = [c.reshape(v, (x.type.dims[1],)) for v in (now, spread)]
     found = c.add(norm.BatchNormalization(epsilon), x, scale, bias, *flat)
-    momentum, results = c.float("momentum", 0.9), [c.cast(found, kind)]
+    found = c.cast(c.reshape(found, c.x.type.dims), kind)
+    momentum, results = c.float("momentum", 0.9), [found]
     for number, (old, new) in enumerate(zip((mean, var), flat, strict=True)):
         old = c.add(ew.Mul(), old, c.scalar(momentum, old.type.dtype))
         new = c.add(ew.Mul(), new, c.scalar(1.0 - momentum, new.type.dtype))
@@ -83,7 +86,7 @@ def _repeated(c: Context, value: Value, times: int) -> Value:
     return c.reshape(wide, (count * times,))
 
 
-@operator("LayerNormalization", 17, inputs=(2, 3), outputs=(1, 3))
+@operator("LayerNormalization", 17, inputs=(2, 3), outputs=(1, 3), like=(0, -1))
 def layer_normalization(c: Context) -> list[Value]:
     """The axes from ``axis`` on by their own mean and variance"""
     axis, epsilon, kind = (
@@ -101,7 +104,8 @@ def layer_normalization(c: Context) -> list[Value]:
         mean = c.add(ReduceMean(axes, True), x)
         var = c.add(ReduceMean(axes, True), c.add(ew.Square(), c.add(ew.Sub(), x, mean)))
         shifted = c.add(ew.Add(), var, c.scalar(epsilon, wide))
-        results += [mean, c.add(ew.Rsqrt(), shifted)]
+        stash = c.dtype("stash_type", DType.FLOAT32)
+        results += [c.cast(v, stash) for v in (mean, c.add(ew.Rsqrt(), shifted))]
     return results
 
 
@@ -117,7 +121,7 @@ def layer_normalized(
     return found if bias is None else c.add(ew.Add(), found, bias)
 
 
-@operator("RMSNormalization", 23, inputs=2)
+@operator("RMSNormalization", 23, inputs=2, like=1)
 def rms_normalization(c: Context) -> Value:
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from ``axis`` on"""
     axis = c.axis(c.int("axis", -1), c.rank)

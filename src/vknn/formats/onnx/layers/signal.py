@@ -118,7 +118,7 @@ def stft(c: Context) -> Value:
     return c.reshape(found, (batch, count, *found.type.dims[2:]))
 
 
-@operator("MelWeightMatrix", 17, inputs=5)
+@operator("MelWeightMatrix", 17, inputs=5, like=-1)
 def mel_weight_matrix(c: Context) -> Value:
     """Weights of triangles on the mel scale, for each of them a column"""
     names = ("num_mel_bins", "dft_length", "sample_rate")

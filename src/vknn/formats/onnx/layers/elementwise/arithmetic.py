@@ -37,7 +37,7 @@ def bit_shift(c: Context) -> Value:
     return c.add(BitShift(left), c.value(0), c.value(1))
 
 
-@operator("Pow", 1, 7, 12, 13, 15, inputs=2)
+@operator("Pow", 1, 7, 12, 13, 15, inputs=2, like=0)
 def power(c: Context) -> Value:
     """a to the power b, in the type of a"""
     a, b = operands(c)

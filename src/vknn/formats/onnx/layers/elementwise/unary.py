@@ -129,6 +129,7 @@ def is_nan(c: Context) -> Value:
 def is_inf(c: Context) -> Value:
     """Whether each element is infinite, of the signs asked for"""
     kind = c.x.type.dtype
+    c.require(kind.is_float, f"takes floats, not {c.x.type}")
     positive, negative = c.flag("detect_positive", True), c.flag("detect_negative", True)
     if positive and negative:
         return c.add(Equal(), c.add(ew.Abs(), c.x), c.scalar(float("inf"), kind))

@@ -16,7 +16,8 @@ from vknn.ops.indexing.scatter import ScatterND
 def gather(c: Context) -> Value:
     """Entries along an axis; the indices' axes take its place"""
     axis = c.axis(c.int("axis", 0), c.rank)
-    return c.add(Gather(axis), c.x, c.indices(1, c.x.type.dims[axis], c.version >= 11))
+    # Negative indices are of version 11; onnxruntime takes them before, and exporters wrote them.
+    return c.add(Gather(axis), c.x, c.indices(1, c.x.type.dims[axis]))
 
 
 @operator("GatherND", 11, 12, 13, inputs=2, any_type=True)

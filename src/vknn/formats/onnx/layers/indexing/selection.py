@@ -97,7 +97,7 @@ def compress(c: Context) -> Value:
     return c.add(Gather(axis), x, row)
 
 
-@operator("OneHot", 9, 11, 28, inputs=3)
+@operator("OneHot", 9, 11, 28, inputs=3, like=2)
 def one_hot(c: Context) -> Value:
     """values[1] where a new axis has the index, values[0] elsewhere"""
     depth = int(c.number(1, "depth"))

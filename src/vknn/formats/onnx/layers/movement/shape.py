@@ -112,7 +112,7 @@ def size(c: Context) -> Value:
     return c.constant(np.asarray(c.x.type.size, np.int64), "size")
 
 
-@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2))
+@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2), like=0)
 def dropout(c: Context) -> tuple[Value, ...]:
     """The input; in training mode with a part of it 0, drawn anew in each run"""
     if c.version >= 12 and c.optional(2) is not None and bool(c.number(2, "training_mode")):

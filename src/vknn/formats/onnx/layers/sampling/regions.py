@@ -21,7 +21,7 @@ from vknn.ops.sampling.grid_sample import GridSample
 _HALF_PIXEL_SINCE = 16
 
 
-@operator("GridSample", 16, 20, 22, inputs=2)
+@operator("GridSample", 16, 20, 22, inputs=2, like=0)
 @operator("GridSample", 1, inputs=2, domain=MICROSOFT)
 def grid_sample(c: Context) -> Value:
     """Samples at coordinates that are data"""

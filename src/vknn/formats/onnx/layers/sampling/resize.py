@@ -55,7 +55,7 @@ def _enlarged(c: Context, scales: list[float]) -> Value:
     return resized(c, c.x, axes, mode, "simple")
 
 
-@operator("Resize", 11, 13, 18, 19, inputs=(1, 4))
+@operator("Resize", 11, 13, 18, 19, inputs=(1, 4), like=0)
 def resize(c: Context) -> Value:
     """The tensor sampled anew by scales or to sizes"""
     mode = c.text("mode", "nearest", _MODES)
