@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from vknn.graph import Graph, Node, Value
+from vknn.errors import RunCancelledError, RunTimeoutError
+from vknn.graph import Graph, Node, TensorType, Value
 from vknn.passes.rewriter import Rewriter, sweep
 
 #: A result may be this many times as large as what it is made from...
@@ -25,8 +24,9 @@ def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
         return None
     arrays = [v.constant if v is not None else None for v in node.inputs]
     try:
-        with np.errstate(all="ignore"):
-            results = node.op.reference(*arrays)
+        results = node.op.computed(arrays, sum(t.size for t in _static(node)))
+    except (RunTimeoutError, RunCancelledError):
+        raise
     except Exception:
         return None  # The run will say what is wrong, in the user's words.
     if sum(r.nbytes for r in results) > _limit(node):
@@ -36,8 +36,11 @@ def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
 
 def _bounded(node: Node) -> bool:
     """False where the result is known to be too large before it is computed."""
-    static = [v.type for v in node.outputs if v.type.is_static]
-    return sum(t.size * t.dtype.itemsize for t in static) <= _limit(node)
+    return sum(t.size * t.dtype.itemsize for t in _static(node)) <= _limit(node)
+
+
+def _static(node: Node) -> list[TensorType]:
+    return [v.type for v in node.outputs if v.type.is_static]
 
 
 def _limit(node: Node) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require, require_float
 
 #: Numbers of samples and places are cut off here, so that they fit an integer.
@@ -108,6 +109,7 @@ class RoiAlign(RegionPool):
         width = length / np.float32(bins)
         found = []
         for number in range(bins):
+            run_limits.check()
             places, count = self._samples(low, width, number, size)
             first = np.minimum(places.astype(np.int64), size - 1)
             second = np.minimum(first + 1, size - 1)
@@ -122,6 +124,7 @@ class RoiAlign(RegionPool):
         """The largest product of an element and its weight in each bin."""
         y = np.zeros((len(x), *self.output_size))
         for i, j in np.ndindex(*self.output_size):
+            run_limits.check()
             row, column = down[i], across[j]
             if row.places.size == 0 or column.places.size == 0:
                 continue  # no samples, or all of them beyond the image
@@ -176,6 +179,7 @@ def _summed_weights(bins: list[_Neighbours], size: int) -> np.ndarray:
     """Weights of each place along an axis in the means of bins: [bins, size]."""
     weights = np.zeros((len(bins), size))
     for number, found in enumerate(bins):
+        run_limits.check()
         np.add.at(weights[number], found.places, found.weights / found.count)
     return weights
 
@@ -233,6 +237,7 @@ class MaxRoiPool(_WholePlaces):
         across = self._edges(columns, 1, x.shape[2])
         y = np.zeros((len(x), *self.output_size), x.dtype)
         for i, (top, bottom) in enumerate(down):
+            run_limits.check()
             for j, (left, right) in enumerate(across):
                 if top < bottom and left < right:
                     y[:, i, j] = x[:, top:bottom, left:right].max(axis=(1, 2))
@@ -286,6 +291,7 @@ class PositionSensitiveRoiPool(_WholePlaces):
         parts = x.reshape(-1, *self.output_size, *x.shape[1:])
         y = np.zeros(parts.shape[:3])
         for i, (top, bottom) in enumerate(down):
+            run_limits.check()
             for j, (left, right) in enumerate(across):
                 if top < bottom and left < right:
                     part = parts[:, i, j, top:bottom, left:right]
@@ -309,6 +315,14 @@ def sampled(down: np.ndarray, x: np.ndarray, across: np.ndarray) -> np.ndarray:
 
     Places of weight 0 are not read: an infinity or NaN there is none of the sample's.
     """
+    y = np.empty((*x.shape[:-2], len(down), len(across)))
+    for at in np.ndindex(*x.shape[:-2]):
+        for rows in blocks(len(down), 8 * max(x.shape[-1], len(across))):
+            y[at][rows] = _sampled(down[rows], x[at], across)
+    return y
+
+
+def _sampled(down: np.ndarray, x: np.ndarray, across: np.ndarray) -> np.ndarray:
     wide = x.astype(np.float64)
     y = down @ np.where(np.isfinite(x), wide, 0) @ across.T
     if np.isfinite(x).all():
