@@ -88,7 +88,9 @@ def run_node(node: Node, inputs: tuple[np.ndarray | None, ...]) -> tuple[np.ndar
     place = f"layer {node.origin.name!r} ({node.origin.type})"
 
     try:
-        results = node.op.computed(inputs, sum(v.type.size for v in node.outputs if v.type.is_static))
+        results = node.op.computed(
+            inputs, sum(v.type.size for v in node.outputs if v.type.is_static)
+        )
     except MemoryError as error:
         raise OutOfMemoryError(f"{place}: host memory is exhausted: {error}") from error
     except ShapeError as error:

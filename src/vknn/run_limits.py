@@ -1,8 +1,8 @@
 """Limits of a run: a deadline, and cancellation by another thread, seen wherever a run spends time.
 
 A run says so in ``current.limit``, its thread's own; what takes long looks there: the reference
-between nodes and between the blocks in which operators compute, programs between the rounds of loops,
-waits for the device and for a long call of NumPy (:func:`waited`) several times a second.
+between nodes and between the blocks in which operators compute, programs between the rounds of
+loops, waits for the device and for long calls of NumPy (:func:`waited`) several times a second.
 """
 
 from __future__ import annotations

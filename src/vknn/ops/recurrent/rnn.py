@@ -155,7 +155,7 @@ class Recurrent(Op):
         """Y, Y_h and the last c, of all the op's inputs."""
         # All in float64, but x and y, the sequences: these a few steps at a time.
         given = [a if a is None or not i else a.astype(np.float64) for i, a in enumerate(inputs)]
-        w, h0 = given[1], given[4]
+        h0 = given[4]
         s = self.sizes(*inputs)
         c0 = given[5] if len(given) > 5 else None
         x, h0, c0 = (self._steps_first(a) for a in (given[0], h0, c0))
