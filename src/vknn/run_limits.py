@@ -142,7 +142,7 @@ class _Call:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """The call; its thread's whole work."""
+        """Work of the thread: the call, and word that it is done."""
         current.limit = self.limit
         try:
             self._found = self._compute()
@@ -152,7 +152,7 @@ class _Call:
             self.done.set()
 
     def result(self) -> Any:
-        """What it gave; raises what it raised."""
+        """Result of the call; raises what it raised."""
         if self._error is not None:
             try:
                 raise self._error

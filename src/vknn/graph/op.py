@@ -56,7 +56,7 @@ class Op(Attributes, ABC):
     def computed(
         self, inputs: Sequence[np.ndarray | None], elements: int
     ) -> tuple[np.ndarray, ...]:
-        """What ``reference`` gives for these inputs; ends with the thread's run (``run_limits``).
+        """Results of ``reference`` for these inputs; ends with the thread's run (``run_limits``).
 
         ``elements``: of the results, as far as they are known.
         """

@@ -178,7 +178,7 @@ class _Neighbours:
 
     @property
     def inside(self) -> bool:
-        """Whether no sample lies beyond the image."""
+        """True where no sample lies beyond the image."""
         return self.places.shape[1] >= self.count
 
 
